@@ -4,7 +4,7 @@
 // A member names the mutex that guards it, a private helper the one that its caller holds, and
 // clang refuses to compile an access without it (-Wthread-safety). They are std::mutex and its
 // condition variables otherwise, at the same price; g++ does not check. Used by all that has
-// threads; docs/threads.md says which thread may take which lock.
+// threads; docs/architecture/threads.md says which thread may take which lock.
 //
 //   mutable Mutex mutex_;
 //   CondVar changed_;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The words of membership (design: docs/decisions.md, D3), shared by all messages: epochs, members,
+// The words of membership (design: ADR 3), shared by all messages: epochs, members,
 // progress, exits. Values only.
 
 #include <array>

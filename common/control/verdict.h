@@ -1,7 +1,7 @@
 #pragma once
 
 // How a job ended, in the launcher's own words: written to its termination message before it exits,
-// read by the operator from the launcher Pod's status (docs/decisions.md, D10). Terminal conditions
+// read by the operator from the launcher Pod's status (ADR 10). Terminal conditions
 // are decided from this alone; a launcher that ended without a verdict was lost, never successful.
 
 #include <cstdint>

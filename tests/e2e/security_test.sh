@@ -85,7 +85,7 @@ second=$(secret_of long)
 [ "$first" != "$second" ] || fail "the second job of the name uses the first one's Secret"
 as_user delete trainingjob long --cascade=foreground >/dev/null
 
-# What D9 refuses: named by its path, no Pod.
+# What ADR 9 refuses: named by its path, no Pod.
 with_launcher() { # name template
   job "$1" 1 "$(generated 10)" "  launcher: {template: {spec: $2}}" | as_user apply -f -
 }

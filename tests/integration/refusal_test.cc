@@ -408,7 +408,7 @@ class RefusalTest : public ClusterTest {
   }
 };
 
-// What D9 refuses, where it stands, and the path that the user has to find in the message.
+// What ADR 9 refuses, where it stands, and the path that the user has to find in the message.
 struct ForbiddenItem {
   const char* pointer;
   const char* value;

@@ -78,6 +78,7 @@ long=$(printf 'word %.0s' {1..40})
 printf '%s\n' "$long" >>README.md
 refused README.md:4 markdown
 printf '| %s |\n\n```\n%s\n```\n[short](https://example.com/%s)\n' "$long" "$long" "${long// /_}" >>README.md
+printf '<!-- rendered by a script: begin -->\n%s\n<!-- rendered by a script: end -->\n' "$long" >>README.md
 accepted changed markdown
 git checkout -q .
 

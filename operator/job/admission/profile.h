@@ -1,7 +1,7 @@
 #pragma once
 
-// A TrainingProfile: what a platform team prepares for jobs of some namespaces (docs/decisions.md,
-// D47). It counts only in the operator's own namespace, where nobody who runs jobs may write. Here
+// A TrainingProfile: what a platform team prepares for jobs of some namespaces (ADR 47).
+// It counts only in the operator's own namespace, where nobody who runs jobs may write. Here
 // it is read, and one is chosen for a job. Pure.
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
 // Which Pod templates the operator accepts: who may create TrainingJobs must gain nothing through
-// the operator's rights that they could not do themselves (docs/decisions.md, D9), and nothing is
+// the operator's rights that they could not do themselves (ADR 9), and nothing is
 // accepted and then ignored. Pure; used by the reconciler before anything of a job is made. It
 // judges what a template says, not what admission would say later. What the Pod says is judged
 // here, its parts by volume_policy.h, container_policy.h and security_context_policy.h.

@@ -1,7 +1,7 @@
 #pragma once
 
 // Keeps in each namespace a LocalTrainingProfile for each TrainingProfile that its jobs may name,
-// so that people see there what they may use (docs/decisions.md, D113). Nothing reads them but
+// so that people see there what they may use (ADR 113). Nothing reads them but
 // people: jobs are judged by the profiles themselves. Called by the workers of a Controller of its
 // own, for different namespaces at once, never twice at once for the same one.
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which LocalTrainingProfiles a namespace should have (docs/decisions.md, D113): those that its
+// Which LocalTrainingProfiles a namespace should have (ADR 113): those that its
 // jobs may name, as they hold there. Pure; local_profiles.h carries it out.
 
 #include <memory>

@@ -1,7 +1,7 @@
 #pragma once
 
 // The text of a job's run: what its Pods are made from, from the first one until the job is
-// suspended or has ended (docs/decisions.md, D53). It is kept in a ControllerRevision of the job,
+// suspended or has ended (ADR 163). It is kept in a ControllerRevision of the job,
 // whose data the API server lets nobody change; one name, so that only one text can be the first.
 // Its content is as untrusted as any spec: whoever puts another one there gets judged Pods, under a
 // profile of the job's namespace. Values

@@ -1,7 +1,7 @@
 #pragma once
 
-// A job's keys and tokens, derived from a seed of the keyring and the job's UID (docs/decisions.md,
-// D8): the same inputs always give the same bytes, so nothing has to be read back from the cluster.
+// A job's keys and tokens, derived from a seed of the keyring and the job's UID (ADR 8):
+// the same inputs always give the same bytes, so nothing has to be read back from the cluster.
 // Used by the reconciler (the job's Secret, the Pods' item hashes) and the launcher poller
 // (certificate, token). Holds no keys beyond the values it returns; keyring.h keeps the seeds.
 

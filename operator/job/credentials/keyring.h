@@ -1,7 +1,7 @@
 #pragma once
 
 // The seeds of all jobs' keys: the Secret "ringmaster-keyring" in the operator's namespace, made
-// here if it is absent and read by that one name (docs/decisions.md, D8). Its data: "current" names
+// here if it is absent and read by that one name (ADR 8). Its data: "current" names
 // the seed for new jobs, every other entry is a seed under its id. No manifest contains it. Used by
 // the reconciler.
 

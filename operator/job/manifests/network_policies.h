@@ -1,6 +1,6 @@
 #pragma once
 
-// A job's NetworkPolicies (docs/decisions.md, D47): who may connect to its Pods. Ingress rules
+// A job's NetworkPolicies (ADR 48): who may connect to its Pods. Ingress rules
 // alone; what the Pods call stays open. Pure builders with deterministic names; used by the actor.
 
 #include <string>

@@ -2,7 +2,7 @@
 
 // Which workers are lost although their Pods look alive, and whose end is certain. Lost ones are
 // deleted and replaced at once: a launcher never admits a fenced Pod again. What is certain goes
-// into the order, where it counts as evidence (docs/decisions.md, D3). Pure.
+// into the order, where it counts as evidence (ADR 158). Pure.
 
 #include <chrono>
 #include <optional>

@@ -1,8 +1,8 @@
 #pragma once
 
 // Has the job ended, and how? Decided from the launcher Pod's termination message, and from
-// containers that can never start; never from a launcher that is merely gone (docs/decisions.md,
-// D10). Pure.
+// containers that can never start; never from a launcher that is merely gone (ADR 10).
+// Pure.
 
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
 // Slots of a direct job. Its program lives in one epoch; any change of the world ends it
-// (decisions.md, D13). Where mpirun starts attach, attach runs it when the gate opens; else this
+// (ADR 13). Where mpirun starts attach, attach runs it when the gate opens; else this
 // agent does.
 
 #include <optional>

@@ -59,7 +59,7 @@ bool SameEndpoint(const sockaddr_storage& a, const sockaddr_storage& b) {
 // epoll again and again (tcp/pair.cc, Pair::handleEvents tries the lock): woken on the core where
 // an operation holds it in the middle of a write, it burnt a whole time slice, again and again;
 // without, 1 MiB is reduced twice as fast (figure B12). Where a sandbox forbids
-// it, things are as they were.
+// it, nothing changes. Pinning threads instead would put every Pod of a node on core 0.
 class StartsBatchThreads {
  public:
   StartsBatchThreads() {
