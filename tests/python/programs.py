@@ -1,7 +1,7 @@
 """Scripts that the ranks of fake_job.py run."""
 
-# Prints "STEP LOSS" for each micro-batch, "done" and the parameters' sum at the end. Arguments: steps, and names of variants.
-TRAIN = """
+# In turn: prints "STEP LOSS" for each micro-batch, "done" and the parameters' sum at the end. Arguments: steps, and names of variants.
+BEGIN = """
 import hashlib, sys, time
 import torch
 import ringmaster as rm
@@ -28,6 +28,8 @@ if "evaluate" in variants:
     def right(model, rank, size):
         return (model(x[rank::size]).argmax(1) == y[rank::size]).sum(), len(x[rank::size])
     job.evaluate(right, every=10)
+"""
+LOOP = """
 for batch in job.batches(dataset, steps=steps):
     if job.steps:
         print("mean", job.steps, job.loss)
@@ -36,8 +38,11 @@ for batch in job.batches(dataset, steps=steps):
     print(job.steps, loss.item(), len(batch), flush=True)
     if "slow" in variants:
         time.sleep(0.005)
+"""
+END = """
 digest = hashlib.sha256()
 for values in model.state_dict().values():
     digest.update(buffer_of(values.contiguous()))
 print("done", job.steps, digest.hexdigest(), scheduler.last_epoch, flush=True)
 """
+TRAIN = BEGIN + LOOP + END

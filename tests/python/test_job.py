@@ -6,7 +6,7 @@ import unittest
 
 from fake_job import FakeJob
 from fork_server import of_ranks
-from programs import TRAIN
+from programs import BEGIN, END, LOOP, TRAIN
 
 STEPS = 300
 
@@ -165,6 +165,38 @@ class Training(ScriptTest):
         self.assert_undisturbed([rank], 10)
 
 
+class EndedEarly(ScriptTest):
+    def finish_with_a_newcomer(self, loop):
+        """A rank joins two that wait in finish(): all three end with the state of those."""
+        job, ranks = self.job(2, 300, script=BEGIN + loop + END)
+        job.world(ranks)
+        job.wait_for(ranks, "RankDone")
+        newcomer = job.start(2)
+        job.wait_for([newcomer], "RankHello")
+        job.switch()
+        job.wait_for(ranks, "RankAtBoundary")
+        job.world([newcomer, *ranks])
+        end = self.finish(job, [newcomer, *ranks])
+        self.assertLess(int(end.split()[1]), 300)
+        self.assertEqual(len(newcomer.lines), 1, "the newcomer made a step")
+
+    def test_a_rank_that_joins_when_the_others_have_left_the_loop_makes_no_step(self):
+        left = LOOP.replace("    if job.steps:", "    if job.loss < 1.0:\n        break\n    if job.steps:")
+        self.finish_with_a_newcomer(left + "while not job.finish():\n    pass\n")
+
+    def test_a_rank_that_joins_when_loops_of_ones_own_have_ended(self):
+        self.finish_with_a_newcomer("""
+while not job.finished:
+    if job.finishing or job.loss < 1.0:
+        job.finish()
+        continue
+    begin, end = job.begin()
+    indices = [(24 * job.steps + place) % len(dataset) for place in range(begin, end)]
+    job.backward(torch.nn.functional.cross_entropy(job.model(x[indices]), y[indices]), end - begin)
+    job.step()
+""")
+
+
 class Mistakes(ScriptTest):
     def end_of(self, script, ranks=2, variants=()):
         """Runs it in a world; returns each rank's exit code and what it printed as its error."""
@@ -199,18 +231,11 @@ class Mistakes(ScriptTest):
             self.assertEqual(code, 2)
             self.assertIn("step 4: the loss of rank 1 is not a finite number", log)
 
-    def test_a_loop_that_is_left_early_ends_training_with_finish_alone(self):
-        left = TRAIN.replace("    loss = torch", "    if job.steps == 5:\n        break\n    loss = torch")
-        for code, log in self.end_of(left, variants=["10"]):
-            self.assertEqual(code, 2)
-            self.assertIn("ringmaster: the script ended after step 5, and training had not: to end it early", log)
-        for last, expected in (("sys.exit(3)", 3), ("1 / 0", 1)):
-            for code, log in self.end_of(left + last, variants=["10"]):
-                self.assertEqual(code, expected)
-                self.assertNotIn("the script ended", log)
-        job, ranks = self.job(2, 10, script=left + "while not job.finish():\n    pass")
-        job.world(ranks)
-        self.assertIn("done 5 ", self.finish(job, ranks))
+    def test_a_rank_ends_with_its_own_exit_code(self):
+        left = LOOP.replace("    loss = torch", "    if job.steps == 2:\n        break\n    loss = torch")
+        for last, expected in (("raise SystemExit(3)", 3), ("import os\nos._exit(4)", 4), ("1 / 0", 1)):
+            for code, log in self.end_of(BEGIN + left + last, variants=["10"]):
+                self.assertEqual(code, expected, log)
 
     def test_data_that_differ_between_ranks(self):
         script = TRAIN.replace("dataset = torch", "x, y = (x[:200], y[:200]) if __import__('os').environ"

@@ -169,5 +169,19 @@ TEST_F(PythonInPlace, AScriptThatEndsWithoutJoiningFailsTheJob) {
   EXPECT_THAT(verdict.message, HasSubstr("it ended without joining the job"));
 }
 
+TEST_F(PythonInPlace, AScriptThatEndsBeforeTrainingDoesFailsTheJob) {
+  Job job(2, Python({"-c",
+                     "import torch, ringmaster\n"
+                     "model = torch.nn.Linear(2, 2)\n"
+                     "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+                     "ringmaster.join(model, optimizer, global_batch=4)"}));
+  Begin(job, {0}, 0, {{"PYTHONPATH", PyTorch()}});
+
+  const control::Verdict verdict = job.AwaitVerdict(kLimit);
+
+  EXPECT_FALSE(verdict.succeeded);
+  EXPECT_THAT(verdict.message, HasSubstr("it ended with code 0, and training had not ended"));
+}
+
 }  // namespace
 }  // namespace ringmaster::runtime_test

@@ -19,6 +19,13 @@ std::string HowToJoin(const SlotsOptions& options) {
          "spec.elasticity.mode to Restart";
 }
 
+// For the author of a program that ended in the midst of training.
+std::string HowToEndEarly(const SlotsOptions& options) {
+  if (options.own_program) return "";
+  return ": a Python script that ends training early leaves its loop on every rank at the same "
+         "step, and calls job.finish() until it returns True";
+}
+
 // What an attach ends with whose rank ended as it was told to: with another code mpirun would end
 // the others' attaches too.
 control::RankExit AsAsked() {
@@ -139,13 +146,20 @@ void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
   exit.signal = end.end.signal;
   exit.last_lines = end.last_lines;
 
-  std::optional<std::chrono::milliseconds> delay;
-  if (!meant) delay = slot.restart.OnEnd(end.end, end.lived, had_world);
-  if (asked) delay.emplace(0);
-  const bool again = delay.has_value() && !ending_ && leaving_.empty();
-
   const bool left_out = exit.Clean() && !had_world && !meant;
   if (left_out) exit.last_lines.push_back("it ended without joining the job" + HowToJoin(options_));
+  // A success would have it started again and again.
+  const bool early = exit.Clean() && had_world && !meant && !slot.reported.done.has_value();
+  if (early) {
+    exit.exit_code = control::kExitUserError;
+    exit.last_lines.push_back("it ended with code 0, and training had not ended" +
+                              HowToEndEarly(options_));
+  }
+
+  std::optional<std::chrono::milliseconds> delay;
+  if (!meant) delay = slot.restart.OnEnd({exit.exit_code, exit.signal}, end.lived, had_world);
+  if (asked) delay.emplace(0);
+  const bool again = delay.has_value() && !ending_ && leaving_.empty();
 
   slot.running = slot.connected = slot.stopping = false;
   slot.given_up = !again;

@@ -13,7 +13,6 @@ the same processes from the same step, and no step is lost or repeated. A script
 
 from __future__ import annotations
 
-import atexit
 import logging
 import multiprocessing
 import os
@@ -63,33 +62,8 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, global_bat
     if timeout is None:
         timeout = float(os.environ.get("RINGMASTER_CONNECT_TIMEOUT_SECONDS") or 30)
     text = f"global_batch={global_batch}\nseed={seed}\n{settings}"
-    job = Job(join_membership(), model, optimizer, global_batch=global_batch, seed=seed, micro_batch=micro_batch,
-              settings=text, timeout=timeout, state=dict(state or {}), scaler=scaler)
-    _check_at_exit(job)
-    return job
-
-
-_exit_status: Any = None  # the argument of the last sys.exit()
-
-
-def _check_at_exit(job: Job) -> None:
-    """Turns a successful exit before the end of training into an error: the rank would be restarted again and again."""
-    process, exit_ = os.getpid(), sys.exit
-
-    def exit_and_tell(status: Any = None) -> None:
-        global _exit_status
-        _exit_status = status
-        exit_(status)
-
-    def check() -> None:
-        failed = _exit_status or hasattr(sys, "last_value")  # an uncaught exception
-        if job.finished or failed or os.getpid() != process or "RINGMASTER_AGENT_SOCKET" not in os.environ:
-            return
-        _end(UserError(f"the script ended after step {job.steps}, and training had not: to end it early, leave the loop on every "
-                       "rank at the same step, and call job.finish() until it returns True"))
-
-    sys.exit = exit_and_tell
-    atexit.register(check)
+    return Job(join_membership(), model, optimizer, global_batch=global_batch, seed=seed, micro_batch=micro_batch,
+               settings=text, timeout=timeout, state=dict(state or {}), scaler=scaler)
 
 
 def _end(error: RingmasterError) -> None:

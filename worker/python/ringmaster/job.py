@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from dataclasses import replace
 from typing import Any, Callable, Iterator
 
 import torch
@@ -26,6 +27,7 @@ from .state import Extras, TrainingState, check_optimizer
 from .step_log import StepLog
 from .step_reducer import Reduced, StepReducer, Votes
 from .transport import device_of
+from .update import Update
 from .world import Membership, Progress
 from .world_entry import WorldEntry
 
@@ -54,7 +56,7 @@ class Job:
         check_optimizer(optimizer, named)
         self._training = TrainingState(model, optimizer, self.state)
         self._reducer = StepReducer(self._training, named, self._device, global_batch, scaler is not None)
-        optimizer.register_step_pre_hook(self._check_update)
+        self._update = Update(optimizer, scaler)
         self._position = Position.open()
         self._audit = AuditLog.open()
         self._log = StepLog()
@@ -63,15 +65,13 @@ class Job:
                                   keeper=self._keeper, settings=settings, timeout=timeout, global_batch=global_batch)
         self._source: BatchSource | None = None
         self._data, self._data_word = "", 0.0  # of batches(), and a number made of it: compared with each step's votes
-        self._before_update: list[Callable[[], Any]] = []
-        self._after_step: list[Callable[[], Any]] = []
         self._evaluation: Evaluation | None = None
         self._total_steps = 0  # 0: not known
         self._unreported: Progress | None = None  # of the applied step, until it is committed
         self._leave = False  # all ranks leave this world before the next step
         self._checkpoint_wanted = False
         self._trained = False  # a step of the state is of this job
-        self._in_step = self._updating = False
+        self._in_step = False
         self._looping = False  # over batches()
         self.finished = False
         self._accuracy, self._mean_loss = -1.0, float("nan")  # not measured yet
@@ -104,6 +104,12 @@ class Job:
         return self._mean_loss
 
     @property
+    def finishing(self) -> bool:
+        """Whether a rank has called finish() with the state that all ranks have: none makes another step. A loop over
+        batches() ends by itself then, one of your own has to."""
+        return self._worlds.held.finishing
+
+    @property
     def last_batch(self) -> bool:
         """In a loop over batches(): whether the micro-batch is this rank's last one of the step."""
         return self._looping and self._in_step and self._left == 0
@@ -131,7 +137,7 @@ class Job:
         self._looping = True
         try:
             while True:
-                while self.steps < steps:
+                while self.steps < steps and not self.finishing:
                     yield from self._step_of(self._source)
                 if not finish or self.finish():
                     return
@@ -144,7 +150,9 @@ class Job:
                 self._in_step = False
 
     def _step_of(self, source: BatchSource) -> Iterator[Batch]:
-        begin, end = self.begin()
+        if not self._ready():
+            return
+        begin, end = self._begin()
         number = self.steps + 1
         self._left = end - begin
         for batch in source.load(number, begin, end):
@@ -166,9 +174,20 @@ class Job:
     def begin(self) -> tuple[int, int]:
         """Begins the next step, for a loop of one's own: this rank's share of it. Leaves the world first if all ranks
         are to leave it."""
+        if not self._ready():
+            raise UserError(f"begin() was called after another rank had ended training with step {self.steps}: a loop of "
+                            "one's own ends where job.finishing is true")
+        return self._begin()
+
+    def _ready(self) -> bool:
+        """Once all is done that belongs between two steps: whether another one is made."""
         if self._leave:
             self._leave_at_boundary()
-        self._evaluate()
+        if not self.finishing:
+            self._evaluate()
+        return not self.finishing
+
+    def _begin(self) -> tuple[int, int]:
         self._training.remember()
         self._reducer.begin()
         self._left = 0  # samples that batches() has not given yet
@@ -236,7 +255,7 @@ class Job:
         self._committed()
         self._training.certain()
         self._position.enter(Phase.UPDATE)
-        self._update()
+        self._update.run()
         self._applied(reduced)
         return True
 
@@ -245,34 +264,6 @@ class Job:
         epoch = self._worlds.world.epoch
         return Votes(self._membership.switch_wanted(epoch),
                      self.rank == 0 and self._membership.checkpoint_wanted(epoch), self._data, self._data_word)
-
-    def _update(self) -> None:
-        if self._scaler is not None and self._before_update:
-            self._scaler.unscale_(self.optimizer)
-        for function in self._before_update:
-            function()
-        self._updating = True
-        try:
-            if self._scaler is None:
-                self.optimizer.step()
-            elif not self._scaled_step():
-                return
-        finally:
-            self._updating = False
-        for function in self._after_step:
-            function()
-
-    def _scaled_step(self) -> bool:
-        """False: gradients overflowed on some rank, so that on all of them the optimizer has made no step."""
-        before = self._scaler.get_scale()
-        self._scaler.step(self.optimizer)
-        self._scaler.update()
-        return self._scaler.get_scale() >= before
-
-    def _check_update(self, *_) -> None:
-        if not self._updating and not self.finished:
-            raise UserError("the script called optimizer.step(): the job makes the update, once the step is certain; leave "
-                            "it out")
 
     def _applied(self, reduced: Reduced) -> None:
         (begin, end), world = self.share, self._worlds.world
@@ -316,12 +307,12 @@ class Job:
     def before_update(self, function: Callable[[], Any]) -> None:
         """Has `function` called before each update, once all gradients are means over the whole batch. To clip them:
         `job.before_update(lambda: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))`."""
-        self._before_update.append(function)
+        self._update.before.append(function)
 
     def after_step(self, function: Callable[[], Any]) -> None:
         """Has `function` called after each step that was applied, such as a scheduler's step. What it changes belongs into
         `state`."""
-        self._after_step.append(function)
+        self._update.after.append(function)
 
     def evaluate(self, function: Callable[[torch.nn.Module, int, int], tuple[float, float]], *, every: int,
                  name: str = "accuracy") -> None:
@@ -359,6 +350,7 @@ class Job:
         end. False: the world changed; look at `steps` again, since a step may have to be repeated."""
         if self.finished:
             return True
+        self._worlds.held = replace(self._worlds.held, finishing=True)
         try:
             if self._leave:
                 self._leave_at_boundary()
@@ -377,6 +369,7 @@ class Job:
                 self.finished = True
                 self._worlds.end()
                 self._reducer.close()
+                self._update.close()
                 return True
             raise WorldOver("another world comes", told=True)
         except WorldOver as over:

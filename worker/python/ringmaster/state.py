@@ -36,16 +36,17 @@ class StateVersion(NamedTuple):
 
 @dataclass(frozen=True)
 class LocalState:
-    """Which state a rank holds, and where it has it from (`ORIGINS`)."""
+    """Which state a rank holds, where it has it from (`ORIGINS`), and whether training ends with it."""
 
     version: StateVersion = StateVersion()
     term_base: int = 0  # added to the term of a world's epoch: a resumed run's versions are above all earlier ones
     origin: str = "start"
+    finishing: bool = False  # a rank that holds it has called finish()
 
     def next(self, epoch: Epoch) -> "LocalState":
         """After one more step, in a world of `epoch`."""
         version = StateVersion(Epoch(self.term_base + epoch.term, epoch.number), self.version.step + 1)
-        return replace(self, version=version, origin="training")
+        return replace(self, version=version, origin="training", finishing=False)
 
     def epoch_of_run(self) -> Epoch:
         """The epoch of this run that computed the state; of term 0 if another run did."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable, Sequence
 
 import torch
@@ -70,20 +70,22 @@ class StateSync:
                             "same way on every rank")
         if behind:
             self._move(winner, checksum, take=self._communicator.rank in behind)
-        return Adopted(best, checksum)
+        finishing = any(held.finishing for held, _, _, _ in statements if held.version == best.version)
+        return Adopted(replace(best, finishing=finishing), checksum)
 
     def _gather(self, readable: bool) -> list[tuple[LocalState, int, int, bool]]:
         version = self._held.version
         fingerprint = int.from_bytes(hashlib.blake2b(self._text.encode(), digest_size=8).digest(), "little")
         words = [_signed(fingerprint), _signed(self._state.checksum()), version.epoch.term, version.epoch.number,
-                 version.step, self._held.term_base, ORIGINS.index(self._held.origin), int(readable)]
+                 version.step, self._held.term_base, ORIGINS.index(self._held.origin),
+                 int(readable) | self._held.finishing << 1]
         mine = torch.tensor(words, dtype=torch.int64, device=self._communicator.device)
         gathered = []
         for row in self._communicator.all_gather(mine):
             theirs = row.tolist()
             held = LocalState(StateVersion(Epoch(theirs[2], theirs[3]), theirs[4]), theirs[5],
-                              ORIGINS[theirs[6] % len(ORIGINS)])
-            gathered.append((held, theirs[1] % 2**64, theirs[0] % 2**64, bool(theirs[7])))
+                              ORIGINS[theirs[6] % len(ORIGINS)], bool(theirs[7] & 2))
+            gathered.append((held, theirs[1] % 2**64, theirs[0] % 2**64, bool(theirs[7] & 1)))
         return gathered
 
     def _all_look_again(self) -> list[tuple[LocalState, int, int, bool]]:

@@ -128,6 +128,19 @@ TEST_F(ElasticSlotsTest, TheUsersErrorIsNotTriedAgainUntilTheLauncherEndsTheEpoc
   EXPECT_THAT(actions.started, ElementsAre(0, 0));
 }
 
+TEST_F(ElasticSlotsTest, ASuccessBeforeTheEndOfTrainingIsTheUsersError) {
+  OpenGate();
+
+  Exit({0, 0}, seconds(60), {"last words"});
+
+  const auto exits = actions.Told<RankExited>();
+  ASSERT_EQ(exits.size(), 1U);
+  EXPECT_EQ(exits[0].exit.exit_code, 2);
+  EXPECT_THAT(exits[0].exit.last_lines,
+              ElementsAre("last words", HasSubstr("training had not ended: a Python script")));
+  EXPECT_THAT(actions.started, ElementsAre(0));
+}
+
 TEST_F(ElasticSlotsTest, BadDataBeforeTheGateIsTheRanksEndInTheFirstWorld) {
   slots.OnRankOutput(0, true, "bad data\n");
   Exit({2, 0}, seconds(1), {"bad data"});

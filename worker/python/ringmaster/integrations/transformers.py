@@ -177,6 +177,7 @@ class _Follow(transformers.TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._trainer.follow()
+        control.should_training_stop |= self._trainer.job.finishing
 
 
 class _Counter:
