@@ -12,7 +12,7 @@ cd "$work/ringmaster"
 .ci/run 2>&1 | tee "$work/log" >&2 || die "the tests failed: $(tail -n 1 "$work/log")"
 grep -E '^=== .* took [0-9]+ s$' "$work/log"
 whole=$(sed -n 's/^everything took \([0-9]*\) s$/\1/p' "$work/log")
-[ -n "$whole" ] || die "the tests did not say how long they took"
+[ -n "$whole" ] || die "the test output does not contain the duration"
 
 worst=0
 changed() { # file test-program: seconds until the program's tests have passed after a change of the file

@@ -61,7 +61,7 @@ measure() { # options of the figure...
       pytorch=$("$root/deploy/local/pytorch.sh")
       "$worker_build/tests/any_program/figure-b21" --pytorch="$pytorch" --count="${COUNT:-100}" "$@" ;; # --seed=1 --faults=kill-rank,… --reference=25 --ranks=2
     accuracy) "$here/accuracy/accuracy.sh" "$@" ;;
-    *) die "no such figure here; bench/README.md lists them" ;;
+    *) die "unknown figure; bench/README.md lists all figures" ;;
   esac
 }
 

@@ -52,7 +52,7 @@ explain_failure() {
   as_user describe trainingjob $job || true
   as_user get pods -o wide || true
   as_user logs "$(launcher_pod)" --tail=40 || true
-  die "the job did not succeed; what is known is above"
+  die "the job did not succeed; see its status above"
 }
 
 launcher_pod() { as_user get pods -l ringmaster.dev/role=launcher -o name --sort-by=.metadata.creationTimestamp | tail -1; }
@@ -73,13 +73,13 @@ sed "s|image: localhost/ringmaster-worker:.*|image: $WORKER_IMAGE|" deploy/sampl
 wait_for_job || explain_failure
 
 log=$(as_user logs "$(launcher_pod)")
-say "trained in $((SECONDS - begin)) s: what a user looks at"
+say "trained in $((SECONDS - begin)) s; what a user sees"
 echo "\$ kubectl get trainingjobs";  as_user get trainingjobs
 echo; echo "\$ kubectl get pods -o wide"; as_user get pods -o wide | awk '{print $1, $3, $7}' | column -t
 echo; echo "the line that started the ranks:"; grep -o 'mpirun --.*' <<<"$log" | head -1 | fold -s -w 160 | sed 's/^/    /'
 echo; echo "the step log's summary:"; grep -o '{"summary".*}' <<<"$log" | tail -1 | sed 's/^/    /'
 accuracy=$(as_user get trainingjob $job -o jsonpath='{.status.progress.accuracy}')
-awk -v a="${accuracy:-0}" 'BEGIN {exit !(a >= 0.92)}' || die "accuracy on writers not seen is ${accuracy:-unknown}, below 0.92"
+awk -v a="${accuracy:-0}" 'BEGIN {exit !(a >= 0.92)}' || die "accuracy on unseen writers is ${accuracy:-unknown}, below 0.92"
 cat <<EOF
 
 accuracy on handwriting of writers whom the network has not seen (382 of scikit-learn's 1,797 digits): $accuracy

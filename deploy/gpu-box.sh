@@ -56,7 +56,7 @@ compile() { # [folder]
   local options=() found torch
   if [ $# -eq 1 ]; then
     torch=$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))') || {
-      echo "gpu-box.sh: python3 here has no PyTorch, whose LibTorch the trainer needs" >&2
+      echo "gpu-box.sh: python3 has no PyTorch, which provides LibTorch for the trainer" >&2
       exit 1
     }
     options=(-DRINGMASTER_CARRIED="$1" -DRINGMASTER_LIBTORCH="$torch")
@@ -108,7 +108,7 @@ report() { # [folder]
   local gpus code=0
   results=$build_folder/report
   gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l) || {
-    echo "gpu-box.sh: nvidia-smi names no GPU here; a report is made on a machine with one" >&2
+    echo "gpu-box.sh: nvidia-smi lists no GPU; create the report on a host with a GPU" >&2
     exit 1
   }
   compile "$@"
@@ -129,7 +129,7 @@ report() { # [folder]
     --choose --settings=plain,channels-last,compiled-channels-last
   figure partial-fc bash -c 'train "$@"' - "$build_folder/worker/trainer/ringmaster-train" "$gpus" --classes=200000 --sample-rate=0.1
   python3 deploy/gpu_report.py "$results" || code=$?
-  echo "gpu-box.sh: $results/report.md is for people, report.json beside it for docs/gpu-reports (docs/gpu-reports.md)"
+  echo "gpu-box.sh: $results/report.md is the readable report, report.json is for docs/gpu-reports (docs/gpu-reports.md)"
   return $code
 }
 

@@ -7,7 +7,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/deploy/lib.sh"
 pods=${PODS:-1000} checkout=${MPI_OPERATOR:-}
-[ -n "$checkout" ] || die "mpi-operator is not at hand: MPI_OPERATOR=DIR names a checkout of github.com/kubeflow/mpi-operator"
+[ -n "$checkout" ] || die "mpi-operator is missing; set MPI_OPERATOR to a checkout of github.com/kubeflow/mpi-operator"
 crd=$checkout/manifests/base/kubeflow.org_mpijobs.yaml
 [ -f "$crd" ] || die "$checkout is not a checkout of mpi-operator: it lacks manifests/base/kubeflow.org_mpijobs.yaml"
 version=$(git -C "$checkout" describe --tags --always 2>/dev/null || basename "$checkout")

@@ -1,329 +1,328 @@
 #pragma once
 
-// Every word that a program may match on: condition types, states, reasons, causes and event
-// reasons (codes: exit_codes.h). They are API: a word keeps its meaning, and sentences beside it
-// may change. docs/render.py renders docs/reasons.md from this header: each "---" begins a section,
-// and the comment above a constant is its row, when it is set and what to do.
+// Condition types, states, reasons, causes and event reasons (exit codes: exit_codes.h). They are
+// API: a value keeps its meaning, while messages may change. docs/render.py renders docs/reasons.md
+// from this header: "---" begins a section, a comment says when a value is set and what to do.
 //
-// Operator, launcher and agents use it, and tests, which assert these words and no sentences.
+// The operator, launcher and agents use it, and tests assert these values rather than messages.
 
 namespace ringmaster::api {
 
 // --- Condition types
 //
-// `status.conditions` of a TrainingJob. `kubectl wait --for=condition=Succeeded tj/NAME` waits for
-// one.
+// `status.conditions` of a TrainingJob, as in `kubectl wait --for=condition=Succeeded tj/NAME`.
 
-// The launcher's Pod and all worker Pods were created. False while the job is suspended.
+// The launcher Pod and all worker Pods have been created. False while the job is suspended.
 inline constexpr char kCreated[] = "Created";
-// All workers asked for are connected to the launcher and have passed their checks. While it is
-// False its reason and message say what is missing.
+// All requested workers are connected to the launcher and have passed their checks. If False, the
+// reason and message say what is missing.
 inline constexpr char kWorkersReady[] = "WorkersReady";
-// Ranks train together. False before the first world, while the job is paused and after its end.
+// Ranks train together. False before the first world, during a pause and after the job
+// ends.
 inline constexpr char kRunning[] = "Running";
-// The workers that train are not the ones asked for. Absent before the first world.
+// The workers that train differ from the requested ones. Absent before the first world.
 inline constexpr char kResizing[] = "Resizing";
-// Checkpoints, snapshots and copies are kept as the job asks for. It appears once something could
-// not be kept or read, and its message says what a loss would cost.
+// Checkpoints, snapshots and copies are kept as the job requests. Added once one of them could not
+// be written or read; the message says what a failure would cost.
 inline constexpr char kProtected[] = "Protected";
-// True: the job began with another one's checkpoint. False: it began with its first step where
-// checkpoints of a namesake lie. Absent where there is nothing to say.
+// True: the job started from a checkpoint of another job. False: it started from its first step
+// although checkpoints of an earlier job of the same name exist. Absent otherwise.
 inline constexpr char kRestored[] = "Restored";
-// NetworkPolicies admit only the job's own Pods and the operator to its Pods.
+// NetworkPolicies restrict access to the job's Pods to the job itself and the operator.
 inline constexpr char kNetworkIsolated[] = "NetworkIsolated";
-// The job has no Pods because spec.suspend is true. It appears with the first suspension.
+// The job has no Pods because spec.suspend is true. Added at the first suspension.
 inline constexpr char kSuspended[] = "Suspended";
-// False: no operator runs the job, since its installation was removed. It appears only then.
+// False: no operator runs the job because its installation was removed. Absent otherwise.
 inline constexpr char kManaged[] = "Managed";
-// The spec or what its TrainingProfile sets was changed while the job runs, and the job still runs
-// with what it was started with.
-// Suspend and resume it to run with the changed one.
+// The spec or its TrainingProfile changed, but the running job still uses the old values. Suspend
+// and resume the job to apply the change.
 inline constexpr char kChangePending[] = "ChangePending";
-// Of a deleted job with spec.checkpoint.onDelete: Delete: what its end waits for.
+// Set on a deleted job with spec.checkpoint.onDelete: Delete. Says what blocks its deletion.
 inline constexpr char kCheckpointsRemoved[] = "CheckpointsRemoved";
-// The job has ended well.
+// The job has completed successfully.
 inline constexpr char kSucceeded[] = "Succeeded";
-// The job has ended otherwise; reason and message say why.
+// The job has failed; the reason and message say why.
 inline constexpr char kFailed[] = "Failed";
-// For kstatus (Helm's --wait, Flux): the job is on its way to what its spec asks for. While it is
-// False its reason is the state.
+// For kstatus (Helm, Flux): the job has not reached the requested state. Its reason is the state.
 inline constexpr char kReconciling[] = "Reconciling";
-// For kstatus: the job has failed, which Failed says, too; or its spec cannot be run, reason
-// InvalidSpec, and it has no Pods until the spec is corrected.
+// For kstatus: the job has failed, or its spec cannot be run (reason InvalidSpec) and it has no
+// Pods until the spec is corrected.
 inline constexpr char kStalled[] = "Stalled";
 
 // --- States
 //
-// `status.state`, one word for people. There may be further ones: programs read the conditions.
+// `status.state`, a summary for people. More states may be added; programs read the conditions.
 
-// Pods are made, or the launcher's waits for a node or an image.
+// Pods are being created, or the launcher Pod is waiting for a node or an image.
 inline constexpr char kStatePending[] = "Pending";
-// The launcher runs, and ranks do not yet. The reason says what workers wait for.
+// The launcher is running, but no ranks are. The reason says what the workers are waiting for.
 inline constexpr char kStateStarting[] = "Starting";
-// Ranks train.
+// Ranks are training.
 inline constexpr char kStateRunning[] = "Running";
-// Ranks wait for workers and keep their state.
+// Ranks are waiting for workers and keep their state.
 inline constexpr char kStatePaused[] = "Paused";
 // The job is suspended and has no Pods.
 inline constexpr char kStateSuspended[] = "Suspended";
-// The job has ended well.
+// The job has completed successfully.
 inline constexpr char kStateSucceeded[] = "Succeeded";
-// The job has ended otherwise.
+// The job has failed.
 inline constexpr char kStateFailed[] = "Failed";
 
 // --- Reasons: the job waits for its Pods
 //
-// Of Created, WorkersReady and Reconciling. A container that waits has the kubelet's own reason,
-// for example ErrImagePull.
+// For Created, WorkersReady and Reconciling. A waiting container keeps the kubelet's reason, for
+// example ErrImagePull.
 
-// Pods are being created. Nothing to do.
+// Pods are being created. No action is needed.
 inline constexpr char kReasonCreating[] = "CreatingPods";
 // All Pods exist.
 inline constexpr char kReasonCreated[] = "PodsCreated";
-// Pods start, or not all of their agents have reported. Nothing to do; the message counts them.
+// Pods are starting, or some agents have not reported yet; the message counts them.
 inline constexpr char kReasonWaitingForPods[] = "WaitingForPods";
-// The launcher's Pod runs and has not answered the operator yet. Nothing to do.
+// The launcher Pod is running but has not answered the operator yet. No action is needed.
 inline constexpr char kReasonWaitingForLauncher[] = "WaitingForLauncher";
-// The launcher's Pod runs and does not answer the operator. Look at its log, and at NetworkPolicies
-// between the operator and the Pod.
+// The launcher Pod is running but does not answer the operator. Check its log and the
+// NetworkPolicies between the operator and the Pod.
 inline constexpr char kReasonLauncherUnreachable[] = "LauncherUnreachable";
-// A Pod finds no node; the message is the scheduler's. Free capacity, or ask for less.
+// A Pod cannot be scheduled; the message comes from the scheduler. Free capacity or request less.
 inline constexpr char kReasonUnschedulable[] = "Unschedulable";
-// A Pod has a node and does not start; the message is the kubelet's newest event about it.
+// A scheduled Pod does not start; the message is the kubelet's latest event for it.
 inline constexpr char kReasonPodNotStarting[] = "PodNotStarting";
-// Nodes are not connected, too many at once to act on. Look at the nodes.
+// Too many nodes are not ready at once, so their workers are not replaced. Check the nodes.
 inline constexpr char kReasonNodesUnreachable[] = "NodesUnreachable";
-// Pods of the job failed repeatedly, and the next try waits. `status.failures` says why they did.
+// Pods failed repeatedly, and the next attempt is delayed. `status.failures` says why they
+// failed.
 inline constexpr char kReasonBackOff[] = "BackOff";
 // All workers are ready.
 inline constexpr char kReasonWorkersReady[] = "WorkersReady";
 
 // --- Reasons: a request was refused
 //
-// Of WorkersReady and Reconciling. The operator tries again with growing delays.
+// For WorkersReady and Reconciling. The operator retries with exponential back-off.
 
-// A ResourceQuota of the namespace is used up. Free some of it, or raise it.
+// A ResourceQuota of the namespace is exhausted. Free quota or raise it.
 inline constexpr char kReasonQuotaExceeded[] = "QuotaExceeded";
-// The namespace's Pod Security level does not admit the Pods. The message names the fields.
+// The namespace's Pod Security level rejects the Pods. The message names the fields.
 inline constexpr char kReasonPodSecurity[] = "PodSecurityViolation";
-// The API server or an admission webhook refused a request. The message is its own.
+// The API server or an admission webhook rejected a request. The message is its own.
 inline constexpr char kReasonForbidden[] = "Forbidden";
-// The job's TrainingProfile does not allow what the spec asks for, or there is no such profile for
-// its namespace. Change the spec, or ask the platform team.
+// The job's TrainingProfile does not allow what the spec requests, or the namespace has no such
+// profile. Change the spec or ask the platform team.
 inline constexpr char kReasonRefusedByProfile[] = "RefusedByProfile";
-// An object that is not the job's has a name that it needs. Delete that one, or rename the job.
+// An object that does not belong to the job has a name that the job needs. Delete that object or
+// rename the job.
 inline constexpr char kReasonNameConflict[] = "NameConflict";
-// The operator could not read or make its keyring. Look at its log and at its rights.
+// The operator failed to read or create its keyring. Check its log and its RBAC permissions.
 inline constexpr char kReasonCredentialsUnavailable[] = "CredentialsUnavailable";
-// The API server answered with another error. The message is its own.
+// The API server returned another error. The message is its own.
 inline constexpr char kReasonApiError[] = "ApiError";
-// Nothing better is known.
+// The cause is unknown.
 inline constexpr char kReasonUnknown[] = "Unknown";
 
 // --- Reasons: Running
 //
-// Beside those of a paused job.
+// In addition to those of a paused job.
 
-// Ranks train.
+// Ranks are training.
 inline constexpr char kReasonTraining[] = "Training";
-// No ranks run yet.
+// No ranks are running yet.
 inline constexpr char kReasonStarting[] = "Starting";
-// The ranks are forming a new world. Nothing to do.
+// The ranks are forming a new world. No action is needed.
 inline constexpr char kReasonStopping[] = "ReformingWorld";
-// The job has ended. Also of WorkersReady, Resizing, Suspended, Created and ChangePending.
+// The job has finished. Also used for WorkersReady, Resizing, Suspended, Created and ChangePending.
 inline constexpr char kReasonFinished[] = "Finished";
 
 // --- Reasons: Resizing
 //
-// Beside those of a paused job.
+// In addition to those of a paused job.
 
-// The workers asked for are the ones that train.
+// The requested workers are training.
 inline constexpr char kReasonStable[] = "Stable";
 // spec.worker.replicas was raised, or the job was resumed.
 inline constexpr char kReasonScalingUp[] = "ScalingUp";
-// spec.worker.replicas was lowered. Also of the annotation ringmaster.dev/leaving.
+// spec.worker.replicas was lowered. Also used in the annotation ringmaster.dev/leaving.
 inline constexpr char kReasonScalingDown[] = "ScalingDown";
-// A worker leaves after its step: its node is drained, or it was deleted.
+// A worker leaves after the current step because its node is being drained or its Pod was deleted.
 inline constexpr char kReasonDraining[] = "Draining";
-// A worker was lost, and another takes its place. Also in `status.failures`.
+// A worker was lost and is being replaced. Also used in `status.failures`.
 inline constexpr char kReasonWorkerLost[] = "WorkerLost";
-// A new launcher learns from the agents which world runs.
+// A new launcher is learning the current world from the agents.
 inline constexpr char kReasonLauncherReplaced[] = "LauncherReplaced";
 
 // --- Reasons: Suspended
 
-// The ranks end, after a checkpoint where the job keeps some.
+// The ranks are stopping, after a checkpoint if the job keeps checkpoints.
 inline constexpr char kReasonSuspending[] = "Suspending";
-// The job is suspended. Also of the other conditions meanwhile.
+// The job is suspended. Also used for other conditions during the suspension.
 inline constexpr char kReasonSuspended[] = "Suspended";
 // The job was resumed.
 inline constexpr char kReasonResumed[] = "Resumed";
 
 // --- Reasons: Managed
 
-// The installation that ran the job was removed. Install it again, or delete the job.
+// The installation that ran the job was removed. Reinstall it or delete the job.
 inline constexpr char kReasonUninstalled[] = "Uninstalled";
-// An installation has taken the job over.
+// An installation has adopted the job.
 inline constexpr char kReasonAdopted[] = "Adopted";
 
 // --- Reasons: ChangePending
 
-// What the job runs with differs from its spec. The message names the fields.
+// The running job differs from its spec. The message names the fields.
 inline constexpr char kReasonChangedWhileRunning[] = "ChangedWhileRunning";
-// They are the same again.
+// The running job matches its spec again.
 inline constexpr char kReasonSpecInUse[] = "SpecInUse";
 
 // --- Reasons: CheckpointsRemoved
 //
-// Beside those of a refused request. Setting onDelete to Retain lets the job go at once.
+// In addition to those of a refused request. Set onDelete to Retain to delete the job at once.
 
-// The job's Pods, which write to its folder, have not ended.
+// The job's Pods, which write to its folder, have not terminated yet.
 inline constexpr char kReasonEndingPods[] = "EndingPods";
-// A Pod removes the job's folder, or is being made for that.
+// A Pod that removes the job's folder is running or being created.
 inline constexpr char kReasonRemoving[] = "Removing";
 
 // --- Reasons: NetworkIsolated
 
-// The policies are in place. They have an effect where the network plugin enforces them.
+// The policies exist. They take effect if the network plugin enforces NetworkPolicies.
 inline constexpr char kReasonPoliciesCreated[] = "PoliciesCreated";
-// A policy could not be made. The message says why.
+// A policy could not be created. The message says why.
 inline constexpr char kReasonPoliciesMissing[] = "PoliciesMissing";
-// Workers use their nodes' network, where no policy reaches them.
+// Workers use the host network, which NetworkPolicies do not cover.
 inline constexpr char kReasonHostNetwork[] = "HostNetwork";
-// The operator makes none (--job-network-policies=false).
+// The operator does not create NetworkPolicies (--job-network-policies=false).
 inline constexpr char kReasonPoliciesOff[] = "PoliciesOff";
 
 // --- Reasons: Protected
 
-// All is kept again.
+// The state is kept as requested again.
 inline constexpr char kReasonKept[] = "Kept";
-// Checkpoints are not complete: a loss of all workers goes back to the last one. Look at the
+// Checkpoints fail; losing all workers resumes from the last complete one. Check the
 // volume.
 inline constexpr char kReasonCheckpointFailing[] = "CheckpointFailing";
-// No snapshots in memory: if all ranks end at once, training goes back to the last checkpoint.
+// Snapshots in memory fail; losing all ranks at once resumes from the last checkpoint.
 inline constexpr char kReasonSnapshotFailing[] = "SnapshotFailing";
-// No other worker holds a copy of a rank's share: its loss goes back to the last checkpoint.
+// No other worker has a copy of a rank's shard; losing it resumes from the last checkpoint.
 inline constexpr char kReasonCopyFailing[] = "CopyFailing";
-// Training waits for its kept state, which cannot be read or written. Look at the volume.
+// Training waits because its saved state cannot be read or written. Check the volume.
 inline constexpr char kReasonCheckpointUnreadable[] = "CheckpointUnreadable";
 
 // --- Reasons: Restored
 
-// The job began with the checkpoint that restoreFrom names.
+// The job started from the checkpoint that restoreFrom names.
 inline constexpr char kReasonFromCheckpoint[] = "FromCheckpoint";
-// The job began with its first step beside the checkpoints of a namesake. Set restoreFrom to go on
-// from them.
+// The job started from its first step although checkpoints of an earlier job of the same name
+// exist. Set restoreFrom to resume from them.
 inline constexpr char kReasonStartedAfresh[] = "StartedAfresh";
 
 // --- Reasons of failures
 //
-// `status.failures[].reason`, beside WorkerLost, OOMKilled and the reasons of Failed below, and
-// Kubernetes' own (Evicted, Preempting, Error).
+// `status.failures[].reason`, in addition to WorkerLost, OOMKilled, the reasons for Failed below
+// and those of Kubernetes (Evicted, Preempting, Error).
 
-// A worker's Pod has ended and nothing says why.
+// A worker's Pod ended for an unknown reason.
 inline constexpr char kReasonWorkerFailed[] = "WorkerFailed";
-// The launcher's Pod was lost. Another one takes over.
+// The launcher Pod was lost. A new launcher takes over.
 inline constexpr char kReasonLauncherLost[] = "LauncherLost";
-// It was killed for lack of memory. Raise the memory limit in spec.launcher.template.
+// The launcher ran out of memory. Raise the memory limit in spec.launcher.template.
 inline constexpr char kReasonLauncherOOMKilled[] = "LauncherOOMKilled";
-// A program in mode Restart was started again: its world changed or a rank died. Also of an event.
+// In mode Restart: the program restarted because its world changed or a rank died. Also an
+// event.
 inline constexpr char kReasonProgramRestarted[] = "ProgramRestarted";
-// A GPU that a rank was given does not work any more: the worker leaves the job, and another one
-// takes its place, on another node where there is room. The message names the GPU, CUDA's error and
-// what the driver reported (Xid). Also of an event.
+// A GPU assigned to a rank stopped working. The worker leaves the job and is replaced, on another
+// node if one has room. The message names the GPU, the CUDA error and the Xid error that the driver
+// reported. Also used for an event.
 inline constexpr char kReasonDeviceUnhealthy[] = "DeviceUnhealthy";
-// The node of a worker is gone.
+// The node of a worker was deleted.
 inline constexpr char kReasonNodeLost[] = "NodeLost";
 // The node of a worker is not ready, and the worker is not connected.
 inline constexpr char kReasonNodeNotReady[] = "NodeNotReady";
 
 // --- Reasons: Succeeded and Failed
 
-// All ranks have done their last step.
+// All ranks completed their last step.
 inline constexpr char kReasonCompleted[] = "Completed";
-// The spec cannot be run. Of Stalled and WorkersReady: the job has no Pods; correct the spec. Of
-// Failed: the API server refused a Pod; delete the job, correct the spec and apply it again.
+// The spec cannot be run. For Stalled and WorkersReady: the job has no Pods; correct the spec. For
+// Failed: the API server rejected a Pod; delete the job, correct the spec and apply it again.
 inline constexpr char kReasonInvalidSpec[] = "InvalidSpec";
-// A container cannot be started: a missing program, ConfigMap or Secret, or a wrong image name. The
-// message says what is missing.
+// A container cannot start: a program, ConfigMap or Secret is missing or an image name is
+// invalid.
 inline constexpr char kReasonStartError[] = "StartError";
-// spec.runPolicy.activeDeadlineSeconds are over.
+// The job did not finish within spec.runPolicy.activeDeadlineSeconds.
 inline constexpr char kReasonDeadlineExceeded[] = "DeadlineExceeded";
-// spec.runPolicy.startTimeoutSeconds are over without a step, or a registry does not have or give
-// the image. The message says what was missing.
+// The job completed no step within spec.runPolicy.startTimeoutSeconds, or an image could not be
+// pulled. The message says what was missing.
 inline constexpr char kReasonStartTimeout[] = "StartTimeout";
 
 }  // namespace ringmaster::api
 
 namespace ringmaster::control {
 
-// There was nothing left to train: the job began with a state that had all steps.
+// The job started from a state in which all steps were already complete.
 inline constexpr char kReasonAlreadyComplete[] = "AlreadyComplete";
-// mpirun started other processes than the job's ranks. The message says which; mpirun's options in
-// spec.mpi.extraArgs are the likely cause.
+// mpirun started processes other than the job's ranks. Check spec.mpi.extraArgs.
 inline constexpr char kReasonWorldMismatch[] = "WorldMismatch";
-// A rank ended by itself, more often than spec.runPolicy.restart allows. `status.failures` has its
-// last lines. Also in `status.failures` of a rank that was started again.
+// A rank failed more often than spec.runPolicy.restart allows. `status.failures` has its last lines
+// of output. Also used in `status.failures` for a rank that was restarted.
 inline constexpr char kReasonRankFailed[] = "RankFailed";
-// A rank or Pod was killed for lack of memory, so often in a row as crashLimit says. Raise the
-// memory limit. Also in `status.failures`, and the kubelet's word.
+// A rank or Pod ran out of memory crashLimit times in a row. Raise the memory limit. Also used in
+// `status.failures` and by the kubelet.
 inline constexpr char kReasonOOMKilled[] = "OOMKilled";
-// Ranks or Pods were killed, or did not load, so often in a row as crashLimit says.
+// Ranks or Pods were killed, or failed to load, crashLimit times in a row.
 inline constexpr char kReasonCrashLoop[] = "CrashLoop";
-// A rank ended with exit code 2: the program refuses its arguments or data. Correct them.
+// A rank exited with code 2: the program rejects its arguments or data. Correct them.
 inline constexpr char kReasonUserError[] = "UserError";
-// A worker's checks failed: program, GPUs, memory, address. The message says which and on which
-// node. Also of WorkersReady while the job may still go on.
+// A check of a worker failed: program, GPUs, memory or address. The message names the check and the
+// node. Also used for WorkersReady while the job may still continue.
 inline constexpr char kReasonPreflightFailed[] = "PreflightFailed";
-// A Pod mounts other credentials than the operator gave the job. Someone changed its Secret.
+// A Pod mounts credentials that the operator did not create for this job: its Secret was changed.
 inline constexpr char kReasonCredentialsMismatch[] = "CredentialsMismatch";
-// mpirun could not be started, or ended before the ranks were there. The message has its words.
+// mpirun failed to start, or exited before all ranks were running. The message contains its output.
 inline constexpr char kReasonMpirunFailed[] = "MpirunFailed";
-// The launcher could not do its work. The message says what.
+// The launcher failed. The message says why.
 inline constexpr char kReasonLauncherError[] = "LauncherError";
 
 // --- Reasons: the job is paused
 //
-// Of Running and Resizing.
+// For Running and Resizing.
 
-// Half of the last world's Pods or more are missing and not known to be dead, so others might train
-// on. Training pauses until they are back, or known to be gone.
+// At least half of the last world's Pods are missing but not known to be dead, so they might still
+// be training. Training pauses until they return or are confirmed gone.
 inline constexpr char kPauseNoQuorum[] = "NoQuorum";
-// Fewer workers than spec.worker.minReplicas are there. Training pauses until there are enough.
+// Fewer than spec.worker.minReplicas workers are available. Training pauses until there are enough.
 inline constexpr char kPauseBelowMinReplicas[] = "BelowMinReplicas";
 
 // --- Causes of a recovery
 //
-// `status.lastRecovery.cause`, beside OOMKilled: how the first worker or rank was lost. There may
-// be further ones.
+// `status.lastRecovery.cause`: how the first worker or rank was lost. Also OOMKilled. More may
+// come.
 
 // A rank was killed by a signal.
 inline constexpr char kCauseRankKilled[] = "RankKilled";
-// A rank ended by itself.
+// A rank exited by itself.
 inline constexpr char kCauseRankExited[] = "RankExited";
-// A rank's GPU does not work any more: DeviceUnhealthy.
+// A rank's GPU stopped working: DeviceUnhealthy.
 inline constexpr char kCauseDeviceUnhealthy[] = "DeviceUnhealthy";
-// Another process has taken a rank's place, and its end was not heard of.
+// Another process replaced a rank whose exit was not reported.
 inline constexpr char kCauseRankReplaced[] = "RankReplaced";
-// The agent's connection broke, and its port refuses or it did not dial again.
+// The agent's connection broke, and its port refuses connections or it did not reconnect.
 inline constexpr char kCauseAgentLost[] = "AgentLost";
-// The agent's connection ended while its worker was to leave.
+// The agent's connection ended while its worker was leaving.
 inline constexpr char kCauseAgentLeft[] = "AgentLeft";
-// The agent's container was started again.
+// The agent's container was restarted.
 inline constexpr char kCauseAgentRestarted[] = "AgentRestarted";
-// Nothing was heard from the worker for the time after which it counts as lost.
+// The worker was silent for longer than the failure detection time.
 inline constexpr char kCauseSilence[] = "Silence";
-// A rank hung while the others waited for it, and was ended.
+// A rank hung while the others waited for it, and was stopped.
 inline constexpr char kCauseStalled[] = "Stalled";
 // A worker did not accept the next epoch in time.
 inline constexpr char kCauseNoAnswer[] = "NoAnswer";
 // The operator saw that the Pod or its node is gone.
 inline constexpr char kCausePodGone[] = "PodGone";
-// A rank could not reach others that could reach each other.
+// A rank could not reach peers that could reach each other.
 inline constexpr char kCauseCannotReachPeers[] = "CannotReachPeers";
-// The worker left in order, at the end of a step.
+// The worker left gracefully at the end of a step.
 inline constexpr char kCauseLeft[] = "Left";
-// The same, because fewer workers are asked for. In mode Restart.
+// The worker left gracefully because the job was scaled down. In mode Restart.
 inline constexpr char kCauseScaledDown[] = "ScaledDown";
 // The program was restarted with more workers. In mode Restart.
 inline constexpr char kCauseWorkersJoin[] = "WorkersJoin";
@@ -338,51 +337,51 @@ namespace ringmaster::api {
 
 // --- Conditions and reasons of TrainingProfiles
 //
-// `status.conditions` of a TrainingProfile in the operator's namespace. One that has none there is
-// not seen by any operator; in any other namespace a TrainingProfile has no effect and no status.
+// `status.conditions` of a TrainingProfile in the operator's namespace. If they are missing, no
+// operator is watching it. In other namespaces a TrainingProfile has no effect and no status.
 
-// Jobs may use the profile, as all of its spec says. False: its reason says what does not hold.
-// Also the reason where it is True.
+// Jobs may use the profile, and all of its spec applies. If False, the reason says what does not.
+// Also the reason if True.
 inline constexpr char kAccepted[] = "Accepted";
-// spec.workload sets what the profile's own allows and limits do not cover: no job may use it. The
-// message names the field. Allow it, or take it out of the workload.
+// spec.workload sets something that the profile's own allows and limits do not cover, so no job may
+// use the profile. The message names the field. Allow it or remove it from workload.
 inline constexpr char kReasonNotCovered[] = "NotCovered";
-// Another profile is the default of the same namespace in the same rank, so jobs there that name no
-// profile get no Pods. The message names both. Leave one default.
+// Another profile of the same precedence is also the default of a namespace, so jobs there that do
+// not name a profile get no Pods. The message names both. Keep one default.
 inline constexpr char kReasonDefaultConflict[] = "DefaultConflict";
-// The API server refuses Pods that spec.workload makes by itself, for a wrong field or value, so no
-// job begins under it. The message names the field. Correct it.
+// The API server rejects Pods with what spec.workload sets, because of an invalid field or value,
+// so no job can start with the profile. The message names the field. Correct it.
 inline constexpr char kReasonPodsRefused[] = "PodsRefused";
-// The operator cannot read it, which the API server has accepted; the message names the field.
-// Where it is a default, jobs without spec.profile wait.
+// The operator failed to decode the profile although the API server accepted it; the message names
+// the field. If the profile is a default, jobs without spec.profile wait.
 inline constexpr char kReasonUnreadable[] = "Unreadable";
 
 // --- Events
 //
-// Reasons of the events of a TrainingJob, which `kubectl describe` shows. Reasons of conditions are
-// events, too, where a person may have something to do: refusals, Pods that cannot go on, pauses,
-// what a job began with, and why it failed.
+// Event reasons of a TrainingJob; `kubectl describe` shows them. Condition reasons are also used
+// for events that may need attention: refused requests, Pods that do not start, pauses, the
+// checkpoint that a job started from, and why it failed.
 
 // All Pods were created.
 inline constexpr char kEventCreated[] = "PodsCreated";
-// The first world trains, or one after a pause.
+// The first world is training, or the first one after a pause.
 inline constexpr char kEventRunning[] = "TrainingStarted";
 // spec.worker.replicas was changed.
 inline constexpr char kEventResized[] = "Resized";
-// Warning: worker Pods ended or were deleted, and others take their places.
+// Warning: worker Pods ended or were deleted and are being replaced.
 inline constexpr char kEventWorkerReplaced[] = "WorkerReplaced";
-// Warning: the launcher was lost, and another one takes over.
+// Warning: the launcher was lost, and a new one takes over.
 inline constexpr char kEventLauncherReplaced[] = "LauncherReplaced";
-// Warning: a worker was lost although its Pod looks alive, and another takes its place.
+// Warning: a worker was lost although its Pod appears to be running; it is being replaced.
 inline constexpr char kEventWorkerLost[] = "WorkerLost";
-// Warning: a worker that was to leave was not drained in time. It was deleted, or is kept until
-// another one trains.
+// Warning: a worker was not drained in time. It was deleted, or it is kept until its replacement
+// trains.
 inline constexpr char kEventNotDrained[] = "NotDrained";
-// Training continues after a loss. The message says after what, and how long it took.
+// Training resumed after a loss. The message names the loss and how long the recovery took.
 inline constexpr char kEventRecovered[] = "Recovered";
-// Warning: too many nodes are not connected to act on that.
+// Warning: too many nodes are not ready at once to replace their workers.
 inline constexpr char kEventNodesUnreachable[] = "NodesUnreachable";
-// Warning: a NetworkPolicy of the job was changed or deleted, and is as it was again.
+// Warning: a NetworkPolicy of the job was changed or deleted, and has been restored.
 inline constexpr char kEventPolicyRestored[] = "NetworkPolicyRestored";
 // Warning: see the condition ChangePending.
 inline constexpr char kEventChangePending[] = "ChangePending";
@@ -390,11 +389,12 @@ inline constexpr char kEventChangePending[] = "ChangePending";
 inline constexpr char kEventSuspended[] = "Suspended";
 // The job was resumed.
 inline constexpr char kEventResumed[] = "Resumed";
-// The job has ended well.
+// The job has completed successfully.
 inline constexpr char kEventSucceeded[] = "Succeeded";
-// The checkpoints of a deleted job are removed.
+// The checkpoints of a deleted job have been removed.
 inline constexpr char kEventCheckpointsRemoved[] = "CheckpointsRemoved";
-// Warning: checkpoints of a deleted job could not be removed. The message names the folder and why.
+// Warning: checkpoints of a deleted job could not be removed. The message names the folder and the
+// cause.
 inline constexpr char kEventCheckpointsLeft[] = "CheckpointsLeft";
 
 }  // namespace ringmaster::api

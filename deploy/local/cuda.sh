@@ -22,7 +22,7 @@ if [ ! -e "$folder" ]; then
   echo "cuda.sh: installing CUDA's compiler $cuda into $folder" >&2
   python3 -m pip install --quiet --no-cache-dir --no-deps --root-user-action=ignore --target "$aside" \
     --require-hashes --only-binary=:all: -r "$requirements" >&2 || {
-    echo "cuda.sh: pip could not install CUDA's compiler $cuda into $cache; its own message is above" >&2
+    echo "cuda.sh: pip could not install CUDA's compiler $cuda into $cache; see its output above" >&2
     exit 1
   }
   mv "$aside" "$folder"

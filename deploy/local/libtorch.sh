@@ -12,14 +12,14 @@ folder=$cache/libtorch-$version
 if [ ! -e "$folder" ]; then
   mkdir -p "$cache"
   exec 9>"$folder.lock"
-  flock -n 9 || { echo "libtorch.sh: another one fetches LibTorch $version; waiting for it" >&2 && flock 9; }
+  flock -n 9 || { echo "libtorch.sh: another process is fetching LibTorch $version; waiting for it" >&2 && flock 9; }
 fi
 if [ ! -e "$folder" ]; then
   aside=$folder.installing
   rm -rf "$aside"
   echo "libtorch.sh: fetching LibTorch $version (0.6 GB, once) into $folder" >&2
   "$images/fetch-wheels.sh" "$aside" "$images/libtorch.requirements" >&2 || {
-    echo "libtorch.sh: pip could not fetch LibTorch $version into $cache; its own message is above" >&2
+    echo "libtorch.sh: pip could not fetch LibTorch $version into $cache; see its output above" >&2
     exit 1
   }
   mv "$aside" "$folder"

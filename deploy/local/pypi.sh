@@ -17,7 +17,7 @@ if [ ! -e "$folder" ]; then
   rm -rf "$aside"
   python3 -m pip install --no-cache-dir --disable-pip-version-check --root-user-action=ignore --target "$aside" \
     --no-deps --require-hashes --only-binary=:all: -r "$requirements" >&2 || {
-    echo "pypi.sh: pip could not install $1 for Python $python into $cache; its own message is above" >&2
+    echo "pypi.sh: pip could not install $1 for Python $python into $cache; see its output above" >&2
     exit 1
   }
   mv "$aside" "$folder"

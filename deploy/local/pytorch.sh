@@ -19,10 +19,10 @@ flock 9
 if [ ! -e "$folder" ]; then
   aside=$folder.installing
   rm -rf "$aside"
-  echo "pytorch.sh: fetching what PyTorch $version needs beside LibTorch (2.5 GB, once) into $folder" >&2
+  echo "pytorch.sh: fetching the dependencies of PyTorch $version other than LibTorch (2.5 GB, once) into $folder" >&2
   python3 -m pip install --no-cache-dir --disable-pip-version-check --root-user-action=ignore --target "$aside" \
     --no-deps --require-hashes --only-binary=:all: "${wheels[@]}" >&2 || {
-    echo "pytorch.sh: pip could not install PyTorch $version for Python $python into $cache; its own message is above" >&2
+    echo "pytorch.sh: pip could not install PyTorch $version for Python $python into $cache; see its output above" >&2
     exit 1
   }
   [ "$python" != 3.11 ] || cp -al "$libtorch/." "$aside/" # links: the same files

@@ -184,18 +184,18 @@ void FindAboveTheirLimits(const std::string& own, const std::string& merged,
   if (own == merged || !AboveTheirLimits(own, path).empty()) return;
   for (std::string& above : AboveTheirLimits(merged, path)) {
     problems.push_back({.path = std::move(above),
-                        .message = "is above the limit of the same resource, of which the job's "
-                                   "profile sets one; lower it, or ask the platform team",
+                        .message = "is above the limit of the same resource, and the job's profile "
+                                   "sets one of the two; lower it or ask the platform team",
                         .by_profile = true});
   }
 }
 
 TrainingJobSpec WithProblem(TrainingJobSpec job, const Error& error) {
-  job.problems.push_back({.path = "spec.profile",
-                          .message = "names a profile whose spec.workload cannot be put under "
-                                     "this job's spec, because " +
-                                     error.message + "; ask the platform team",
-                          .by_profile = true});
+  job.problems.push_back(
+      {.path = "spec.profile",
+       .message = "names a profile whose spec.workload cannot be merged into this job's spec: " +
+                  error.message + "; ask the platform team",
+       .by_profile = true});
   return job;
 }
 

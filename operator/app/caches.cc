@@ -37,7 +37,7 @@ void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) 
     const auto profile = profiles_.Get(meta.Key());
     if (!HasChanged(meta, profile.get())) return;
     if (profile != nullptr && !profile->problem.empty()) {
-      LogWarn("No job can use a profile",
+      LogWarn("Rejected a profile: no job can use it",
               {{"profile", profile->name}, {"reason", profile->problem}});
     }
     for (const auto& job : jobs_.List()) queue.Add(job->Key());

@@ -82,16 +82,16 @@ net::HttpAnswer Ready(const Caches& caches, const runtime::AccessCheck& access) 
   std::string problems = caches.Problems();
   if (const std::string missing = access.Problem(); !missing.empty()) problems += missing + "\n";
   if (problems.empty() && !caches.Synced()) problems = "the caches are not filled yet\n";
-  if (problems.empty() && !access.Complete()) problems = "our rights are not known yet\n";
+  if (problems.empty() && !access.Complete())
+    problems = "the operator's permissions are not known yet\n";
   if (!problems.empty()) return {503, problems};
   const std::string note = access.Note();
   return {200, note.empty() ? "ok\n" : "ok\n" + note + "\n"};
 }
 
 net::HttpAnswer Healthy(const Caches& caches, const runtime::Controller& controller) {
-  if (!caches.Healthy(kUnhealthyAfter)) return {503, "a watch thread has not moved for long\n"};
-  if (!controller.Healthy(kUnhealthyAfter))
-    return {503, "a worker has been busy with one job for long\n"};
+  if (!caches.Healthy(kUnhealthyAfter)) return {503, "a watch thread is stuck\n"};
+  if (!controller.Healthy(kUnhealthyAfter)) return {503, "a worker is stuck on one job\n"};
   return {200, "ok\n"};
 }
 
@@ -305,7 +305,7 @@ void Operator::Stop() {
   (void)profile_controller_.Stop(milliseconds(0));
   if (!controller_.Stop(kStopLimit) || !namespace_controller_.Stop(seconds(1)) ||
       !profile_controller_.Stop(seconds(1))) {
-    LogError("Jobs, namespaces or profiles were still in progress when the time to stop was over");
+    LogError("Stopped before all jobs, namespaces and profiles were reconciled");
     EndAtOnce({});  // the lease expires by itself: it must not be released while we may still act
   }
   recorder_.Flush(seconds(1));
@@ -355,7 +355,7 @@ int Main(int argc, char** argv) {
   InitLog("operator", config->log_level, config->log_format);
   const MainEvents events;
   if (Result<void> ready = http::InitializeHttpThreads(); !ready.ok()) {
-    LogError("Could not start", {{"error", ready.error().message}});
+    LogError("Failed to start", {{"error", ready.error().message}});
     return 1;
   }
   LogInfo("Starting", {{"version", RINGMASTER_VERSION},
@@ -363,7 +363,7 @@ int Main(int argc, char** argv) {
                        {"identity", config->identity}});
   const Result<void> ran = Run(*config, *presets, events, command_line.options.release_jobs);
   if (!ran.ok()) {
-    LogError(command_line.options.release_jobs ? "Could not release the jobs" : "Could not start",
+    LogError(command_line.options.release_jobs ? "Failed to release the jobs" : "Failed to start",
              {{"error", ran.error().message}});
   }
   return ran.ok() ? 0 : 1;

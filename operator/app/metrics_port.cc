@@ -29,7 +29,7 @@ std::shared_ptr<boost::asio::ssl::context> ContextOf(std::shared_ptr<control::Tl
 Result<net::TlsSource> OwnCertificate(const std::string& name) {
   std::string key(32, '\0');
   if (RAND_bytes(reinterpret_cast<unsigned char*>(key.data()), static_cast<int>(key.size())) != 1) {
-    return Error{ErrorKind::kInternal, "no random numbers for a key"};
+    return Error{ErrorKind::kInternal, "the system provides no random bytes for a key"};
   }
   const auto pair = job::MakeTlsKeyPair(key, name);
   if (!pair.ok()) return pair.error();
@@ -59,7 +59,7 @@ class MountedCertificate {
     if (times == loaded_ || times == refused_) return context_;
     if (const Result<void> loaded = Load(); !loaded.ok()) {
       refused_ = times;
-      LogWarn("Could not read the new certificate of /metrics, the old one is shown",
+      LogWarn("Failed to read the new certificate of /metrics; still serving the old one",
               {{"folder", folder_.string()}, {"error", loaded.error().message}});
     }
     return context_;
@@ -100,17 +100,17 @@ std::optional<net::HttpAnswer> RefusalOf(runtime::Access access) {
     case runtime::Access::kAllowed:
       return std::nullopt;
     case runtime::Access::kUnauthenticated:
-      return net::HttpAnswer{401, "the API server does not know the token\n"};
+      return net::HttpAnswer{401, "the API server did not accept the token\n"};
     case runtime::Access::kForbidden:
       return net::HttpAnswer{403,
-                             "its owner may not get /metrics: bind the ClusterRole "
-                             "ringmaster-metrics-reader, or another that allows it\n"};
+                             "the token's owner may not get /metrics: bind the ClusterRole "
+                             "ringmaster-metrics-reader or another role that allows it\n"};
     case runtime::Access::kBusy:
-      return net::HttpAnswer{429, "too many unknown tokens: try again\n"};
+      return net::HttpAnswer{429, "too many unknown tokens; try again later\n"};
     case runtime::Access::kUnknown:
       break;
   }
-  return net::HttpAnswer{503, "the API server did not say whose the token is: try again\n"};
+  return net::HttpAnswer{503, "the API server did not review the token; try again later\n"};
 }
 
 }  // namespace

@@ -72,65 +72,65 @@ void AddFlags(CLI::App& app, Options& options) {
                  "the operator's own namespace (Lease, keyring); default: $POD_NAMESPACE, else "
                  "that of the cluster access");
   app.add_option("--watch-namespace", options.watch_namespace,
-                 "act on the TrainingJobs of this namespace alone");
+                 "manage only the TrainingJobs in this namespace");
   app.add_option("--exclude-namespaces", options.exclude_namespaces,
-                 "leave the TrainingJobs of these namespaces alone, separated by commas")
+                 "ignore the TrainingJobs in these namespaces, separated by commas")
       ->delimiter(',');
-  app.add_option(
-      "--presets", options.presets,
-      "TrainingProfiles that hold without an object, as JSON: {NAME: SPEC}; an object of "
-      "the same name in the operator's namespace replaces one");
+  app.add_option("--presets", options.presets,
+                 "built-in TrainingProfiles, as JSON: {NAME: SPEC}; an object of the same name in "
+                 "the operator's namespace replaces one");
   app.add_option("--tools-image", options.tools_image,
-                 "image of the init container that adds Ringmaster's programs to Pods whose own "
-                 "image lacks them; default: none is added");
+                 "image of the init container that adds Ringmaster's programs to Pods whose image "
+                 "lacks them; default: no init container");
   app.add_option("--own-images", options.own_images,
-                 "prefixes of images that have Ringmaster's programs, separated by commas: "
-                 "registry.example.com/ringmaster-worker")
+                 "prefixes of images that contain Ringmaster's programs, separated by commas, for "
+                 "example registry.example.com/ringmaster-worker")
       ->delimiter(',');
   app.add_option("--job-network-policies", options.job_network_policies,
-                 "whether each job gets NetworkPolicies, which admit its own Pods and the operator")
+                 "create NetworkPolicies for each job, which admit only its Pods and the operator")
       ->capture_default_str();
   app.add_option("--identity", options.identity,
-                 "name of this process in the Lease; default: Pod name and a random part");
-  app.add_option("--workers", options.workers, "jobs reconciled at the same time")
+                 "identity of this process in the Lease; default: Pod name and a random suffix");
+  app.add_option("--workers", options.workers, "number of jobs that are reconciled concurrently")
       ->capture_default_str();
   app.add_flag("--leader-elect,!--no-leader-elect", options.leader_elect,
-               "act only while holding the Lease (default: true)");
+               "enable leader election with a Lease (default: true)");
   app.add_option("--lease-name", options.lease_name, "name of the Lease")->capture_default_str();
   app.add_option("--lease-duration", options.lease_duration,
-                 "how long standbys wait for a silent leader")
+                 "how long standbys wait before they replace a silent leader")
       ->capture_default_str();
   app.add_option("--renew-deadline", options.renew_deadline,
-                 "how long a leader tries to renew before it gives up")
+                 "how long the leader retries renewing the Lease before it steps down")
       ->capture_default_str();
-  app.add_option("--retry-period", options.retry_period, "time between two tries")
+  app.add_option("--retry-period", options.retry_period,
+                 "time between two attempts to acquire or renew the Lease")
       ->capture_default_str();
   app.add_option("--admin-address", options.admin_address,
-                 "where /healthz and /readyz are served: address or host name, also with :port")
+                 "address of /healthz and /readyz: IP address or host name, optionally with :port")
       ->capture_default_str();
   app.add_option("--admin-port", options.admin_port, "the port for it")->capture_default_str();
   app.add_option("--metrics-address", options.metrics_address,
-                 "where /metrics is served over HTTPS: address or host name, also with :port")
+                 "address of /metrics (HTTPS): IP address or host name, optionally with :port")
       ->capture_default_str();
   app.add_option("--metrics-port", options.metrics_port, "the port for it")->capture_default_str();
-  app.add_option("--metrics-authorization", options.metrics_authorization,
-                 "whether /metrics is for those alone whose bearer token the API server knows "
-                 "(TokenReview) and who may get /metrics (SubjectAccessReview)")
+  app.add_option(
+         "--metrics-authorization", options.metrics_authorization,
+         "require a bearer token for /metrics, checked by TokenReview and SubjectAccessReview")
       ->capture_default_str();
   app.add_option("--metrics-certificates", options.metrics_certificates,
-                 "folder with tls.crt and tls.key for /metrics, read again when they change; "
-                 "default: a certificate of its own, which nobody can check");
-  app.add_option("--log-level", options.log_level, "least level that is logged")
+                 "directory with tls.crt and tls.key for /metrics, reloaded when they change; "
+                 "default: a self-signed certificate");
+  app.add_option("--log-level", options.log_level, "minimum log level")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
-  app.add_option("--log-format", options.log_format, "how log lines are written")
+  app.add_option("--log-format", options.log_format, "log format")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   app.add_flag("--print-config", options.print_config,
                "print the validated configuration and exit");
   app.add_flag("--release-jobs", options.release_jobs,
-               "after this installation was removed: wait for its Lease, write on each of its jobs "
-               "that nobody runs it, and exit");
+               "after this installation was removed: wait for its Lease, set Managed=False on each "
+               "of its jobs, and exit");
 }
 
 }  // namespace
@@ -150,8 +150,9 @@ CommandLine ParseCommandLine(int argc, char** argv) {
 }
 
 Result<milliseconds> ParseDuration(const std::string& text) {
-  const Error error{ErrorKind::kInvalid,
-                    "\"" + text + "\" is no duration; write for example 900ms, 4s or 1.5m"};
+  const Error error{
+      ErrorKind::kInvalid,
+      "\"" + text + "\" is not a valid duration; write for example 900ms, 4s or 1.5m"};
   const std::size_t unit_at = text.find_first_not_of("0123456789.");
   if (unit_at == 0 || unit_at == std::string::npos) return error;
   double value = 0;

@@ -32,10 +32,10 @@ api::TrainingJobStatus Released(const api::TrainingJob& job, const Clock& clock)
        .status = api::ConditionStatus::kFalse,
        .reason = api::kReasonUninstalled,
        .message = "the operator of the installation " + job.status.installation +
-                  " was uninstalled, and nobody runs this job: what trains goes on, but nothing is "
-                  "replaced, scaled, suspended or ended. Install it again in the same namespace "
-                  "with the same lease.name, or name another installation in the job's annotation "
-                  "ringmaster.dev/installation",
+                  " was uninstalled, so no operator manages this job: training continues, but "
+                  "nothing is replaced, scaled, suspended or stopped. Reinstall it in the same "
+                  "namespace with the same lease.name, or name another installation in the job's "
+                  "annotation ringmaster.dev/installation",
        .last_transition_time = "",
        .observed_generation = job.generation},
       FormatTime(clock.WallNow()));
@@ -150,16 +150,17 @@ Result<int> ReleaseJobs(kube::KubeClient& requests, kube::KubeClient& lease, con
                                   .on_lost = [](const std::string&) { std::_Exit(1); }});
   elector.Start();
   if (leads.wait_for(kLeaseLimit) != std::future_status::ready) {
-    return Error{ErrorKind::kTimeout, "the Lease " + config.Installation() +
-                                          " could not be taken: an operator of this installation "
-                                          "still runs, or the log says what failed"};
+    return Error{ErrorKind::kTimeout,
+                 "the Lease " + config.Installation() +
+                     " could not be acquired: an operator of this installation is still running, "
+                     "or the log says what failed"};
   }
   JobReleaser releaser(requests, clock, config);
   Result<bool> clean = false;
   for (int pass = 0; pass < kMostPasses && clean.ok() && !*clean; ++pass) clean = releaser.Pass();
   elector.StopAndRelease();
   if (!clean.ok()) return clean.error();
-  if (!*clean) return Error{ErrorKind::kConflict, "somebody else keeps changing the jobs"};
+  if (!*clean) return Error{ErrorKind::kConflict, "the jobs keep changing; try again"};
   return releaser.written();
 }
 

@@ -9,8 +9,7 @@
 namespace ringmaster {
 namespace {
 
-constexpr char kNoLocalProfiles[] =
-    "people do not see in their namespaces which TrainingProfiles they may use";
+constexpr char kNoLocalProfiles[] = "users cannot list the TrainingProfiles of their namespaces";
 
 }  // namespace
 
@@ -38,12 +37,11 @@ std::vector<runtime::AccessRule> NeededRights(const Config& config) {
   rules.push_back({.verb = "list",
                    .resource = kube::kEvents,
                    .ns = config.watch_namespace,
-                   .without = "what keeps a Pod from starting is not named where only its events "
-                              "say it"});
+                   .without = "causes that only Pod events name are missing from conditions"});
   for (const char* verb : {"list", "watch"}) {
     rules.push_back({.verb = verb,
                      .resource = kube::kNodes,
-                     .without = "the loss of a node is seen by its workers' silence alone"});
+                     .without = "lost nodes are detected only when their workers are silent"});
   }
   for (const char* verb : {"list", "watch", "create", "patch", "delete"}) {
     rules.push_back({.verb = verb,
@@ -59,7 +57,7 @@ std::vector<runtime::AccessRule> NeededRights(const Config& config) {
   if (config.metrics_authorization) {
     for (const kube::Resource& review : {runtime::kTokenReviews, runtime::kSubjectAccessReviews}) {
       rules.push_back(
-          {.verb = "create", .resource = review, .without = "nobody may read /metrics"});
+          {.verb = "create", .resource = review, .without = "no client may read /metrics"});
     }
   }
   for (const char* verb : {"list", "watch"}) {
@@ -69,7 +67,7 @@ std::vector<runtime::AccessRule> NeededRights(const Config& config) {
                    .resource = kube::kTrainingProfiles,
                    .subresource = "status",
                    .ns = config.ns,
-                   .without = "no TrainingProfile says whether jobs can use it"});
+                   .without = "TrainingProfiles have no status"});
   rules.push_back(
       {.verb = "get", .resource = kube::kSecrets, .ns = config.ns, .name = api::kKeyringName});
   rules.push_back({.verb = "create", .resource = kube::kSecrets, .ns = config.ns});

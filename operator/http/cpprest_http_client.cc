@@ -77,11 +77,11 @@ class Canceller {
 
   Error Classify(const std::string& what, const std::exception& thrown) const {
     if (stopped_) return {ErrorKind::kCancelled, what + ": stopped"};
-    if (expired_) return {ErrorKind::kTimeout, what + ": deadline passed"};
+    if (expired_) return {ErrorKind::kTimeout, what + ": deadline exceeded"};
     const auto* http = dynamic_cast<const web::http::http_exception*>(&thrown);
     // Of the library's codes only this one is reliable.
     if (http != nullptr && http->error_code() == std::errc::timed_out) {
-      return {ErrorKind::kTimeout, what + ": the other side was silent for too long"};
+      return {ErrorKind::kTimeout, what + ": the server sent nothing for too long"};
     }
     return {ErrorKind::kUnavailable, what + ": " + thrown.what()};
   }
@@ -151,7 +151,7 @@ class CpprestHttpClient final : public HttpClient {
         web::http::http_response answer =
             client_.request(Translate(request), canceller.token()).get();
         answered = std::chrono::steady_clock::now();
-        phase = "reading the answer of " + options_.base_url;
+        phase = "reading the response from " + options_.base_url;
         response.status = answer.status_code();
         response.headers = ReadHeaders(answer);
         const Result<bool> complete = read(answer, response, canceller);
@@ -227,11 +227,11 @@ Result<void> Check(const HttpClientOptions& options) {
       return good.error().WithContext("reading the certificate authorities");
     }
   } else if (options.ca_file.empty() && options.base_url.starts_with("https:")) {
-    return Error{ErrorKind::kInvalid, "no certificate authority is given for " + options.base_url};
+    return Error{ErrorKind::kInvalid,
+                 "no certificate authority is configured for " + options.base_url};
   }
   if (options.certificate_pem.empty() != options.key_pem.empty()) {
-    return Error{ErrorKind::kInvalid,
-                 "a client certificate needs its key, and a key its certificate"};
+    return Error{ErrorKind::kInvalid, "a client certificate and its key must be given together"};
   }
   if (options.certificate_pem.empty()) return {};
   return CheckKeyPair(options.certificate_pem, options.key_pem);

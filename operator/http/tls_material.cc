@@ -32,7 +32,7 @@ std::unique_ptr<X509, Free> ReadCertificate(const std::string& pem) {
 
 Result<void> CheckCertificates(const std::string& pem) {
   if (ReadCertificate(pem) == nullptr) {
-    return Error{ErrorKind::kInvalid, "the text holds no readable PEM certificate"};
+    return Error{ErrorKind::kInvalid, "the text does not contain a valid PEM certificate"};
   }
   return {};
 }
@@ -40,16 +40,16 @@ Result<void> CheckCertificates(const std::string& pem) {
 Result<void> CheckKeyPair(const std::string& certificate_pem, const std::string& key_pem) {
   const auto certificate = ReadCertificate(certificate_pem);
   if (certificate == nullptr)
-    return Error{ErrorKind::kInvalid, "the client certificate is no readable PEM"};
+    return Error{ErrorKind::kInvalid, "the client certificate is not valid PEM"};
   const auto reader = Reader(key_pem);
   const std::unique_ptr<EVP_PKEY, Free> key(
       PEM_read_bio_PrivateKey(reader.get(), nullptr, nullptr, nullptr));
   ERR_clear_error();
-  if (key == nullptr) return Error{ErrorKind::kInvalid, "the client key is no readable PEM"};
+  if (key == nullptr) return Error{ErrorKind::kInvalid, "the client key is not valid PEM"};
   const bool match = X509_check_private_key(certificate.get(), key.get()) == 1;
   ERR_clear_error();
   if (!match)
-    return Error{ErrorKind::kInvalid, "the client key does not belong to the client certificate"};
+    return Error{ErrorKind::kInvalid, "the client key does not match the client certificate"};
   return {};
 }
 

@@ -45,7 +45,7 @@ Result<ClusterConfig> LoadInCluster(const Environment& environment, const std::s
     if (!std::ifstream(file).good()) {
       return Error{ErrorKind::kInvalid,
                    "cannot read " + file +
-                       ": the Pod needs its service account (automountServiceAccountToken)"};
+                       ": the Pod needs a service account token (automountServiceAccountToken)"};
     }
   }
   std::ifstream namespace_file(directory + "/namespace");

@@ -244,7 +244,7 @@ Result<http::Response> KubeClient::ExchangeBounded(http::Request request, const 
   if (!answer->Success()) return ReadStatusError(*answer).WithContext(doing);
   if (too_long) {
     return Error{ErrorKind::kInvalid,
-                 "the answer is longer than " + std::to_string(max_bytes) + " bytes"}
+                 "the response is longer than " + std::to_string(max_bytes) + " bytes"}
         .WithContext(doing);
   }
   answer->body = std::move(body);

@@ -68,7 +68,7 @@ Result<void> ReadCluster(const YAML::Node& cluster, const std::string& path,
                          ClusterConfig& config) {
   config.server = Text(cluster, "server");
   while (!config.server.empty() && config.server.back() == '/') config.server.pop_back();
-  if (config.server.empty()) return Invalid("the cluster has no server");
+  if (config.server.empty()) return Invalid("the cluster's server is missing");
   if (Text(cluster, "insecure-skip-tls-verify") == "true") {
     return Invalid(
         "insecure-skip-tls-verify is not supported: name the cluster's certificate-authority "
@@ -102,7 +102,7 @@ Result<void> ReadUser(const YAML::Node& user, const std::string& path, ClusterCo
 }
 
 Result<ClusterConfig> Read(const YAML::Node& file, const std::string& path) {
-  if (!file.IsMap()) return Invalid("the file is no YAML map");
+  if (!file.IsMap()) return Invalid("the file is not a YAML mapping");
   const std::string context_name = Text(file, "current-context");
   if (context_name.empty())
     return Invalid("no current-context is set (kubectl config use-context)");

@@ -77,7 +77,7 @@ Error ReadStatusError(const http::Response& response) {
   Error error;
   error.kind = KindOf(response.status, is_status ? GetString(body, {"reason"}) : std::string());
   error.message = is_status ? GetString(body, {"message"}) : Excerpt(response.body);
-  if (error.message.empty()) error.message = "the server answered nothing more";
+  if (error.message.empty()) error.message = "the server returned no details";
   // A refusal may repeat a megabyte that it was sent.
   error.message =
       CutText("HTTP " + std::to_string(response.status) + ": " + error.message, kMaxMessageBytes);

@@ -20,7 +20,7 @@ std::string Sentence(const std::map<std::string, std::string>& missing) {
     rights += (rights.empty() ? "" : "; ") + verbs + " " + target;
   }
   if (rights.empty()) return rights;
-  return "the operator's service account lacks rights: " + rights +
+  return "the operator's service account lacks permissions: " + rights +
          "; add them to its Role or ClusterRole";
 }
 
@@ -62,7 +62,7 @@ bool AccessCheck::CheckOnce() {
   for (const AccessRule& rule : rules_) {
     const Result<bool> allowed = Allowed(rule);
     if (!allowed.ok()) {
-      problem = "cannot find out our rights: " + allowed.error().message;
+      problem = "failed to review the operator's permissions: " + allowed.error().message;
       break;
     }
     if (*allowed) continue;
@@ -75,10 +75,12 @@ bool AccessCheck::CheckOnce() {
   std::string note = Sentence(without);
   complete_ = problem.empty();
   const MutexLock lock(mutex_);
-  if (note != note_ && !note.empty()) LogWarn("Goes on without some rights", {{"reason", note}});
+  if (note != note_ && !note.empty())
+    LogWarn("Continuing without optional permissions", {{"reason", note}});
   note_ = std::move(note);
-  if (problem != problem_ && !problem.empty()) LogWarn("Lacked rights", {{"reason", problem}});
-  if (problem.empty() && !problem_.empty()) LogInfo("Got all rights");
+  if (problem != problem_ && !problem.empty())
+    LogWarn("Found missing permissions", {{"reason", problem}});
+  if (problem.empty() && !problem_.empty()) LogInfo("Found all permissions");
   problem_ = std::move(problem);
   return complete_;
 }

@@ -117,7 +117,7 @@ void Controller::Process(const std::string& key) {
     outcome = ControllerObserver::Outcome::kError;
     const auto delay = Retry(key, result.error());
     LogWarn(
-        "Reconciling failed, trying again",
+        "Failed to reconcile, retrying",
         {{options_.key_name, key}, {"error", result.error().message}, {"delay_ms", delay.count()}});
   } else {
     queue_.Forget(key);
@@ -135,8 +135,7 @@ Result<ReconcileResult> Controller::Call(const std::string& key) {
     return reconcile_(key);
   } catch (const std::exception& thrown) {
     if (observer_ != nullptr) observer_->OnException();
-    return Error{ErrorKind::kInternal,
-                 std::string("an exception reached the controller: ") + thrown.what()};
+    return Error{ErrorKind::kInternal, std::string("unhandled exception: ") + thrown.what()};
   }
 }
 

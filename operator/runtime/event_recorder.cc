@@ -75,7 +75,7 @@ void EventRecorder::Push(Queued queued) {
     auto victim = std::find_if(queue_.begin(), queue_.end(),
                                [](const Queued& other) { return other.refusals > 0; });
     if (victim == queue_.end()) victim = queue_.begin();
-    Drop(*victim, "too many wait");
+    Drop(*victim, "the queue is full");
     queue_.erase(victim);
   }
   queue_.push_back(std::move(queued));
@@ -86,7 +86,7 @@ void EventRecorder::Drop(const Queued& queued, const std::string& why) {
   ++dropped_;
   if (options_.on_dropped) options_.on_dropped();
   LogDebug(
-      "An event was dropped",
+      "Dropped an event",
       {{"object", queued.event.regarding.name}, {"reason", queued.event.reason}, {"error", why}});
 }
 

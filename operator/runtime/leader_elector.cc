@@ -83,7 +83,7 @@ milliseconds LeaderElector::Step() {
   }
   const std::string trouble = tried.ok() ? std::string() : tried.error().message;
   if (trouble != trouble_ && !tried.ok())
-    LogWarn("Could not try for the lease", {{"error", trouble}});
+    LogWarn("Failed to acquire the lease", {{"error", trouble}});
   trouble_ = trouble;
   if (!tried.ok()) return delay;
   // A standby looks twice as often as the leader renews and wakes when the lease runs out, so that
@@ -128,7 +128,7 @@ Result<void> LeaderElector::TryAcquireOrRenew() {
   if (Result<void> observed = Observe(*lease); !observed.ok()) return observed;
   const bool ours = record_.holder == options_.identity;
   if (leading_ && !ours) {
-    Lost("the lease went to " + record_.holder);
+    Lost("the lease was acquired by " + record_.holder);
     return {};
   }
   const bool expired = record_.holder.empty() || clock_.Now() - observed_at_ >= record_.duration;
@@ -204,9 +204,8 @@ nlohmann::json LeaderElector::LeaseJson(const std::string& holder, milliseconds 
 Result<void> LeaderElector::Became(Clock::Time started) {
   const std::optional<int64_t> term = kube::NumberOf(record_.resource_version);
   if (!term) {
-    return Error{ErrorKind::kInvalid,
-                 "the lease's resourceVersion \"" + record_.resource_version +
-                     "\" is no number, so orders cannot be told from older ones"};
+    return Error{ErrorKind::kInvalid, "the lease's resourceVersion \"" + record_.resource_version +
+                                          "\" is not a number, which is needed to order requests"};
   }
   term_ = *term;
   renewed_at_ = started;
@@ -235,7 +234,7 @@ void LeaderElector::StopAndRelease() {
   if (released.ok()) {
     LogInfo("Released the lease", {{"identity", options_.identity}});
   } else {
-    LogWarn("Could not release the lease, it will expire", {{"error", released.error().message}});
+    LogWarn("Failed to release the lease; it will expire", {{"error", released.error().message}});
   }
 }
 

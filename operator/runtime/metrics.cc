@@ -45,9 +45,9 @@ class QueueMetrics final : public WorkQueueObserver {
         retries_(Counter(registry, "workqueue_retries_total", "Keys added again after a failure",
                          labels)),
         waited_(Histogram(registry, "workqueue_queue_duration_seconds",
-                          "Time keys waited in the queue", labels)),
-        worked_(Histogram(registry, "workqueue_work_duration_seconds", "Time keys were in progress",
-                          labels)) {}
+                          "Time that keys waited in the queue", labels)),
+        worked_(Histogram(registry, "workqueue_work_duration_seconds",
+                          "Time that keys were in progress", labels)) {}
 
   void OnAdded() override { adds_.Increment(); }
   void OnRetry() override { retries_.Increment(); }
@@ -67,7 +67,7 @@ class ReconcileMetrics final : public ControllerObserver {
  public:
   ReconcileMetrics(prometheus::Registry& registry, const std::string& controller)
       : took_(Histogram(registry, "controller_runtime_reconcile_time_seconds",
-                        "Time one reconcile took", {{"controller", controller}})),
+                        "Duration of a reconcile", {{"controller", controller}})),
         errors_(Counter(registry, "controller_runtime_reconcile_errors_total",
                         "Reconciles that failed", {{"controller", controller}})),
         panics_(Counter(registry, "controller_runtime_reconcile_panics_total",
@@ -75,7 +75,7 @@ class ReconcileMetrics final : public ControllerObserver {
         active_(Gauge(registry, "controller_runtime_active_workers", "Reconciles in progress",
                       {{"controller", controller}})),
         most_(Gauge(registry, "controller_runtime_max_concurrent_reconciles",
-                    "Reconciles that may be in progress at once", {{"controller", controller}})),
+                    "Maximum number of concurrent reconciles", {{"controller", controller}})),
         success_(Total(registry, controller, "success")),
         requeue_after_(Total(registry, controller, "requeue_after")),
         error_(Total(registry, controller, "error")) {}
@@ -159,7 +159,8 @@ class RequestMetrics {
                       .Register(registry)),
         took_(prometheus::BuildHistogram()
                   .Name("rest_client_request_duration_seconds")
-                  .Help("Time until the API server answered, by verb; of a watch until it began")
+                  .Help("Latency of requests to the API server, by verb; for watches, until the "
+                        "first byte")
                   .Register(registry)) {}
 
   void Count(const http::Answered& answered) {
@@ -184,10 +185,10 @@ struct Metrics::Impl {
         requests(registry),
         dropped_events(prometheus::BuildCounter()
                            .Name("ringmaster_events_dropped_total")
-                           .Help("Events about jobs that the API server did not take")
+                           .Help("Events about jobs that the API server did not accept")
                            .Register(registry)
                            .Add({})),
-        leader(Gauge(registry, "leader_election_master_status", "1 while this process leads",
+        leader(Gauge(registry, "leader_election_master_status", "1 if this process is the leader",
                      {{"name", controller}})),
         unfinished(Gauge(registry, "workqueue_unfinished_work_seconds",
                          "Sum of the time of keys in progress", {{"name", controller}})),

@@ -72,7 +72,8 @@ void ProcessMetrics::Collect(std::vector<prometheus::MetricFamily>& families) co
     Add(families, "process_resident_memory_bytes", "Resident memory of the process",
         Field(stat, kResidentPages) * static_cast<double>(sysconf(_SC_PAGESIZE)));
     if (const auto boot = BootTime()) {
-      Add(families, "process_start_time_seconds", "When the process started, since 1970",
+      Add(families, "process_start_time_seconds",
+          "Start time of the process, in seconds since the epoch",
           *boot + Field(stat, kStartTicks) / ticks);
     }
   }
@@ -84,7 +85,7 @@ void ProcessMetrics::Collect(std::vector<prometheus::MetricFamily>& families) co
   }
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    Add(families, "process_max_fds", "Most file descriptors that may be open",
+    Add(families, "process_max_fds", "Maximum number of open file descriptors",
         static_cast<double>(limit.rlim_cur));
   }
 }

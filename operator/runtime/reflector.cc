@@ -57,7 +57,7 @@ void Reflector::Reconnect() {
     stream = stream_;
   }
   if (!stream.stop_possible()) return;
-  LogInfo("Watching anew", {{"resource", options_.resource.FullName()}});
+  LogInfo("Restarted a watch", {{"resource", options_.resource.FullName()}});
   stream.request_stop();  // without the mutex: it calls the client
 }
 
@@ -72,9 +72,9 @@ void Reflector::Work(std::stop_token stop) {
   } catch (const std::exception& thrown) {
     // A bug of ours. Healthy() turns false and the kubelet restarts us; until then the rest goes
     // on.
-    LogError("A watch thread died",
+    LogError("A watch thread failed",
              {{"resource", options_.resource.FullName()}, {"error", thrown.what()}});
-    SetProblem(std::string("the watch thread died: ") + thrown.what());
+    SetProblem(std::string("the watch thread failed: ") + thrown.what());
   }
   running_ = false;
 }
@@ -107,7 +107,7 @@ milliseconds Reflector::StepInitialWatch(std::stop_token stop) {
     return ended.ok() ? milliseconds(0) : Recover(ended.error());
   }
   if (!ended.ok() && ended.error().kind == ErrorKind::kInvalid && events_ == 0) {
-    LogInfo("The server does not offer WatchList, using paged lists",
+    LogInfo("The server does not support WatchList, using paged lists",
             {{"resource", options_.resource.FullName()}, {"answer", ended.error().message}});
     watch_list_.usable = false;
     state_ = Paging{};
@@ -158,7 +158,7 @@ milliseconds Reflector::ShortenPage(const Paging& paging, std::stop_token stop) 
     return Recover(page.error());
   }
   for (const nlohmann::json& object : page->items) {
-    LogWarn("Passed over an object that is too long to be read",
+    LogWarn("Skipped an object that is too large",
             {{"resource", options_.resource.FullName()},
              {"namespace", kube::GetString(object, {"metadata", "namespace"})},
              {"name", kube::GetString(object, {"metadata", "name"})}});
@@ -255,7 +255,7 @@ Result<void> Reflector::HandleBookmark(const nlohmann::json& object, bool& initi
 void Reflector::HandleObject(const std::string& type, const nlohmann::json& object, bool initial) {
   Result<kube::ObjectMeta> meta = kube::ReadObjectMeta(object);
   if (!meta.ok()) {
-    LogWarn("An object without a name was ignored", {{"resource", options_.resource.FullName()}});
+    LogWarn("Ignored an object without a name", {{"resource", options_.resource.FullName()}});
     return;
   }
   if (!initial) state_ = Watching{meta->resource_version};
@@ -267,7 +267,7 @@ void Reflector::HandleObject(const std::string& type, const nlohmann::json& obje
         initial ? store_.Stage(object, *std::move(meta)) : store_.Apply(object, *std::move(meta));
   }
   if (!stored.ok()) {
-    LogWarn("Skipped an object that could not be decoded",
+    LogWarn("Skipped an object that failed to decode",
             {{"resource", options_.resource.FullName()}, {"error", stored.error().message}});
   }
 }
@@ -277,7 +277,7 @@ void Reflector::PassOver(std::string_view beginning, bool initial) {
   ++events_;
   const kube::EventBeginning about = kube::ReadEventBeginning(beginning);
   LogWarn(
-      "Passed over an object that is too long to be read",
+      "Skipped an object that is too large",
       {{"resource", options_.resource.FullName()}, {"namespace", about.ns}, {"name", about.name}});
   if (initial || about.name.empty()) return;
   kube::ObjectMeta meta;
@@ -301,7 +301,7 @@ milliseconds Reflector::Recover(const Error& error) {
   if (observer_ != nullptr) observer_->OnFailure(options_.resource, error.kind);
   switch (error.kind) {
     case ErrorKind::kExpired: {
-      LogInfo("Listing again",
+      LogInfo("Restarted listing",
               {{"resource", options_.resource.FullName()}, {"reason", error.message}});
       state_ = Empty{};
       // At once the first time; a server that keeps expiring our versions is asked more slowly.
@@ -358,7 +358,7 @@ void Reflector::SetProblem(const std::string& problem) {
     LogInfo("A watch recovered", {{"resource", options_.resource.FullName()}});
     if (options_.on_recovered) options_.on_recovered();
   } else {
-    LogWarn("A watch failed, trying again",
+    LogWarn("A watch failed, retrying",
             {{"resource", options_.resource.FullName()}, {"error", problem}});
   }
 }

@@ -127,7 +127,7 @@ Access TokenAccess::Review(const std::string& token) {
   const auto reviewed =
       client_.Create(kTokenReviews, {}, ReviewOf(kTokenReviews, {{"token", token}}));
   if (!reviewed.ok()) {
-    LogDebug("Could not review a token", {{"error", reviewed.error().message}});
+    LogDebug("Failed to review a token", {{"error", reviewed.error().message}});
     return Access::kUnknown;
   }
   if (!kube::GetBool(*reviewed, {"status", "authenticated"})) return Access::kUnauthenticated;
@@ -141,7 +141,7 @@ Access TokenAccess::Review(const std::string& token) {
   const auto allowed =
       client_.Create(kSubjectAccessReviews, {}, ReviewOf(kSubjectAccessReviews, std::move(spec)));
   if (!allowed.ok()) {
-    LogDebug("Could not review an access", {{"error", allowed.error().message}});
+    LogDebug("Failed to review an access", {{"error", allowed.error().message}});
     return Access::kUnknown;
   }
   return kube::GetBool(*allowed, {"status", "allowed"}) ? Access::kAllowed : Access::kForbidden;

@@ -88,7 +88,7 @@ refused "" "$work/bench/figure.sh" B5
 [ "$before" = "$(cat "$work/bench/results.jsonl")" ] || fail "what is no figure became a line"
 
 # A peer that is not at hand is said, and makes no line.
-refused 'MPI_OPERATOR=DIR names a checkout' env -u MPI_OPERATOR RINGMASTER_RESULTS="$work/peers.jsonl" bench/figure.sh mpi-operator
+refused 'set MPI_OPERATOR to a checkout' env -u MPI_OPERATOR RINGMASTER_RESULTS="$work/peers.jsonl" bench/figure.sh mpi-operator
 refused 'is not a checkout of mpi-operator' env MPI_OPERATOR="$work" RINGMASTER_RESULTS="$work/peers.jsonl" bench/figure.sh mpi-operator
 [ ! -e "$work/peers.jsonl" ] || fail "a peer that was not measured has a line"
 

@@ -84,7 +84,7 @@ is() { # what wanted: of the report
 printf '#!/bin/sh\nexit 9\n' >"$work/no-gpu" && chmod +x "$work/no-gpu"
 mv "$work/bin/nvidia-smi" "$work/nvidia-smi" && cp "$work/no-gpu" "$work/bin/nvidia-smi"
 ! box report "$work/carried" || fail "a report without a GPU"
-grep -F 'nvidia-smi names no GPU' "$work/said" >/dev/null || fail "without a GPU it said: $(cat "$work/said")"
+grep -F 'nvidia-smi lists no GPU' "$work/said" >/dev/null || fail "without a GPU it said: $(cat "$work/said")"
 [ ! -e "$says/cmake" ] || fail "it was built without a GPU"
 mv "$work/nvidia-smi" "$work/bin/nvidia-smi"
 

@@ -45,7 +45,7 @@ TEST_F(ApplyTest, RefusesWrongSpecsWithASentence) {
   EXPECT_THAT(Refused(Changed("/spec/elasticity", {{"mode", "Restart"}})),
               HasSubstr("cannot be Restart for ringmaster-train, which continues in place"));
   EXPECT_THAT(Refused(Changed("/spec/elasticity", {{"mode", "InPlace"}, {"allowedSizes", {1, 2}}})),
-              HasSubstr("allowedSizes needs mode Restart"));
+              HasSubstr("allowedSizes requires mode Restart"));
   json of_some_sizes =
       Changed("/spec/elasticity", {{"mode", "Restart"}, {"allowedSizes", {2, 4}}}, "sized");
   of_some_sizes["spec"]["command"] = {"python3", "train.py"};
@@ -86,7 +86,7 @@ TEST_F(ApplyTest, RefusesWrongFieldsOfAWorkersPod) {
               HasSubstr("spec.worker.volumes[0]: Too many"));
   EXPECT_THAT(refused(R"({"gpus": 65})"), HasSubstr("worker.gpus"));
   EXPECT_THAT(refused(R"({"gpuResource": "nvidia.com/mig-1g.10gb"})"),
-              HasSubstr("set worker.gpus, too"));
+              HasSubstr("worker.gpuResource requires worker.gpus"));
   EXPECT_THAT(refused(R"({"gpus": 8, "resources": {"limits": {"nvidia.com/gpu": 8}}})"),
               HasSubstr("worker.gpus and worker.resources both set GPUs; keep one of them"));
   for (const char* amount : {R"("256MB")", R"("-1Gi")", "-1", R"("")"}) {
@@ -160,9 +160,9 @@ TEST_F(ApplyTest, RefusesVolumesThatNoJobCanHave) {
               HasSubstr("cannot be written"));
   for (const char* kind : {kNfs, kHostPath}) {
     EXPECT_THAT(refused("checkpoint", {{"volume", json::parse(kind)}}),
-                HasSubstr("make a PersistentVolume"));
+                HasSubstr("create a PersistentVolume"));
     EXPECT_THAT(refused("dataCache", {{"from", json::parse(kind)}, {"sizeLimit", "1Gi"}}),
-                HasSubstr("make a PersistentVolume"));
+                HasSubstr("create a PersistentVolume"));
   }
   EXPECT_THAT(
       refused("dataCache", {{"from", {{"emptyDir", json::object()}}}, {"sizeLimit", "1Gi"}}),
@@ -179,12 +179,12 @@ TEST_F(ApplyTest, RefusesMoreRanksThanAJobMayHave) {
   EXPECT_EQ(Refused(job), "");
   job["metadata"]["name"] = "larger";
   job["spec"]["worker"]["replicas"] = 4097;
-  EXPECT_THAT(Refused(job), HasSubstr("a job has at most 16384 ranks"));
+  EXPECT_THAT(Refused(job), HasSubstr("a job can have at most 16384 ranks"));
   job["spec"]["worker"] = {{"replicas", 1}, {"maxReplicas", 4097}};
-  EXPECT_THAT(Refused(job), HasSubstr("a job has at most 16384 ranks"));
+  EXPECT_THAT(Refused(job), HasSubstr("a job can have at most 16384 ranks"));
   job["spec"].erase("slotsPerWorker");
   job["spec"]["worker"]["gpus"] = 4;
-  EXPECT_THAT(Refused(job), HasSubstr("a job has at most 16384 ranks"));
+  EXPECT_THAT(Refused(job), HasSubstr("a job can have at most 16384 ranks"));
 }
 
 TEST_F(ApplyTest, RefusesUnknownFields) {
@@ -195,10 +195,10 @@ TEST_F(ApplyTest, RefusesUnknownFields) {
 TEST_F(ApplyTest, RefusesNamesThatItsObjectsCouldNotHave) {
   EXPECT_THAT(Refused(JobManifest(ns(), std::string(46, 'a'), 1)),
               HasSubstr("at most 45 characters"));
-  EXPECT_THAT(Refused(JobManifest(ns(), "1st", 1)), HasSubstr("starts with a letter"));
+  EXPECT_THAT(Refused(JobManifest(ns(), "1st", 1)), HasSubstr("must start with a letter"));
   EXPECT_THAT(Refused(JobManifest(ns(), "digits.v2", 1)), HasSubstr("no dots"));
   EXPECT_THAT(Refused(JobManifest(ns(), "digits-launcher", 1)),
-              HasSubstr("does not end in \"-launcher\""));
+              HasSubstr("must not end in \"-launcher\""));
   EXPECT_THAT(Refused(JobManifest(ns(), "digits.v2", 1)),
               AllOf(HasSubstr("metadata.name: Invalid value"), Not(HasSubstr("<nil>"))));
   EXPECT_EQ(Refused(JobManifest(ns(), std::string(45, 'a'), 1)), "");
@@ -258,7 +258,8 @@ TEST_F(ApplyTest, AJobStoresNoMpiThatNobodyNamed) {
 }
 
 TEST_F(ApplyTest, WhoManagesAJobIsADomainsPathAndNeverChanges) {
-  EXPECT_THAT(Refused(Changed("/spec/managedBy", "kueue")), HasSubstr("a domain in front"));
+  EXPECT_THAT(Refused(Changed("/spec/managedBy", "kueue")),
+              HasSubstr("a path that starts with a domain"));
   ASSERT_EQ(Refused(Changed("/spec/managedBy", "example.com/one", "theirs")), "");
   EXPECT_THAT(Refused(Changed("/spec/managedBy", "example.com/other", "theirs")),
               HasSubstr("spec.managedBy cannot change"));
@@ -278,7 +279,7 @@ TEST_F(ApplyTest, ARunPolicyHasBoundsAndKeepsWhatCannotChange) {
               HasSubstr("greater than or equal to 3"));
   EXPECT_THAT(
       Refused(policy({{"restart", {{"failOnExitCodes", {3, 4}}, {"ignoreExitCodes", {4}}}}})),
-      HasSubstr("not in both"));
+      HasSubstr("must not be in both"));
   ASSERT_EQ(Refused(policy({{"restart", {{"limit", 3}}}})), "");
   EXPECT_THAT(Refused(policy({{"restart", {{"limit", 4}}}})),
               HasSubstr("spec.runPolicy.restart cannot change"));
@@ -360,7 +361,7 @@ TEST_F(ApplyTest, InterfacesAreWholeNamesOfWhatIsUsedOrOfWhatIsNot) {
   for (const char* field : {"interfaces", "excludeInterfaces"}) {
     for (const char* name : {"-x", "^docker0", "=eth0", "eth0,eth1", "eth0 --mca", "10.0.0.0/8"}) {
       EXPECT_THAT(Refused(Changed("/spec/network", {{field, {"eth0", name}}})),
-                  HasSubstr("the whole name of one interface"))
+                  HasSubstr("the full name of one interface"))
           << field << " " << name;
     }
     EXPECT_THAT(Refused(Changed("/spec/network", {{field, {"sixteen-letters0"}}})),
@@ -849,13 +850,13 @@ TEST_F(ProfileTest, WhatIsWrongInOneIsRefusedAtApply) {
     const char* field;
   } table[] = {
       {R"({"namespaces": ["*", "team-a"]})", "spec.namespaces"},
-      {R"({"namespaces": ["team-*"]})", "a namespace is listed by its whole name"},
+      {R"({"namespaces": ["team-*"]})", "the full name of a namespace"},
       {R"({"default": true})", "spec.default"},
       {R"({"allows": {"capabilities": ["CAP_IPC_LOCK"]}})", "in capitals and without"},
       {R"({"allows": {"capabilities": ["ipc_lock"]}})", "in capitals and without"},
       {R"({"allows": {"hostPaths": ["/data/../etc"]}})", "spec.allows.hostPaths"},
-      {R"({"allows": {"hostPaths": ["/"]}})", "a path of allows.hostPaths begins with"},
-      {R"({"allows": {"hostPaths": ["data"]}})", "a path of allows.hostPaths begins with"},
+      {R"({"allows": {"hostPaths": ["/"]}})", "a path in allows.hostPaths must start with"},
+      {R"({"allows": {"hostPaths": ["data"]}})", "a path in allows.hostPaths must start with"},
       {R"({"allows": {"hostPID": true}})", "spec.allows.hostPID"},
       {R"({"limits": {"workers": 0}})", "spec.limits.workers"},
       {R"({"workload": {"worker": {"replicas": 4}}})", "spec.workload.worker.replicas"},

@@ -134,7 +134,7 @@ TEST_F(RunPolicyTest, TheCheckpointThatIsAskedForIsWaitedForBeforeTheRanksEnd) {
 
   WaitFor("the checkpoint to be waited for", [&] {
     return TextAt(Condition("digits", "Suspended"), "/message")
-               .find("a checkpoint of step 495 or later is waited for") != std::string::npos;
+               .find("waiting for a checkpoint of step 495 or later") != std::string::npos;
   });
   EXPECT_EQ(launcher->LastOrder()->workers.size(), 1u);
   EXPECT_EQ(TextAt(Condition("digits", "Running"), "/status"), "True");
@@ -147,7 +147,7 @@ TEST_F(RunPolicyTest, TheCheckpointThatIsAskedForIsWaitedForBeforeTheRanksEnd) {
   WaitSuspended("digits");
   EXPECT_EQ(launcher->LastOrder()->replicas, 0);
   EXPECT_THAT(TextAt(Condition("digits", "Suspended"), "/message"),
-              HasSubstr("it will go on from the checkpoint of step 500"));
+              HasSubstr("it will resume from the checkpoint of step 500"));
 }
 
 TEST_F(RunPolicyTest, ASuspendedJobsImageAndCommandCanChangeAndItGoesOnWithThem) {
@@ -242,9 +242,10 @@ TEST_F(RunPolicyTest, AStartThatTakesTooLongNamesWhatIsMissing) {
   Change("digits", {{"startTimeoutSeconds", 1}});
 
   WaitCondition("digits", "Failed", "True", "StartTimeout");
-  EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"),
-              HasSubstr("digits-worker-0 finds no node: 0/3 nodes are available: 3 Insufficient "
-                        "nvidia.com/gpu."));
+  EXPECT_THAT(
+      TextAt(Condition("digits", "Failed"), "/message"),
+      HasSubstr("digits-worker-0 cannot be scheduled: 0/3 nodes are available: 3 Insufficient "
+                "nvidia.com/gpu."));
   WaitFor("an event", [&] { return Events("StartTimeout").size() == 1; });
 }
 

@@ -64,7 +64,7 @@ TEST_F(TenantsTest, EachStartEndAndRefusalIsALineInTheLog) {
 
   for (const std::string& line : {"Started a job job=" + ns() + "/digits workers=1 ranks=1",
                                   "Ended a job job=" + ns() + "/digits result=Succeeded",
-                                  "Refused a job job=" + ns() + "/refused reason=InvalidSpec"}) {
+                                  "Rejected a job job=" + ns() + "/refused reason=InvalidSpec"}) {
     WaitFor(line, [&] { return op().LogHas(line); });
   }
 }
@@ -141,11 +141,11 @@ TEST_F(InstallationsTest, AJobThatBothRefuseIsHeldUpByTheOneThatTookIt) {
 
   const std::string owner = TextAt(Job("refused"), "/status/installation");
   WaitFor("its line in a log",
-          [&] { return op().LogHas("Refused a job") || permissive_->LogHas("Refused a job"); });
+          [&] { return op().LogHas("Rejected a job") || permissive_->LogHas("Rejected a job"); });
   EXPECT_TRUE(owner == Installation("strict") || owner == Installation("permissive")) << owner;
   EXPECT_TRUE(Names("pods").empty());
-  EXPECT_EQ(op().LogHas("Refused a job"), owner == Installation("strict"));
-  EXPECT_EQ(permissive_->LogHas("Refused a job"), owner == Installation("permissive"));
+  EXPECT_EQ(op().LogHas("Rejected a job"), owner == Installation("strict"));
+  EXPECT_EQ(permissive_->LogHas("Rejected a job"), owner == Installation("permissive"));
 }
 
 TEST_F(InstallationsTest, AnUninstalledInstallationSaysThatNobodyRunsItsJobsAndAnotherAdoptsThem) {

@@ -147,7 +147,7 @@ class Worlds(AgentTest):
         watch.wait()
         self.send_world(last)
         self.assertEqual(self.membership.await_world(EPOCH).epoch, last)
-        self.assertIn("gave this world up", self.membership.why_over(Epoch(2, 9)))
+        self.assertIn("abandoned this world", self.membership.why_over(Epoch(2, 9)))
 
     def test_what_is_not_known_is_passed_over(self):
         self.agent.send(type="FromTheFuture")
@@ -181,11 +181,11 @@ class Watches(AgentTest):
         self.receive("StoreGet")
         self.send_leave(NEXT)
 
-        self.assertIn("gave this world up", watch.wait())
-        with self.assertRaisesRegex(WorldOver, "gave this world up") as over:
+        self.assertIn("abandoned this world", watch.wait())
+        with self.assertRaisesRegex(WorldOver, "abandoned this world") as over:
             values.result()
         self.assertTrue(over.exception.told)
-        self.assertIn("gave this world up", self.membership.why_over(EPOCH))
+        self.assertIn("abandoned this world", self.membership.why_over(EPOCH))
 
     def test_a_watch_of_a_world_that_is_over_is_called_at_once_and_an_unwatched_one_never(self):
         self.enter()
@@ -395,7 +395,7 @@ class Stores(AgentTest):
 
     def test_a_value_that_exceeds_a_line_is_an_error_and_nothing_is_sent(self):
         world = self.enter()
-        with self.assertRaisesRegex(UserError, "longer than a line"):
+        with self.assertRaisesRegex(UserError, "exceeds the maximum line length"):
             self.membership.store(world).set("key", bytes(MAX_LINE_BYTES))
         self.membership.at_boundary(world, 1)
         self.receive("RankAtBoundary")
@@ -444,7 +444,7 @@ class ALostAgent(AgentTest):
         self.enter()
         watch = Watch(self.membership, EPOCH)
         self.agent.send_bytes(b" " * MAX_LINE_BYTES)
-        self.assertIn("too long", watch.wait())
+        self.assertIn("overlong", watch.wait())
 
     def test_closing_ends_every_wait(self):
         world = self.enter()
@@ -544,7 +544,7 @@ class Connecting(unittest.TestCase):
         self.addCleanup(connection.close)
         agent.accept()
         message = StoreSet(EPOCH, "key", bytes(4 << 20))
-        with self.assertRaisesRegex(PeerLost, "took nothing for 0.05 s"):
+        with self.assertRaisesRegex(PeerLost, "accepted no data for 0.05 s"):
             connection.send(message)
         with self.assertRaises(PeerLost):
             connection.send(message)

@@ -349,9 +349,9 @@ class Loaders(unittest.TestCase):
         self.assertEqual(run(DataLoader(Augmented()), 3, 1, shuffle=True), run(Augmented(), 3, 1))
 
     def test_are_told_what_is_not_used(self):
-        with self.assertWarnsRegex(UserWarning, "batch_size 5 is not used"):
+        with self.assertWarnsRegex(UserWarning, "batch_size 5 is ignored"):
             source(DataLoader(Augmented(), batch_size=5))
-        with self.assertWarnsRegex(UserWarning, "drop_last is not used"):
+        with self.assertWarnsRegex(UserWarning, "drop_last is ignored"):
             source(DataLoader(Augmented(), drop_last=True))
 
 

@@ -163,14 +163,14 @@ class Decoding(unittest.TestCase):
     def test_a_world_has_each_of_its_ranks_once(self):
         host = HOSTS[0]
         for hosts, order, wanted in (
-            (HOSTS, [0, 1, 1, 1], "without a place"),
+            (HOSTS, [0, 1, 1, 1], "does not place all ranks"),
             (HOSTS, [0, 2, 1, 2], "more ranks than hosts have"),
             (HOSTS, [0, 2, 0, 1, 1, 1], "more ranks than hosts have"),
             (HOSTS, [0, -1, 1, 1], "more ranks than hosts have"),
-            (HOSTS, [2, 1], "no such host"),
-            (HOSTS, [-1, 1], "no such host"),
+            (HOSTS, [2, 1], "a host that does not exist"),
+            (HOSTS, [-1, 1], "a host that does not exist"),
             (HOSTS, [0], "pairs"),
-            ([{**host, "slots": [0]}], [0, 1], "slots are wrong"),
+            ([{**host, "slots": [0]}], [0, 1], "invalid slots"),
             ([{**host, "slots": [0, -1]}], [0, 2], "'slots'"),
             ([{**host, "slots": [0, 16385]}], [0, 2], "'slots'"),
             ([{**host, "address": "\ud800"}], [0, 2], "not Unicode"),

@@ -16,7 +16,7 @@ need_up() {
 command_up() { # nodes
   local nodes=$1
   [[ $nodes =~ ^[0-9]{1,2}$ && $nodes -le 60 ]] || die "the number of nodes is 0 to 60, not '$nodes'"
-  [[ $nodes = 0 || $CONTROLLERS = yes ]] || die "--no-controllers goes with 0 nodes: nodes need the controllers"
+  [[ $nodes = 0 || $CONTROLLERS = yes ]] || die "--no-controllers requires 0 nodes, because nodes need the controllers"
   need_commands openssl curl ss flock
   if [ "$nodes" != 0 ]; then need_root && need_node_commands; fi
   lock_cluster
@@ -44,7 +44,7 @@ clean_up_after_failure() {
   trap '' PIPE INT TERM HUP
   kept=$(mktemp -d "${TMPDIR:-/tmp}/cluster-$NAME-log.XXXXXX")
   cp -r "$STATE/log/." "$kept/" 2>/dev/null || true
-  say "not started; undoing what was made. All logs: $kept" || true
+  say "failed to start; cleaning up. Logs: $kept" || true
   # Nodes still being prepared would start programs after the others have been ended.
   [ ${#NODE_JOBS[@]} -eq 0 ] || wait "${NODE_JOBS[@]}" || true
   stop_cluster

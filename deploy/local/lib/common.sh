@@ -48,7 +48,7 @@ lock_cluster() {
   # `down` removes the file: whoever waited on the removed one tries again on the new one.
   until [ "/proc/$$/fd/9" -ef "$file" ]; do
     exec 9>"$file"
-    flock -w 300 9 || die "another command has held this cluster for 5 minutes; to see which: fuser $file"
+    flock -w 300 9 || die "another command has locked this cluster for 5 minutes; run fuser $file to find it"
   done
 }
 
@@ -73,7 +73,7 @@ start() { # name command...
     record process "$name" "$pid" "$(start_time "$pid")"
     echo recorded
     exec setsid "$@" </dev/null >>"$STATE/log/$name.log" 2>&1 7>&- 8>&- 9>&-
-  ) || die "$name could not be recorded in $RECORD, and was not started"
+  ) || die "$name could not be recorded in $RECORD, so it was not started"
 }
 
 running() { # name
@@ -96,7 +96,7 @@ wait_until() { # seconds program what command...
   until "$@" >/dev/null 2>&1; do
     if [ -n "$program" ] && [ -e "$STATE/pid/$program" ] && ! running "$program"; then
       why "$program"
-      die "while waiting for $what: $program has ended; its log is $STATE/log/$program.log until the clean-up"
+      die "while waiting for $what: $program has exited; its log is $STATE/log/$program.log until the clean-up"
     fi
     if [ $SECONDS -ge $deadline ]; then
       [ -z "$program" ] || why "$program"

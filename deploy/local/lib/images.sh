@@ -26,7 +26,7 @@ command_load() { # archive...
     for archive in "${entries[@]}"; do give_image "$node" "$archive"; done &
     jobs+=($!)
   done
-  for job in "${jobs[@]}"; do wait "$job" || die "an image could not be given to every node"; done
+  for job in "${jobs[@]}"; do wait "$job" || die "failed to load an image into every node"; done
   for archive in "${entries[@]}"; do say "loaded $(cat "$archive/image") into $(node_names | wc -l) nodes"; done
 }
 
@@ -59,7 +59,7 @@ unpack() { # archive name digest entry
   rm -rf "$entry"
   mkdir -p "$entry"
   start_unpacker "$socket"
-  ctr --address "$socket" --namespace k8s.io image import "$1" >/dev/null || die "while unpacking $1: containerd refused it; see the lines above"
+  ctr --address "$socket" --namespace k8s.io image import "$1" >/dev/null || die "while unpacking $1: containerd rejected it; see its output above"
   tar -cf "$entry/thin.tar" -C "$(thin_archive "$1" "$3")" .
   rm -rf "$STATE/thin"
   echo "$2" >"$entry/image"

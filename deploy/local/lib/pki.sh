@@ -25,7 +25,7 @@ new_certificate() { # file subject openssl-options...
   shift 2
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 365 -config "$STATE/pki/openssl.conf" \
     -keyout "$file.key" -out "$file.crt" -subj "$subject" "$@" 2>"$file.err" ||
-    die "while making the certificate of $subject: $(tail -n 1 "$file.err")"
+    die "while creating the certificate of $subject: $(tail -n 1 "$file.err")"
   rm -f "$file.err"
 }
 

@@ -34,8 +34,8 @@ void CheckEnvironment(const json& container, const std::string& path, Findings& 
   found.ForEach(container, "env", path, [&](const json& variable, const std::string& at) {
     if (kube::GetString(variable, {"name"}).starts_with("RINGMASTER_")) {
       found.Add(at + ".name",
-                "starts with \"RINGMASTER_\", which is kept for Ringmaster's own; choose another "
-                "name");
+                "must not start with \"RINGMASTER_\", which is reserved for Ringmaster; choose "
+                "another name");
     }
   });
 }
@@ -43,16 +43,17 @@ void CheckEnvironment(const json& container, const std::string& path, Findings& 
 void CheckMount(const json& mount, const std::string& path, Findings& found) {
   if (kube::GetString(mount, {"name"}).starts_with("ringmaster-")) {
     found.Add(path + ".name",
-              "names a volume of Ringmaster's own; mount one that spec.worker.volumes or the "
-              "template has");
+              "names an internal volume of Ringmaster; mount a volume from spec.worker.volumes or "
+              "the template");
   }
   const std::string target = NormalPath(kube::GetString(mount, {"mountPath"}));
   const auto is_in = [&](const std::string& ours) {
     return target == ours || target.starts_with(ours + "/");
   };
   if (is_in(kCredentialsRoot)) {
-    found.Add(path + ".mountPath",
-              "is under /etc/ringmaster, where the job's credentials are; choose another path");
+    found.Add(
+        path + ".mountPath",
+        "is below /etc/ringmaster, where the job's credentials are mounted; choose another path");
   }
   if (is_in(control::kCheckpointDir)) {
     found.Add(path + ".mountPath",
@@ -64,7 +65,7 @@ void CheckMount(const json& mount, const std::string& path, Findings& found) {
   }
   if (is_in(control::kDataSourceDir) || is_in(control::kDataDir)) {
     found.Add(path + ".mountPath",
-              "is where the volumes of spec.dataCache are; choose another path");
+              "is where the volumes of spec.dataCache are mounted; choose another path");
   }
   if (kube::GetString(mount, {"mountPropagation"}) == "Bidirectional") {
     found.Add(path + ".mountPropagation", kBeyondRestricted);
@@ -88,7 +89,7 @@ void CheckProbes(const json& container, const std::string& path, Findings& found
       if (!kube::GetString(*handler, {kind, "host"}).empty()) {
         found.Add(
             at + "." + kind + ".host",
-            "is refused, because the kubelet would connect there in the job's name; remove it");
+            "is rejected, because the kubelet would connect to it on behalf of the job; remove it");
       }
     }
   };
@@ -105,9 +106,9 @@ void CheckProbes(const json& container, const std::string& path, Findings& found
 void CheckContainer(const json& container, const std::string& path, const JobRules& rules,
                     Findings& found) {
   if (kube::GetString(container, {"name"}).starts_with("ringmaster-")) {
-    found.Add(
-        path + ".name",
-        "starts with \"ringmaster-\", which is kept for Ringmaster's own; choose another name");
+    found.Add(path + ".name",
+              "must not start with \"ringmaster-\", which is reserved for Ringmaster; choose "
+              "another name");
   }
   found.IfObject(container, "securityContext", path,
                  [&](const json& context, const std::string& at) {
@@ -125,8 +126,7 @@ void CheckManagedContainer(const json& container, const std::string& path, const
   for (const char* field : {"command", "args"}) {
     const json* words = kube::Find(container, {field});
     if (words != nullptr && !(words->is_array() && words->empty())) {
-      found.Add(path + "." + field,
-                "is set by Ringmaster; what the ranks run goes to spec.command of the job");
+      found.Add(path + "." + field, "is set by Ringmaster; set the job's spec.command instead");
     }
   }
   for (const char* field :
@@ -138,7 +138,8 @@ void CheckManagedContainer(const json& container, const std::string& path, const
     const json* amounts = kube::Find(container, {"resources", kind});
     if (amounts != nullptr && amounts->is_object() && amounts->contains("nvidia.com/gpu")) {
       found.Add(path + ".resources." + kind + "[nvidia.com/gpu]",
-                "is refused, because the launcher uses no GPU; give it to the worker's container");
+                "is rejected, because the launcher does not use GPUs; request them for the worker "
+                "container");
     }
   }
 }

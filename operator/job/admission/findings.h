@@ -17,7 +17,7 @@ namespace ringmaster::job {
 
 inline constexpr char kByRingmaster[] = "is set by Ringmaster; remove it from the template";
 inline constexpr char kBeyondRestricted[] =
-    "is refused, because it gives the Pod rights beyond Pod Security \"restricted\"; remove it";
+    "is rejected, because it gives the Pod rights beyond Pod Security \"restricted\"; remove it";
 
 class Findings {
  public:

@@ -43,7 +43,7 @@ void Describe(auto& a, Is<JobRules> auto& v) {
 namespace {
 
 constexpr char kAll[] = "*";  // all namespaces
-constexpr char kNoJob[] = "no job can use it, because ";
+constexpr char kNoJob[] = "no job can use it: ";
 
 struct Reach {
   std::vector<std::string> namespaces;
@@ -67,7 +67,7 @@ std::string Uncovered(const Profile& profile) {
   const std::string path =
       "spec.workload" + api::PathAsWritten(spec.typed_fields, first.path).substr(sizeof "spec" - 1);
   if (!first.by_policy) return path + " " + first.message;
-  return "it does not itself allow what its workload sets (" + path + ")";
+  return "its workload sets what the profile itself does not allow (" + path + ")";
 }
 
 Result<Profile> ReadProfileSpec(std::string name, const json& spec) {
@@ -99,7 +99,7 @@ Profile ReadAnySpec(const std::string& name, const json& spec) {
   auto profile = ReadProfileSpec(name, spec);
   if (profile.ok()) return *std::move(profile);
   Profile unreadable{.name = name,
-                     .problem = "it cannot be read: " + profile.error().message,
+                     .problem = "it cannot be decoded: " + profile.error().message,
                      .reason = api::kReasonUnreadable};
   auto reach = FromJson<Reach>(spec, "spec");
   if (reach.ok()) {
@@ -186,13 +186,12 @@ std::string Absent(std::vector<std::string> names) {
     names.resize(kMostShown);
     names.push_back("and " + std::to_string(more) + " more");
   }
-  return "; it lists namespaces that do not exist now" + Listed(names);
+  return "; it lists namespaces that do not exist" + Listed(names);
 }
 
 std::string AbsentClass(const std::string& name) {
   if (name.empty()) return {};
-  return "; its PriorityClass \"" + name +
-         "\" does not exist now, and jobs get no Pods with it until it does";
+  return "; its PriorityClass \"" + name + "\" does not exist, so jobs that use it get no Pods";
 }
 
 // What there is to say of namespaces that had the preset of its name, and have neither now.
@@ -204,8 +203,8 @@ std::string TakenFrom(const Profile& profile, const ProfilePtr& preset) {
   }
   if (others.empty()) return {};
   const bool all = Lists(*preset, kAll);
-  return "; it replaces the preset of its name, which jobs of " + std::string(all ? "all " : "") +
-         "other namespaces" + (all ? "" : Listed(others)) + " cannot name any more";
+  return "; it replaces the preset of the same name, so jobs in " + std::string(all ? "all " : "") +
+         "other namespaces" + (all ? "" : Listed(others)) + " can no longer use it";
 }
 
 std::string WhyUnusable(const Profile& profile, const std::string& ns,
@@ -213,9 +212,9 @@ std::string WhyUnusable(const Profile& profile, const std::string& ns,
   if (!profile.problem.empty()) return CannotBeUsed(profile.name, profile.problem);
   if (ns == operator_ns && profile.rules.Grants()) {
     return "the TrainingProfile \"" + profile.name +
-           "\" grants rights beyond an ordinary Pod, and the job is in the operator's own "
-           "namespace, where these rights would be those of everybody who may create Pods beside "
-           "the operator; run the job in another namespace, or name a profile without spec.allows";
+           "\" grants rights beyond an ordinary Pod, but the job is in the operator's namespace, "
+           "where anyone who may create Pods would get these rights; run the job in another "
+           "namespace, or name a profile without spec.allows";
   }
   return {};
 }
@@ -297,7 +296,7 @@ api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr
   api::Condition accepted{.type = api::kAccepted,
                           .status = api::ConditionStatus::kTrue,
                           .reason = api::kAccepted,
-                          .message = "jobs of its namespaces may use it",
+                          .message = "jobs in its namespaces may use it",
                           .observed_generation = profile.generation};
   const auto refuse = [&](const std::string& reason, std::string message) {
     accepted.status = api::ConditionStatus::kFalse;
@@ -309,12 +308,12 @@ api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr
     return accepted;
   }
   if (!found.refused.empty()) {
-    refuse(api::kReasonPodsRefused, std::string(kNoJob) + "the API server refuses its Pods: " +
+    refuse(api::kReasonPodsRefused, std::string(kNoJob) + "the API server rejects its Pods: " +
                                         found.refused + AbsentClass(found.absent_class));
     return accepted;
   }
   if (profile.namespaces.empty()) {
-    accepted.message = "it lists no namespace, so no job may use it";
+    accepted.message = "it lists no namespaces, so no job may use it";
   }
   accepted.message +=
       AbsentClass(found.absent_class) + Absent(found.absent) + TakenFrom(profile, found.preset);

@@ -80,7 +80,7 @@ class Requests {
 
   void Add(const std::string& path, const std::string& why, const std::string& item) {
     found_.push_back({.path = path,
-                      .message = "is refused in namespace " + rules_.ns +
+                      .message = "is rejected in namespace " + rules_.ns +
                                  (why.empty() ? "" : ", because " + why) + "; " +
                                  rules_.HowToAllow(item),
                       .by_policy = true});
@@ -115,9 +115,8 @@ void Requests::Privileged() {
   if (const std::string user = OtherUserOfWorker(spec_.worker.template_json); !user.empty()) {
     found_.push_back(
         {.path = path,
-         .message = "gives a worker that is not root nothing, and spec.worker.template "
-                    "sets " +
-                    user + "; remove that, or privileged"});
+         .message = "has no effect unless the worker runs as root, but spec.worker.template sets " +
+                    user + "; remove one of the two"});
   }
   std::string missing = rules_.privileged ? "" : "allows.privileged";
   if (!rules_.root) {
@@ -125,14 +124,14 @@ void Requests::Privileged() {
   }
   if (missing.empty()) return;
   Add(path,
-      "a privileged worker runs as root, for which its profile has to allow both privileged and "
-      "root, and the namespace's Pod Security a privileged Pod",
+      "a privileged worker runs as root, so its profile must allow both privileged and root, and "
+      "Pod Security of the namespace must allow privileged Pods",
       missing);
 }
 
 void Requests::Device(const std::string& resource, const std::string& path) {
   if (!IsDevice(resource) || IsGpu(resource) || Contains(rules_.devices, resource)) return;
-  Add(path, "it takes a device of the node", "allows.devices");
+  Add(path, "it gives the Pod a device of the node", "allows.devices");
 }
 
 void Requests::Class(const json& pod_template, const char* field,
@@ -140,7 +139,7 @@ void Requests::Class(const json& pod_template, const char* field,
                      const std::string& path, const char* item) {
   const std::string name = kube::GetString(pod_template, {"spec", field});
   if (!allowed || name.empty() || Contains(*allowed, name)) return;
-  Add(path + ".spec." + field, "\"" + name + "\" is not one of its profile's " + item,
+  Add(path + ".spec." + field, "\"" + name + "\" is not in its profile's " + item,
       std::string("limits.") + item);
 }
 
@@ -154,7 +153,7 @@ void Requests::Image(const std::string& image, const std::string& path) {
   std::string list;
   for (const std::string& prefix : allowed) list += (list.empty() ? "" : ", ") + prefix;
   Add(path,
-      "images come from " + (list.empty() ? "nowhere" : list) + " alone, and this one is \"" +
+      "images must come from " + (list.empty() ? "nowhere" : list) + ", but this one is \"" +
           image + "\"",
       "limits.imagePrefixes");
 }
@@ -191,10 +190,11 @@ void Requests::Count(const std::string& resource, const json& amount, const std:
     int64_t& most = amounts[resource];
     most = std::max(most, *number);
   } else if (named) {
-    Add(path, "these devices are counted, and this is no plain whole number", "limits.devices");
+    Add(path, "the value must be a whole number, because the profile limits these devices",
+        "limits.devices");
   } else if (rules_.max_gpus) {
     gpus_unreadable_ = true;
-    Add(path, "GPUs are counted, and this is no plain whole number", "limits.gpus");
+    Add(path, "the value must be a whole number, because the profile limits GPUs", "limits.gpus");
   }
 }
 
@@ -202,21 +202,22 @@ void Requests::Count(const std::string& resource, const json& amount, const std:
 void Requests::Environment(const json& container, const std::string& path, bool takes_gpus) {
   const auto refuse = [&](const char* list, std::size_t i, const char* what, const char* instead) {
     Add(path + "." + list + "[" + std::to_string(i) + "]",
-        "GPUs are counted, and " + std::string(what) + " " + kVisibleGpus +
-            ", by which NVIDIA's container runtime hands out GPUs that no limit counts: " + instead,
+        "the profile limits GPUs, but " + std::string(what) + " " + kVisibleGpus +
+            ", which makes NVIDIA's container runtime expose GPUs that were not requested: " +
+            instead,
         "limits.gpus");
   };
   const json& variables = kube::GetArray(container, {"env"});
   for (std::size_t i = 0; i < variables.size(); ++i) {
     if (kube::GetString(variables[i], {"name"}) != kVisibleGpus || HidesGpus(variables[i]))
       continue;
-    refuse("env", i, "this sets", "remove it and ask for GPUs by spec.worker.gpus");
+    refuse("env", i, "this sets", "remove it and request GPUs with spec.worker.gpus");
   }
   const json& sources = kube::GetArray(container, {"envFrom"});
   for (std::size_t i = 0; takes_gpus && i < sources.size(); ++i) {
     if (!MayNameGpus(sources[i])) continue;
     refuse("envFrom", i, "this may hold",
-           "give it a prefix, or take single keys by env[].valueFrom");
+           "set a prefix, or select single keys with env[].valueFrom");
   }
 }
 
@@ -226,7 +227,8 @@ void Requests::Template(const std::string& text, const std::string& path, bool w
   if (!parsed.ok()) return;  // template_policy.h says so
   const json* claims = kube::Find(*parsed, {"spec", "resourceClaims"});
   if (claims != nullptr && !(claims->is_array() && claims->empty()) && !rules_.resource_claims) {
-    Add(path + ".spec.resourceClaims", "it takes devices of the node", "allows.resourceClaims");
+    Add(path + ".spec.resourceClaims", "it gives the Pod devices of the node",
+        "allows.resourceClaims");
   }
   Class(*parsed, "priorityClassName", rules_.priority_classes, path, "priorityClasses");
   Class(*parsed, "runtimeClassName", rules_.runtime_classes, path, "runtimeClasses");
@@ -247,15 +249,15 @@ void Requests::Numbers() {
   if (most * slots > control::kMaxRanks) {
     const std::string field = may_grow ? "spec.worker.maxReplicas" : "spec.worker.replicas";
     found_.push_back({.path = field,
-                      .message = "asks for " + std::to_string(most * slots) + " ranks (" +
+                      .message = "requests " + std::to_string(most * slots) + " ranks (" +
                                  std::to_string(slots) + " on each of " +
-                                 CountText(most, "worker") + "), and a job has at most " +
+                                 CountText(most, "worker") + "), but a job can have at most " +
                                  std::to_string(control::kMaxRanks) + "; lower " + field});
   }
   if (rules_.max_workers && workers > *rules_.max_workers) {
     Add("spec.worker.replicas",
-        "a job has at most " + CountText(*rules_.max_workers, "worker") +
-            ", and this one asks for " + std::to_string(workers),
+        "a job can have at most " + CountText(*rules_.max_workers, "worker") +
+            ", but this one requests " + std::to_string(workers),
         "limits.workers");
   }
   const auto count = [](const std::map<std::string, int64_t>& amounts, const auto& counts) {
@@ -269,8 +271,9 @@ void Requests::Numbers() {
   const int64_t gpus = workers * gpus_per_worker + gpus_of_launcher;
   if (rules_.max_gpus && !gpus_unreadable_ && gpus > *rules_.max_gpus) {
     Add("spec.worker.replicas",
-        "a job has at most " + CountText(*rules_.max_gpus, "GPU") + ", and this one asks for " +
-            std::to_string(gpus) + " (" + std::to_string(gpus_per_worker) + " a worker" +
+        "a job can have at most " + CountText(*rules_.max_gpus, "GPU") +
+            ", but this one requests " + std::to_string(gpus) + " (" +
+            std::to_string(gpus_per_worker) + " a worker" +
             (gpus_of_launcher > 0
                  ? " and " + std::to_string(gpus_of_launcher) + " for the launcher)"
                  : ")"),
@@ -281,8 +284,8 @@ void Requests::Numbers() {
     const int64_t devices = workers * count(per_worker_, is_it) + count(of_launcher_, is_it);
     if (devices <= limit) continue;
     Add("spec.worker.replicas",
-        "a job has at most " + std::to_string(limit) + " of " + resource +
-            ", and this one asks for " + std::to_string(devices),
+        "a job can have at most " + std::to_string(limit) + " of " + resource +
+            ", but this one requests " + std::to_string(devices),
         "limits.devices");
   }
 }
@@ -291,12 +294,10 @@ void Requests::Programs() {
   const bool asks = spec_.inject == api::InjectMode::kInitContainer ||
                     spec_.inject == api::InjectMode::kImageVolume;
   if (!asks || rules_.has_tools) return;
-  found_.push_back(
-      {.path = "spec.inject",
-       .message =
-           "this installation has no image with Ringmaster's programs, from which they could "
-           "be taken; have the platform team name one (the operator's "
-           "flag --tools-image, the chart's toolsImage), or use an image that has them"});
+  found_.push_back({.path = "spec.inject",
+                    .message = "this installation has no image with Ringmaster's programs; ask the "
+                               "platform team to set one (operator flag --tools-image, chart value "
+                               "toolsImage), or use an image that contains them"});
 }
 
 std::vector<Violation> Requests::Check() {

@@ -30,7 +30,7 @@ bool IsListed(const List& list, const std::string& text) {
 
 // `item` of a profile could allow it, and does not.
 void Deny(const std::string& path, const char* item, const JobRules& rules, Findings& found) {
-  found.AddByPolicy(path, "is refused in namespace " + rules.ns +
+  found.AddByPolicy(path, "is rejected in namespace " + rules.ns +
                               ", because it gives the Pod rights beyond Pod "
                               "Security \"restricted\"; remove it: " +
                               rules.HowToAllow(item));

@@ -19,13 +19,13 @@ using nlohmann::json;
 namespace {
 
 constexpr char kForeignRights[] =
-    "is refused, because it would use rights that the job's author may not have; remove it";
+    "is rejected, because it would use permissions that the job's author may not have; remove it";
 
 void CheckMetadata(const json& metadata, const std::string& path, Findings& found) {
   for (const auto& [key, value] : metadata.items()) {
     if (key != "labels" && key != "annotations" && !value.is_null()) {
       found.Add(path + "." + key,
-                "cannot be set for a job's Pods; a template has labels and annotations only");
+                "cannot be set on a job's Pods; a template can set only labels and annotations");
     }
   }
   for (const char* map : {"labels", "annotations"}) {
@@ -63,10 +63,9 @@ void CheckPodFields(const json& spec, const std::string& path, const JobRules& r
   }
   const json* host_network = kube::Find(spec, {"hostNetwork"});
   if (host_network != nullptr && *host_network != json(false)) {
-    found.Add(
-        path + ".hostNetwork",
-        "is refused in a template; remove it and set spec.network.hostNetwork, which the job's "
-        "profile has to allow");
+    found.Add(path + ".hostNetwork",
+              "is rejected in a template; remove it and set spec.network.hostNetwork, which the "
+              "job's profile must allow");
   }
   const bool has_account = kube::Find(spec, {"serviceAccountName"}) != nullptr;
   if (has_account && !UsesListedAccount(spec, rules)) {
@@ -83,8 +82,8 @@ void CheckPodFields(const json& spec, const std::string& path, const JobRules& r
   }
   if (kube::GetString(spec, {"priorityClassName"}).starts_with("system-")) {
     found.Add(path + ".priorityClassName",
-              "is refused, because such a class is for the cluster's own Pods and would preempt "
-              "them; name another one, or remove it");
+              "is rejected, because this class is reserved for system Pods; name another class or "
+              "remove it");
   }
   for (const char* field : {"hostname", "subdomain"}) {
     found.RefuseSet(spec, field, path, kByRingmaster);
@@ -95,7 +94,8 @@ void CheckPodFields(const json& spec, const std::string& path, const JobRules& r
     found.Add(path + ".restartPolicy", kByRingmaster);
   }
   if (kube::GetString(spec, {"os", "name"}, "linux") != "linux") {
-    found.Add(path + ".os.name", "is not linux, the only system Ringmaster runs on; remove it");
+    found.Add(path + ".os.name",
+              "must be linux, the only operating system that Ringmaster supports; remove it");
   }
 }
 
@@ -117,7 +117,7 @@ void CheckContainers(const json& spec, const std::string& path, const std::strin
   if (!kube::GetArray(spec, {"containers"}).empty() && !has_managed) {
     found.Add(path + ".containers",
               "has no container named \"" + managed +
-                  "\", the one that Ringmaster runs; name one so, or remove the list");
+                  "\", which Ringmaster manages; name one of them so or remove the list");
   }
 }
 
@@ -139,7 +139,7 @@ void CheckParsed(const json& pod_template, const std::string& path, const std::s
   if (!pod_template.is_object()) return found.Add(path, "is not an object; correct it");
   for (const auto& [key, value] : pod_template.items()) {
     if (key != "metadata" && key != "spec") {
-      found.Add(path + "." + key, "is no field of a Pod template; remove it");
+      found.Add(path + "." + key, "is not a field of a Pod template; remove it");
     }
   }
   found.IfObject(pod_template, "metadata", path, [&](const json& metadata, const std::string& at) {
@@ -179,10 +179,10 @@ std::vector<Violation> CheckTemplate(const json& pod_template, const std::string
 std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec, const JobRules& rules) {
   if (spec.texts == api::TrainingJobSpec::Texts::kTooLong) {
     return {{.path = spec.longest_text,
-             .message = "command, templates, volumes and mpirun's arguments have more than " +
-                        std::to_string(api::kMaxTextBytes >> 10) +
-                        " KiB together, and this is the longest; put long texts into a ConfigMap "
-                        "or into the image"}};
+             .message =
+                 "command, templates, volumes and mpirun arguments together exceed " +
+                 std::to_string(api::kMaxTextBytes >> 10) +
+                 " KiB, and this is the longest; move long texts into a ConfigMap or the image"}};
   }
   Findings found;
   for (const api::FieldProblem& problem : spec.problems) {

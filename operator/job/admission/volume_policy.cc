@@ -43,7 +43,7 @@ void CheckKinds(const json& volume, const std::string& path, std::string_view al
     if (key == "name" || key == allowed || value.is_null()) continue;
     if (std::find(kVolumeKinds.begin(), kVolumeKinds.end(), key) != kVolumeKinds.end()) continue;
     found.Add(path + "." + key,
-              "is refused, because Pod Security \"restricted\" has no such volumes; use a "
+              "is rejected, because Pod Security \"restricted\" does not allow such volumes; use a "
               "persistentVolumeClaim, emptyDir, configMap, secret, projected, downwardAPI, csi "
               "or ephemeral volume");
   }
@@ -55,8 +55,8 @@ void CheckSources(const json& volume, const std::string& path, bool may_use_toke
     for (const char* credential : {"serviceAccountToken", "podCertificate"}) {
       if (may_use_token && std::string_view(credential) == "serviceAccountToken") continue;
       found.RefuseSet(source, credential, at,
-                      "is refused, because a job's Pods hold no API credentials but the token of a "
-                      "serviceAccountName that the job's profile allows; remove it");
+                      "is rejected, because the only API credentials of a job's Pods are those of "
+                      "a serviceAccountName that the job's profile allows; remove it");
     }
   };
   found.IfObject(volume, "projected", path, [&](const json& projected, const std::string& at) {
@@ -85,13 +85,13 @@ void CheckVolume(const json& volume, const std::string& path, bool may_use_token
                  const JobRules& rules, Findings& found) {
   if (kube::GetString(volume, {"name"}).starts_with("ringmaster-")) {
     found.Add(path + ".name",
-              "starts with \"ringmaster-\", which is kept for Ringmaster's own; choose another "
-              "name");
+              "must not start with \"ringmaster-\", which is reserved for Ringmaster; choose "
+              "another name");
   }
   found.IfObject(volume, "hostPath", path, [&](const json& source, const std::string& at) {
     if (IsAllowedHostPath(source, rules)) return;
-    found.AddByPolicy(at, "is refused in namespace " + rules.ns +
-                              ", because it reaches into the node; use another volume: " +
+    found.AddByPolicy(at, "is rejected in namespace " + rules.ns +
+                              ", because it gives access to the node; use another volume: " +
                               rules.HowToAllow("allows.hostPaths"));
   });
   CheckKinds(volume, path, "hostPath", found);
@@ -103,17 +103,15 @@ void CheckHostPathMounts(const json& spec, const json& container, const std::str
   found.ForEach(container, "volumeMounts", path, [&](const json& mount, const std::string& at) {
     if (!MountsHostPath(spec, mount)) return;
     if (!kube::GetBool(mount, {"readOnly"}, false)) {
-      found.Add(at + ".readOnly", "is not true, and paths of the node are read-only; set it");
+      found.Add(at + ".readOnly", "must be true, because host paths are read-only; set it");
     }
     if (kube::GetString(mount, {"recursiveReadOnly"}, kIfPossible) == "Disabled") {
       found.Add(at + ".recursiveReadOnly",
-                "is Disabled, and paths of the node are read-only with all that is mounted below "
-                "them; remove it");
+                "must not be Disabled, because host paths are recursively read-only; remove it");
     }
     if (kube::GetString(mount, {"mountPropagation"}, "None") != "None") {
       found.Add(at + ".mountPropagation",
-                "is refused, because what the node mounts later below its path would be seen, "
-                "too; remove it");
+                "is rejected, because later mounts of the node would become visible; remove it");
     }
   });
 }
@@ -141,18 +139,16 @@ void RestrictHostPathMounts(json& spec) {
 
 void CheckCheckpointVolume(const json& volume, const std::string& path, Findings& found) {
   for (const char* kind : kReadOnlyKinds) {
-    found.RefuseSet(
-        volume, kind, path,
-        "cannot be written, and checkpoints are; use a persistentVolumeClaim that all workers "
-        "can share");
+    found.RefuseSet(volume, kind, path,
+                    "is not writable, but checkpoints are written to it; use a "
+                    "persistentVolumeClaim that all workers can share");
   }
   CheckOneSource(volume, path, found);
 }
 
 void CheckDataSource(const json& volume, const std::string& path, Findings& found) {
   found.RefuseSet(volume, "emptyDir", path,
-                  "is empty in every new Pod, and the data is copied from here; use a "
-                  "persistentVolumeClaim that holds it");
+                  "is empty in every new Pod; use a persistentVolumeClaim that holds the data");
   CheckOneSource(volume, path, found);
 }
 

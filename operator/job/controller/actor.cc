@@ -34,9 +34,9 @@ ActResult Actor::Act(const Plan& plan) {
   if (so_far.status_written || !plan.write_status) FollowStatus(plan);
   const ActResult result = requests_.SoFar();
   if (result.refusal) {
-    LogWarn("Could not do what a job needs", {{"job", requests_.key()},
-                                              {"reason", result.refusal->reason},
-                                              {"message", result.refusal->message}});
+    LogWarn("Failed to apply the plan of a job", {{"job", requests_.key()},
+                                                  {"reason", result.refusal->reason},
+                                                  {"message", result.refusal->message}});
   }
   return result;
 }

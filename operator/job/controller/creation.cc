@@ -132,7 +132,7 @@ void Creation::PostPin() {
   Result<RunPin> pin = ReadRunPin(*stored);
   if (!pin.ok()) {
     return requests_.NoteConflict("the ControllerRevision " + api::RunPinName(job.name, job.uid) +
-                                  " does not hold the spec of this job's run (" +
+                                  " does not contain the spec of this job's run (" +
                                   pin.error().message + "); delete it");
   }
   pinned_ = true;

@@ -80,7 +80,7 @@ void DeleteJob(JobRequests& requests) {
       kube::kTrainingJobs, job.ns, job.name,
       {.uid = job.uid, .resource_version = job.resource_version}, kube::Propagation::kForeground);
   if (deleted.ok()) {
-    LogInfo("Deleted a job whose time to live is over", {{"job", requests.key()}});
+    LogInfo("Deleted a job after its TTL", {{"job", requests.key()}});
     return requests.tools().freshness.Wrote(requests.key(), kube::kTrainingJobs, *deleted);
   }
   if (deleted.error().kind == ErrorKind::kNotFound) return;

@@ -95,7 +95,7 @@ bool JobIsolation::Mend(const json& manifest) {
       return false;
     }
   }
-  LogWarn("Put a NetworkPolicy right",
+  LogWarn("Restored a NetworkPolicy",
           {{"job", requests_.key()}, {"name", name}, {"was_gone", gone}});
   // Of a job that says nothing of its isolation yet this is no news.
   if (!api::IsTrue(job.status.conditions, api::kNetworkIsolated)) return true;
@@ -104,7 +104,7 @@ bool JobIsolation::Mend(const json& manifest) {
                     .action = api::kActionCreate,
                     .note = "somebody " + std::string(gone ? "deleted" : "changed") +
                             " the NetworkPolicy " + name +
-                            " of this job; it is again as the operator made it"});
+                            " of this job; the operator restored it"});
   return true;
 }
 

@@ -44,17 +44,16 @@ void Add(MetricFamily& family, MetricLabels labels, double value) {
 
 std::vector<MetricFamily> FamiliesOf(const JobGauges& gauges) {
   MetricFamily jobs = Family("ringmaster_jobs", "TrainingJobs by phase (status.state)");
-  MetricFamily requested =
-      Family("ringmaster_gpus_requested",
-             "GPUs that the namespace's jobs ask for which have not ended and are not suspended");
+  MetricFamily requested = Family("ringmaster_gpus_requested",
+                                  "GPUs requested by the namespace's unfinished, unsuspended jobs");
   MetricFamily productive =
-      Family("ringmaster_gpus_productive", "GPUs of workers in a world of ranks that trains");
+      Family("ringmaster_gpus_productive", "GPUs of workers whose ranks are training");
   MetricFamily wait =
       Family("ringmaster_job_longest_wait_seconds",
-             "How long the namespace's job that waits longest to train has done so, by its phase");
-  MetricFamily stall = Family(
-      "ringmaster_job_longest_stall_seconds",
-      "How long the namespace's running job that stands still longest has reported no new step");
+             "Longest time that a job of the namespace has been waiting to train, by its phase");
+  MetricFamily stall =
+      Family("ringmaster_job_longest_stall_seconds",
+             "Longest time that a running job of the namespace has reported no new step");
   for (const auto& [phase, count] : gauges.by_phase) Add(jobs, {{"phase", phase}}, count);
   for (const auto& [ns, of_namespace] : gauges.by_namespace) {
     Add(requested, {{"job_namespace", ns}}, static_cast<double>(of_namespace.gpus_requested));
@@ -77,25 +76,25 @@ JobMetrics::JobMetrics(prometheus::Registry& registry, const Clock& clock, const
     : clock_(clock),
       jobs_(jobs),
       scope_(scope),
-      submit_to_running_(Histogram(registry, "ringmaster_job_submit_to_running_seconds",
-                                   "From a job's creation until its ranks trained first; includes "
-                                   "the time that it was created suspended",
-                                   kStartBuckets)),
-      recovery_(Histogram(registry, "ringmaster_job_recovery_seconds",
-                          "From the last sign of life of a lost worker or rank to the first step "
-                          "without it",
-                          kRecoveryBuckets)),
+      submit_to_running_(Histogram(
+          registry, "ringmaster_job_submit_to_running_seconds",
+          "Time from a job's creation until its ranks first trained, including initial suspension",
+          kStartBuckets)),
+      recovery_(Histogram(
+          registry, "ringmaster_job_recovery_seconds",
+          "Time from the last sign of life of a lost worker or rank to the first step without it",
+          kRecoveryBuckets)),
       steps_lost_(prometheus::BuildCounter()
                       .Name("ringmaster_job_steps_lost_total")
-                      .Help("Steps that recoveries had to do again")
+                      .Help("Steps repeated by recoveries")
                       .Register(registry)
                       .Add({})),
       drain_(Histogram(registry, "ringmaster_job_drain_seconds",
-                       "From a worker's mark that it has to go until its Pod was deleted",
+                       "Time from marking a worker for removal until its Pod was deleted",
                        kRecoveryBuckets)) {
   auto& phases = prometheus::BuildHistogram()
                      .Name("ringmaster_job_phase_seconds")
-                     .Help("How long jobs stayed in a phase, observed when they left it")
+                     .Help("Time that jobs spent in a phase, observed when they left it")
                      .Register(registry);
   for (const std::string& phase : Phases()) {
     const bool terminal = phase == api::kStateSucceeded || phase == api::kStateFailed;
@@ -103,21 +102,21 @@ JobMetrics::JobMetrics(prometheus::Registry& registry, const Clock& clock, const
   }
   auto& restarts = prometheus::BuildCounter()
                        .Name("ringmaster_job_restarts_total")
-                       .Help("Workers, launchers and ranks that failed and were started again")
+                       .Help("Workers, launchers and ranks that were restarted after a failure")
                        .Register(registry);
   for (const Restart& restart : Restarts()) {
     restarts_[restart] = &restarts.Add({{"role", restart.role}, {"cause", restart.cause}});
   }
   auto& recoveries = prometheus::BuildCounter()
                          .Name("ringmaster_job_recoveries_total")
-                         .Help("Times that training went on after a loss, by how it was noticed")
+                         .Help("Recoveries after a loss, by how it was detected")
                          .Register(registry);
   for (const std::string& cause : RecoveryCauses()) {
     recoveries_[cause] = &recoveries.Add({{"cause", cause}});
   }
   auto& ended = prometheus::BuildCounter()
                     .Name("ringmaster_jobs_ended_total")
-                    .Help("Jobs that ended, by result and reason")
+                    .Help("Finished jobs, by result and reason")
                     .Register(registry);
   for (const std::string& reason : EndReasons()) {
     const bool success =

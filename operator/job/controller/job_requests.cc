@@ -116,7 +116,7 @@ bool JobRequests::IsOwn(const kube::Resource& resource, const std::string& name,
     NoteRefusal(std::move(refusal));
   } else {
     NoteConflict("the " + what +
-                 " exists and does not belong to this job; delete or rename it, or re-create the "
+                 " exists but does not belong to this job; delete or rename it, or re-create the "
                  "job under another name");
   }
   return false;
@@ -142,7 +142,7 @@ void JobRequests::NoteNotCreated(const kube::Resource& resource, Error error,
     error.message = InWordsOfTheJob(error.message, manifest, job_.spec);
     if (rules_.sets_fields) {
       error.message += "; the TrainingProfile \"" + rules_.profile +
-                       "\" of this job sets a part of its Pods, too";
+                       "\" of this job also sets fields of its Pods";
     }
   }
   NoteError(error, of_pod);

@@ -60,7 +60,8 @@ Result<runtime::ReconcileResult> LocalProfiles::Reconcile(const std::string& key
     }
   }
   if (done > 0) {
-    LogInfo("Wrote which profiles a namespace may use", {{"namespace", key}, {"changes", done}});
+    LogInfo("Updated the LocalTrainingProfiles of a namespace",
+            {{"namespace", key}, {"changes", done}});
   }
   if (failed) return *failed;
   return runtime::ReconcileResult{};

@@ -176,7 +176,7 @@ std::string InWordsOfTheJob(const std::string& message, const json& pod,
   if (!wrong) return text;
   const std::size_t name_end = wrong->find(' ');
   return origin.Of(wrong->substr(0, name_end)) + wrong->substr(name_end) +
-         ", which is no quantity: write for example 500m, 2 or 256Mi";
+         ", which is not a valid quantity; write for example 500m, 2 or 256Mi";
 }
 
 }  // namespace ringmaster::job

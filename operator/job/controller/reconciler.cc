@@ -46,7 +46,7 @@ void RecordAnnouncements(const std::string& key, const Plan& plan, JobMemory& me
   memory.told_of_nodes = plan.nodes_unreachable;
   memory.told_of_drain = plan.drain_held;
   if (!plan.launcher_held.empty() && !memory.told_of_launchers) {
-    LogWarn("A silent launcher is not replaced", {{"job", key}, {"reason", plan.launcher_held}});
+    LogWarn("Kept a silent launcher", {{"job", key}, {"reason", plan.launcher_held}});
   }
   memory.told_of_launchers = !plan.launcher_held.empty();
 }
@@ -172,7 +172,7 @@ std::chrono::milliseconds Reconciler::AskAbout(const api::TrainingJob& job,
   }();
   const Clock::Time asked_at = clock.Now();
   if (!events.ok()) {
-    LogDebug("Could not read a Pod's events",
+    LogDebug("Failed to read the events of a Pod",
              {{"job", job.Key()}, {"pod", question.pod}, {"error", events.error().message}});
   }
   std::string warning = events.ok() ? NewestWarning(events->items, question.uid) : std::string();

@@ -24,10 +24,9 @@ constexpr BackoffOptions kRetry{.initial = std::chrono::milliseconds(1000),
                                 .jitter = 0.0};
 
 constexpr char kHowToPassPodSecurity[] =
-    ". Remove what it names from the job's spec, name a profile that does not set it, or have the "
-    "namespace's label "
-    "pod-security.kubernetes.io/enforce set to baseline, or to privileged where baseline does not "
-    "admit it either";
+    ". Remove these fields from the job's spec, name a profile that does not set them, or set the "
+    "namespace's label pod-security.kubernetes.io/enforce to baseline, or to privileged if "
+    "baseline rejects them too";
 
 std::string ListOf(const std::vector<Violation>& violations) {
   std::string list;
@@ -74,9 +73,10 @@ Refusal JudgedRefusal(const std::vector<Violation>& violations, bool begun, Cloc
   const bool by_profile = !stalled && violations.front().by_policy;
   Refusal refusal = MakeRefusal(
       by_profile ? api::kReasonRefusedByProfile : api::kReasonInvalidSpec,
-      stalled ? "no Pods are made for this job until its spec is corrected: " + ListOf(violations)
-              : std::string(begun ? "no more" : "no") +
-                    " Pods are made for this job: " + violations.front().Text(),
+      stalled
+          ? "no Pods are created for this job until its spec is corrected: " + ListOf(violations)
+          : std::string(begun ? "no more" : "no") +
+                " Pods are created for this job: " + violations.front().Text(),
       0, now);
   refusal.stalled = stalled;
   refusal.retry_at = now + kJudgeAgain;

@@ -50,7 +50,7 @@ Result<std::optional<std::chrono::milliseconds>> RemovalActor::Act(const Removal
 Result<void> RemovalActor::DeletePods(const RemovalPlan& plan) {
   const Error thrown{ErrorKind::kInternal,
                      "an exception ended a request to delete a Pod of the deleted job " +
-                         job_.Key() + "; the log has its text"};
+                         job_.Key() + "; see the log"};
   std::vector<Result<void>> results(plan.deletes.size(), thrown);
   std::vector<std::function<void()>> requests;
   for (std::size_t i = 0; i < plan.deletes.size(); ++i) {
@@ -88,7 +88,7 @@ Result<void> RemovalActor::MakePod() {
   if (error.kind == ErrorKind::kAlreadyExists) {
     // If it is of ours, the store will show it.
     memory_.refusal = MakeRefusal(api::kReasonNameConflict,
-                                  "a Pod of its name exists already; delete the Pod " +
+                                  "a Pod with this name already exists; delete the Pod " +
                                       api::CleanUpPodName(job_.name, job_.uid),
                                   failures, now);
     return {};

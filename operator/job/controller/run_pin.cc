@@ -69,7 +69,7 @@ json RunPinManifest(const api::TrainingJob& job, const std::string& profile,
 
 Result<RunPin> ReadRunPin(const json& object) {
   const json* run_spec = kube::Find(object, {"data", "spec"});
-  if (run_spec == nullptr) return Error{ErrorKind::kInvalid, "it has no data.spec"};
+  if (run_spec == nullptr) return Error{ErrorKind::kInvalid, "data.spec is missing"};
   auto spec = api::DecodeRunSpec(*run_spec);
   if (!spec.ok()) return spec.error();
   spec->typed_fields = ReadTypedFields(object);

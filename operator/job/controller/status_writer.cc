@@ -22,9 +22,9 @@ namespace {
 constexpr std::size_t kLoggedMessageBytes = 512;
 
 void LogRefusal(const std::string& key, const api::Condition& why) {
-  LogInfo("Refused a job", {{"job", key},
-                            {"reason", why.reason},
-                            {"message", CutText(why.message, kLoggedMessageBytes)}});
+  LogInfo("Rejected a job", {{"job", key},
+                             {"reason", why.reason},
+                             {"message", CutText(why.message, kLoggedMessageBytes)}});
 }
 
 void LogEnd(const std::string& key, const api::TrainingJobStatus& status) {

@@ -43,7 +43,7 @@ Error OpenSslError(const std::string& doing) {
   const char* reason = code == 0 ? nullptr : ERR_reason_error_string(code);
   return {ErrorKind::kInternal,
           "while " + doing + ": " +
-              (reason == nullptr ? "OpenSSL refused without a reason" : std::string(reason))};
+              (reason == nullptr ? "OpenSSL failed without an error" : std::string(reason))};
 }
 
 unsigned char* Bytes(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }

@@ -28,7 +28,7 @@ Result<std::string> RandomBytes(std::size_t count) {
   std::string bytes(count, '\0');
   if (RAND_priv_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(count)) !=
       1) {
-    return Error{ErrorKind::kInternal, "the system gives no random bytes"};
+    return Error{ErrorKind::kInternal, "the system provides no random bytes"};
   }
   return bytes;
 }
@@ -106,8 +106,8 @@ Result<void> Keyring::LoadOnce() {
   if (seed == seeds.end() || seed->second.size() < kSeedBytes) {
     return Error{ErrorKind::kInvalid,
                  "the Secret " + ns_ + "/" + api::kKeyringName +
-                     " has no seed under the id in its entry \"current\"; restore it, or delete it "
-                     "and re-create the running jobs"};
+                     " has no seed for the id in its entry \"current\"; restore it, or delete the "
+                     "Secret and re-create the running jobs"};
   }
   const MutexLock lock(mutex_);
   seeds_ = std::move(seeds);
@@ -135,7 +135,7 @@ Result<Seed> Keyring::Current() {
     // The seed that was current is as good as ever.
     if (!loaded.ok() && known.empty()) return loaded.error();
     if (!loaded.ok()) {
-      LogWarn("Kept the seed that was current", {{"error", loaded.error().message}});
+      LogWarn("Kept the previous seed", {{"error", loaded.error().message}});
     }
   }
   const MutexLock lock(mutex_);
@@ -157,7 +157,7 @@ Result<Seed> Keyring::Find(const std::string& id) {
   return Error{ErrorKind::kNotFound,
                "the job's keys come from seed " + id + ", which the Secret " + ns_ + "/" +
                    api::kKeyringName +
-                   " does not have; restore that entry, or delete and re-create the job"};
+                   " does not contain; restore that entry, or delete and re-create the job"};
 }
 
 }  // namespace ringmaster::job

@@ -141,7 +141,7 @@ void Session::Exchange() {
 void Session::Connect() {
   error_code error;
   const asio::ip::address address = asio::ip::make_address(target_.pod_ip, error);
-  if (error) return Fail("the Pod's address \"" + target_.pod_ip + "\" is none");
+  if (error) return Fail("the Pod's address \"" + target_.pod_ip + "\" is not an IP address");
   stream_ = std::make_shared<Stream>(io_, tls_->asio());
   SSL_set_tlsext_host_name(stream_->native_handle(), tls_->server_name().c_str());
   auto& tcp = beast::get_lowest_layer(*stream_);
@@ -181,7 +181,7 @@ void Session::Answered() {
   const bool keep = response.keep_alive();
   beast::get_lowest_layer(*stream_).expires_never();
   if (response.result() != bhttp::status::ok) {
-    return Fail("it answered " + std::to_string(response.result_int()) + ": " +
+    return Fail("it responded with status " + std::to_string(response.result_int()) + ": " +
                     response.body().substr(0, 200),
                 true);
   }
@@ -237,7 +237,7 @@ void Session::Fail(const std::string& why, bool answered) {
   const bool long_silence = now - *view_.silent_since > kLongSilence;
   if (long_silence && !told_of_silence_) {
     told_of_silence_ = true;
-    LogWarn("Got no answer from a launcher for long",
+    LogWarn("Got no answer from a launcher for a long time",
             {{"job", target_.job_key}, {"address", target_.pod_ip}, {"reason", why}});
   }
   on_view_(view_, first || long_silence);
@@ -287,7 +287,7 @@ std::shared_ptr<LauncherSession> LauncherSession::Make(asio::io_context& io, con
   auto tls = control::TlsContext::Client(target.credentials->Item(control::kItemTlsCertificate),
                                          control::TlsServerName(target.job_uid));
   if (!tls.ok()) {
-    LogError("Could not use a job's certificate",
+    LogError("Failed to load the certificate of a job",
              {{"job", target.job_key}, {"reason", tls.error().message}});
     return nullptr;
   }

@@ -119,7 +119,7 @@ void SettleConditions(const PlanInput& input, api::TrainingJobStatus& status) {
   }
   const Condition* kept = api::FindCondition(status.conditions, api::kProtected);
   if (kept != nullptr && kept->status == ConditionStatus::kFalse) {
-    reword(*kept, "the job has ended; until then it said: " + kept->message);
+    reword(*kept, "the job has ended; last message: " + kept->message);
   }
 }
 

@@ -126,8 +126,8 @@ void LivePlanner::RecordEndedPods() {
       const bool known = failure.reason == control::kReasonOOMKilled ||
                          failure.reason == api::kReasonDeviceUnhealthy;
       TellLoss(known ? failure.reason.c_str() : api::kEventWorkerReplaced,
-               known ? FailureText(failure) + ". Another worker takes its place"
-                     : HowItEnded(*worker) + "; another worker takes its place");
+               known ? FailureText(failure) + ". Another worker replaces it"
+                     : HowItEnded(*worker) + "; another worker replaces it");
     }
   }
   for (const PodPtr& worker : seen_.of_other_text) plan_.Delete(*worker);
@@ -146,7 +146,7 @@ void LivePlanner::RecordRankFailures() {
   const auto newest = std::find_if(failures.begin(), failures.begin() + added, memory);
   if (newest == failures.begin() + added) return;
   plan_.Tell(true, control::kReasonOOMKilled, api::kActionReplace,
-             FailureText(*newest) + ". It is started again");
+             FailureText(*newest) + ". It is restarted");
   plan_.events.back().of_status = true;
 }
 
@@ -196,7 +196,7 @@ void LivePlanner::ReplaceLauncher() {
     const std::string name = api::LauncherPodName(job_.name, job_.status.launcher_term);
     const std::string how = launcher == nullptr || launcher->disruption.empty()
                                 ? " was deleted"
-                                : " is taken away (" + launcher->disruption + ")";
+                                : " is being disrupted (" + launcher->disruption + ")";
     const std::string node =
         launcher == nullptr || launcher->node.empty() ? "" : " on node " + launcher->node;
     plan_.Tell(true, api::kEventLauncherReplaced, api::kActionReplace,
@@ -245,7 +245,7 @@ void LivePlanner::ReplaceLost(const LostWorker& lost) {
   failure.last_lines = {lost.text};
   if (AddFailure(plan_.status.failures, std::move(failure))) {
     outlook_.worker_lost = true;
-    TellLoss(api::kEventWorkerLost, lost.text + "; another worker takes its place");
+    TellLoss(api::kEventWorkerLost, lost.text + "; another worker replaces it");
   }
 }
 
@@ -261,7 +261,7 @@ void LivePlanner::TellOtherLosses() {
   if (losses_ <= api::kMaxFailures) return;
   plan_.Tell(true, api::kEventWorkerReplaced, api::kActionReplace,
              std::to_string(losses_ - api::kMaxFailures) +
-                 " more workers ended or were lost; others take their places");
+                 " more workers ended or were lost; others replace them");
 }
 
 void LivePlanner::PlanLeaver(const PodPtr& worker) {
@@ -273,14 +273,14 @@ void LivePlanner::PlanLeaver(const PodPtr& worker) {
       if (!plan_.Delete(*worker)) return;
       return plan_.Tell(true, api::kEventNotDrained, api::kActionDrain,
                         worker->name + " " + WherePodRuns(*worker, seen_.nodes) +
-                            " was not drained in " + std::to_string(kDrainLimit.count()) +
+                            " was not drained within " + std::to_string(kDrainLimit.count()) +
                             " s; it is deleted and counts as lost");
     case Leave::kHeld:
       plan_.drain_held = true;
       if (!in_.memory.told_of_drain) {
         plan_.Tell(true, api::kEventNotDrained, api::kActionDrain,
                    worker->name + " " + WherePodRuns(*worker, seen_.nodes) +
-                       " was not drained in " + std::to_string(kDrainLimit.count()) +
+                       " was not drained within " + std::to_string(kDrainLimit.count()) +
                        " s; it is kept until the launcher reports another worker that trains");
       }
       return plan_.RequeueWithin(kLookAgainWhileHeld);

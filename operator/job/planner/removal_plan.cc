@@ -27,15 +27,15 @@ std::string WordsOf(const PodView& pod) {
   if (!pod.container.ended_message.empty()) return OneLine(pod.container.ended_message);
   if (!pod.message.empty()) return OneLine(pod.message);
   return pod.container.terminated ? "exit code " + std::to_string(pod.container.exit_code)
-                                  : "it said nothing";
+                                  : "without a message";
 }
 
 std::string WhyItWaits(const PodView& pod) {
-  if (!pod.unschedulable.empty()) return "no node takes it: " + OneLine(pod.unschedulable);
+  if (!pod.unschedulable.empty()) return "it cannot be scheduled: " + OneLine(pod.unschedulable);
   if (!IsNormalWait(pod.container.waiting_reason)) {
     return pod.container.waiting_reason + ": " + OneLine(pod.container.waiting_message);
   }
-  return pod.phase == PodPhase::kRunning ? "it is at work" : "it has not started yet";
+  return pod.phase == PodPhase::kRunning ? "it is running" : "it has not started yet";
 }
 
 class RemovalPlanner {
@@ -67,7 +67,7 @@ class RemovalPlanner {
         names = pod->name + (pod->node.empty() ? "" : " on node " + pod->node);
       }
     }
-    return names.empty() ? names : "its Pods have not ended yet (" + names + ")";
+    return names.empty() ? names : "its Pods have not terminated yet (" + names + ")";
   }
 
   void FollowRemover(const PodView& pod) {
@@ -91,16 +91,16 @@ class RemovalPlanner {
 
   void MakeRemover() {
     if (!in_.violations.empty()) {
-      return GiveUp("no Pod may be made for this job: " + in_.violations.front().Text());
+      return GiveUp("no Pod may be created for this job: " + in_.violations.front().Text());
     }
     const std::optional<Refusal>& refusal = in_.memory.refusal;
     if (refusal && in_.memory.for_good) return GiveUp(refusal->message);
     if (refusal && in_.now < refusal->retry_at) {
       return WaitFor(refusal->reason,
-                     "the Pod that removes them cannot be made: " + refusal->message);
+                     "the Pod that removes them cannot be created: " + refusal->message);
     }
     WaitFor(api::kReasonRemoving,
-            "the Pod " + api::CleanUpPodName(in_.job.name, in_.job.uid) + " is being made");
+            "the Pod " + api::CleanUpPodName(in_.job.name, in_.job.uid) + " is being created");
     plan_.create_pod = !plan_.release;
   }
 

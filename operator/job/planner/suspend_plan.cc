@@ -88,15 +88,14 @@ std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::mi
 std::string WhatIsKept(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
   if (job.status.launcher_term == 0) return "it has not run yet";
   if (!job.spec.InPlace()) {
-    return "its program goes on from what it has saved itself";
+    return "its program will resume from the state that it saved";
   }
   if (status.checkpoint) {
-    return "it will go on from the checkpoint of step " + std::to_string(status.checkpoint->step);
+    return "it will resume from the checkpoint of step " + std::to_string(status.checkpoint->step);
   }
-  return job.spec.checkpoint ? "it will go on from the newest complete checkpoint on its volume, "
-                               "if there is one"
-                             : "it has no spec.checkpoint, so it will begin again from its first "
-                               "step";
+  return job.spec.checkpoint
+             ? "it will resume from the latest complete checkpoint on its volume, if there is one"
+             : "it has no spec.checkpoint, so it will restart from its first step";
 }
 
 void Set(const PlanInput& input, const char* type, ConditionStatus value, const char* reason,
@@ -182,7 +181,8 @@ void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Pl
     plan.order = OrderToGoOn(input);
     plan.order->checkpoint = true;
     plan.RequeueWithin(kAskFirst);
-    return DescribeSuspending(input, "its launcher is asked how far its training is", plan.status);
+    return DescribeSuspending(input, "waiting for the launcher to report the training progress",
+                              plan.status);
   }
   const bool over = RanksHaveEnded(input) || for_ranks.count() == 0;
   const auto checkpoint = over ? std::nullopt : CheckpointToAwait(input, for_checkpoint);
@@ -192,9 +192,8 @@ void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Pl
     plan.order->checkpoint = true;
     plan.RequeueWithin(for_checkpoint);
     return DescribeSuspending(input,
-                              "a checkpoint of step " + std::to_string(*checkpoint) +
-                                  " or later is waited for; then its ranks are ended and its Pods "
-                                  "go",
+                              "waiting for a checkpoint of step " + std::to_string(*checkpoint) +
+                                  " or later; then the ranks are stopped and the Pods deleted",
                               plan.status);
   }
   plan.suspending = Suspending::kEnding;
@@ -204,7 +203,8 @@ void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Pl
   }
   if (!over) {
     plan.RequeueWithin(for_ranks);
-    return DescribeSuspending(input, "its ranks are being ended; then its Pods go", plan.status);
+    return DescribeSuspending(input, "the ranks are being stopped; then the Pods are deleted",
+                              plan.status);
   }
   // The first term's Pod may exist before the status names its term: no term is used twice, so it
   // is named before the Pod goes.
@@ -213,7 +213,7 @@ void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Pl
   if (plan.status.launcher_term == input.job.status.launcher_term) {
     for (const PodPtr& pod : pods) plan.Delete(*pod);
   }
-  DescribeSuspending(input, "its Pods are being deleted", plan.status);
+  DescribeSuspending(input, "the Pods are being deleted", plan.status);
 }
 
 }  // namespace
@@ -251,8 +251,9 @@ void PlanResumption(const PlanInput& input, Plan& plan) {
   if (!IsSuspended(input.job.status)) return;
   Set(input, api::kSuspended, ConditionStatus::kFalse, api::kReasonResumed,
       "spec.suspend is false again", plan.status);
-  plan.Tell(false, api::kEventResumed, api::kActionResume,
-            "spec.suspend is false again, so Pods are made; " + WhatIsKept(input.job, plan.status));
+  plan.Tell(
+      false, api::kEventResumed, api::kActionResume,
+      "spec.suspend is false again, so Pods are created; " + WhatIsKept(input.job, plan.status));
 }
 
 }  // namespace ringmaster::job

@@ -111,17 +111,17 @@ std::optional<api::Condition> NoticeOfChange(const std::vector<std::string>& cha
     notice.status = api::ConditionStatus::kTrue;
     notice.reason = api::kReasonChangedWhileRunning;
     notice.message =
-        "the job still runs with the spec that it was started with, because all its Pods are "
-        "made from one; changed since, in the job or in its TrainingProfile: " +
+        "the job still runs with the spec that it was started with; changed since then in the job "
+        "or its TrainingProfile: " +
         fields +
-        ". Set spec.suspend to true, wait for the condition Suspended and set it to "
-        "false to run with the changed spec, or change it back";
+        ". To apply the change, set spec.suspend to true, wait for the condition Suspended and set "
+        "it to false; or revert the change";
   } else if (ended) {
     notice.reason = api::kReasonFinished;
     notice.message = "the job has ended";
   } else {
     notice.reason = api::kReasonSpecInUse;
-    notice.message = "the job's spec is the one its Pods get";
+    notice.message = "the job runs with its current spec";
   }
   return notice;
 }

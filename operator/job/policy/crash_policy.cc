@@ -76,13 +76,13 @@ std::string MemoryText(const PodView& pod) {
       launcher ? "spec.launcher.template" : "spec.worker or spec.worker.template";
   const std::string& limit = pod.container.memory_limit;
   if (limit.empty()) {
-    return "the container has no memory limit, so its node or its Pod had no memory left; set "
+    return "the container has no memory limit, so its node or Pod ran out of memory; set "
            "resources.requests.memory of container " +
            container + " in " + at;
   }
   return "the memory limit of the container is " + limit +
          "; raise resources.limits.memory of container " + container + " in " + at +
-         (launcher ? "" : ", or lower what a rank holds, for example its batch");
+         (launcher ? "" : ", or reduce the memory use of a rank, for example its batch size");
 }
 
 std::string FailureText(const api::Failure& failure) {
@@ -103,8 +103,7 @@ std::string FailureText(const api::Failure& failure) {
   }
   text += failure.signal > 0 ? " was killed by signal " + std::to_string(failure.signal)
                              : " ended with exit code " + std::to_string(failure.exit_code);
-  return failure.last_lines.empty() ? text
-                                    : text + "; it printed last: " + failure.last_lines.back();
+  return failure.last_lines.empty() ? text : text + "; last output: " + failure.last_lines.back();
 }
 
 void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus* answer,
@@ -164,7 +163,7 @@ std::string CrashText(const api::TrainingJob& job, const api::TrainingJobStatus&
   if (status.crashes->count == 1 && !RanOutOfMemory(*newest)) return "";
   const int limit = LimitOf(job);
   return FailureText(*newest) + ". This is " + TimesText(status.crashes->count) +
-         " without a further step" +
+         " without a completed step" +
          (limit > 0
               ? "; the job fails at " + std::to_string(limit) + " (runPolicy.restart.crashLimit)"
               : std::string());
@@ -187,7 +186,7 @@ std::optional<Outcome> JudgeCrashes(const api::TrainingJob& job,
                   .reason = CrashReason(status),
                   .message = (newest == nullptr ? "its Pods were killed" : FailureText(*newest)) +
                              ". This was " + TimesText(status.crashes->count) +
-                             " without a further step, which is the limit "
+                             " without a completed step, which is the limit "
                              "(runPolicy.restart.crashLimit)",
                   .verdict = std::nullopt,
                   .failure = std::nullopt};

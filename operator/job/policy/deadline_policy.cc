@@ -41,11 +41,11 @@ ClockCheck CheckDeadline(const api::TrainingJob& job, Clock::WallTime now) {
 }
 
 Outcome DeadlineExceeded(const api::TrainingJob& job) {
-  return Failed(api::kReasonDeadlineExceeded,
-                "the job has not ended " + Seconds(job.spec.run_policy.active_deadline) +
-                    " after its start at " + job.status.start_time +
-                    ", which is all that runPolicy.activeDeadlineSeconds gives it; create it again "
-                    "with more time or more workers");
+  return Failed(
+      api::kReasonDeadlineExceeded,
+      "the job did not finish within " + Seconds(job.spec.run_policy.active_deadline) +
+          " of its start at " + job.status.start_time +
+          " (runPolicy.activeDeadlineSeconds); re-create it with more time or more workers");
 }
 
 ClockCheck CheckStart(const api::TrainingJob& job, const api::TrainingJobStatus& status,
@@ -63,9 +63,8 @@ Outcome StartTimedOut(const api::TrainingJob& job, const api::TrainingJobStatus&
       std::string(status.epoch > 0 ? "no step was completed" : "no ranks were started") +
       " within " + Seconds(job.spec.run_policy.start_timeout) + " (runPolicy.startTimeoutSeconds)";
   if (missing != nullptr) message += "; " + missing->reason + ": " + missing->message;
-  return Failed(
-      api::kReasonStartTimeout,
-      message + ". Make good what is missing, or allow more time, and create the job again");
+  return Failed(api::kReasonStartTimeout,
+                message + ". Fix the cause or allow more time, and re-create the job");
 }
 
 ClockCheck CheckTimeToLive(const api::TrainingJob& job, Clock::WallTime now) {

@@ -31,14 +31,14 @@ void TellOfStatus(bool warning, std::string reason, const char* action, std::str
 void TellRecovery(const api::TrainingJobStatus& old, Plan& plan) {
   const auto& recovery = plan.status.last_recovery;
   if (!recovery || recovery == old.last_recovery || recovery->from_start) return;
-  std::string note = "training goes on in epoch " + std::to_string(recovery->epoch);
+  std::string note = "training resumed in epoch " + std::to_string(recovery->epoch);
   if (!recovery->worker.empty()) {
     note += " after the loss of " + recovery->worker +
             (recovery->node.empty() ? "" : " on node " + recovery->node);
   }
-  note += " (" + recovery->cause + "): noticed after " + std::to_string(recovery->detected_millis) +
-          " ms, training again " + std::to_string(recovery->resumed_millis) + " ms later; " +
-          Steps(recovery->steps_lost);
+  note += " (" + recovery->cause + "): detected after " +
+          std::to_string(recovery->detected_millis) + " ms, training " +
+          std::to_string(recovery->resumed_millis) + " ms later; " + Steps(recovery->steps_lost);
   TellOfStatus(false, api::kEventRecovered, api::kActionTrain, std::move(note), plan);
 }
 
@@ -52,7 +52,8 @@ std::string WhoWasTakenAway(const Observed& observed, const JobMemory& memory) {
   for (const PodPtr& pod : observed.deleting) {
     if (!pod->leaving.empty()) continue;
     add(pod->name, pod->node,
-        pod->disruption.empty() ? " is being deleted" : " is taken away (" + pod->disruption + ")");
+        pod->disruption.empty() ? " is being deleted"
+                                : " is being disrupted (" + pod->disruption + ")");
   }
   for (const GoneWorker& worker : memory.gone) {
     if (worker.news && !worker.pod.empty()) add(worker.pod, worker.node, " was deleted");
@@ -81,8 +82,8 @@ void TellWorkers(const api::TrainingJob& job, const Observed& observed, const Jo
     const std::string who = WhoWasTakenAway(observed, memory);
     plan.Tell(true, api::kEventWorkerReplaced, api::kActionReplace,
               (who.empty() ? std::to_string(count) + " worker Pods are gone" : who) +
-                  (count == 1 ? "; another worker takes its place"
-                              : "; " + std::to_string(count) + " others take their places"));
+                  (count == 1 ? "; another worker replaces it"
+                              : "; " + std::to_string(count) + " others replace them"));
   }
 }
 

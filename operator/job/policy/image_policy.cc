@@ -60,11 +60,11 @@ Outcome ImageNotToBeHad(const Observed& observed, Clock::WallTime now) {
   const ContainerView& container = pod->container;
   return {.succeeded = false,
           .reason = api::kReasonStartTimeout,
-          .message = pod->name + " on node " + pod->node + " has not got its image for " +
+          .message = pod->name + " on node " + pod->node + " could not pull its image for " +
                      std::to_string(kImageTimeout.count()) + " minutes (" +
                      container.waiting_reason + "): " + container.waiting_message +
-                     ". Correct the image, or the right to pull it (imagePullSecrets), and create "
-                     "the job again; runPolicy.startTimeoutSeconds allows more time",
+                     ". Correct the image or the pull credentials (imagePullSecrets) and re-create "
+                     "the job; set runPolicy.startTimeoutSeconds to wait longer",
           .verdict = std::nullopt,
           .failure = FailureOf(*pod, FormatTime(now))};
 }

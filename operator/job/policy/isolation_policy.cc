@@ -10,23 +10,23 @@ std::optional<api::Condition> JudgeIsolation(const api::TrainingJobSpec& spec,
   if (!network_policies) {
     condition.reason = api::kReasonPoliciesOff;
     condition.message =
-        "the operator makes no NetworkPolicies (--job-network-policies=false); keys, tokens and "
-        "TLS alone protect the job's connections";
+        "the operator does not create NetworkPolicies (--job-network-policies=false); the job's "
+        "connections are protected by keys, tokens and TLS only";
   } else if (spec.host_network) {
     condition.reason = api::kReasonHostNetwork;
     condition.message =
-        "workers use their nodes' network, where no NetworkPolicy reaches them; the launcher "
-        "admits those nodes, and keys, tokens and TLS protect the job's connections";
+        "workers use the host network, which NetworkPolicies do not cover; the launcher admits "
+        "their nodes, and keys, tokens and TLS protect the job's connections";
   } else if (memory.isolated) {
     condition.status = api::ConditionStatus::kTrue;
     condition.reason = api::kReasonPoliciesCreated;
     condition.message =
-        "only the job's own Pods and the operator may connect to its Pods, where the cluster's "
-        "network plugin enforces NetworkPolicies";
+        "only the job's Pods and the operator may connect to its Pods, if the cluster's network "
+        "plugin enforces NetworkPolicies";
   } else if (!memory.not_isolated.empty()) {
     condition.reason = api::kReasonPoliciesMissing;
     condition.message =
-        "who may connect to the job's Pods is not limited as it should be: " + memory.not_isolated;
+        "access to the job's Pods is not restricted as intended: " + memory.not_isolated;
   } else {
     return std::nullopt;
   }

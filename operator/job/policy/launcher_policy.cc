@@ -25,8 +25,8 @@ std::string WhyHeld(const LaunchersHeard& all) {
            std::to_string(all.other_namespaces) + " other namespaces,";
   }
   return who +
-         " do not answer at once, which is more likely the operator's own network than the "
-         "launchers: this one is replaced only if it stays silent for " +
+         " do not answer, which suggests a problem with the operator's network rather than with "
+         "the launchers: this one is replaced only if it stays silent for " +
          std::to_string(kLongestSilence.count()) + " s";
 }
 

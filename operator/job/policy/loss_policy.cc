@@ -60,7 +60,7 @@ std::vector<LostWorker> FindLost(const Observed& observed, const JobMemory& memo
     } else if (hold && fate == NodeFate::kNotReady) {
       continue;
     } else if (report != nullptr && report->fenced) {
-      lost.push_back({pod, api::kReasonWorkerLost, who() + " is not heard any more"});
+      lost.push_back({pod, api::kReasonWorkerLost, who() + " is silent"});
     } else if (fate == NodeFate::kNotReady && knows_workers && !heard) {
       lost.push_back({pod, api::kReasonNodeNotReady, who() + ", is not connected"});
     }

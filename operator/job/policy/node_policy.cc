@@ -11,8 +11,8 @@ bool TooMany(int not_ready, int total) { return not_ready >= 2 && 2 * not_ready 
 
 std::string NotReadyOf(int not_ready, int total, const char* which) {
   return std::to_string(not_ready) + " of " + std::to_string(total) + " " + which +
-         " are not ready at once, which is more likely the network than the nodes: workers there "
-         "are left alone until the nodes answer, or their Node objects are deleted";
+         " are not ready at once, which suggests a network problem: their workers are not replaced "
+         "until the nodes are ready again or their Node objects are deleted";
 }
 
 }  // namespace

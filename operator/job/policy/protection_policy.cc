@@ -29,29 +29,30 @@ std::optional<Condition> JudgeProtection(const std::vector<control::ProtectionFa
   Condition condition{.type = api::kProtected,
                       .status = ConditionStatus::kTrue,
                       .reason = api::kReasonKept,
-                      .message = "the training's state is kept again"};
+                      .message = "the training state is saved again"};
   if (!faults.empty()) {
     const control::ProtectionFault& fault = WorstOf(faults);
     condition.status = ConditionStatus::kFalse;
     if (fault.what == "restore") {
       condition.reason = api::kReasonCheckpointUnreadable;
       condition.message =
-          "training waits for its kept state, which cannot be read or written now: it is tried "
-          "again, and nothing is given up for it; ";
+          "training waits because its saved state cannot be read or written; the access is retried "
+          "and no state is discarded; ";
     } else if (fault.what == "checkpoint") {
       condition.reason = api::kReasonCheckpointFailing;
       condition.message =
-          "training goes on, but no new checkpoints are complete, so a loss of all workers goes "
-          "back to the last one; ";
+          "training continues, but new checkpoints fail, so losing all workers would resume from "
+          "the last complete one; ";
     } else if (fault.what == "copy") {
       condition.reason = api::kReasonCopyFailing;
       condition.message =
-          "training goes on, but no other worker holds a copy of a rank's share of the state, so "
-          "its loss goes back to the last checkpoint; ";
+          "training continues, but no other worker has a copy of a rank's shard of the state, so "
+          "losing the rank would resume from the last checkpoint; ";
     } else {
       condition.reason = api::kReasonSnapshotFailing;
       condition.message =
-          "training goes on, but if all ranks end at once it goes back to the last checkpoint; ";
+          "training continues, but losing all ranks at once would resume from the last "
+          "checkpoint; ";
     }
     condition.message += fault.pod + ": " + fault.message;
   }

@@ -35,7 +35,7 @@ std::optional<Condition> TroubleOf(const PodView& pod, const SlowStart& slow) {
     return Condition{.type = api::kWorkersReady,
                      .status = ConditionStatus::kFalse,
                      .reason = api::kReasonUnschedulable,
-                     .message = pod.name + " finds no node: " + pod.unschedulable};
+                     .message = pod.name + " cannot be scheduled: " + pod.unschedulable};
   }
   if (IsNormalWait(pod.container.waiting_reason)) {
     if (slow.asked != pod.uid || slow.warning.empty()) return std::nullopt;
@@ -100,7 +100,7 @@ std::optional<Condition> Silence(const PodPtr& pod, const LauncherView* launcher
       now - *launcher->silent_since > kTellSilenceAfter) {
     return NotReady(api::kReasonLauncherUnreachable,
                     pod->name + " at " + pod->ip +
-                        " does not answer the operator; look at its log, and at NetworkPolicies "
+                        " does not answer the operator; check its log and the NetworkPolicies "
                         "between the operator and port 8471 of the Pod" +
                         (held.empty() ? std::string() : ". " + held));
   }
@@ -148,8 +148,9 @@ std::optional<Condition> JudgeReady(const api::TrainingJob& job, const Observed&
     return NotReady(CrashReason(status).c_str(), std::move(crashes));
   }
   if (outlook.back_off.count() > 0) {
-    return NotReady(api::kReasonBackOff,
-                    "Pods of this job failed repeatedly (status.failures); the next try waits");
+    return NotReady(
+        api::kReasonBackOff,
+        "Pods of this job failed repeatedly (status.failures); waiting before the next attempt");
   }
   if (!outlook.complete) {
     return NotReady(api::kReasonCreating, "Pods are being created");

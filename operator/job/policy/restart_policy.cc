@@ -33,9 +33,9 @@ std::string WithNode(const std::string& pod, const std::string& node) {
 
 void TellRestart(Clock::WallTime now, api::Failure where, const std::string& cause,
                  std::optional<std::chrono::milliseconds> ran, Plan& plan) {
-  const std::string text = "the program is started anew from its beginning" +
-                           (ran ? " after it had run for " + TimeText(*ran) : std::string()) +
-                           ": " + cause;
+  const std::string text = "the program restarts from its beginning" +
+                           (ran ? " after running for " + TimeText(*ran) : std::string()) + ": " +
+                           cause;
   where.reason = api::kReasonProgramRestarted;
   where.last_lines = {text};
   where.time = FormatTime(now);
@@ -74,7 +74,7 @@ void TellRestartInNewWorld(const api::TrainingJobStatus& old, Clock::WallTime no
   const bool same_workers = recovery->cause == control::kCauseRankExited ||
                             recovery->cause == control::kCauseRankKilled ||
                             recovery->cause == control::kCauseStalled;
-  std::string cause = (same_workers ? "" : "its world of ranks changed, ") + recovery->cause;
+  std::string cause = (same_workers ? "" : "its world changed, ") + recovery->cause;
   if (!where.worker.empty()) cause += " (" + WithNode(where.worker, where.node) + ")";
   std::optional<std::chrono::milliseconds> ran;
   if (recovery->ran_millis > 0) ran = std::chrono::milliseconds(recovery->ran_millis);

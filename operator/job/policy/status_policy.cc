@@ -25,7 +25,7 @@ Condition RunningBy(const control::LauncherStatus& answer, int members, bool had
   } else if (had_world && (answer.phase == Phase::kForming || answer.phase == Phase::kAdopting)) {
     running.status = ConditionStatus::kTrue;
     running.reason = api::kReasonStopping;
-    if (answer.message.empty()) running.message = "ranks go on in a world that is being formed";
+    if (answer.message.empty()) running.message = "ranks continue in a world that is being formed";
   } else if (answer.phase == Phase::kPaused && !answer.pause_reason.empty()) {
     running.reason = answer.pause_reason;
     if (answer.message.empty()) running.message = "ranks wait and keep their state";

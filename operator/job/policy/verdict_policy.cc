@@ -54,8 +54,7 @@ std::string WhatTheImageLacks(const PodView& pod, const std::string& message) {
       pod.role == Role::kLauncher ? control::kLauncherProgram : control::kAgentProgram;
   if (!Contains(message, program)) return {};
   return std::string(". Its image has no ") + program +
-         ", which starts and watches what runs in it: use an image that is built from "
-         "ringmaster-worker";
+         ", which starts and watches the ranks: use an image built from ringmaster-worker";
 }
 
 std::string WhereIs(const PodView& pod) {

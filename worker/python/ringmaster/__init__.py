@@ -7,8 +7,8 @@
         loss = loss_fn(job.model(batch.x), batch.y)
         job.backward(loss)
 
-The job is a TrainingJob with spec.elasticity.mode: InPlace. Ranks may die, leave and join at any time; the others go on in
-the same processes from the same step, and no step is lost or repeated. A script that no agent started trains alone.
+The job is a TrainingJob with spec.elasticity.mode: InPlace. Ranks may fail, leave and join at any time; the others continue in
+the same processes from the same step, and no step is lost or repeated. Without an agent, the script trains alone.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, global_bat
     _report_errors()
     if multiprocessing.parent_process() is not None:
         raise UserError("join() was called in a child process, which runs the script again because it has no "
-                        "`if __name__ == \"__main__\":`; put what trains under one")
+                        "`if __name__ == \"__main__\":`; put the training code under one")
     from torch.nn.parallel import DistributedDataParallel
 
     from .job import Job
 
     if isinstance(model, DistributedDataParallel):
-        raise UserError("join() takes the model itself, not DistributedDataParallel: leave out the wrapper")
+        raise UserError("join() takes the model itself, not DistributedDataParallel; remove the wrapper")
     if global_batch < 1:
-        raise UserError(f"global_batch is {global_batch}; it is the number of samples of a step, at least 1")
+        raise UserError(f"global_batch is {global_batch}; it must be the number of samples per step, at least 1")
     if micro_batch is not None and micro_batch < 1:
-        raise UserError(f"micro_batch is {micro_batch}; it is a number of samples, at least 1")
+        raise UserError(f"micro_batch is {micro_batch}; it must be a number of samples, at least 1")
     if timeout is None:
         timeout = float(os.environ.get("RINGMASTER_CONNECT_TIMEOUT_SECONDS") or 30)
     text = f"global_batch={global_batch}\nseed={seed}\n{settings}"

@@ -26,7 +26,7 @@ _log = logging.getLogger("ringmaster")
 
 
 class AgentMembership(Membership):
-    """Connects, and says nothing yet. Errors as of AgentConnection. `clock` gives seconds."""
+    """Connects without sending a message. Raises the errors of AgentConnection. `clock` gives seconds."""
 
     def __init__(self, path: str, slot: int, clock: Callable[[], float] = time.monotonic):
         self._slot = slot
@@ -68,7 +68,7 @@ class AgentMembership(Membership):
         self._changed = threading.Condition()
         self._watch_lock = threading.Lock()
         self._watched = None
-        self._lost = "this process was forked from a rank, which alone may use its connection to the agent"
+        self._lost = "this process was forked from a rank; only the rank may use its connection to the agent"
         self._connection.close()
 
     # --- worlds
@@ -189,9 +189,9 @@ class AgentMembership(Membership):
             self._check_connection("waiting for the other ranks' addresses")
             if over is not None:
                 raise WorldOver(over, told=True)
-            raise TimeoutError(f"not all ranks have published their addresses in time ({len(keys)} keys)")
+            raise TimeoutError(f"not all ranks published their addresses in time ({len(keys)} keys)")
         if len(values) != len(keys):
-            raise RingmasterError(f"the store answered with {len(values)} values for {len(keys)} keys")
+            raise RingmasterError(f"the rendezvous store returned {len(values)} values for {len(keys)} keys")
         return values
 
     # --- what the agent says
@@ -247,7 +247,7 @@ class AgentMembership(Membership):
             try:
                 over(why)
             except Exception:  # the thread has to go on
-                _log.exception("Could not leave a world that is over")
+                _log.exception("Failed to leave a world that has ended")
 
     # --- waiting
 
@@ -255,7 +255,7 @@ class AgentMembership(Membership):
         if self._lost is not None:
             return self._lost
         if epoch < self._below:
-            return "the launcher gave this world up"
+            return "the launcher abandoned this world"
         if self._newest is not None and epoch < self._newest.epoch:
             return "a newer world has started"
         return None
@@ -334,7 +334,7 @@ class AgentMembership(Membership):
         try:
             self._send(message)
         except RingmasterError as error:
-            _log.warning("Could not tell the agent: %s", error)
+            _log.warning("Failed to send a message to the agent: %s", error)
 
 
 def _check_stop(stop: threading.Event | None) -> None:

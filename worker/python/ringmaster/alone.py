@@ -1,4 +1,4 @@
-"""The membership of a process that no agent started: one world of this rank alone, which never changes."""
+"""The membership of a process without an agent: a static world with this rank only."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ _SELF = Member(pod_uid="", pod="static", node="", address="127.0.0.1", slot=0, s
 
 
 class LoneMembership(Membership):
-    """What it is told reaches nobody."""
+    """Discards all reports."""
 
     def __init__(self) -> None:
         self._world = World(Epoch(1, 1), 0, (_SELF,))
@@ -20,7 +20,7 @@ class LoneMembership(Membership):
     def await_world(self, after: Epoch) -> World:
         if after < self._world.epoch:
             return self._world
-        raise PeerLost("this process trains alone: no other world follows")
+        raise PeerLost("this process trains alone, so no other world follows")
 
     def why_over(self, epoch: Epoch) -> str | None:
         return None

@@ -1,4 +1,4 @@
-"""What a rank leaves behind so that ringmaster-audit can prove that no step was lost or repeated.
+"""The audit log of a rank, from which ringmaster-audit proves that no step was lost or repeated.
 
 The lines are those of worker/trainer/telemetry/audit_log.h: one JSON object a line, one write a line.
 """
@@ -36,8 +36,8 @@ class AuditLog:
                 why = os.strerror(error.errno or 0)
             if not (os.path.isdir(path) and os.access(path, os.W_OK)):
                 raise UserError(
-                    f"cannot open the folder of the audit log, {path}: {why}; name a folder in "
-                    "RINGMASTER_AUDIT_LOG that this user may write to"
+                    f"cannot open the folder of the audit log, {path}: {why}; set "
+                    "RINGMASTER_AUDIT_LOG to a folder that this user may write to"
                 )
         return cls(path)
 
@@ -98,13 +98,13 @@ class AuditLog:
         data = line.encode() + b"\n"
         try:
             if os.write(self._file, data) != len(data):
-                self._end("writing", "a line was cut off")
+                self._end("writing", "a line was truncated")
         except OSError as error:
             self._end("writing", str(error))
 
     def _end(self, doing: str, reason: str) -> None:
         _log.warning(
-            "The audit log ended while %s %s: %s. Steps from here on cannot be audited", doing, self._path, reason
+            "Failed to write the audit log while %s %s: %s. Further steps cannot be audited", doing, self._path, reason
         )
         if self._file >= 0:
             os.close(self._file)

@@ -140,8 +140,8 @@ class BatchSource:
         self._workers = WorkerLoader(self._reader, self._samples_of, options) if options.num_workers else None
         if global_batch > self._length:
             warnings.warn(
-                f"global_batch is {global_batch} and the data set has {self._length} samples: a step takes some of them"
-                " more than once",
+                f"global_batch is {global_batch} and the data set has {self._length} samples, so a step takes some of them "
+                "more than once",
                 stacklevel=2,
             )
 
@@ -197,20 +197,20 @@ class BatchSource:
         length = len(self._dataset)
         if length != self._length:
             raise UserError(
-                f"the data set had {self._length} samples when training began, and has {length} now: which samples a"
-                " step takes depends on the number, so it must stay the same"
+                f"the data set had {self._length} samples when training began, and has {length} now; the number "
+                "determines the samples of each step, so it must stay the same"
             )
 
 
 def _check_sizes(global_batch, micro_batch):
     for name, value in (("global_batch", global_batch), ("micro_batch", micro_batch)):
         if value is not None and (not isinstance(value, int) or value < 1):
-            raise UserError(f"{name} is {value!r}; it must be a whole number of samples, 1 at least")
+            raise UserError(f"{name} is {value!r}; it must be a whole number of samples, at least 1")
     ranks = int(os.environ.get(_MAX_RANKS) or 0)
     if global_batch < ranks:
         raise UserError(
-            f"global_batch is {global_batch} and the job may grow to {ranks} ranks, each of which needs a sample: raise"
-            " global_batch, or lower spec.worker.maxReplicas"
+            f"global_batch is {global_batch} and the job may grow to {ranks} ranks, each of which needs a sample; raise "
+            "global_batch or lower spec.worker.maxReplicas"
         )
 
 
@@ -218,8 +218,8 @@ def _length_of(dataset):
     name = type(dataset).__name__
     if isinstance(dataset, IterableDataset) or not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
         raise UserError(
-            f"{name} is not a map-style data set (with len() and dataset[i]), so no world could say which samples"
-            " another one has seen. Make it one, or write a loop of your own with job.share() and job.step()"
+            f"{name} is not a map-style data set (with len() and dataset[i]), so the samples of each step cannot "
+            "be determined. Use a map-style data set, or write a custom loop with job.share() and job.step()"
         )
     length = len(dataset)
     if length < 1:
@@ -246,24 +246,24 @@ def _worker_options(loader):
 def _check_loader(loader, global_batch, micro_batch):
     """Whether the DataLoader shuffles. UserError if it has an order of its own; warns of what is not used."""
     _length_of(loader.dataset)  # an IterableDataset has samplers that say nothing
-    instead = "give the data set itself; each step's samples are shared out among the ranks of the present world"
+    instead = "pass the data set itself; each step's samples are distributed among the ranks of the current world"
     if loader.batch_sampler is None:
-        raise UserError(f"a DataLoader with batch_size=None has batches for samples: {instead}")
+        raise UserError(f"a DataLoader with batch_size=None returns batches as samples: {instead}")
     if type(loader.batch_sampler) is not BatchSampler:
         name = type(loader.batch_sampler).__name__
-        raise UserError(f"the DataLoader's batch_sampler, a {name}, is not followed: {instead}")
+        raise UserError(f"the DataLoader's batch_sampler, a {name}, is not supported: {instead}")
     sampler = loader.sampler
     random = type(sampler) is RandomSampler
     if not random and type(sampler) is not SequentialSampler:
-        raise UserError(f"the DataLoader's sampler, a {type(sampler).__name__}, is not followed: {instead}")
+        raise UserError(f"the DataLoader's sampler, a {type(sampler).__name__}, is not supported: {instead}")
     if random and (sampler.replacement or sampler.num_samples != len(loader.dataset)):
-        raise UserError(f"the DataLoader's RandomSampler draws with replacement or only a part: {instead}")
+        raise UserError(f"the DataLoader's RandomSampler samples with replacement or uses only part of the data set: {instead}")
     if loader.batch_size not in (1, global_batch, micro_batch):
         warnings.warn(
-            f"the DataLoader's batch_size {loader.batch_size} is not used: a step of the job takes global_batch"
-            f" {global_batch}, and micro_batch says how much of a rank's share comes at once",
+            f"the DataLoader's batch_size {loader.batch_size} is ignored: a step of the job takes global_batch "
+            f"{global_batch}, and micro_batch says how much of a rank's share comes at once",
             stacklevel=3,
         )
     if getattr(loader, "drop_last", False):
-        warnings.warn("the DataLoader's drop_last is not used: a step may go over the end of an epoch", stacklevel=3)
+        warnings.warn("the DataLoader's drop_last is ignored: a step may span the end of an epoch", stacklevel=3)
     return random

@@ -100,15 +100,15 @@ class Buckets:
             piece = bucket.pieces[place]
             if parameter.grad is not piece:  # the script dropped it, as zero_grad() does: what it held stays
                 if parameter.grad.is_sparse:
-                    raise UserError(f"the gradient of parameter {self._names[parameter]} is sparse, which cannot be reduced: "
-                                    "make the embedding without sparse=True")
+                    raise UserError(f"the gradient of parameter {self._names[parameter]} is sparse, which cannot be reduced; "
+                                    "create the embedding without sparse=True")
                 piece.add_(parameter.grad)
                 parameter.grad = piece
             self._used.add(number)
             if self._communicator is None:
                 return
             if number in self._ready:
-                raise UserError(f"parameter {self._names[parameter]} had its gradient twice in one backward pass: checkpoint "
+                raise UserError(f"parameter {self._names[parameter]} received its gradient twice in one backward pass; checkpoint "
                                 "activations with use_reentrant=False")
             self._ready.add(number)
             bucket.missing -= 1
@@ -137,8 +137,8 @@ class Buckets:
         """UserError: somebody has changed gradients since seal()."""
         if any(bucket.version != bucket.flat._version for bucket in self._buckets):
             raise UserError("the script changed gradients between job.backward() and the step, as clip_grad_norm_() and "
-                            "zero_grad() do; they are of a part of the batch then. Give job.before_update() a function that "
-                            "clips them, and leave zero_grad() out")
+                            "zero_grad() do; they then cover only part of the batch. Pass a function that clips them to "
+                            "job.before_update(), and remove zero_grad()")
 
     def arm(self, communicator: Communicator) -> None:
         """The backward pass that follows is the step's last: each bucket is reduced as soon as it is complete."""

@@ -1,4 +1,4 @@
-"""Keeps what training has made on a volume, and finds it again.
+"""Saves the training state on a volume and finds it again.
 
 The keeper copies the state on the training thread and returns; a thread of its own writes the copy, asks the launcher
 whether it may count, gives it its name and removes old ones. Training never waits for the disk. Where the files lie,
@@ -142,8 +142,8 @@ class Keeper:
             return folder, content
         if passed_over and above == StateVersion():
             raise UserError(
-                f"all {len(passed_over)} complete checkpoints in {folder.path} are damaged, the newest one because "
-                f"{passed_over[0]}; put a copy back, or empty the folder to begin from the first step"
+                f"all {len(passed_over)} complete checkpoints in {folder.path} are damaged; the latest one because "
+                f"{passed_over[0]}; restore a copy, or empty the folder to start from the first step"
             )
         _warn_of(passed_over, "what it has")
         return None
@@ -156,11 +156,11 @@ class Keeper:
         if not isinstance(content, dict) or not isinstance(content.get("format"), int):
             raise Damaged(f"{path} holds no checkpoint")
         if content["format"] > FORMAT:
-            raise UserError(f"{path} has format {content['format']}; this release reads up to {FORMAT}: use a newer one")
+            raise UserError(f"{path} has format {content['format']}; this version reads up to {FORMAT}: use a newer one")
         if version_of(content) != version or not isinstance(content.get("model"), dict):
-            raise Damaged(f"{path} holds another checkpoint than its name says")
+            raise Damaged(f"{path} contains a checkpoint that does not match its name")
         if model is not None and (differs := first_difference(content["model"], model)):
-            raise UserError(f"{path} is of another model: {differs}; restore it with the model that wrote it")
+            raise UserError(f"{path} belongs to another model: {differs}; restore it with the model that wrote it")
         return content
 
     def _take_over(self, folder: Folder, content: dict[str, Any], origin: str) -> Restored:
@@ -169,7 +169,7 @@ class Keeper:
         base = content["version"]["term_base"] if same_run else version.epoch.term
         path = folder.path_of(version)
         differs = what_differs(content.get("settings", ""), self._settings)
-        texts = [f"it began with step {version.step} of {path}"] if origin == "other" else []
+        texts = [f"it started from step {version.step} of {path}"] if origin == "other" else []
         if differs:
             texts.append(f"its state was trained with {differs}")
         self._text, self._text_of = "; ".join(texts), version
@@ -183,7 +183,7 @@ class Keeper:
             if folder is None:
                 raise self._not_restorable(
                     f"no other job of this name in namespace {self._namespace} has a complete checkpoint on the "
-                    "volume; correct the name, or leave it out to begin with the first step"
+                    "volume; correct the name or remove restoreFrom to start from the first step"
                 )
         else:
             path = below(self._volume, self._from_path, self._not_restorable)
@@ -191,7 +191,7 @@ class Keeper:
             if version is not None:
                 folder = Folder(path.parent)
                 if not folder.is_complete(version):
-                    raise self._not_restorable(f"{path} is no complete checkpoint")
+                    raise self._not_restorable(f"{path} is not a complete checkpoint")
                 try:
                     return self._take_over(folder, self._load(folder, version, model), "other")
                 except Damaged as error:
@@ -201,7 +201,7 @@ class Keeper:
                 raise self._not_restorable(f"{path} has no complete checkpoint")
         found = self._newest(folder, StateVersion(), model)
         if found is None:
-            raise Unavailable(f"{folder.path} changes while it is read")
+            raise Unavailable(f"{folder.path} changed while it was read")
         return self._take_over(*found, "other")
 
     def _of_job(self, name: str) -> Folder | None:
@@ -226,18 +226,18 @@ class Keeper:
 
     def _not_restorable(self, why: str) -> UserError:
         what = f"job {self._from_job}" if self._from_job else f"path {self._from_path}"
-        return UserError(f"cannot begin with the checkpoint of {what} (spec.checkpoint.restoreFrom): {why}")
+        return UserError(f"cannot start from the checkpoint of {what} (spec.checkpoint.restoreFrom): {why}")
 
     def _note_namesakes(self) -> None:
-        """A job that is applied again under its name begins anew: whoever meant it to go on hears how."""
+        """Says how to resume from the checkpoints of an earlier job of the same name, from which a new job does not start."""
         other = self._of_job(self._name) if self._uid else None
         complete = [] if other is None else other.complete()
         if other is None or not complete:
             return
         self._text_of = StateVersion()
         self._text = (
-            f"it began with its first step, beside checkpoints of an earlier job of its name up to step "
-            f"{complete[0].step} ({other.path}); to go on from those, apply it with spec.checkpoint.restoreFrom: "
+            "it started from its first step although an earlier job of the same name has checkpoints up to step "
+            f"{complete[0].step} ({other.path}); to resume from them, apply the job with spec.checkpoint.restoreFrom: "
             f"{{job: {self._name}}}"
         )
 
@@ -291,7 +291,7 @@ class Keeper:
         self._late = False
 
     def close(self) -> None:
-        """Gives up what is being written."""
+        """Abandons the checkpoint that is being written."""
         self._stop.set()
         with self._changed:
             self._changed.notify_all()
@@ -310,8 +310,8 @@ class Keeper:
             if not self._skipped:
                 self._skipped = True
                 _log.warning(
-                    "Skipped the checkpoint of step %d, because the one before is still being written: raise the steps "
-                    "between them, or use a faster volume",
+                    "Skipped the checkpoint of step %d because the previous one is still being written; increase "
+                    "the interval or use a faster volume",
                     held.version.step,
                 )
             return False
@@ -358,7 +358,7 @@ class Keeper:
     def _tell(self, reason: str, protects: str) -> None:
         """Only when that changes: the job shows it until it is cleared."""
         if reason and not self._failing:
-            _log.warning("Checkpoints fail; training goes on without new ones: %s", reason)
+            _log.warning("Failed to write a checkpoint; training continues without new ones: %s", reason)
             self._failing = protects
             self._membership.unprotected(protects, reason)
         elif self._failing and not reason:
@@ -386,7 +386,7 @@ class Keeper:
 
 def _warn_of(passed_over: list[str], instead: str) -> None:
     for reason in passed_over:
-        _log.warning("Passed over a damaged checkpoint: %s. Uses %s instead", reason, instead)
+        _log.warning("Skipped a damaged checkpoint: %s. Using %s instead", reason, instead)
 
 
 def _number(variable: str) -> int:

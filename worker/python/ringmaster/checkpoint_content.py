@@ -43,8 +43,8 @@ def _copied(value: Any, where: str, tensors: dict[tuple, torch.Tensor]) -> Any:
     if type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
         return value.item()
     raise UserError(
-        f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which a checkpoint cannot hold: keep tensors, "
-        "numbers, texts, and lists and dicts of those"
+        f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which a checkpoint cannot hold; use tensors, "
+        "numbers, strings, and lists and dicts of those"
     )
 
 

@@ -41,7 +41,7 @@ _NEVER = (NotADirectoryError, FileExistsError)
 
 
 class Damaged(Exception):
-    """What was read is not what was written."""
+    """The content does not match what was written."""
 
 
 class Complete(Exception):
@@ -100,8 +100,8 @@ class Folder:
         except OSError as error:
             kind = UserError if isinstance(error, _NEVER) else Unavailable
             raise kind(
-                f"cannot use the checkpoint folder {self.path}: {error.strerror}; mount a volume there that this user "
-                "may write to, shared by all workers"
+                f"cannot use the checkpoint folder {self.path}: {error.strerror}; mount a volume that all workers "
+                "share and this user may write to"
             ) from error
 
     def path_of(self, version: StateVersion) -> Path:
@@ -138,7 +138,7 @@ class Folder:
                 raise Damaged(f"{done} is missing") from None
         match = _DONE.fullmatch(text)
         if match is None:
-            raise Damaged(f"{done} does not say what belongs to a checkpoint of a Python program")
+            raise Damaged(f"{done} does not describe a checkpoint of a Python program")
         return int(match[1]), match[2]
 
     def load(self, version: StateVersion) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class Folder:
         except FileNotFoundError:
             pass
         except OSError as error:
-            _log.warning("Could not remove an old checkpoint: %s", error)
+            _log.warning("Failed to remove an old checkpoint: %s", error)
 
 
 def below(volume: str, path: str, refuse: Callable[[str], UserError]) -> Path:
@@ -248,9 +248,9 @@ def below(volume: str, path: str, refuse: Callable[[str], UserError]) -> Path:
             except (FileNotFoundError, NotADirectoryError):
                 raise refuse(f"there is no {found}") from None
         if stat.S_ISLNK(mode):
-            raise refuse(f"{found} is a link; name the folder that it leads to")
+            raise refuse(f"{found} is a link; name its target")
         if not stat.S_ISDIR(mode):
-            raise refuse(f"{found} is no folder")
+            raise refuse(f"{found} is not a folder")
     return found
 
 
@@ -267,7 +267,7 @@ class _Sink:
     def write(self, data: Any) -> int:
         try:
             if self._stop.is_set():
-                raise Unavailable("the checkpoint is given up")
+                raise Unavailable("the checkpoint was abandoned")
             self._write(data)
         except Exception as error:
             self.error = error

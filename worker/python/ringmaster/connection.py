@@ -40,7 +40,7 @@ class AgentConnection:
         """The whole message. PeerLost: the agent is gone or takes nothing. UserError: it exceeds a line."""
         line = encode(message)
         if len(line) > MAX_LINE_BYTES:
-            raise UserError(f"a {type(message).__name__} of {len(line)} bytes is longer than a line may be")
+            raise UserError(f"a {type(message).__name__} of {len(line)} bytes exceeds the maximum line length")
         if os.getpid() != self._pid:
             raise PeerLost("sending to the agent: this process was forked from a rank")
         with self._send_lock:
@@ -63,7 +63,7 @@ class AgentConnection:
                 poller = select.poll()
                 poller.register(self._socket, select.POLLOUT)
                 if not poller.poll(max(deadline - time.monotonic(), 0) * 1000):
-                    raise TimeoutError(f"it took nothing for {self._send_limit:g} s") from None
+                    raise TimeoutError(f"it accepted no data for {self._send_limit:g} s") from None
 
     def receive(self) -> Iterator[Any]:
         """Messages until the agent closes or shut_down() is called. MessageError: what came is no message."""
@@ -80,7 +80,7 @@ class AgentConnection:
                 continue
             scanned = len(buffer)
             if scanned >= MAX_LINE_BYTES:
-                raise MessageError("the agent sent a line that is too long")
+                raise MessageError("the agent sent an overlong line")
             chunk = self._socket.recv(_CHUNK_BYTES)
             if not chunk:
                 return

@@ -1,4 +1,4 @@
-"""What can go wrong, by what follows from it, and the exit codes of a rank (common/control/exit_codes.h)."""
+"""Errors, by their consequences, and the exit codes of a rank (common/control/exit_codes.h)."""
 
 from collections.abc import Sequence
 
@@ -8,25 +8,25 @@ EXIT_PEER_LOST = 75  # the rank ends because it lost its agent or its peers
 
 
 class RingmasterError(Exception):
-    """Training cannot go on. The message is for the user."""
+    """Training cannot continue. The message is for the user."""
 
     exit_code = EXIT_FAILED  # of the process, where nobody catches the error
 
 
 class UserError(RingmasterError):
-    """The user's mistake, such as a wrong argument. The same again would fail again."""
+    """A user error, such as an invalid argument. A retry would fail again."""
 
     exit_code = EXIT_USER_ERROR
 
 
 class PeerLost(RingmasterError):
-    """No other world will come: the agent is gone, or the only world there is has ended."""
+    """No other world will follow: the agent is gone or the only world has ended."""
 
     exit_code = EXIT_PEER_LOST
 
 
 class WorldOver(RingmasterError):
-    """The present world has ended; the rank keeps its state and waits for the next one. Internal."""
+    """The current world has ended; the rank keeps its state and waits for the next one. Internal."""
 
     def __init__(self, reason: str, *, peer: int = -1, told: bool = False):
         super().__init__(reason)
@@ -35,7 +35,7 @@ class WorldOver(RingmasterError):
 
 
 class Unavailable(RingmasterError):
-    """It cannot be done now, and may be later. Internal."""
+    """A temporary failure; a retry may succeed. Internal."""
 
 
 def listed(names: Sequence[str], most: int) -> str:

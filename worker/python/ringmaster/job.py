@@ -125,7 +125,7 @@ class Job:
         another loop follows, which has a higher number of steps.
         """
         if self.finished:
-            raise UserError(f"batches() was called after training had ended with step {self.steps}: give the loops before "
+            raise UserError(f"batches() was called after training ended with step {self.steps}: give the loops before "
                             "the last one finish=False")
         if self._looping:
             raise UserError("batches() was called within another loop over batches()")
@@ -145,7 +145,7 @@ class Job:
             self._looping = False
             self._source.close()
             if self._in_step:
-                _logger.warning("step %d did not happen: the loop was left in it", self.steps + 1)
+                _logger.warning("step %d was discarded because the script left the loop during it", self.steps + 1)
                 self._training.put_back()
                 self._in_step = False
 
@@ -208,14 +208,14 @@ class Job:
             raise UserError("backward() was called outside of a step: call it in a loop over job.batches(), or after "
                             "job.begin()")
         if self._batch_size and self._batch_computed:
-            raise UserError("backward() was called twice for one micro-batch: add the losses up and call it once")
+            raise UserError("backward() was called twice for one micro-batch; add the losses and call it once")
         weight = float(self._batch_size or 1) if weight is None else float(weight)
         if not 0 <= weight < math.inf:
-            raise UserError(f"backward() was given the weight {weight:g}; weights are positive numbers, or 0")
+            raise UserError(f"backward() was given the weight {weight:g}; weights must be 0 or positive")
         if loss.numel() != 1:
             raise UserError(f"backward() takes one number, the mean loss of the micro-batch; it was given {tuple(loss.shape)}")
         if not loss.requires_grad:
-            raise UserError("backward() was given a loss that requires no gradient: compute it from the model's output, "
+            raise UserError("backward() was given a loss that does not require a gradient; compute it from the model's output, "
                             "without no_grad(), detach() or item()")
         if self._reducer.passes == 0:
             self._reducer.follow_frozen()
@@ -235,10 +235,10 @@ class Job:
     def step(self) -> bool:
         """Reduces and applies the step. False: it did not happen; the state is as before, or another rank's newer one."""
         if not self._in_step:
-            raise UserError("step() was called outside of a step: call begin() first")
+            raise UserError("step() was called outside of a step; call begin() first")
         if self._left > 0:
             raise UserError(f"step() was called while {self._left} samples of the step were left: with micro_batch a step has "
-                            "several micro-batches; leave step() out of the loop over batches(), which makes the step")
+                            "several micro-batches; remove step() from the loop over batches(), which makes the step")
         if not self._worlds.communicator.over:
             if self._reducer.passes == 0:
                 raise UserError(f"step {self.steps + 1} was made without job.backward()")
@@ -324,7 +324,7 @@ class Job:
         runs must follow from the number of the step alone.
         """
         if every < 1:
-            raise UserError(f"evaluate() was given every={every}; it is a number of steps, at least 1")
+            raise UserError(f"evaluate() was given every={every}; it must be a number of steps, at least 1")
         self._evaluation = Evaluation(function, every, name)
 
     def _evaluate(self, last: bool = False) -> None:
@@ -371,7 +371,7 @@ class Job:
                 self._reducer.close()
                 self._update.close()
                 return True
-            raise WorldOver("another world comes", told=True)
+            raise WorldOver("another world follows", told=True)
         except WorldOver as over:
             self._change(over)
             return False

@@ -307,7 +307,7 @@ def _epoch(value: Any) -> Epoch:
 def _slot(value: Any) -> int:
     slot = _integer(value)
     if not 0 <= slot <= MAX_RANKS:
-        raise MessageError("is no slot")
+        raise MessageError("is not a valid slot")
     return slot
 
 
@@ -318,7 +318,7 @@ def _host(value: Any) -> list[Member]:
     )
     slots, starts = _field(value, "slots", _list(_slot)), _field(value, "starts", _list(_name))
     if len(slots) != len(starts) or len(slots) > MAX_RANKS:
-        raise MessageError("has a host whose slots are wrong")
+        raise MessageError("has a host with invalid slots")
     return [Member(pod_uid, pod, node, address, slot, start + end) for slot, end in zip(slots, starts)]
 
 
@@ -337,13 +337,13 @@ def _members(value: Any) -> tuple[Member, ...]:
     taken = [0] * len(hosts)
     for place, ranks in zip(order[::2], order[1::2]):
         if not 0 <= place < len(hosts):
-            raise MessageError("has no such host")
+            raise MessageError("refers to a host that does not exist")
         if not 0 <= ranks <= len(hosts[place]) - taken[place]:
             raise MessageError("names more ranks than hosts have")
         members += hosts[place][taken[place] : taken[place] + ranks]
         taken[place] += ranks
     if len(members) != count:
-        raise MessageError("leaves ranks of a host without a place")
+        raise MessageError("does not place all ranks of a host")
     return tuple(members)
 
 

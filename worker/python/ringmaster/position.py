@@ -70,7 +70,7 @@ class Position:
             position._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             position._page = mmap.mmap(position._file, _STACK_TEXT_AT + _STACK_TEXT_BYTES)
         except (OSError, ValueError) as error:
-            _log.warning("The agent cannot see where this rank stands: cannot map %s: %s", path, error)
+            _log.warning("Disabled position reporting: cannot map %s: %s", path, error)
             return position
         os.lseek(position._file, _STACK_TEXT_AT, os.SEEK_SET)
         faulthandler.register(_STACK_SIGNAL, file=position._file, all_threads=True, chain=False)

@@ -153,7 +153,7 @@ def first_difference(theirs: Mapping[str, Any], ours: Mapping[str, torch.Tensor]
             shape = list(getattr(theirs[name], "shape", []))
             return f"its {name} has the shape {shape} instead of {list(tensor.shape)}"
     extra = next((name for name in theirs if name not in ours), None)
-    return "" if extra is None else f"it has {extra}, which this model lacks"
+    return "" if extra is None else f"it has {extra}, which this model does not have"
 
 
 class TrainingState:
@@ -209,7 +209,7 @@ class TrainingState:
             total += tensor.nbytes
             if total > limit:
                 raise UserError(f"the optimizer's state and job.state are larger than {limit} bytes ({_TIMES_MODEL} times the "
-                                f"model and {_MORE_BYTES >> 30} GiB) with {name}, {tensor.dtype} {list(tensor.shape)}: keep "
+                                f"model and {_MORE_BYTES >> 30} GiB) with {name}, {tensor.dtype} {list(tensor.shape)}; keep "
                                 "less in job.state")
 
     def load(self, state: dict[str, Any]) -> None:
@@ -357,9 +357,9 @@ def _set_values(optimizer: torch.optim.Optimizer, values: list[dict[str, Any]]) 
 def check_optimizer(optimizer: torch.optim.Optimizer, named: list[tuple[str, torch.nn.Parameter]]) -> None:
     """UserError: a step of the job cannot be made with it."""
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise UserError("LBFGS computes the loss several times a step: use an optimizer that needs gradients once")
+        raise UserError("LBFGS computes the loss several times per step; use an optimizer that needs gradients once")
     known = {parameter for _, parameter in named}
     for number, group in enumerate(optimizer.param_groups):
         if any(parameter not in known for parameter in group["params"]):
-            raise UserError(f"group {number} of the optimizer has parameters that are not the model's: give join() one module "
+            raise UserError(f"group {number} of the optimizer has parameters that the model does not have; pass join() one module "
                             "that has all of them")

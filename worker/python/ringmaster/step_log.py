@@ -1,7 +1,7 @@
 """What rank 0 says about steps, one JSON object a line on standard output, and to the script's callbacks.
 
 The fields are those of the trainer's step log (worker/trainer/telemetry/step_log.h) that a rank in Python knows,
-and the script's own metrics. When rank 0 is lost, the next one goes on with its own log.
+and the script's own metrics. When rank 0 is lost, the next one continues with its own log.
 """
 
 import json
@@ -41,7 +41,7 @@ class StepLog:
         """Metrics of the step under way: of one name the newest. UserError: one is no number, or the log's own."""
         for name, value in metrics.items():
             if name in _OWN:
-                raise UserError(f"log() was given {name!r}, which the step log says itself: choose another name")
+                raise UserError(f"log() was given {name!r}, which the step log uses itself; choose another name")
             try:
                 self._metrics[name] = float(value)
             except (TypeError, ValueError) as error:

@@ -105,12 +105,12 @@ class StepReducer:
         waited = time.monotonic() - waiting
         culprits = [rank for rank, bad in enumerate(of_ranks[:size]) if bad]
         if culprits:
-            raise UserError(f"step {number}: the loss of rank {culprits[0]} is not a finite number: training diverged; try "
-                            "a smaller learning rate, or look at the data")
+            raise UserError(f"step {number}: the loss of rank {culprits[0]} is NaN or infinite: training diverged; try "
+                            "a smaller learning rate or check the data")
         if not weights > 0:
-            raise UserError(f"step {number}: the sum of all weights is {weights:g}; weights are positive numbers")
+            raise UserError(f"step {number}: the sum of all weights is {weights:g}; weights must be positive")
         if not self.buckets.scale(self._global_batch / weights) and not self._scaled:
-            raise UserError(f"step {number}: a gradient is not a finite number: training diverged; try a smaller learning "
+            raise UserError(f"step {number}: a gradient is NaN or infinite: training diverged; try a smaller learning "
                             "rate, or look at the data")
         if statistics is not None:
             self._training.put_statistics(statistics, weights)

@@ -66,7 +66,7 @@ class StateSync:
         differs = [rank for rank in behind if statements[rank][0].version == best.version]
         if differs and best.version.step > 0:
             raise UserError(f"rank {differs[0]} has other parameters than rank {winner} after the same "
-                            f"{best.version.step} steps: change parameters and optimizer through the step alone, in the "
+                            f"{best.version.step} steps: change parameters and optimizer only in the step, and in the "
                             "same way on every rank")
         if behind:
             self._move(winner, checksum, take=self._communicator.rank in behind)
@@ -118,7 +118,7 @@ class StateSync:
             return
         state = unpack(packed)
         if pack([state["model"], state["optimizer"]]).checksum() != checksum:
-            raise WorldOver(f"the state that rank {source} sent arrived damaged")
+            raise WorldOver(f"the state that rank {source} sent was corrupted in transit")
         self._state.load(state)
 
     def _send_tensors(self, tensors: list[torch.Tensor], source: int) -> None:
@@ -170,7 +170,7 @@ def compare_texts(communicator: Communicator, text: str, fingerprints: Sequence[
     of_first = _send_bytes(communicator, text.encode(), 0).decode("utf-8", "replace")
     of_other = _send_bytes(communicator, text.encode(), other).decode("utf-8", "replace")
     lines = itertools.zip_longest(of_first.split("\n"), of_other.split("\n"), fillvalue="nothing")
-    ours, theirs = next(((a, b) for a, b in lines if a != b), ("a text", "another text"))
+    ours, theirs = next(((a, b) for a, b in lines if a != b), ("a text", "a different text"))
     raise UserError(f"ranks differ: rank 0 has '{ours}' where rank {other} has '{theirs}'; run the same script with the "
                     "same arguments and data on every rank")
 
@@ -182,7 +182,7 @@ def _send_bytes(communicator: Communicator, data: bytes, source: int) -> bytes:
     communicator.broadcast(length, source)
     if not 0 <= int(length) <= _TEXT_BYTES:
         raise UserError(f"the state of rank {source} has {int(length)} bytes of names and plain values, more than "
-                        f"{_TEXT_BYTES >> 20} MiB: keep less in job.state, and numbers in tensors")
+                        f"{_TEXT_BYTES >> 20} MiB; keep less in job.state and store numbers in tensors")
     if communicator.rank == source:
         buffer = torch.frombuffer(bytearray(data), dtype=torch.uint8).to(device) if data else None
     else:

@@ -307,10 +307,10 @@ def device_of(parameters: Sequence[torch.nn.Parameter]) -> torch.device:
         raise UserError("the model has no parameters that require gradients")
     if len(devices) > 1:
         names = ", ".join(sorted(map(str, devices)))
-        raise UserError(f"the model's parameters are on several devices ({names}): move them to one")
+        raise UserError(f"the model's parameters are on several devices ({names}); move them to one")
     device = devices.pop()
     if device.type not in ("cpu", "cuda"):
-        raise UserError(f"the model is on {device}: only CPUs and CUDA devices can be connected")
+        raise UserError(f"the model is on {device}; only CPUs and CUDA devices are supported")
     if device.type == "cuda":
         for name, value in _NCCL_SETTINGS.items():
             os.environ[name] = value

@@ -218,5 +218,5 @@ def join_membership() -> Membership:
         return LoneMembership()
     slot = os.environ.get("RINGMASTER_SLOT", "0")
     if not (slot.isascii() and slot.isdigit()):
-        raise UserError(f"RINGMASTER_SLOT is {slot!r}, not a number: leave it as the agent set it")
+        raise UserError(f"RINGMASTER_SLOT is {slot!r}, which is not a number; do not change it")
     return AgentMembership(path, int(slot))

@@ -49,7 +49,7 @@ class WorldEntry:
             try:
                 self._restore()  # now, while no rank waits
             except Unavailable as error:
-                _logger.warning("loaded no checkpoint: %s", error)
+                _logger.warning("failed to load a checkpoint: %s", error)
         self._enter_next(Epoch())
 
     def change(self, over: WorldOver) -> None:
@@ -84,7 +84,7 @@ class WorldEntry:
     def _enter(self) -> None:
         world = self.world
         if world.size > self._global_batch:
-            raise UserError(f"global_batch is {self._global_batch}, less than the {world.size} ranks of the world: raise it, "
+            raise UserError(f"global_batch is {self._global_batch}, less than the {world.size} ranks of the world; raise it "
                             "or lower spec.worker.maxReplicas")
         start = time.monotonic()
         self._position.enter_world(world.epoch)

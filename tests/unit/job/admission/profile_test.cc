@@ -162,11 +162,11 @@ TEST(Profile, OneThatCannotBeReadHoldsUpTheJobsThatItMayBeFor) {
     return ChooseProfile({profile}, ns, wanted, kOperatorNs).problem;
   };
 
-  EXPECT_THAT(problem(limits, "team-a", ""), HasSubstr("cannot be read: "));
+  EXPECT_THAT(problem(limits, "team-a", ""), HasSubstr("cannot be decoded: "));
   EXPECT_THAT(problem(limits, "team-a", "p"), HasSubstr("limits.gpus"));
   EXPECT_EQ(problem(limits, "team-b", ""), "");
-  EXPECT_THAT(problem(reach, "team-b", ""), HasSubstr("cannot be read: "));
-  EXPECT_THAT(problem(not_default, "team-a", "p"), HasSubstr("cannot be read: "));
+  EXPECT_THAT(problem(reach, "team-b", ""), HasSubstr("cannot be decoded: "));
+  EXPECT_THAT(problem(not_default, "team-a", "p"), HasSubstr("cannot be decoded: "));
   EXPECT_EQ(problem(not_default, "team-a", ""), "");
 }
 
@@ -225,7 +225,7 @@ TEST(Profile, WhatItSetsHasToBeWhatItAllows) {
   }
   EXPECT_EQ(
       Make("p", R"({"workload": {"worker": {"template": {"spec": {"hostPID": true}}}}})")->problem,
-      "spec.workload.worker.template.spec.hostPID is refused, because it gives the Pod rights "
+      "spec.workload.worker.template.spec.hostPID is rejected, because it gives the Pod rights "
       "beyond Pod Security \"restricted\"; remove it")
       << "no profile can allow it";
 }
@@ -237,7 +237,7 @@ TEST(Profile, NoneGrantsAnythingInTheOperatorsOwnNamespace) {
 
   const Choice refused = ChooseProfile(profiles, kOperatorNs, "grants", kOperatorNs);
   EXPECT_EQ(NameOf(refused), "");
-  EXPECT_THAT(refused.problem, HasSubstr("operator's own namespace"));
+  EXPECT_THAT(refused.problem, HasSubstr("operator's namespace"));
   EXPECT_EQ(NameOf(ChooseProfile(profiles, kOperatorNs, "sets", kOperatorNs)), "sets");
   EXPECT_EQ(NameOf(ChooseProfile(profiles, "team-a", "grants", kOperatorNs)), "grants");
 }
@@ -293,15 +293,16 @@ TEST(Profile, WhetherItIsAcceptedIsSaidWithTheReason) {
   const ProfilePtr own = Make("own", R"({"namespaces": ["team-a"], "default": true})");
   const ProfilePtr all = Make("all", R"({"namespaces": ["*"], "default": true})");
 
-  EXPECT_EQ(accepted(own, {all}), "True Accepted: jobs of its namespaces may use it");
+  EXPECT_EQ(accepted(own, {all}), "True Accepted: jobs in its namespaces may use it");
   EXPECT_EQ(accepted(Make("p", R"({"namespaces": ["team-a"]})"), {own, all}),
-            "True Accepted: jobs of its namespaces may use it");
+            "True Accepted: jobs in its namespaces may use it");
   EXPECT_EQ(accepted(Make("none", "{}")),
-            "True Accepted: it lists no namespace, so no job may use it");
+            "True Accepted: it lists no namespaces, so no job may use it");
   EXPECT_THAT(accepted(Make("p", R"({"limits": 7})")),
-              ::testing::StartsWith("False Unreadable: no job can use it, because it cannot be "));
-  EXPECT_THAT(accepted(Make("p", R"({"workload": {"network": {"hostNetwork": true}}})")),
-              ::testing::StartsWith("False NotCovered: no job can use it, because it does not "));
+              ::testing::StartsWith("False Unreadable: no job can use it: it cannot be "));
+  EXPECT_THAT(
+      accepted(Make("p", R"({"workload": {"network": {"hostNetwork": true}}})")),
+      ::testing::StartsWith("False NotCovered: no job can use it: its workload sets what "));
   EXPECT_THAT(
       accepted(Make("p", R"({"namespaces": ["team-b", "team-a"], "default": true})"), {own, all}),
       ::testing::StartsWith("False DefaultConflict: namespace team-a has several default "

@@ -237,10 +237,10 @@ TEST(RequestPolicy, WorkersAndGpusAreCountedOverTheWholeJob) {
 
   EXPECT_TRUE(CheckRequests(Spec(eight, 4), {.max_workers = 4, .max_gpus = 32}).empty());
   EXPECT_NE(Only(CheckRequests(Spec(eight, 5), {.max_workers = 5, .max_gpus = 32}))
-                .find("at most 32 GPUs, and this one asks for 40 (8 a worker)"),
+                .find("at most 32 GPUs, but this one requests 40 (8 a worker)"),
             std::string::npos);
   EXPECT_NE(Only(CheckRequests(Spec("", 5), {.max_workers = 4}))
-                .find("at most 4 workers, and this one asks for 5"),
+                .find("at most 4 workers, but this one requests 5"),
             std::string::npos);
   EXPECT_EQ(CheckRequests(Spec("", 1), {.max_workers = 0}).size(), 1U);
 }
@@ -256,8 +256,8 @@ TEST(RequestPolicy, AJobHasAtMostSoManyRanks) {
   EXPECT_NE(CheckRequests(Spec(eight, 2049), {})
                 .at(0)
                 .Text()
-                .find("spec.worker.replicas: asks for 16392 ranks (8 on each of 2049 workers), and "
-                      "a job has at most 16384"),
+                .find("spec.worker.replicas: requests 16392 ranks (8 on each of 2049 workers), but "
+                      "a job can have at most 16384"),
             std::string::npos);
   EXPECT_NE(CheckRequests(grows, {}).at(0).Text().find("lower spec.worker.maxReplicas"),
             std::string::npos);
@@ -274,12 +274,12 @@ TEST(RequestPolicy, GpusAreCountedWhereverAJobTakesThem) {
       R"({"spec": {"initContainers": [{"name": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}], "containers": [{"name": "launcher", "resources": {"limits": {"nvidia.com/mig-1g.5gb": 1}}}]}})";
 
   EXPECT_NE(
-      Only(CheckRequests(spec, rules)).find("asks for 18 (8 a worker and 2 for the launcher)"),
+      Only(CheckRequests(spec, rules)).find("requests 18 (8 a worker and 2 for the launcher)"),
       std::string::npos);
   spec.launcher_template_json =
       R"({"spec": {"containers": [{"name": "launcher", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}})";
   EXPECT_NE(Only(CheckRequests(spec, {.max_gpus = 16}))
-                .find("asks for 17 (8 a worker and 1 for the launcher)"),
+                .find("requests 17 (8 a worker and 1 for the launcher)"),
             std::string::npos);
 }
 
@@ -361,11 +361,11 @@ TEST(RequestPolicy, DevicesAreCountedByTheirNamesOverTheWholeJob) {
   spec.launcher_template_json =
       R"({"spec": {"containers": [{"name": "launcher", "resources": {"limits": {"amd.com/gpu": 1}}}]}})";
   EXPECT_NE(
-      Only(CheckRequests(spec, rules)).find("at most 18 of amd.com/gpu, and this one asks for 19"),
+      Only(CheckRequests(spec, rules)).find("at most 18 of amd.com/gpu, but this one requests 19"),
       std::string::npos);
   spec.launcher_template_json =
       R"({"spec": {"containers": [{"name": "launcher", "resources": {"limits": {"amd.com/gpu": "1k"}}}]}})";
-  EXPECT_NE(Only(CheckRequests(spec, rules)).find("no plain whole number"), std::string::npos);
+  EXPECT_NE(Only(CheckRequests(spec, rules)).find("must be a whole number"), std::string::npos);
   spec.launcher_template_json.clear();
   spec.worker.rdma["rdma/hca"] = 2;
   EXPECT_NE(Only(CheckRequests(spec, rules)).find("at most 2 of rdma/hca"), std::string::npos);

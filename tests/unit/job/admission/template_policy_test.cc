@@ -364,7 +364,7 @@ TEST(TemplatePolicy, TextsThatAreTooLongAreNotRead) {
 
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].path, "spec.command");
-  EXPECT_NE(found[0].message.find("more than 256 KiB"), std::string::npos) << found[0].message;
+  EXPECT_NE(found[0].message.find("exceed 256 KiB"), std::string::npos) << found[0].message;
 }
 
 TEST(TemplatePolicy, ChecksBothTemplatesOfASpec) {

@@ -125,7 +125,7 @@ TEST(PodRefusal, AWrongQuantityIsFoundWhereTheServerNamesNone) {
     EXPECT_EQ(refused.OfWorker(kSaid),
               "spec.worker.template.spec.containers[0].resources.limits.memory is \"" +
                   std::string(wrong) +
-                  "\", which is no quantity: write for example 500m, 2 or 256Mi");
+                  "\", which is not a valid quantity; write for example 500m, 2 or 256Mi");
   }
   EXPECT_EQ(Refused{JobBuilder().Build()}.OfWorker(kSaid), kSaid) << "there is nothing to name";
 }

@@ -208,10 +208,10 @@ TEST_F(ProfileStatusesTest, SaysWhichFieldOfATemplateTheServerRefuses) {
   EXPECT_EQ(Accepted("typo")["status"], "False");
   EXPECT_EQ(Reason("typo"), "PodsRefused");
   EXPECT_EQ(Message("typo"),
-            "no job can use it, because the API server refuses its Pods: strict decoding error: "
+            "no job can use it: the API server rejects its Pods: strict decoding error: "
             "unknown field \"spec.workload.worker.template.spec.nodeSelektor\"");
   EXPECT_THAT(WhyNoRunBegins(*store_.Get("ringmaster-system/typo")),
-              AllOf(HasSubstr("\"typo\" cannot be used, because the API server refuses its Pods"),
+              AllOf(HasSubstr("\"typo\" cannot be used, because the API server rejects its Pods"),
                     HasSubstr("nodeSelektor")));
   const std::size_t tries = tried_.size();
   LookAt(statuses_, "typo");
@@ -246,20 +246,20 @@ TEST_F(ProfileStatusesTest, APriorityClassThatDoesNotExistHidesNoOtherMistake) {
   EXPECT_EQ(Reason("classed"), "PodsRefused");
   EXPECT_THAT(Message("classed"),
               AllOf(HasSubstr("spec.workload.worker.template.spec.dnsPolicy: Unsupported"),
-                    HasSubstr("; its PriorityClass \"soon\" does not exist now")));
+                    HasSubstr("; its PriorityClass \"soon\" does not exist")));
   EXPECT_FALSE(tried_.back()["spec"].contains("preemptionPolicy")) << "a class goes with it";
 
   spec["workload"]["worker"].erase("template");
   Put("classed", spec);
   const auto looked = statuses_.Reconcile("ringmaster-system/classed");
   EXPECT_EQ(Reason("classed"), "Accepted") << "it may come later";
-  EXPECT_THAT(Message("classed"), HasSubstr("\"soon\" does not exist now"));
+  EXPECT_THAT(Message("classed"), HasSubstr("\"soon\" does not exist"));
   ASSERT_TRUE(looked.ok());
   EXPECT_TRUE(looked->requeue_after.has_value());
 
   exists = true;
   LookAt(statuses_, "classed");
-  EXPECT_EQ(Message("classed"), "jobs of its namespaces may use it");
+  EXPECT_EQ(Message("classed"), "jobs in its namespaces may use it");
 }
 
 TEST_F(ProfileStatusesTest, TriesWhatJobsCompleteAsIfTheyHad) {
@@ -308,7 +308,7 @@ TEST_F(ProfileStatusesTest, SaysWhichOfItsNamespacesDoNotExistOnceThatIsKnown) {
   Put("named", names);
   Put("all", {{"namespaces", {"*"}}});
   LookAt(statuses_, "named");
-  EXPECT_EQ(Message("named"), "jobs of its namespaces may use it");
+  EXPECT_EQ(Message("named"), "jobs in its namespaces may use it");
 
   namespaces_.Swap("1");
   json team_a{{"metadata", {{"name", "team-a"}, {"resourceVersion", "2"}}}};
@@ -316,10 +316,9 @@ TEST_F(ProfileStatusesTest, SaysWhichOfItsNamespacesDoNotExistOnceThatIsKnown) {
   LookAt(statuses_, "named");
   LookAt(statuses_, "all");
   EXPECT_EQ(Accepted("named")["status"], "True");
-  EXPECT_EQ(
-      Message("named"),
-      "jobs of its namespaces may use it; it lists namespaces that do not exist now (team-b)");
-  EXPECT_EQ(Message("all"), "jobs of its namespaces may use it");
+  EXPECT_EQ(Message("named"),
+            "jobs in its namespaces may use it; it lists namespaces that do not exist (team-b)");
+  EXPECT_EQ(Message("all"), "jobs in its namespaces may use it");
 
   for (int i = 0; i < 20; ++i) names["namespaces"].push_back("x" + std::to_string(i));
   Put("named", names);
@@ -339,9 +338,9 @@ TEST_F(ProfileStatusesTest, SaysWhoseOfThemItTakesThePresetOfItsName) {
     return Message(name);
   };
   EXPECT_THAT(message_of("gpu", {"team-a"}),
-              HasSubstr("; it replaces the preset of its name, which jobs of all other namespaces "
-                        "cannot name any more"));
-  EXPECT_THAT(message_of("net", {"team-a"}), HasSubstr("jobs of other namespaces (team-b) cannot"));
+              HasSubstr("; it replaces the preset of the same name, so jobs in all other "
+                        "namespaces can no longer use it"));
+  EXPECT_THAT(message_of("net", {"team-a"}), HasSubstr("jobs in other namespaces (team-b) can"));
   EXPECT_THAT(message_of("net", {"team-a", "team-b"}), Not(HasSubstr("preset")));
   EXPECT_THAT(message_of("gpu", {"*"}), Not(HasSubstr("preset")));
   EXPECT_THAT(message_of("other", {"team-a"}), Not(HasSubstr("preset")));

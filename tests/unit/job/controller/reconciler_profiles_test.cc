@@ -95,7 +95,8 @@ TEST(Reconciler, AJobWaitsWhileTheDefaultOfItsNamespaceCannotBeRead) {
   op.Settle();
 
   EXPECT_EQ(api.Count(kPodsPath), 0U);
-  EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("cannot be read"), std::string::npos);
+  EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("cannot be decoded"),
+            std::string::npos);
 }
 
 json RefusedByTheServer(const char* field) {
@@ -108,12 +109,12 @@ TEST(Reconciler, NoRunBeginsUnderAProfileWhosePodsTheServerRefusesAndNoneStops) 
   FakeApi api;
   const auto say = [&](const char* profile) {
     json& object = api.objects[std::string(kProfilesPath) + "/" + profile];
-    object["status"]["conditions"] = json::array(
-        {{{"type", "Accepted"},
-          {"status", "False"},
-          {"reason", api::kReasonPodsRefused},
-          {"message", "no job can use it, because the API server refuses its Pods: spec.typo"},
-          {"observedGeneration", object["metadata"]["generation"]}}});
+    object["status"]["conditions"] =
+        json::array({{{"type", "Accepted"},
+                      {"status", "False"},
+                      {"reason", api::kReasonPodsRefused},
+                      {"message", "no job can use it: the API server rejects its Pods: spec.typo"},
+                      {"observedGeneration", object["metadata"]["generation"]}}});
   };
   PutProfile(api, "typo", RefusedByTheServer("typo"));
   say("typo");
@@ -122,7 +123,7 @@ TEST(Reconciler, NoRunBeginsUnderAProfileWhosePodsTheServerRefusesAndNoneStops) 
   EXPECT_EQ(api.Count(kPodsPath), 0U);
   const auto& waits = ConditionOf(api, api::kWorkersReady);
   EXPECT_EQ(waits.reason, api::kReasonRefusedByProfile);
-  EXPECT_NE(waits.message.find("\"typo\" cannot be used, because the API server refuses its Pods: "
+  EXPECT_NE(waits.message.find("\"typo\" cannot be used, because the API server rejects its Pods: "
                                "spec.typo; ask"),
             std::string::npos)
       << waits.message;

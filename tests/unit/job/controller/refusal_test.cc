@@ -52,7 +52,7 @@ TEST(Refusal, OfAJobThatNeverBeganNamesTheFirstFiveThingsThatNoProfileCouldAllow
   std::vector<Violation> violations = {{.path = "spec.f1", .message = "no", .by_policy = true}};
   const Refusal waits = JudgedRefusal(violations, false, kNow);
   EXPECT_FALSE(waits.stalled) << "a profile may come";
-  EXPECT_EQ(waits.message, "no Pods are made for this job: spec.f1: no");
+  EXPECT_EQ(waits.message, "no Pods are created for this job: spec.f1: no");
   for (int i = 2; i <= 5; ++i) violations.push_back({"spec.f" + std::to_string(i), "is refused"});
 
   const Refusal five = JudgedRefusal(violations, false, kNow);
@@ -68,7 +68,7 @@ TEST(Refusal, OfAJobThatNeverBeganNamesTheFirstFiveThingsThatNoProfileCouldAllow
 
   const Refusal begun = JudgedRefusal(violations, true, kNow);
   EXPECT_FALSE(begun.stalled);
-  EXPECT_EQ(begun.message, "no more Pods are made for this job: spec.f1: no");
+  EXPECT_EQ(begun.message, "no more Pods are created for this job: spec.f1: no");
   EXPECT_EQ(begun.reason, api::kReasonRefusedByProfile) << "by what it says first";
 }
 
@@ -79,7 +79,7 @@ TEST(Refusal, ByPodSecuritySaysWhatToChange) {
   const std::string message = RefusalOf(error, true, 0, kNow).message;
 
   EXPECT_NE(message.find("pod-security.kubernetes.io/enforce"), std::string::npos) << message;
-  EXPECT_NE(message.find("Remove what it names"), std::string::npos) << message;
+  EXPECT_NE(message.find("Remove these fields"), std::string::npos) << message;
 }
 
 TEST(Refusal, BacksOffUpToAMinute) {

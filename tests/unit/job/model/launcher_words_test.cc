@@ -186,7 +186,7 @@ TEST(LauncherWords, CountsAreNotNegative) {
 
 TEST(LauncherWords, WhatAnHonestLauncherSaysStays) {
   control::LauncherStatus honest = ringmaster::testing::RunningWorld(3);
-  honest.message = "waits for digits-worker-2";
+  honest.message = "waiting for digits-worker-2";
   honest.progress = control::Progress{.step = 7, .total_steps = 9, .loss = 0.5};
   honest.failures.push_back(
       {.rank = 1, .pod = "digits-worker-1", .exit_code = 1, .last_lines = {"x"}});

@@ -393,14 +393,14 @@ TEST(DescribeStatus, RestoredSpeaksOnlyOfWhatTrainingBeganWith) {
   situation.launcher->status->beginning = {.step = 0, .message = "beside another one"};
   EXPECT_EQ(ReasonOf(situation.Describe(), api::kRestored), api::kReasonStartedAfresh);
 
-  situation.launcher->status->beginning = {.step = 1, .message = "it began with step 1"};
+  situation.launcher->status->beginning = {.step = 1, .message = "it started from step 1"};
   EXPECT_EQ(ReasonOf(situation.Describe(), api::kRestored), api::kReasonFromCheckpoint);
 
-  situation.launcher->status->beginning = {.step = 500, .message = "it began with step 500"};
+  situation.launcher->status->beginning = {.step = 500, .message = "it started from step 500"};
   const api::TrainingJobStatus restored = situation.Describe();
   EXPECT_TRUE(api::IsTrue(restored.conditions, api::kRestored));
   EXPECT_EQ(api::FindCondition(restored.conditions, api::kRestored)->message,
-            "it began with step 500");
+            "it started from step 500");
 }
 
 // Every way to end, after every condition that a live job can have.
@@ -430,11 +430,11 @@ TEST(DescribeStatus, AnEndedJobHasNoConditionThatStillWaits) {
       {.type = api::kRestored,
        .status = Status::kTrue,
        .reason = "Restored",
-       .message = "it began with step 500"},
+       .message = "it started from step 500"},
       {.type = api::kResizing,
        .status = Status::kTrue,
        .reason = api::kReasonWorkerLost,
-       .message = "2 of 3 workers are in the world; waits for 1 of 3 workers"},
+       .message = "2 of 3 workers are in the world; waiting for 1 of 3 workers"},
       {.type = api::kResizing,
        .status = Status::kFalse,
        .reason = api::kReasonStable,
@@ -442,11 +442,11 @@ TEST(DescribeStatus, AnEndedJobHasNoConditionThatStillWaits) {
       {.type = api::kSuspended,
        .status = Status::kFalse,
        .reason = api::kReasonSuspending,
-       .message = "its ranks are being ended; then its Pods go"},
+       .message = "the ranks are being stopped; then the Pods are deleted"},
       {.type = api::kProtected,
        .status = Status::kFalse,
        .reason = api::kReasonCheckpointFailing,
-       .message = "training goes on, but no new checkpoints are complete"},
+       .message = "training continues, but new checkpoints fail"},
       {.type = api::kNetworkIsolated,
        .status = Status::kTrue,
        .reason = api::kReasonPoliciesCreated,
@@ -576,7 +576,7 @@ TEST(DescribeStatus, RunningSaysWhatTheRanksDo) {
       {Phase::kRunning, 1, "", "x", "True Training: 6 ranks on 3 workers train"},
       {Phase::kForming, 0, "", "waits", "False Starting: waits"},
       {Phase::kForming, 1, "", "",
-       "True ReformingWorld: ranks go on in a world that is being formed"},
+       "True ReformingWorld: ranks continue in a world that is being formed"},
       {Phase::kAdopting, 1, "", "waits", "True ReformingWorld: waits"},
       {Phase::kPaused, 1, "NoQuorum", "", "False NoQuorum: ranks wait and keep their state"},
       {Phase::kPaused, 1, "", "waits", "False Starting: waits"},

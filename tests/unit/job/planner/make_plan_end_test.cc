@@ -109,7 +109,8 @@ TEST(Plan, ASuccessWithoutAStepOfItsOwnHasAReasonOfItsOwnAndSaysWithWhatItBegan)
                .message = "this job trained no step",
                .epoch = {1, 1},
                .world_size = 3,
-               .beginning = control::Beginning{.step = 500, .message = "it began with step 500"}}))
+               .beginning =
+                   control::Beginning{.step = 500, .message = "it started from step 500"}}))
           .Build();
   const Plan plan = Scene{.job = job, .observed = observed}.Make();
 

@@ -135,14 +135,15 @@ TEST(Plan, HowALauncherWasLostIsToldWithItsNode) {
       {PodBuilder::Launcher(1).Deleting().OnNode(""),
        "LauncherReplaced: digits-launcher-1 was deleted; a new launcher takes over"},
       {PodBuilder::Launcher(1).Disrupted("EvictionByEvictionAPI"),
-       "LauncherReplaced: digits-launcher-1 on node node-1 is taken away (EvictionByEvictionAPI); "
+       "LauncherReplaced: digits-launcher-1 on node node-1 is being disrupted "
+       "(EvictionByEvictionAPI); "
        "a new launcher takes over"},
       {PodBuilder::Launcher(1).Ended(139, "Error"),
        "LauncherReplaced: digits-launcher-1 on node node-1 ended with exit code 139 (Error) "
        "without a verdict; a new launcher takes over"},
       {PodBuilder::Launcher(1).Ended(137, "OOMKilled"),
        "OOMKilled: digits-launcher-1 on node node-1 ran out of memory: the container has no memory "
-       "limit, so its node or its Pod had no memory left; set resources.requests.memory of "
+       "limit, so its node or Pod ran out of memory; set resources.requests.memory of "
        "container launcher in spec.launcher.template. A new launcher takes over"},
   };
   for (const Row& row : table) {

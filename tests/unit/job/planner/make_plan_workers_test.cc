@@ -117,8 +117,7 @@ TEST(Plan, ThousandsThatEndAtOnceAreDeletedInPartsAndEachIsRecordedOnce) {
   EXPECT_EQ(second.deletes.front().name, "digits-worker-1000");
   EXPECT_EQ(second.status.failures.front().worker, "digits-worker-1499");
   ASSERT_EQ(first.events.size(), api::kMaxFailures + 1);
-  EXPECT_EQ(first.events.back().note,
-            "984 more workers ended or were lost; others take their places");
+  EXPECT_EQ(first.events.back().note, "984 more workers ended or were lost; others replace them");
   for (const PlannedEvent& event : first.events) EXPECT_TRUE(event.warning) << event.note;
 
   std::erase_if(scene.observed.failed, [](const PodPtr& pod) { return pod->index >= 1016; });
@@ -129,14 +128,14 @@ TEST(Plan, HowAWorkerEndedIsTold) {
   const std::pair<PodBuilder, const char*> table[] = {
       {PodBuilder::Worker(2).Ended(1, "Error"),
        "WorkerReplaced: digits-worker-2 on node node-1 ended with exit code 1 (Error); another "
-       "worker takes its place"},
+       "worker replaces it"},
       {PodBuilder::Worker(2).Ended(control::kExitDeviceUnhealthy, "Error", "GPU-7: Xid 79"),
        "DeviceUnhealthy: digits-worker-2 on node node-1 has an unhealthy GPU: GPU-7: Xid 79. "
-       "Another worker takes its place"},
+       "Another worker replaces it"},
       {PodBuilder::Worker(2).Ended(137, "OOMKilled"),
        "OOMKilled: digits-worker-2 on node node-1 ran out of memory: the container has no memory "
-       "limit, so its node or its Pod had no memory left; set resources.requests.memory of "
-       "container worker in spec.worker or spec.worker.template. Another worker takes its place"},
+       "limit, so its node or Pod ran out of memory; set resources.requests.memory of "
+       "container worker in spec.worker or spec.worker.template. Another worker replaces it"},
   };
   for (const auto& [worker, event] : table) {
     const api::TrainingJob job = RunningJob();
@@ -170,15 +169,15 @@ TEST(Plan, WorkersThatOthersTakeAwayAreNamedWithTheirNodeAndTheCause) {
   };
   const std::vector<Row> table = {
       {"deleted", [](SceneBuilder& scene) { scene.With(PodBuilder::Worker(2).Deleting()); },
-       "digits-worker-2 on node node-1 is being deleted; another worker takes its place"},
+       "digits-worker-2 on node node-1 is being deleted; another worker replaces it"},
       {"evicted",
        [](SceneBuilder& scene) {
          scene.With(PodBuilder::Worker(2).Disrupted("EvictionByEvictionAPI"));
        },
-       "digits-worker-2 on node node-1 is taken away (EvictionByEvictionAPI); another worker takes "
-       "its place"},
+       "digits-worker-2 on node node-1 is being disrupted (EvictionByEvictionAPI); another worker "
+       "replaces it"},
       {"force-deleted", [](SceneBuilder&) {},
-       "digits-worker-2 on node node-1 was deleted; another worker takes its place"},
+       "digits-worker-2 on node node-1 was deleted; another worker replaces it"},
   };
   for (const Row& row : table) {
     api::TrainingJob job = RunningJob();
@@ -217,7 +216,7 @@ TEST(Plan, OfManyWorkersThatOthersTakeAwayFiveAreNamed) {
     EXPECT_EQ(std::ranges::count(note, ','), 4) << note;
     EXPECT_EQ(note.find(" and 2 more") != std::string::npos, gone == 7) << note;
     EXPECT_EQ(note.find(" more") != std::string::npos, gone == 7) << note;
-    EXPECT_TRUE(note.ends_with("; " + std::to_string(gone) + " others take their places")) << note;
+    EXPECT_TRUE(note.ends_with("; " + std::to_string(gone) + " others replace them")) << note;
   }
 }
 

@@ -70,7 +70,7 @@ TEST(RemovalPlan, ItsPodsEndFirstAsTheyWriteThere) {
   EXPECT_EQ(plan.deletes[0].name, "digits-launcher-1");
   EXPECT_FALSE(plan.create_pod);
   EXPECT_FALSE(plan.release);
-  EXPECT_THAT(plan.waiting_for, HasSubstr("its Pods have not ended yet"));
+  EXPECT_THAT(plan.waiting_for, HasSubstr("its Pods have not terminated yet"));
   EXPECT_EQ(plan.requeue_after, std::chrono::milliseconds(500));
 
   scene.pods.resize(0);
@@ -130,11 +130,11 @@ TEST(RemovalPlan, OnlyThePodThatThisProcessMadeIsBelieved) {
 
 TEST(RemovalPlan, WhatItWaitsForIsSaid) {
   const std::pair<PodBuilder, const char*> table[] = {
-      {PodBuilder::Worker(0), "it is at work"},
+      {PodBuilder::Worker(0), "it is running"},
       {PodBuilder::Worker(0).Phase(PodPhase::kPending), "it has not started yet"},
       {PodBuilder::Worker(0).Waiting("ContainerCreating", ""), "it has not started yet"},
       {PodBuilder::Worker(0).Waiting("ErrImagePull", "none"), "ErrImagePull: none"},
-      {PodBuilder::Worker(0).Unschedulable("no room"), "no node takes it: no room"},
+      {PodBuilder::Worker(0).Unschedulable("no room"), "it cannot be scheduled: no room"},
   };
   for (const auto& [pod, said] : table) {
     DeletedJob scene;
@@ -156,7 +156,7 @@ TEST(RemovalPlan, WhyItFailedIsSaidByWhoeverKnows) {
       {PodBuilder::Worker(0).Ended(1, "Error", "no such folder"), "x", "(Error): no such folder"},
       {PodBuilder::Worker(0).Ended(3, "Error"), "", "(Error): exit code 3"},
       {evicted, "memory is low", "failed: memory is low"},
-      {evicted, "", "failed: it said nothing"},
+      {evicted, "", "failed: without a message"},
       {PodBuilder::Worker(0).Ended(1, "Error", std::string(600, 'x')), "",
        "(Error): " + std::string(512, 'x')},
   };

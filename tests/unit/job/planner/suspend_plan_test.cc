@@ -41,7 +41,7 @@ Scene Training() {
   return scene;
 }
 
-// The launcher has confirmed the order that no workers are wanted.
+// The launcher has confirmed the order that the job is scaled to zero workers.
 void ConfirmsTheEnd(Scene& scene) {
   control::Order order;
   order.replicas = order.min_replicas = 0;
@@ -363,7 +363,7 @@ TEST(SuspendPlan, ACheckpointOfWhatIsDoneIsWaitedFor) {
     EXPECT_THAT(DeletedNames(plan), IsEmpty()) << row.name;
     if (!row.waits) continue;
     EXPECT_THAT(ConditionOf(plan, api::kSuspended).message,
-                HasSubstr("a checkpoint of step 150 or later is waited for"))
+                HasSubstr("waiting for a checkpoint of step 150 or later; then"))
         << row.name;
     EXPECT_LE(plan.requeue_after, kCheckpointLimit) << row.name;
   }
@@ -399,7 +399,7 @@ TEST(SuspendPlan, TheLauncherIsAskedForACheckpointUntilThereIsOne) {
   EXPECT_TRUE(asked.order->checkpoint);
   EXPECT_EQ(asked.order->workers.size(), 2u);
   EXPECT_THAT(ConditionOf(asked, api::kSuspended).message,
-              HasSubstr("a checkpoint of step 150 or later is waited for"));
+              HasSubstr("waiting for a checkpoint of step 150 or later; then"));
 
   scene.memory.suspension = SuspensionMemory{.since = scene.now, .step = 150, .ending_since = {}};
   scene.launcher->status->checkpoint->step = 151;
@@ -422,15 +422,15 @@ TEST(SuspendPlan, WhatIsKeptIsSaidWhenThePodsAreGone) {
          job.spec.checkpoint = api::CheckpointSpec{.volume_json = "{}"};
          job.status.checkpoint = {.step = 500, .time = ""};
        },
-       "it will go on from the checkpoint of step 500"},
+       "it will resume from the checkpoint of step 500"},
       {"checkpoints, none known",
        [](api::TrainingJob& job) {
          job.spec.checkpoint = api::CheckpointSpec{.volume_json = "{}"};
        },
-       "the newest complete checkpoint on its volume, if there is one"},
-      {"nothing", [](api::TrainingJob&) {}, "it will begin again from its first step"},
+       "the latest complete checkpoint on its volume, if there is one"},
+      {"nothing", [](api::TrainingJob&) {}, "it will restart from its first step"},
       {"another program", [](api::TrainingJob& job) { job.spec.command = {"mpi-solver"}; },
-       "its program goes on from what it has saved itself"},
+       "its program will resume from the state that it saved"},
   };
   for (const Row& row : table) {
     Scene scene = Training();

@@ -117,7 +117,7 @@ TEST(ChangePolicy, AChangeThatWaitsIsAConditionUntilItIsUndoneOrTheJobEnds) {
     const bool waits = notice && notice->status == api::ConditionStatus::kTrue;
     EXPECT_EQ(notice ? (waits ? "True " : "False ") + notice->reason : "", row.notice) << row.name;
     if (waits) {
-      EXPECT_NE(notice->message.find("in its TrainingProfile: spec.image, spec.command."),
+      EXPECT_NE(notice->message.find("or its TrainingProfile: spec.image, spec.command."),
                 std::string::npos)
           << notice->message;
     }

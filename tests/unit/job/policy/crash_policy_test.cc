@@ -128,7 +128,7 @@ TEST(CrashPolicy, AFailureSaysWhoEndedAndHow) {
       {{.worker = pod, .start = "a", .exit_code = 1, .reason = "RankFailed"},
        "a rank on " + pod + " ended with exit code 1"},
       {{.worker = pod, .exit_code = 3, .reason = "Error", .last_lines = {"a", "b"}},
-       pod + " ended with exit code 3; it printed last: b"},
+       pod + " ended with exit code 3; last output: b"},
       {{.worker = pod, .reason = control::kReasonOOMKilled, .last_lines = {"limit 64Mi", "b"}},
        pod + " ran out of memory: limit 64Mi"},
       {{.worker = pod, .reason = api::kReasonLauncherOOMKilled}, pod + " ran out of memory"},
@@ -465,7 +465,7 @@ TEST(CrashPolicy, TheJobFailsAtItsLimitUnlessItsLauncherSaysSoItself) {
       {5, crashes(5, 5), false, "; the job fails at 5 (runPolicy.restart.crashLimit)"},
       {5, crashes(6, 5), true, "; the job fails at 5 (runPolicy.restart.crashLimit)"},
       {1, crashes(1, 0), true, "; the job fails at 1 (runPolicy.restart.crashLimit)"},
-      {0, crashes(100, 0), false, " without a further step"},
+      {0, crashes(100, 0), false, " without a completed step"},
   };
   for (const Row& row : table) {
     api::TrainingJob job = OneWorker();
@@ -481,7 +481,7 @@ TEST(CrashPolicy, TheJobFailsAtItsLimitUnlessItsLauncherSaysSoItself) {
 
 TEST(CrashPolicy, WhereNoLimitIsSetItIsTheNodeThatHadNoMemoryLeft) {
   EXPECT_EQ(MemoryText(*PodBuilder::Worker(0).Build()),
-            "the container has no memory limit, so its node or its Pod had no memory left; set "
+            "the container has no memory limit, so its node or Pod ran out of memory; set "
             "resources.requests.memory of container worker in spec.worker or spec.worker.template");
 }
 

@@ -94,7 +94,7 @@ TEST(DeadlinePolicy, AJobFailsWhenItsDeadlineHasPassed) {
   EXPECT_EQ(before.requeue_after, std::chrono::seconds(10));
   EXPECT_EQ(FailedReason(just_before), "");
   EXPECT_EQ(FailedReason(after), api::kReasonDeadlineExceeded);
-  EXPECT_THAT(FailedMessage(after), HasSubstr("3600 s after its start at 2026-11-20T10:00:00Z"));
+  EXPECT_THAT(FailedMessage(after), HasSubstr("3600 s of its start at 2026-11-20T10:00:00Z"));
   EXPECT_THAT(EventReasons(after), ElementsAre(api::kReasonDeadlineExceeded));
   EXPECT_FALSE(after.order.has_value());
   EXPECT_FALSE(before.end_launcher.has_value());
@@ -144,7 +144,8 @@ TEST(DeadlinePolicy, AStartThatTakesTooLongSaysWhatIsMissing) {
        PodBuilder::Worker(1).Unschedulable(
            "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."),
        {},
-       "Unschedulable: digits-worker-1 finds no node: 0/3 nodes are available: 3 Insufficient "
+       "Unschedulable: digits-worker-1 cannot be scheduled: 0/3 nodes are available: 3 "
+       "Insufficient "
        "nvidia.com/gpu."},
       {"no image",
        PodBuilder::Worker(1).Waiting("ImagePullBackOff", "Back-off pulling image \"x\""),
@@ -230,7 +231,8 @@ TEST(DeadlinePolicy, RanksThatRunAndDoNoStepAreTooLateToo) {
   control::LauncherStatus answer = RunningWorld(2);
   answer.phase = control::LauncherPhase::kStarting;
   answer.world_size = 0;
-  answer.message = "waits for the ranks to load; rank 0 on digits-worker-0 was killed by signal 9";
+  answer.message =
+      "waiting for the ranks to load; rank 0 on digits-worker-0 was killed by signal 9";
   scene.Answers(answer);
   scene.wall_now += std::chrono::seconds(600);
 

@@ -44,7 +44,7 @@ TEST(ImagePolicy, AnImageThatCannotBeHadEndsTheJobTenMinutesAfterItsPodGotANode)
   ASSERT_TRUE(Failed(ends));
   const api::Condition* failed = api::FindCondition(ends.status.conditions, api::kFailed);
   EXPECT_EQ(failed->reason, api::kReasonStartTimeout);
-  EXPECT_NE(failed->message.find("digits-worker-0 on node node-1 has not got its image for 10 "
+  EXPECT_NE(failed->message.find("digits-worker-0 on node node-1 could not pull its image for 10 "
                                  "minutes (ImagePullBackOff): Back-off pulling"),
             std::string::npos)
       << failed->message;

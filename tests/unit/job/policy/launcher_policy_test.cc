@@ -274,9 +274,9 @@ TEST(LauncherPolicy, ThatMostAreNotHeardIsSaid) {
   EXPECT_FALSE(plan.raise_term.has_value());
   EXPECT_TRUE(plan.deletes.empty());
   EXPECT_EQ(plan.launcher_held,
-            "3 of 4 launchers of this namespace do not answer at once, which is more likely the "
-            "operator's own network than the launchers: this one is replaced only if it stays "
-            "silent for 65 s");
+            "3 of 4 launchers of this namespace do not answer, which suggests a problem with the "
+            "operator's network rather than with the launchers: this one is replaced only if it "
+            "stays silent for 65 s");
   const auto ready = std::find_if(plan.status.conditions.begin(), plan.status.conditions.end(),
                                   [](const auto& c) { return c.type == api::kWorkersReady; });
   ASSERT_NE(ready, plan.status.conditions.end());
@@ -287,7 +287,7 @@ TEST(LauncherPolicy, ThatMostAreNotHeardIsSaid) {
   const std::string of_others = scene.Make().launcher_held;
   EXPECT_TRUE(
       of_others.starts_with("1 of 1 launchers of this namespace, and most launchers of 2 "
-                            "of 3 other namespaces, do not answer at once"))
+                            "of 3 other namespaces, do not answer"))
       << of_others;
 }
 

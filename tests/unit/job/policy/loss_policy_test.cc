@@ -50,7 +50,7 @@ Scene FourWorkers(const Machines& machines) {
   return scene;
 }
 
-// Worker 2 has not dialled its launcher.
+// Worker 2 has not connected its launcher.
 void NotConnected(Scene& scene, control::LauncherPhase phase) {
   scene.launcher->status->phase = phase;
   scene.launcher->status->workers[2].ready = false;

@@ -194,7 +194,7 @@ TEST(ResizingPolicy, StateInOneWord) {
   }
   scene.launcher->status->phase = LauncherPhase::kPaused;
   scene.launcher->status->pause_reason = control::kPauseNoQuorum;
-  scene.launcher->status->message = "waits for 2 of 3 workers";
+  scene.launcher->status->message = "waiting for 2 of 3 workers";
 
   const Plan paused = scene.Make();
 
@@ -203,7 +203,7 @@ TEST(ResizingPolicy, StateInOneWord) {
   EXPECT_EQ(EventReasons(paused), std::vector<std::string>{control::kPauseNoQuorum});
   EXPECT_TRUE(paused.events.at(0).warning);
   EXPECT_EQ(api::FindCondition(paused.status.conditions, api::kResizing)->message,
-            "3 of 3 workers are in the world; waits for 2 of 3 workers");
+            "3 of 3 workers are in the world; waiting for 2 of 3 workers");
 }
 
 TEST(ResizingPolicy, ARecoveryIsToldOnceWithItsTimes) {
@@ -228,8 +228,8 @@ TEST(ResizingPolicy, ARecoveryIsToldOnceWithItsTimes) {
   EXPECT_FALSE(first.events[0].warning);
   EXPECT_EQ(first.events[0].reason, api::kEventRecovered);
   EXPECT_EQ(first.events[0].note,
-            "training goes on in epoch 2 after the loss of digits-worker-1 on node node-1 "
-            "(RankKilled): noticed after 12 ms, training again 90 ms later; no step was lost");
+            "training resumed in epoch 2 after the loss of digits-worker-1 on node node-1 "
+            "(RankKilled): detected after 12 ms, training 90 ms later; no step was lost");
   EXPECT_TRUE(second.events.empty());
   EXPECT_FALSE(second.write_status);
 }
@@ -245,13 +245,13 @@ TEST(ResizingPolicy, ARecoverySaysHowManyStepsWereLost) {
 
     ASSERT_EQ(plan.events.size(), 1u);
     EXPECT_TRUE(plan.events[0].note.ends_with(text)) << plan.events[0].note;
-    EXPECT_TRUE(plan.events[0].note.starts_with("training goes on in epoch 2 (RankKilled): "))
+    EXPECT_TRUE(plan.events[0].note.starts_with("training resumed in epoch 2 (RankKilled): "))
         << plan.events[0].note;
   }
 }
 
 TEST(ResizingPolicy, HowLongAProgramRanIsSaidInTwoUnits) {
-  const std::pair<int64_t, const char*> table[] = {{0, " is started anew from its beginning:"},
+  const std::pair<int64_t, const char*> table[] = {{0, " restarts from its beginning:"},
                                                    {1, " for 0 s:"},
                                                    {59'000, " for 59 s:"},
                                                    {60'000, " for 1 min 0 s:"},
@@ -282,7 +282,7 @@ TEST(ResizingPolicy, ARankThatEndedDidNotChangeTheWorld) {
 
     ASSERT_EQ(plan.events.size(), 1u);
     EXPECT_EQ(plan.events[0].note,
-              std::string("the program is started anew from its beginning after it had run for 4 "
+              std::string("the program restarts from its beginning after running for 4 "
                           "s: ") +
                   cause);
   }
@@ -305,8 +305,8 @@ TEST(ResizingPolicy, AProgramThatBeginsAnewIsAWarningAndAFailureWithItsCause) {
   const Plan second = scene.Make();
 
   const std::string text =
-      "the program is started anew from its beginning after it had run for 12 min 3 s: its world "
-      "of ranks changed, PodGone (digits-worker-1 on node node-1)";
+      "the program restarts from its beginning after running for 12 min 3 s: its world changed, "
+      "PodGone (digits-worker-1 on node node-1)";
   ASSERT_EQ(first.events.size(), 1u);
   EXPECT_TRUE(first.events[0].warning);
   EXPECT_EQ(first.events[0].reason, api::kReasonProgramRestarted);
@@ -376,7 +376,7 @@ TEST(ResizingPolicy, AProgramThatLosesItsLauncherIsStartedAnewAndThatIsSaidOnce)
                        [](const auto& one) { return one.reason == api::kReasonProgramRestarted; });
       ASSERT_NE(failure, plan.status.failures.end()) << row.name;
       EXPECT_EQ(failure->last_lines[0],
-                "the program is started anew from its beginning after it had run for 2 h 1 min: "
+                "the program restarts from its beginning after running for 2 h 1 min: "
                 "its launcher digits-launcher-1" +
                     std::string(row.has_node ? " on node node-1" : "") + " was lost")
           << row.name;

@@ -93,7 +93,7 @@ TEST(VerdictPolicy, AnImageWithoutOurProgramsIsSaidToLackThem) {
   EXPECT_NE(message(PodBuilder::Launcher(1).Waiting(
                         "RunContainerError",
                         "exec: \"ringmaster-launcher\": executable file not found in $PATH"))
-                .find("use an image that is built from ringmaster-worker"),
+                .find("use an image built from ringmaster-worker"),
             std::string::npos);
   EXPECT_EQ(message(PodBuilder::Worker(0).Waiting("CreateContainerError",
                                                   "exec: \"sidecar\": executable file not found"))

@@ -40,8 +40,8 @@ class Accelerator(accelerate.Accelerator):
     def __init__(self, *positional: Any, **named: Any):
         super().__init__(*positional, **named)
         if self.num_processes > 1 or self.gradient_accumulation_steps > 1:
-            raise UserError("an Accelerator in a job with spec.elasticity.mode: InPlace has one process and no "
-                            "gradient_accumulation_steps: the job sums over ranks and micro-batches (micro_batch of join())")
+            raise UserError("an Accelerator in a job with spec.elasticity.mode: InPlace must have one process and "
+                            "no gradient_accumulation_steps, because the job sums over ranks and micro-batches (micro_batch of join())")
         self._max_norm: float | None = None
         self._norm = torch.tensor(float("nan"))
 
@@ -54,7 +54,7 @@ class Accelerator(accelerate.Accelerator):
         """After prepare(). `settings` are those of ringmaster.join(); schedulers that were prepared are in Job.state."""
         if len(self._models) != 1 or len(self._optimizers) != 1:
             raise UserError(f"join() was called with {len(self._models)} models and {len(self._optimizers)} optimizers "
-                            "prepared; a job trains one model with one optimizer: call accelerator.prepare() with them first")
+                            "prepared; a job trains one model with one optimizer; call accelerator.prepare() with them first")
         model = self.unwrap_model(self._models[0], keep_fp32_wrapper=True)
         optimizer = self._optimizers[0].optimizer
         schedulers = [prepared.scheduler for prepared in self._schedulers]
@@ -82,7 +82,7 @@ class Accelerator(accelerate.Accelerator):
         return self._norm
 
     def clip_grad_value_(self, parameters: Any, clip_value: float) -> None:
-        raise UserError("clip_grad_value_() would clip this rank's part of a sum: use clip_grad_norm_()")
+        raise UserError("clip_grad_value_() would clip this rank's part of the gradients only; use clip_grad_norm_()")
 
     def _clip(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if self._max_norm is not None:

@@ -28,17 +28,17 @@ from .accelerate import OptimizerOfJob, follow_rank
 
 _REFUSED = (
     # an argument, whether it is asked for, and what to do
-    ("fsdp", lambda value: bool(value), "each rank holds the whole model: leave it out"),
-    ("deepspeed", lambda value: bool(value), "each rank holds the whole model: leave it out"),
-    ("auto_find_batch_size", lambda value: bool(value), "all ranks must take the same: set per_device_train_batch_size"),
-    ("torch_empty_cache_steps", lambda value: value is not None, "leave it out"),
-    ("include_num_input_tokens_seen", lambda value: value not in (False, "no"), "no rank sees all tokens: leave it out"),
-    ("group_by_length", lambda value: bool(value), "the seed and the step decide on samples: leave it out"),
+    ("fsdp", lambda value: bool(value), "each rank holds the whole model; remove it"),
+    ("deepspeed", lambda value: bool(value), "each rank holds the whole model; remove it"),
+    ("auto_find_batch_size", lambda value: bool(value), "all ranks must use the same value; set per_device_train_batch_size"),
+    ("torch_empty_cache_steps", lambda value: value is not None, "remove it"),
+    ("include_num_input_tokens_seen", lambda value: value not in (False, "no"), "a rank does not see all tokens; remove it"),
+    ("group_by_length", lambda value: bool(value), "the seed and the step determine the samples; remove it"),
     ("train_sampling_strategy", lambda value: value not in (None, "random", "sequential"),
-     "the seed and the step decide on samples: take 'random' or 'sequential'"),
-    ("eval_strategy", lambda value: value == IntervalStrategy.EPOCH, "steps go over the end of an epoch: take 'steps'"),
-    ("save_strategy", lambda value: value == "epoch", "steps go over the end of an epoch: take 'steps'"),
-    ("logging_strategy", lambda value: value == IntervalStrategy.EPOCH, "steps go over the end of an epoch: take 'steps'"),
+     "the seed and the step determine the samples; use 'random' or 'sequential'"),
+    ("eval_strategy", lambda value: value == IntervalStrategy.EPOCH, "steps may span the end of an epoch; use 'steps'"),
+    ("save_strategy", lambda value: value == "epoch", "steps may span the end of an epoch; use 'steps'"),
+    ("logging_strategy", lambda value: value == IntervalStrategy.EPOCH, "steps may span the end of an epoch; use 'steps'"),
 )
 
 
@@ -57,7 +57,7 @@ class Trainer(transformers.Trainer):
         for name, asked, advice in _REFUSED:
             if asked(getattr(args, name, None)):
                 raise UserError(f"TrainingArguments have {name}={getattr(args, name)!r}, which a job with "
-                                f"spec.elasticity.mode: InPlace cannot do: {advice}")
+                                f"spec.elasticity.mode: InPlace does not support: {advice}")
         accumulated = args.per_device_train_batch_size * args.gradient_accumulation_steps
         self.global_batch = global_batch or accumulated * int(os.environ.get("RINGMASTER_MAX_RANKS") or 1)
         args.gradient_accumulation_steps = 1  # an item of the counter below is a whole step
@@ -70,7 +70,7 @@ class Trainer(transformers.Trainer):
 
     def train(self, resume_from_checkpoint: Any = None, *positional: Any, **named: Any) -> Any:
         if resume_from_checkpoint:
-            raise UserError("train() was given resume_from_checkpoint; the job goes on from its own checkpoint by itself. "
+            raise UserError("train() was given resume_from_checkpoint; the job resumes from its own checkpoint automatically. "
                             "To start from saved weights, load the model with from_pretrained()")
         if self.job is not None:
             raise UserError("train() was called twice; a process is a rank of one job")
@@ -198,5 +198,5 @@ def _length_of(dataset: Any) -> int:
     try:
         return len(dataset)
     except TypeError as error:
-        raise UserError(f"train_dataset, a {type(dataset).__name__}, has no length, so no world could say which samples "
-                        "another one has seen: make it one with len() and dataset[i]") from error
+        raise UserError(f"train_dataset, a {type(dataset).__name__}, has no length, so the samples of each step cannot "
+                        "be determined; use a data set with len() and dataset[i]") from error
