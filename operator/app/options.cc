@@ -83,6 +83,8 @@ void AddFlags(CLI::App& app, Options& options) {
   app.add_option("--tools-image", options.tools_image,
                  "image of the init container that adds Ringmaster's programs to Pods whose own "
                  "image lacks them; default: none is added");
+  app.add_option("--worker-image", options.worker_image,
+                 "image of TrainingJobs that name none; default: they are refused");
   app.add_option("--own-images", options.own_images,
                  "prefixes of images that have Ringmaster's programs, separated by commas: "
                  "registry.example.com/ringmaster-worker")
@@ -187,6 +189,7 @@ Result<Config> Finalize(const Options& options, const kube::Environment& environ
   config.exclude_namespaces = options.exclude_namespaces;
   config.presets = options.presets;
   config.tools_image = options.tools_image;
+  config.worker_image = options.worker_image;
   config.own_images = options.own_images;
   config.job_network_policies = options.job_network_policies;
   config.instance = FirstOf(environment("POD_NAME"), options.identity, HostName());
@@ -220,6 +223,7 @@ std::string Config::Text() const {
        << "\nexcludeNamespaces: " << CLI::detail::join(exclude_namespaces, ",")
        << "\npresets: " << (presets.empty() ? "(none)" : presets)
        << "\ntoolsImage: " << (tools_image.empty() ? "(none)" : tools_image)
+       << "\nworkerImage: " << (worker_image.empty() ? "(none)" : worker_image)
        << "\nownImages: " << CLI::detail::join(own_images, ",")
        << "\njobNetworkPolicies: " << (job_network_policies ? "true" : "false")
        << "\nidentity: " << identity << "\nworkers: " << workers
