@@ -104,6 +104,23 @@ make_chart() {
 
 make_wheel() { "$tree/worker/python/build_wheel.py" "$output" >/dev/null; }
 
+# The kubectl plugin, where the tree has it: the static program of the preset `tools` with its licence, and krew's manifest.
+make_plugin() {
+  local architecture archive folder=$work/plugin
+  architecture=$(dpkg --print-architecture)
+  archive=kubectl-trainingjob-$version-linux-$architecture.tar.gz
+  (cd "$tree" && CCACHE_BASEDIR=$tree CCACHE_NOHASHDIR=1 cmake --preset tools) >"$work/log" || fail "the plugin cannot be configured: $(cat "$work/log")"
+  grep -F 'kubectl-trainingjob:' <(cmake --build "$tree/build/tools" --target help) >/dev/null || { step "  without the kubectl plugin, which this tree has not" && return; }
+  CCACHE_BASEDIR=$tree CCACHE_NOHASHDIR=1 cmake --build "$tree/build/tools" --target kubectl-trainingjob >"$work/log" ||
+    fail "the plugin cannot be built: $(tail -n 40 "$work/log")"
+  mkdir "$folder"
+  strip -o "$folder/kubectl-trainingjob" "$tree/build/tools/cli/kubectl-trainingjob"
+  install -m 0644 "$tree/LICENSE" "$folder/"
+  tar -C "$folder" --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner -c . | gzip -n >"$output/$archive"
+  sed "s/VERSION/$version/; s/ARCHITECTURE/$architecture/; s/ARCHIVE/$archive/g; s/SHA256/$(sha256sum "$output/$archive" | cut -d' ' -f1)/" \
+    "$here/krew.yaml" >"$output/trainingjob.yaml"
+}
+
 write_provenance() {
   local tools=() name
   for name in helm.sh/helm/v4 oras.land/oras; do
@@ -138,9 +155,10 @@ images=("${images[@]//VERSION/$version}")
 prepare
 step "images of ringmaster $version, commit $commit"
 make_images
-step "chart, wheel, checksums and provenance"
+step "chart, wheel, plugin, checksums and provenance"
 make_chart
 make_wheel
+make_plugin
 write_provenance
 if [ $push = yes ]; then
   step "push to $registry"
