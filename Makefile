@@ -5,8 +5,9 @@ CLUSTER ?= local
 NAME ?= ringmaster
 NODES ?= 3
 F ?=
+REGISTRY ?=
 
-.PHONY: demo test unit lint lint-all transcripts figure soak images wheel cluster-up cluster-down clean help
+.PHONY: demo test unit lint lint-all transcripts figure soak images wheel release cluster-up cluster-down clean help
 
 demo: ## set everything up and run the main job: CLUSTER=local (default) or CLUSTER=existing with KUBECONFIG
 	@CLUSTER=$(CLUSTER) NAME=$(NAME) deploy/demo.sh
@@ -42,6 +43,11 @@ images: ## build the operator's, the tools' and the worker's images as OCI archi
 
 wheel: ## build the wheel of the Python package: build/dist/ringmaster-VERSION-py3-none-any.whl
 	@worker/python/build_wheel.py build/dist
+
+release: ## make a release of this commit and push it: REGISTRY=registry.example.com/team (docs/release.md)
+	@[ -n "$(REGISTRY)" ] || { echo "say where to: make release REGISTRY=registry.example.com/team" >&2; exit 2; }
+	@deploy/local/prerequisites.sh build images
+	@release/release.sh $(REGISTRY)
 
 cluster-up: ## start the local cluster: NAME=ringmaster NODES=3
 	@deploy/local/prerequisites.sh cluster

@@ -1,10 +1,11 @@
 # shellcheck shell=bash
 # Shared by the demo, the end-to-end tests and the figures: install Ringmaster into a cluster and prepare a namespace for its users.
-# Sourced, not run. Needs KUBECONFIG (cluster admin) and kubectl in PATH; sets nothing but functions and `repository`.
+# Sourced, not run. Needs KUBECONFIG (cluster admin) and kubectl in PATH; sets functions, `repository`, `version` and the images' names.
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 RINGMASTER_CACHE=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
-OPERATOR_IMAGE=${OPERATOR_IMAGE:-localhost/ringmaster-operator:0.1.0}
-WORKER_IMAGE=${WORKER_IMAGE:-localhost/ringmaster-worker:0.1.0-debian13}
+version=$("$repository/release/version.sh")
+OPERATOR_IMAGE=${OPERATOR_IMAGE:-localhost/ringmaster-operator:$version}
+WORKER_IMAGE=${WORKER_IMAGE:-localhost/ringmaster-worker:$version-debian13}
 TOOLS_IMAGE=${TOOLS_IMAGE:-${OPERATOR_IMAGE/ringmaster-operator/ringmaster-tools}}
 
 say() { printf '\n==> [%3d s] %s\n' "$SECONDS" "$*"; }
@@ -24,8 +25,8 @@ wait_for() { # what seconds command...: until the command succeeds
 
 # Applies deploy/install.yaml with OPERATOR_IMAGE and waits until the operator is ready.
 install_ringmaster() {
-  sed "s|image: localhost/ringmaster-operator:.*|image: $OPERATOR_IMAGE|;
-      s|--tools-image=.*|--tools-image=$TOOLS_IMAGE|; s|--own-images=.*|--own-images=${WORKER_IMAGE%%[:@]*}|" \
+  sed "s|image: .*/ringmaster-operator:.*|image: $OPERATOR_IMAGE|;
+      s|--tools-image=.*|--tools-image=$TOOLS_IMAGE|; s|--worker-image=.*|--worker-image=$WORKER_IMAGE|; s|--own-images=.*|--own-images=${WORKER_IMAGE%%[:@]*}|" \
     "$repository/deploy/install.yaml" |
     kubectl apply -f - >/dev/null || return
   kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=$((120 * patience))s >/dev/null && return
@@ -38,7 +39,7 @@ install_ringmaster() {
 install_chart() { # helm's arguments...
   restricted_namespace ringmaster-system || return
   helm upgrade --install ringmaster "$repository/charts/ringmaster" --namespace ringmaster-system --wait \
-    --timeout=$((120 * patience))s "$@" >/dev/null && return
+    --timeout=$((120 * patience))s --set "image.registry=localhost,workerImage.tag=$version-debian13" "$@" >/dev/null && return
   kubectl -n ringmaster-system describe pods >&2
   kubectl -n ringmaster-system logs deployment/ringmaster-operator --tail=50 >&2
   return 1

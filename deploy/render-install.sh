@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Puts the CRDs of crds/, and rules and dashboard of deploy/monitoring/, into the chart and renders deploy/install.yaml: charts/ringmaster with its default
-# values; and docs/api.md and docs/reasons.md by docs/render.py.
+# values and an example's registry; and docs/api.md and docs/reasons.md by docs/render.py.
 #   deploy/render-install.sh           writes them all
 #   deploy/render-install.sh --check   fails when one of them is not what would be written
+#   deploy/render-install.sh --print CHART   prints the install.yaml of a chart that names its images, as a release's does
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 # Helm reads no file outside a chart.
@@ -11,7 +12,7 @@ rendered=$(mktemp -d)
 trap 'rm -rf "$rendered"' EXIT
 
 # A namespace is made before a release is put into it, so it is no part of the chart; kubectl, not Helm, manages these objects.
-render() {
+render() { # chart, helm's arguments...
   cat <<'Y'
 # Rendered by deploy/render-install.sh from charts/ringmaster: edit that.
 apiVersion: v1
@@ -23,7 +24,7 @@ metadata:
     pod-security.kubernetes.io/enforce: restricted
     pod-security.kubernetes.io/warn: restricted
 Y
-  "$helm" template ringmaster "$root/charts/ringmaster" --namespace ringmaster-system --no-hooks |
+  "$helm" template ringmaster "$@" --namespace ringmaster-system --no-hooks |
     sed -E '/^ *(helm.sh\/chart|app.kubernetes.io\/managed-by):/d; /^$/{N; /\n---$/D}'
 }
 
@@ -31,15 +32,19 @@ up_to_date() { # file wanted
   cmp -s "$1" "$2" || { echo "$1 is out of date: run deploy/render-install.sh" >&2; return 1; }
 }
 
-case "$*" in
-  '' | --check) ;;
-  *) echo "usage: $0 [--check]" >&2; exit 2 ;;
+case "$#$*" in
+  0 | 1--check | 2--print*) ;;
+  *) echo "usage: $0 [--check | --print CHART]" >&2; exit 2 ;;
 esac
-"$root/docs/render.py" "$@"
 "$root/deploy/local/build.sh" helm
 helm=$("$root/deploy/local/build.sh" --print)/bin/helm
+if [ $# = 2 ]; then
+  render "$2"
+  exit
+fi
+"$root/docs/render.py" "$@"
 if [ $# = 0 ]; then cp "${copied[@]/#/$root/}" "$root/charts/ringmaster/files/"; fi
-render >"$rendered/install.yaml"
+render "$root/charts/ringmaster" --set image.registry=registry.example.com >"$rendered/install.yaml"
 if [ $# = 0 ]; then
   cp "$rendered/install.yaml" "$root/deploy/install.yaml"
 else

@@ -17,6 +17,8 @@ cache=$archives/build
 compression=${RINGMASTER_IMAGE_COMPRESSION:-zstd}
 version=$(sed -n 's/^project(ringmaster VERSION \([0-9.]*\).*/\1/p' "$tree/CMakeLists.txt")
 all=(operator tools worker-debian13 worker-debian12)
+# The time of every file in a layer: equal content has equal bits. It never changes, so that layers stay the same.
+layer_time=1767225600
 targets=("${all[@]}")
 
 step() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
@@ -100,9 +102,9 @@ base_image() {
   if ! "${buildah[@]}" inspect --type image "$image" >/dev/null 2>&1; then
     step "base root file system of Debian $1 ($2)"
     directory=$(mktemp -d)
-    run_logged "base-debian$1" "$tree/images/base-root.sh" "$2" "$directory/root.tar"
+    SOURCE_DATE_EPOCH=$layer_time run_logged "base-debian$1" "$tree/images/base-root.sh" "$2" "$directory/root.tar"
     printf 'FROM scratch\nADD root.tar /\nCMD ["/bin/sh"]\n' >"$directory/Dockerfile"
-    "${buildah[@]}" build-using-dockerfile --quiet --tag "$image" "$directory" >/dev/null
+    "${buildah[@]}" build-using-dockerfile --quiet --timestamp "$layer_time" --tag "$image" "$directory" >/dev/null
     rm -rf "$directory"
   fi
   base=$image
@@ -120,7 +122,7 @@ build() { # TARGET
   [ "$target" != tools-arm64 ] || platform=linux/arm64
   case $target in worker-*) wheels=(--build-context "wheels=$("$tree/deploy/local/libtorch.sh")") ;; esac
   step "$name"
-  run_logged "$target" "${buildah[@]}" build-using-dockerfile --layers --format oci --tag "$name" \
+  run_logged "$target" "${buildah[@]}" build-using-dockerfile --layers --timestamp "$layer_time" --format oci --tag "$name" \
     --file "$tree/images/${target%-*}.Dockerfile" \
     --platform "$platform" --build-arg "BUILDPLATFORM=linux/$(dpkg --print-architecture)" --build-arg "TARGETARCH=${platform#*/}" \
     --build-arg "BASE_IMAGE=$base" "${wheels[@]}" "$tree"

@@ -9,7 +9,7 @@ FROM ${BASE_IMAGE} AS build
 ENV CCACHE_DIR=/var/cache/ccache CCACHE_COMPILERCHECK=content
 COPY images/operator/install-build.sh /opt/ringmaster/images/
 RUN /opt/ringmaster/images/install-build.sh
-COPY images/operator/build.sh /opt/ringmaster/images/
+COPY images/operator/build.sh images/record-packages.sh /opt/ringmaster/images/
 COPY CMakeLists.txt /src/
 COPY common /src/common
 COPY operator /src/operator

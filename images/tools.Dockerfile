@@ -12,7 +12,7 @@ ARG TARGETARCH
 ENV CCACHE_DIR=/var/cache/ccache CCACHE_COMPILERCHECK=content
 COPY images/tools/install-build.sh /opt/ringmaster/images/
 RUN /opt/ringmaster/images/install-build.sh
-COPY images/tools/build.sh /opt/ringmaster/images/
+COPY images/tools/build.sh images/record-packages.sh /opt/ringmaster/images/
 COPY CMakeLists.txt /src/
 COPY common /src/common
 COPY worker/CMakeLists.txt /src/worker/

@@ -55,8 +55,8 @@ install_cuda() {
 
 step "Debian packages" deploy/local/prerequisites.sh || { summary; exit 1; }
 if [ "$what" = all ]; then
-  meanwhile kubernetes deploy/local/build.sh kubernetes etcd helm prometheus
-  meanwhile images images/build.sh
+  meanwhile kubernetes deploy/local/build.sh kubernetes etcd helm oras registry prometheus
+  meanwhile images images/build.sh operator tools worker-debian13 worker-debian12 tools-arm64
 fi
 if [ "$what" = all ] && step "configure: dev" configure dev; then
   step "lint" run_tests dev lint -j2 -L '^lint$' || true

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the programs of the local cluster, helm and Prometheus from Go modules, once, into a cache outside the tree. Where all are
+# Builds the programs of the local cluster, helm, oras, a registry and Prometheus from Go modules, once, into a cache outside the tree. Where all are
 # present it returns at once; two builds at the same time wait for each other.
 #
-#   build.sh [GROUP...]     groups: kubernetes etcd coredns kwok helm prometheus containerd (default: the first two)
+#   build.sh [GROUP...]     groups: kubernetes etcd coredns kwok helm oras registry prometheus containerd (default: the first two)
 #   build.sh --print        the cache folder of this version (programs in its bin/, and in containerd/ one that is newer than the system's)
 #
 # RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. Cold on 2 cores Kubernetes takes about 5 minutes, helm one,
@@ -14,7 +14,7 @@ kubernetes_version=$(awk '$1 == "require" && $2 == "k8s.io/kubernetes" {print $3
 helm_version=$(awk '$2 == "helm.sh/helm/v4" {print $3}' "$tools/helm/go.mod")
 prometheus_version=$(awk '$2 == "github.com/prometheus/prometheus" {print $3} $1 == "github.com/prometheus/prometheus" {print $2}' "$tools/prometheus/go.mod")
 # The default cluster uses none of these, so another version of them does not change its cache folder.
-hash=$(cd "$tools" && find . \( -path ./helm -o -path ./prometheus -o -path ./containerd \) -prune -o -type f \( -name go.mod -o -name go.sum -o -name tools.go \) -print | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c -12)
+hash=$(cd "$tools" && find . \( -path ./helm -o -path ./oras -o -path ./registry -o -path ./prometheus -o -path ./containerd \) -prune -o -type f \( -name go.mod -o -name go.sum -o -name tools.go \) -print | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c -12)
 CACHE=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/cluster-$kubernetes_version-$hash
 
 refuse() {
@@ -47,6 +47,8 @@ source_of() { # package
   case $1 in
     github.com/containerd/*) cat "$tools"/containerd/go.* | sha256sum ;;
     helm.sh/*) cat "$tools"/helm/go.* | sha256sum ;;
+    oras.land/*) cat "$tools"/oras/go.* | sha256sum ;;
+    github.com/distribution/*) cat "$tools"/registry/go.* | sha256sum ;;
     github.com/prometheus/*) cat "$tools"/prometheus/go.* | sha256sum ;;
     localcluster/*) cat "$tools/${1#localcluster/}"/*.go | sha256sum ;;
     *) echo pinned ;;

@@ -9,6 +9,8 @@
 #   cluster.sh env                  print the KUBECONFIG and PATH lines again
 #   cluster.sh list                 all clusters of this machine
 #   cluster.sh load ARCHIVE...      put OCI archives on every node (name them localhost/NAME:TAG, imagePullPolicy Never)
+#   cluster.sh registry HOST:PORT   let the nodes pull from that registry without TLS
+#   cluster.sh address              print this machine's address, as the nodes reach it
 #   cluster.sh user NAME NAMESPACE  a kubeconfig for a person who may edit that one namespace
 #   cluster.sh gpus NODE COUNT      let a node advertise nvidia.com/gpu (for scheduling; there is no device)
 #   cluster.sh fake N               N simulated nodes with 64 CPUs and 8 GPUs each, tainted kwok=fake:NoSchedule
@@ -57,6 +59,8 @@ case ${words[0]} in
   env) command_env ;;
   list) command_list ;;
   load) [ $# -gt 0 ] || usage; command_load "$@" ;;
+  registry) [ $# -eq 1 ] || usage; command_registry "$1" ;;
+  address) command_address ;;
   user) [ $# -eq 2 ] || usage; command_user "$@" ;;
   gpus) [ $# -eq 2 ] || usage; command_gpus "$@" ;;
   fake) [ $# -eq 1 ] || usage; command_fake "$1" ;;

@@ -10,7 +10,6 @@ ninja -C /build -j "$(nproc)" ringmaster-operator
 mkdir -p "$root"/{etc,usr/bin,lib64,proc,sys,dev}
 install -d -m 1777 "$root/tmp"
 install -s -m 0755 "$(find /build -name ringmaster-operator -type f)" "$root/usr/bin/"
-rm -rf /build # objects are in the compiler cache, not in a layer
 
 # The loader keeps the path that is written into every program; libraries go where the loader looks by itself.
 ldd "$root/usr/bin/ringmaster-operator" | grep -o '/[^ ]*' | while read -r library; do
@@ -20,6 +19,8 @@ ldd "$root/usr/bin/ringmaster-operator" | grep -o '/[^ ]*' | while read -r libra
   esac
 done
 ln -s usr/lib "$root/lib"
+"$(dirname "$0")/record-packages.sh" /build "$root"
+rm -rf /build # objects are in the compiler cache, not in a layer
 
 echo 'operator:x:65532:65532:operator:/:/nonexistent' >"$root/etc/passwd"
 echo 'operator:x:65532:' >"$root/etc/group"

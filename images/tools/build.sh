@@ -34,4 +34,5 @@ else
   install -m 0755 "$program" "$root/ringmaster/bin/"
   for name in agent attach audit launcher rsh; do ln -s ringmaster-tools "$root/ringmaster/bin/ringmaster-$name"; done
 fi
+"$(dirname "$0")/record-packages.sh" /build "$root"
 rm -rf /build # objects are in the compiler cache, not in a layer

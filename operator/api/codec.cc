@@ -326,6 +326,11 @@ Result<TrainingJob> DecodeWithoutSpec(const json& object) {
 }
 
 Result<TrainingJob> DecodeTrainingJob(const json& object) {
+  return DecodeTrainingJobWithImage(object, "");
+}
+
+Result<TrainingJob> DecodeTrainingJobWithImage(const json& object,
+                                               const std::string& default_image) {
   Result<TrainingJob> job = DecodeWithoutSpec(object);
   if (!job.ok()) return job;
   static const json kNone;
@@ -333,6 +338,7 @@ Result<TrainingJob> DecodeTrainingJob(const json& object) {
   auto spec = ReadSpec(written == nullptr ? kNone : *written);
   if (!spec.ok()) return spec.error();
   job->spec = *std::move(spec);
+  if (job->spec.image.empty()) job->spec.image = default_image;
   if (NeedsTexts(*job)) {
     BoundTexts(job->spec);
   } else {

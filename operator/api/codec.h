@@ -14,6 +14,9 @@ namespace ringmaster::api {
 // kInvalid names the field that is wrong. Texts of the spec that nobody needs at present, or that
 // are longer than kMaxTextBytes together, are left out (TrainingJobSpec::texts).
 Result<TrainingJob> DecodeTrainingJob(const nlohmann::json& object);
+// The same; a job that names no image has `default_image`.
+Result<TrainingJob> DecodeTrainingJobWithImage(const nlohmann::json& object,
+                                               const std::string& default_image);
 
 // Metadata and status alone, of a job whose spec may be of a version that is not ours.
 Result<TrainingJob> DecodeWithoutSpec(const nlohmann::json& object);

@@ -14,7 +14,9 @@ namespace ringmaster {
 
 Caches::Caches(const Config& config)
     : config_(config),
-      jobs_(api::DecodeTrainingJob),
+      jobs_([image = config.worker_image](const nlohmann::json& job) {
+        return api::DecodeTrainingJobWithImage(job, image);
+      }),
       pods_(job::ProjectPod),
       services_(job::ProjectService),
       nodes_(job::ProjectNode),

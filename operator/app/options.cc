@@ -82,6 +82,8 @@ void AddFlags(CLI::App& app, Options& options) {
   app.add_option("--tools-image", options.tools_image,
                  "image of the init container that adds Ringmaster's programs to Pods whose image "
                  "lacks them; default: no init container");
+  app.add_option("--worker-image", options.worker_image,
+                 "image of TrainingJobs that do not name one; default: such jobs are refused");
   app.add_option("--own-images", options.own_images,
                  "prefixes of images that contain Ringmaster's programs, separated by commas, for "
                  "example registry.example.com/ringmaster-worker")
@@ -188,6 +190,7 @@ Result<Config> Finalize(const Options& options, const kube::Environment& environ
   config.exclude_namespaces = options.exclude_namespaces;
   config.presets = options.presets;
   config.tools_image = options.tools_image;
+  config.worker_image = options.worker_image;
   config.own_images = options.own_images;
   config.job_network_policies = options.job_network_policies;
   config.instance = FirstOf(environment("POD_NAME"), options.identity, HostName());
@@ -221,6 +224,7 @@ std::string Config::Text() const {
        << "\nexcludeNamespaces: " << CLI::detail::join(exclude_namespaces, ",")
        << "\npresets: " << (presets.empty() ? "(none)" : presets)
        << "\ntoolsImage: " << (tools_image.empty() ? "(none)" : tools_image)
+       << "\nworkerImage: " << (worker_image.empty() ? "(none)" : worker_image)
        << "\nownImages: " << CLI::detail::join(own_images, ",")
        << "\njobNetworkPolicies: " << (job_network_policies ? "true" : "false")
        << "\nidentity: " << identity << "\nworkers: " << workers

@@ -21,6 +21,7 @@ struct Options {
   std::vector<std::string> exclude_namespaces;
   std::string presets;
   std::string tools_image;
+  std::string worker_image;
   std::vector<std::string> own_images;
   bool job_network_policies = true;
   std::string identity;
@@ -56,8 +57,9 @@ struct Config {
   std::string ns;               // our own
   std::string watch_namespace;  // empty: all
   std::vector<std::string> exclude_namespaces;
-  std::string presets;      // JSON as given; job/admission/profile.h reads it
-  std::string tools_image;  // job/manifests/injection.h; empty: nothing is injected
+  std::string presets;       // JSON as given; job/admission/profile.h reads it
+  std::string tools_image;   // job/manifests/injection.h; empty: nothing is injected
+  std::string worker_image;  // of jobs that name none; empty: they are refused
   std::vector<std::string> own_images;
   bool job_network_policies = true;  // jobs get NetworkPolicies
   std::string identity;  // Pod or host name and a random part, different for every process

@@ -12,12 +12,16 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export HELM_CACHE_HOME=$work/cache HELM_CONFIG_HOME=$work/config HELM_DATA_HOME=$work/data
 
+# The chart's default values, and the registry that has to be set.
+defaults=$work/defaults.yaml
+echo 'image: {registry: registry.example.com}' >"$defaults"
+
 fail() { echo "FAILED: $*" >&2; exit 1; }
 [ -x "$programs/helm" ] || fail "helm is not built: run deploy/local/build.sh helm"
 
 name_of() { basename "$1" .yaml; }
 render() { # helm's arguments...: the whole release with its test, as YAML
-  helm template "${release_name:-ringmaster}" "$chart" --namespace ringmaster-system "$@"
+  helm template "${release_name:-ringmaster}" "$chart" --namespace ringmaster-system --values "$defaults" "$@"
 }
 
 # The operator's arguments in a rendered release, one a line.

@@ -13,7 +13,7 @@ cp -r "$chart" "$work/older"
 sed -i '/{name: Percent,/d' "$work/older/files/"*.yaml
 sed -i 's/^version: .*/version: 0.0.9/; s/^appVersion: .*/appVersion: 0.0.9/' "$work/older/Chart.yaml"
 restricted_namespace ringmaster-system
-release install "$work/older"
+release install "$work/older" --values "$defaults"
 kubectl wait --for=condition=Established crd/trainingjobs.ringmaster.dev --timeout="$limit" >/dev/null
 [[ $(columns) != *Percent* ]] || fail "the older chart has the newer CRD"
 cat >"$work/job.yaml" <<'Y'
@@ -26,10 +26,10 @@ kubectl apply -f "$work/job.yaml" >/dev/null
 uid=$(job_uid)
 [ "$(kubectl get trainingjob kept -o jsonpath='{.status.observedGeneration}')" = -1 ] || fail "a job that no operator has seen is as one that was seen"
 
-release upgrade "$chart" --set logLevel=debug
+release upgrade "$chart" --values "$defaults" --set logLevel=debug
 [[ $(columns) = *Percent* ]] || fail "the upgrade left the older CRD"
 [[ $(operator args) = *--log-level=debug* ]] || fail "the upgrade left the older arguments"
-[ "$(operator image)" = "localhost/ringmaster-operator:$(helm show chart "$chart" | sed -n 's/^appVersion: //p')" ] || fail "the upgrade left the older image"
+[ "$(operator image)" = "registry.example.com/ringmaster-operator:$(helm show chart "$chart" | sed -n 's/^appVersion: //p')" ] || fail "the upgrade left the older image"
 grep 'rollout status deployment/ringmaster-operator' "$work/helm.log" >/dev/null || fail "the notes do not say how to look at it"
 
 # Nothing here runs Pods, so the hook, a Job, would not end; its objects are looked at instead.
@@ -39,19 +39,19 @@ release uninstall --no-hooks
 [ "$(job_uid)" = "$uid" ] || fail "uninstalling lost the job"
 [ "$(kept_roles)" = 2 ] || fail "uninstalling took the users' rights on the jobs that stay"
 [ -z "$(kubectl -n ringmaster-system get all,roles,rolebindings,pdb,networkpolicies -o name)" ] || fail "uninstalling left objects"
-release install "$chart" --set podDisruptionBudget.enabled=true,networkPolicy.enabled=true,metrics.service.enabled=true
+release install "$chart" --values "$defaults" --set podDisruptionBudget.enabled=true,networkPolicy.enabled=true,metrics.service.enabled=true
 [ "$(job_uid)" = "$uid" ] || fail "installing again lost the job"
 
 # A second release beside the first: namespaced, sharing CRD and user roles.
-helm install team-a "$chart" --namespace team-a --create-namespace --set watchNamespace=team-a,crds.install=false,rbac.userRoles=false \
+helm install team-a "$chart" --values "$defaults" --namespace team-a --create-namespace --set watchNamespace=team-a,crds.install=false,rbac.userRoles=false \
   >"$work/helm.log" 2>&1 || fail "a second release: $(cat "$work/helm.log")"
 kubectl -n team-a get deployment team-a-ringmaster-operator >/dev/null
 
-release upgrade "$chart" --set crds.keep=false
+release upgrade "$chart" --values "$defaults" --set crds.keep=false
 release uninstall --no-hooks
 kubectl wait --for=delete crd/trainingjobs.ringmaster.dev --timeout="$limit" >/dev/null || fail "crds.keep=false kept the CRD"
 [ "$(kept_roles)" = 0 ] || fail "crds.keep=false kept roles for what is gone"
 
 kubectl apply -f "$repository/deploy/install.yaml" >/dev/null 2>&1
-if helm install ringmaster "$chart" --namespace ringmaster-system >/dev/null 2>&1; then fail "objects of install.yaml were taken over without a word"; fi
-release install "$chart" --take-ownership --force-conflicts
+if helm install ringmaster "$chart" --values "$defaults" --namespace ringmaster-system >/dev/null 2>&1; then fail "objects of install.yaml were taken over without a word"; fi
+release install "$chart" --values "$defaults" --take-ownership --force-conflicts

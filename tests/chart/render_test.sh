@@ -13,10 +13,9 @@ cat >"$work/kubeconfig" <<'Y'
  users: [{name: a, user: {token: t}}], contexts: [{name: a, context: {cluster: a, user: a}}]}
 Y
 
-: >"$work/default.yaml"
-for values in "$work/default.yaml" "${variations[@]}"; do
+for values in "$defaults" "${variations[@]}"; do
   name=$(name_of "$values")
-  helm lint --strict --quiet "$chart" --namespace ringmaster-system --values "$values" || fail "lint of $name"
+  helm lint --strict --quiet "$chart" --namespace ringmaster-system --values "$defaults" --values "$values" || fail "lint of $name"
   render --values "$values" >"$work/$name.1"
   render --values "$values" >"$work/$name.2"
   cmp "$work/$name.1" "$work/$name.2" || fail "$name renders differently the second time"
@@ -26,29 +25,32 @@ for values in "$work/default.yaml" "${variations[@]}"; do
 done
 configuration >"$work/own.configuration"
 # The chart alone brings a profile, which allows nothing, and knows where its own images are.
-grep -F 'presets: {"gpu":{"description"' "$work/default.configuration" >/dev/null || fail "the preset gpu is not there by default"
-of_charts='^(presets|toolsImage|ownImages):'
-diff <(grep -vE "$of_charts" "$work/own.configuration") <(grep -vE "$of_charts" "$work/default.configuration") ||
+grep -F 'presets: {"gpu":{"description"' "$work/defaults.configuration" >/dev/null || fail "the preset gpu is not there by default"
+of_charts='^(presets|toolsImage|workerImage|ownImages):'
+diff <(grep -vE "$of_charts" "$work/own.configuration") <(grep -vE "$of_charts" "$work/defaults.configuration") ||
   fail "values.yaml and the operator differ in their defaults"
+grep -x "workerImage: registry.example.com/ringmaster-worker:$("$here/../../release/version.sh")" "$work/defaults.configuration" >/dev/null ||
+  fail "the release's worker image does not reach the operator"
+grep -x 'workerImage: (none)' "$work/no_worker_image.configuration" >/dev/null || fail "workerImage.enabled does not reach the operator"
 grep -x 'excludeNamespaces: kube-system,team-a' "$work/excluded_namespaces.configuration" >/dev/null || fail "excludeNamespaces does not reach the operator"
 grep -x 'jobNetworkPolicies: false' "$work/no_job_network_policies.configuration" >/dev/null || fail "jobNetworkPolicies does not reach the operator"
 for name in no_apply_warnings watched_namespace own_namespace; do
   ! grep ValidatingAdmissionPolicy "$work/$name.1" >/dev/null || fail "$name warns in all namespaces"
 done
-grep -A14 '^kind: ValidatingAdmissionPolicyBinding' "$work/default.1" | grep -F 'validationActions: [Warn]' >/dev/null || fail "the advice refuses jobs"
+grep -A14 '^kind: ValidatingAdmissionPolicyBinding' "$work/defaults.1" | grep -F 'validationActions: [Warn]' >/dev/null || fail "the advice refuses jobs"
 grep -F 'operator: NotIn, values: ["kube-system","team-a"]' "$work/excluded_namespaces.1" >/dev/null || fail "jobs that the operator leaves alone get advice"
 ! grep networkpolicies "$work/no_job_network_policies.1" >/dev/null || fail "rights on NetworkPolicies that nobody needs"
 for line in workers:\ 8 logLevel:\ debug logFormat:\ json leaseName:\ my.lease leaseDurationMillis:\ 15000 retryPeriodMillis:\ 1500; do
   grep -xF "$line" "$work/flags.configuration" >/dev/null || fail "the flags' configuration lacks $line"
 done
-for name in default service_monitor; do
+for name in defaults service_monitor; do
   grep -x 'metricsAuthorization: true' "$work/$name.configuration" >/dev/null || fail "$name: /metrics is open"
   grep -A12 'metrics-reader' "$work/$name.1" | grep -F 'nonResourceURLs: [/metrics]' >/dev/null || fail "$name: no ClusterRole for who reads /metrics"
 done
 grep -x 'metricsAuthorization: false' "$work/watched_namespace.configuration" >/dev/null || fail "a release without a ClusterRole checks tokens"
 ! grep -E 'tokenreviews|metrics-reader|bearerTokenFile' "$work/watched_namespace.1" >/dev/null || fail "a release without a ClusterRole knows of tokens"
 grep -x 'metricsCertificates: /etc/ringmaster/metrics-certificates' "$work/service_monitor.configuration" >/dev/null || fail "certificateSecret does not reach the operator"
-for name in default watched_namespace; do
+for name in defaults watched_namespace; do
   grep -A99 '^kind: NetworkPolicy' "$work/$name.1" | grep -A1 -E '^ +from:$' | grep -F -- '- podSelector: {}' >/dev/null ||
     fail "$name: the NetworkPolicy does not admit the release's namespace alone"
 done
@@ -57,8 +59,8 @@ grep -x 'watchNamespace: team-a' "$work/watched_namespace.configuration" >/dev/n
 for part in '"gpu":{"description"' '"namespaces":["*"]' '"namespaces":["team-a","team-b"]' '"capabilities":["IPC_LOCK"]'; do
   grep '^presets: {' "$work/presets.configuration" | grep -F "$part" >/dev/null || fail "presets do not reach the operator: $part"
 done
-! grep 'aggregate-to' <(sed -n '/^  name: .*-profiles$/,/^---/p' "$work/default.1") >/dev/null || fail "every editor may write profiles"
-rights_of() { sed -n "/^  name: $1\$/,/^---/p" "$work/default.1" | grep -A1 localtrainingprofiles | sed -n 's/.*verbs: //p'; }
+! grep 'aggregate-to' <(sed -n '/^  name: .*-profiles$/,/^---/p' "$work/defaults.1") >/dev/null || fail "every editor may write profiles"
+rights_of() { sed -n "/^  name: $1\$/,/^---/p" "$work/defaults.1" | grep -A1 localtrainingprofiles | sed -n 's/.*verbs: //p'; }
 [ "$(rights_of ringmaster-view)$(rights_of ringmaster-edit)" = '[get, list, watch]' ] || fail "view and edit may do more with local profiles than read them"
 [ "$(rights_of ringmaster-operator)" = '[list, watch, create, patch, delete]' ] || fail "the operator's rights on local profiles: $(rights_of ringmaster-operator)"
 for name in watched_namespace own_namespace; do ! grep -w namespaces "$work/$name.1" | grep resources >/dev/null || fail "$name reads Namespaces"; done
@@ -66,5 +68,5 @@ for name in watched_namespace own_namespace; do ! grep -w namespaces "$work/$nam
   fail "Chart.yaml's appVersion is not that of $("$operator" --version)"
 helm package "$chart" --destination "$work" >/dev/null
 chart=$(echo "$work"/ringmaster-*.tgz)
-render | cmp - "$work/default.1" || fail "the packed chart renders differently"
+render | cmp - "$work/defaults.1" || fail "the packed chart renders differently"
 echo "${#variations[@]} variations and the defaults rendered"

@@ -3,13 +3,13 @@
 # Argument: debian13 (Open MPI 5) or debian12 (Open MPI 4).
 . "$(dirname "$0")/lib.sh"
 distribution=${1:?debian13 or debian12}
-image=localhost/ringmaster-worker:0.1.0-$distribution
+image=localhost/ringmaster-worker:$version-$distribution
 new_namespace "digits-$distribution"
 digits_config_map "$user" "$namespace"
 labels=$(od -An -v -tu1 -j8 -N30 "$RINGMASTER_CACHE/digits/idx/t10k-labels-idx1-ubyte" | tr -d ' \n')
 assert_equal "the first labels held out, with which each writer's form begins" 012345678901234567890123456789 "$labels"
 
-sed "s|image: localhost/ringmaster-worker:.*|image: $image|" "$repository/deploy/samples/digits.yaml" | as_user apply -f -
+sed "s|^spec:|spec:\n  image: $image|" "$repository/deploy/samples/digits.yaml" | as_user apply -f -
 wait_condition digits Succeeded True 240
 
 assert_equal "world size" 3 "$(status_field digits worldSize)"

@@ -44,7 +44,7 @@ Y
 succeeded() { kubectl -n volumes get trainingjob foreign -o json | jq -e '.status.state == "Succeeded"'; }
 wait_for 'the job to succeed' 60 succeeded
 pods=$(kubectl -n volumes get pods -l ringmaster.dev/job-name=foreign,ringmaster.dev/role=launcher -o json)
-jq -e '.items[0].spec | (.initContainers // []) == [] and any(.volumes[]; .image.reference == "localhost/ringmaster-tools:0.1.0")' <<<"$pods" >/dev/null ||
+jq -e '.items[0].spec | (.initContainers // []) == [] and any(.volumes[]; .image.reference == "'"$TOOLS_IMAGE"'")' <<<"$pods" >/dev/null ||
   die "the launcher's Pod has no image volume: $pods"
 kubectl -n volumes logs "$(jq -r '.items[0].metadata.name' <<<"$pods")" | grep -F 'rank 0 of 2' >/dev/null || die 'rank 0 did not print'
 echo 'a job whose programs came by an image volume has succeeded'

@@ -3,7 +3,7 @@
 # success. The job must fail with WorldMismatch instead. Argument: debian13 (Open MPI 5) or debian12 (Open MPI 4).
 . "$(dirname "$0")/lib.sh"
 distribution=${1:?debian13 or debian12}
-IMAGE=localhost/ringmaster-worker:0.1.0-$distribution
+IMAGE=localhost/ringmaster-worker:$version-$distribution
 new_namespace "start-gate-$distribution"
 
 # First in the launcher's PATH: drops `--hostfile FILE` and calls the real mpirun.

@@ -64,6 +64,8 @@ TEST_F(ApplyTest, RefusesWrongSpecsWithASentence) {
               HasSubstr("at most 256 KiB"));
   json without_image = JobManifest(ns(), "digits", 1);
   without_image["spec"].erase("image");
+  EXPECT_EQ(Refused(without_image), "");
+  without_image["spec"]["image"] = "";
   EXPECT_THAT(Refused(without_image), HasSubstr("spec.image"));
 }
 

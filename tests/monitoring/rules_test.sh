@@ -30,7 +30,7 @@ jq -e '[.panels[].gridPos as {$x, $y, $w, $h} | range($x; $x + $w) as $c | range
 
 render() { # template, without the empty lines that helm ends with
   local rendered
-  rendered=$("$programs/helm" template ringmaster "$root/charts/ringmaster" --namespace ringmaster-system --show-only "templates/$1" \
+  rendered=$("$programs/helm" template ringmaster "$root/charts/ringmaster" --namespace ringmaster-system --set image.registry=registry.example.com --show-only "templates/$1" \
     --set metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true) || fail "helm does not render $1"
   printf '%s\n' "$rendered"
 }

@@ -38,6 +38,9 @@ app.kubernetes.io/component: operator
 
 {{- define "ringmaster.image" -}}
 {{- with .Values.image -}}
+{{- if not (or .registry (contains "/" .repository)) -}}
+{{- fail "image.registry is not set, so no node could find the images: set it to where they were pushed, for example --set image.registry=registry.example.com/team, or install the chart of a release, which names its own: oci://registry.example.com/team/charts/ringmaster" -}}
+{{- end -}}
 {{- with .registry }}{{ . }}/{{ end -}}
 {{- .repository -}}
 {{- if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end -}}
@@ -49,18 +52,30 @@ app.kubernetes.io/component: operator
 {{- list .Values.image.registry (regexReplaceAll "/?[^/]*$" .Values.image.repository "") | compact | join "/" -}}
 {{- end -}}
 
+{{/* An image beside the operator's (.of), without its version. */}}
+{{- define "ringmaster.imageName" -}}
+{{- with .of.registry | default (include "ringmaster.registry" .) }}{{ . }}/{{ end -}}
+{{- .of.repository -}}
+{{- end -}}
+
+{{- define "ringmaster.imageBeside" -}}
+{{- include "ringmaster.imageName" . -}}
+{{- if .of.digest }}@{{ .of.digest }}{{ else }}:{{ .of.tag | default .Values.image.tag | default .Chart.AppVersion }}{{ end -}}
+{{- end -}}
+
 {{- define "ringmaster.toolsImage" -}}
-{{- $tools := .Values.toolsImage -}}
-{{- with $tools.registry | default (include "ringmaster.registry" .) }}{{ . }}/{{ end -}}
-{{- $tools.repository -}}
-{{- if $tools.digest }}@{{ $tools.digest }}{{ else }}:{{ $tools.tag | default .Values.image.tag | default .Chart.AppVersion }}{{ end -}}
+{{- include "ringmaster.imageBeside" (merge (dict "of" .Values.toolsImage) .) -}}
+{{- end -}}
+
+{{- define "ringmaster.workerImage" -}}
+{{- include "ringmaster.imageBeside" (merge (dict "of" .Values.workerImage) .) -}}
 {{- end -}}
 
 {{- define "ringmaster.ownImages" -}}
 {{- if .Values.ownImages -}}
 {{- join "," .Values.ownImages -}}
 {{- else -}}
-{{- with include "ringmaster.registry" . }}{{ . }}/{{ end }}ringmaster-worker
+{{- include "ringmaster.imageName" (merge (dict "of" .Values.workerImage) .) }}
 {{- end -}}
 {{- end -}}
 
@@ -124,6 +139,9 @@ args:
   {{- if .Values.toolsImage.enabled }}
   - --tools-image={{ include "ringmaster.toolsImage" . }}
   - --own-images={{ include "ringmaster.ownImages" . | trim }}
+  {{- end }}
+  {{- if .Values.workerImage.enabled }}
+  - --worker-image={{ include "ringmaster.workerImage" . }}
   {{- end }}
   - --job-network-policies={{ .Values.jobNetworkPolicies }}
   - --metrics-authorization={{ include "ringmaster.metricsAuthorization" . }}

@@ -83,6 +83,24 @@ command_list() {
   done
 }
 
+# containerd reads it at each pull.
+command_registry() { # host:port
+  local node folder
+  lock_cluster
+  need_up
+  [[ $1 =~ ^[A-Za-z0-9.-]+:[0-9]+$ ]] || die "a registry is HOST:PORT, not '$1'"
+  for node in $(node_names); do
+    folder=$STATE/$node/registries/$1
+    mkdir -p "$folder"
+    printf '[host."http://%s"]\n' "$1" >"$folder/hosts.toml"
+  done
+}
+
+command_address() {
+  need_up
+  host_address
+}
+
 # A person with the rights of a namespace editor, as the built-in ClusterRole `edit` means them.
 command_user() { # name namespace
   lock_cluster

@@ -28,6 +28,12 @@ Judgement Judge(const api::TrainingJob& job, const JobRules& rules) {
   for (Violation& violation : CheckSpec(job.spec, rules)) add(std::move(violation));
   for (Violation& violation : CheckRequests(job.spec, rules)) add(std::move(violation));
   const bool whole = job.spec.texts == api::TrainingJobSpec::Texts::kAll;
+  if (whole && job.spec.image.empty()) {
+    add({.path = "spec.image",
+         .message = "the job names no image, and this installation has none for such jobs; name "
+                    "one that has the job's program, or have the platform team set one (the "
+                    "operator's flag --worker-image, the chart's workerImage)"});
+  }
   if (whole && judgement.violations.empty()) judgement.allowed = JudgedJob(job);
   return judgement;
 }

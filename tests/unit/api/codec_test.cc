@@ -34,6 +34,18 @@ TEST(Codec, FillsInTheDefaultsOfTheCrd) {
   EXPECT_FALSE(job->spec.run_policy.restart.has_value());
 }
 
+TEST(Codec, AJobThatNamesNoImageHasTheDefaultOne) {
+  const json without = Parse(R"({"metadata": {"name": "d", "uid": "u"}, "spec": {}})");
+  const json with = Parse(R"({"metadata": {"name": "d", "uid": "u"}, "spec": {"image": "own:1"}})");
+
+  EXPECT_EQ(DecodeTrainingJobWithImage(without, "worker:1")->spec.image, "worker:1");
+  EXPECT_EQ(DecodeTrainingJobWithImage(with, "worker:1")->spec.image, "own:1");
+  EXPECT_EQ(DecodeTrainingJob(without)->spec.image, "");
+  // What its run is pinned to names the image, so another default does not reach the run.
+  const auto job = DecodeTrainingJobWithImage(without, "worker:1");
+  EXPECT_EQ(DecodeRunSpec(EncodeRunSpec(job->spec))->image, "worker:1");
+}
+
 TEST(Codec, ReadsEveryFieldOfTheSpec) {
   const auto job = DecodeTrainingJob(Parse(R"({
     "metadata": {"name": "d", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"},

@@ -23,6 +23,7 @@ Verdict JudgeWorker(const char* worker, const JobRules& rules = {},
                     const json& of_all_pods = json::object()) {
   json object{{"metadata", {{"name", "d"}, {"uid", "u"}}}, {"spec", of_all_pods}};
   object["spec"]["worker"] = *ParseJson(worker);
+  object["spec"]["image"] = "i";
   const api::TrainingJob job = *api::DecodeTrainingJob(object);
   const Judgement judgement = Judge(job, rules);
   Verdict verdict{.allowed = judgement.allowed.has_value(), .paths = {}};

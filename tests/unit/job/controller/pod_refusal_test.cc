@@ -92,6 +92,7 @@ TEST(PodRefusal, WhatComesFromTheSpecItselfIsNamedThere) {
 
 TEST(PodRefusal, FieldsThatStandForATemplatesAreNamedAsTheyAreWritten) {
   json object{{"metadata", {{"name", "digits"}, {"uid", "u"}}}};
+  object["spec"]["image"] = "i";
   object["spec"]["worker"] = {{"env", {{{"name", "A"}}}}, {"nodeSelector", {{"a", "b"}}}};
   const Refused refused{*api::DecodeTrainingJob(object)};
 

@@ -90,6 +90,20 @@ TEST(Reconciler, ARunKeepsItsToolsImageThroughAnUpgradeAndTheNextOneTakesTheNewO
   EXPECT_EQ(ToolsImagesOfPods(api), std::set<std::string>{"tools:2"});
 }
 
+TEST(Reconciler, AJobWithoutAnImageIsRefusedWhereTheOperatorHasNone) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"].erase("image");
+  auto op = std::make_unique<Operator>(api);
+  op->Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 0U);
+  const api::Condition stalled = ConditionOf(api, api::kStalled);
+  EXPECT_EQ(stalled.reason, api::kReasonInvalidSpec);
+  for (const char* part : {"spec.image", "--worker-image", "workerImage"}) {
+    EXPECT_NE(stalled.message.find(part), std::string::npos) << stalled.message;
+  }
+}
+
 TEST(Reconciler, AJobThatAsksForOurProgramsIsRefusedWhereTheOperatorHasNone) {
   FakeApi api;
   api.objects[kJobPath]["spec"]["inject"] = "InitContainer";

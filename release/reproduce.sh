@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Builds images twice from nothing, each time with a Debian root, a compiler cache and layers of its own, and compares them.
+# Usage: reproduce.sh [IMAGE...], of those of images/build.sh. All of them take an hour and some gigabytes on 2 cores.
+set -euo pipefail
+tree=$(cd "$(dirname "$0")/.." && pwd)
+cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
+images=("$@")
+[ $# -gt 0 ] || images=(operator tools tools-arm64 worker-debian13 worker-debian12)
+work=$(mktemp -d "$cache/reproduce.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+for time in first second; do
+  mkdir "$work/$time"
+  # LibTorch is the same by its SHA-256.
+  find "$cache" -maxdepth 1 -name 'libtorch-*' -exec ln -s -t "$work/$time" {} +
+  RINGMASTER_CACHE=$work/$time "$tree/images/build.sh" "${images[@]}"
+done
+for image in "${images[@]}"; do
+  digests=()
+  for time in first second; do digests+=("$(tar -xOf "$work/$time/images/$image.oci.tar" index.json | jq -r '.manifests[0].digest')"); done
+  [ "${digests[0]}" = "${digests[1]}" ] || { echo "reproduce.sh: $image is ${digests[0]} the first time and ${digests[1]} the second" >&2 && exit 1; }
+  echo "$image is ${digests[0]} both times"
+done

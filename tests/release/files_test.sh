@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# What release.sh makes, without a registry: the same bits twice, and files that agree with each other. Of the images that
+# images/build.sh has built.
+set -euo pipefail
+repository=$(cd "$(dirname "$0")/../.." && pwd)
+programs=$("$repository/deploy/local/build.sh" --print)/bin
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "FAILED: $*" >&2; exit 1; }
+release() { "$repository/release/release.sh" --no-push --dirty --images-as-they-are --output "$1" registry.example.com/team >"$work/log" 2>&1 || fail "release.sh: $(cat "$work/log")"; }
+
+release "$work/first"
+release "$work/second"
+diff -r "$work/first" "$work/second" || fail "the second release of one commit has other bits"
+
+cd "$work/first"
+sha256sum --check --quiet SHA256SUMS || fail "SHA256SUMS"
+[ "$(find . -type f ! -name SHA256SUMS | wc -l)" = "$(wc -l <SHA256SUMS)" ] || fail "a file is not in SHA256SUMS"
+commit=$(git -C "$repository" rev-parse HEAD)
+jq -e --arg commit "$commit" '.predicateType == "https://slsa.dev/provenance/v1" and
+  (.predicate.buildDefinition.resolvedDependencies[0].digest.gitCommit | startswith($commit))' provenance.json >/dev/null || fail "provenance.json does not name the commit"
+while read -r digest file; do
+  [ "$file" = provenance.json ] || jq -e --arg digest "$digest" '[.subject[].digest.sha256] | index($digest)' provenance.json >/dev/null || fail "provenance.json does not name $file"
+done <SHA256SUMS
+for digest in $(jq -r '.[].digest | ltrimstr("sha256:")' images.json); do
+  jq -e --arg digest "$digest" '[.subject[].digest.sha256] | index($digest)' provenance.json >/dev/null || fail "provenance.json does not name the image $digest"
+done
+
+# An SBOM has its required fields, names what it is about, and knows the C library, which is in every image.
+for sbom in sbom/*.json; do
+  jq -e '.spdxVersion == "SPDX-2.3" and .dataLicense == "CC0-1.0" and .documentNamespace and .creationInfo.created and
+    (.packages | all(.SPDXID and .name and .downloadLocation and .externalRefs[0].referenceLocator)) and
+    ([.packages[].SPDXID] | length == (unique | length)) and
+    ([.relationships[].relatedSpdxElement] - [.packages[].SPDXID] == []) and
+    (.packages | any(.name == "ringmaster" and .versionInfo)) and (.packages | any(.name | startswith("libc6")))' "$sbom" >/dev/null || fail "$sbom"
+done
+jq -e '[.packages[].externalRefs[0].referenceLocator] | any(startswith("pkg:pypi/torch@")) and any(startswith("pkg:github/pytorch/gloo@"))' \
+  sbom/worker-debian13-linux-amd64.spdx.json >/dev/null || fail "the worker's SBOM lacks LibTorch or Gloo"
+
+# The chart says all that an installation needs, and install.yaml is its rendering.
+image=registry.example.com/team/ringmaster-operator@$(jq -r '.[] | select(.layout == "operator") | .digest' images.json)
+"$programs/helm" template ringmaster ringmaster-*.tgz | grep -F "image: $image" >/dev/null || fail "the chart does not name $image"
+grep -F "image: $image" install.yaml >/dev/null || fail "install.yaml does not name $image"
+
+# The plugin, where the tree has it, is a static program, and krew finds it by its SHA-256.
+if [ -d "$repository/cli" ]; then
+  tar -xzf kubectl-trainingjob-*.tar.gz -C "$work"
+  [ -s "$work/LICENSE" ] || fail "the plugin's archive has no licence"
+  ! readelf --program-headers "$work/kubectl-trainingjob" | grep INTERP >/dev/null || fail "the plugin is not static"
+  "$work/kubectl-trainingjob" --version | grep -F " $("$repository/release/version.sh")" >/dev/null || fail "the plugin is of another version"
+  grep -F "sha256: $(sha256sum kubectl-trainingjob-*.tar.gz | cut -d' ' -f1)" trainingjob.yaml >/dev/null || fail "krew's manifest has another SHA-256"
+fi
+
+# One version in the whole tree.
+mkdir -p "$work/other/charts/ringmaster" "$work/other/release"
+cp "$repository/CMakeLists.txt" "$work/other"
+cp "$repository/release/version.sh" "$work/other/release"
+sed 's/^version: .*/version: 9.9.9/' "$repository/charts/ringmaster/Chart.yaml" >"$work/other/charts/ringmaster/Chart.yaml"
+if "$work/other/release/version.sh" 2>"$work/log"; then fail "a chart of another version is not noticed"; fi
+grep -F 'Chart.yaml version: 9.9.9' "$work/log" >/dev/null || fail "$(cat "$work/log")"
+version=$("$repository/release/version.sh")
+for file in "ringmaster-$version.tgz" "ringmaster-$version-py3-none-any.whl"; do [ -f "$file" ] || fail "there is no $file"; done
