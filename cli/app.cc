@@ -11,8 +11,13 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/complete.h"
+#include "cli/doctor.h"
+#include "cli/explain.h"
 #include "cli/kubectl.h"
+#include "cli/kubectl_flags.h"
 #include "cli/log_session.h"
+#include "cli/profiles.h"
 #include "cli/status.h"
 #include "cli/terminal.h"
 #include "common/command_line/parse_arguments.h"
@@ -22,44 +27,23 @@ namespace {
 
 constexpr char kProgram[] = "kubectl trainingjob";
 
-// kubectl's own flags, which every kubectl that is run gets as they were given.
-struct KubectlFlag {
-  const char* names;
-  const char* help;
-};
-constexpr KubectlFlag kTextFlags[] = {
-    {"-n,--namespace", "the job's namespace; the default is the context's"},
-    {"--context", "a context of the kubeconfig"},
-    {"--kubeconfig", "the kubeconfig file"},
-    {"--cluster", "a cluster of the kubeconfig"},
-    {"--user", "a user of the kubeconfig"},
-    {"--as", "who to act as"},
-    {"--as-uid", "the UID of who to act as"},
-    {"-s,--server", "the API server's address"},
-    {"--token", "a bearer token for the API server"},
-    {"--certificate-authority", "the file with the API server's CA"},
-    {"--client-certificate", "the file with the client's certificate"},
-    {"--client-key", "the file with the client's key"},
-    {"--tls-server-name", "the name in the API server's certificate"},
-    {"--request-timeout", "how long one request may take, for example 10s"},
-    {"--cache-dir", "where kubectl keeps what it has discovered"},
-};
-
 struct Options {
   std::string job{};
   std::string output{};  // json, or empty
   LogOptions logs{};
 };
 
-std::string LongName(const std::string& names) { return names.substr(names.find("--")); }
-
 // Adds kubectl's flags; what was given of them is appended to `given`.
 void AddKubectlFlags(CLI::App& app, Arguments& given) {
-  for (const KubectlFlag& flag : kTextFlags) {
-    const std::string name = LongName(flag.names);
+  for (const KubectlFlag& flag : kKubectlFlags) {
+    const std::string names = flag.short_name[0] == '\0'
+                                  ? std::string(flag.name)
+                                  : std::string(flag.short_name) + "," + flag.name;
     app.add_option_function<std::string>(
-           flag.names,
-           [&given, name](const std::string& value) { given.push_back(name + "=" + value); },
+           names,
+           [&given, name = std::string(flag.name)](const std::string& value) {
+             given.push_back(name + "=" + value);
+           },
            flag.help)
         ->group("kubectl's flags");
   }
@@ -158,11 +142,82 @@ void AddLogOptions(CLI::App* command, LogOptions& logs) {
       ->check(CLI::Range(std::size_t{1}, std::size_t{10000}));
 }
 
+int RunExplain(const Kubectl& kubectl, const Options& options) {
+  const Result<ExplainObjects> objects = ReadExplainObjects(kubectl, options.job);
+  if (!objects.ok()) return Fail(objects.error());
+  const Result<nlohmann::json> explained = ExplainJson(*objects);
+  if (!explained.ok()) return Fail(explained.error());
+  return Show(options.output.empty() ? ExplainText(*explained) : JsonText(*explained));
+}
+
+int RunProfiles(const Kubectl& kubectl, const Options& options) {
+  const Result<nlohmann::json> list = ReadLocalProfiles(kubectl);
+  if (!list.ok()) return Fail(list.error());
+  return Show(options.output.empty() ? ProfilesText(*list) : JsonText(ProfilesJson(*list)));
+}
+
+int RunDoctor(const Kubectl& kubectl, const Options& options) {
+  const std::vector<Check> checks = RunChecks(kubectl);
+  Show(options.output.empty() ? ChecksText(checks) : JsonText(ChecksJson(checks)));
+  return AnyFailed(checks) ? 1 : 0;
+}
+
 int RunLogs(const Kubectl& kubectl, Options options) {
   options.logs.job = options.job;
   options.logs.for_terminal = isatty(STDOUT_FILENO) == 1;
   const Result<void> shown = ShowLogs(kubectl, options.logs);
   return shown.ok() ? 0 : Fail(shown.error());
+}
+
+// The commands, as they are parsed and as they are completed.
+struct Commands {
+  Commands(CLI::App& app, Options& options) {
+    status = AddCommand(app, "status", "Whether a job trains, and if not, why: one screen");
+    logs = AddCommand(app, "logs", "What all ranks of a job print, by time");
+    explain = AddCommand(app, "explain",
+                         "What a job's Pods are made from: which profile set what, and what was "
+                         "resolved");
+    profiles = AddCommand(app, "profiles", "Which TrainingProfiles the namespace's jobs may name");
+    doctor = AddCommand(app, "doctor", "Whether the cluster is ready for TrainingJobs");
+    for (CLI::App* command : {status, logs, explain}) AddJob(command, options);
+    for (CLI::App* command : {status, explain, profiles, doctor}) AddOutput(command, options);
+    AddLogOptions(logs, options.logs);
+  }
+
+  int Run(const Kubectl& kubectl, const Options& options) const {
+    if (status->parsed()) return RunStatus(kubectl, options);
+    if (logs->parsed()) return RunLogs(kubectl, options);
+    if (explain->parsed()) return RunExplain(kubectl, options);
+    if (profiles->parsed()) return RunProfiles(kubectl, options);
+    return RunDoctor(kubectl, options);
+  }
+
+  std::vector<CompletedCommand> Completed() const {
+    std::vector<CompletedCommand> list;
+    for (const CLI::App* command : {status, logs, explain, profiles, doctor}) {
+      CompletedCommand& completed = list.emplace_back();
+      completed.name = command->get_name();
+      completed.takes_job = command->get_option_no_throw("JOB") != nullptr;
+      for (const CLI::Option* option : command->get_options()) {
+        if (!option->get_lnames().empty())
+          completed.flags.push_back("--" + option->get_lnames()[0]);
+      }
+    }
+    return list;
+  }
+
+  CLI::App* status = nullptr;
+  CLI::App* logs = nullptr;
+  CLI::App* explain = nullptr;
+  CLI::App* profiles = nullptr;
+  CLI::App* doctor = nullptr;
+};
+
+// How kubectl asks for completions: by another name of the program, or a command of its own.
+bool AsksForCompletion(int argc, char** argv) {
+  const std::string_view path = argc > 0 ? argv[0] : "";
+  return path.substr(path.rfind('/') + 1) == "kubectl_complete-trainingjob" ||
+         (argc > 1 && std::string_view(argv[1]) == "__complete");
 }
 
 int RunProgram(int argc, char** argv) {
@@ -173,20 +228,18 @@ int RunProgram(int argc, char** argv) {
   app.set_version_flag("--version", std::string("kubectl-trainingjob ") + RINGMASTER_VERSION);
   app.require_subcommand(1);
   AddKubectlFlags(app, flags);
-  CLI::App* status = AddCommand(app, "status", "Whether a job trains, and if not, why: one screen");
-  AddJob(status, options);
-  AddOutput(status, options);
-  CLI::App* logs = AddCommand(app, "logs", "What all ranks of a job print, by time");
-  AddJob(logs, options);
-  AddLogOptions(logs, options.logs);
+  const Commands commands(app, options);
+  if (AsksForCompletion(argc, argv)) {
+    std::vector<std::string> words(argv + 1, argv + argc);
+    if (!words.empty() && words.front() == "__complete") words.erase(words.begin());
+    return Show(Complete(commands.Completed(), words));
+  }
   try {
     ParseArguments(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  const Kubectl kubectl(flags);
-  if (logs->parsed()) return RunLogs(kubectl, options);
-  return RunStatus(kubectl, options);
+  return commands.Run(Kubectl(flags), options);
 }
 
 }  // namespace

@@ -184,4 +184,13 @@ Result<json> Kubectl::GetJob(const std::string& name) const {
   return error;
 }
 
+std::string Kubectl::Namespace() const {
+  constexpr std::string_view kFlag = "--namespace=";
+  for (auto flag = flags_.rbegin(); flag != flags_.rend(); ++flag) {
+    if (flag->starts_with(kFlag)) return flag->substr(kFlag.size());
+  }
+  const auto of_context = Run({"config", "view", "--minify", "-o", "jsonpath={..namespace}"});
+  return of_context.ok() && !of_context->empty() ? *of_context : "default";
+}
+
 }  // namespace ringmaster::cli

@@ -42,6 +42,9 @@ class Kubectl {
   // A TrainingJob, with an error that says what to do.
   Result<nlohmann::json> GetJob(const std::string& name) const;
 
+  // The namespace that the flags name, or the context's; "default" where that has none.
+  std::string Namespace() const;
+
   // For a child that the caller starts and reads itself.
   ProcessSpec Spec(const Arguments& arguments) const;
 

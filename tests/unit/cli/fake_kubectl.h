@@ -89,12 +89,13 @@ class FakeKubectl {
 
   // Runs kubectl-trainingjob to its end; `on_output` is told of all that it has printed so far.
   Ran Run(const std::vector<std::string>& arguments,
-          const std::function<void(const std::string&)>& on_output = {}) {
+          const std::function<void(const std::string&)>& on_output = {},
+          const std::string& program = RINGMASTER_KUBECTL_TRAININGJOB) {
     WriteProgram();
     boost::asio::io_context io;
     ChildReaper reaper(io);
     Ran ran;
-    ProcessSpec spec{.argv = {RINGMASTER_KUBECTL_TRAININGJOB},
+    ProcessSpec spec{.argv = {program},
                      .environment = {"PATH=" + folder_.string() + ":/usr/bin:/bin"}};
     spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
     auto started = CapturedProcess::Start(reaper, spec,

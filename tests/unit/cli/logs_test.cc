@@ -12,7 +12,6 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-constexpr char kJob[] = "*'get trainingjobs.ringmaster.dev digits -o json'";
 constexpr char kPodsNow[] =
     "*'get --namespace=team-a pods --selector=ringmaster.dev/job-uid='*' -o json'";
 constexpr char kPodsWatch[] = "*' pods '*' --watch '*";
@@ -26,7 +25,7 @@ std::string At(const char* time, const std::string& line) {
 
 // Two launchers after each other, and two workers.
 void AddJob(FakeKubectl& kubectl) {
-  kubectl.Gets(kJob, JobObject(RunningStatus()));
+  kubectl.Gets(kGetJob, JobObject(RunningStatus()));
   kubectl.Gets(kPodsNow, ListOf({PodObject("digits-worker-0", "worker", 0),
                                  PodObject("digits-worker-1", "worker", 1),
                                  PodObject("digits-launcher-2", "launcher", 2),
@@ -90,7 +89,7 @@ TEST(Logs, LeavesOldLinesToKubectl) {
 
 TEST(Logs, CannotChangeATerminalAndAreWholeInAFile) {
   FakeKubectl kubectl;
-  kubectl.Gets(kJob, JobObject(RunningStatus()));
+  kubectl.Gets(kGetJob, JobObject(RunningStatus()));
   kubectl.Gets(kPodsNow, ListOf({PodObject("digits-worker-0", "worker", 0)}));
   const std::string line =
       "\x1b[31mred\x1b[0m \x1b]0;owned\x07 \xc2\x9b"
@@ -105,7 +104,7 @@ TEST(Logs, CannotChangeATerminalAndAreWholeInAFile) {
 
 TEST(Logs, OfManyLinesAreInOrderWhileOneStreamIsFarAhead) {
   FakeKubectl kubectl;
-  kubectl.Gets(kJob, JobObject(RunningStatus()));
+  kubectl.Gets(kGetJob, JobObject(RunningStatus()));
   kubectl.Gets(kPodsNow, ListOf({PodObject("digits-worker-0", "worker", 0),
                                  PodObject("digits-worker-1", "worker", 1)}));
   std::string many;
@@ -125,7 +124,7 @@ TEST(Logs, SaysWhyThereIsNone) {
   FakeKubectl kubectl;
   json waiting = PodObject("digits-worker-0", "worker", 0);
   waiting["status"] = {{"phase", "Pending"}};
-  kubectl.Gets(kJob, JobObject(RunningStatus()));
+  kubectl.Gets(kGetJob, JobObject(RunningStatus()));
   kubectl.Gets(kPodsNow, ListOf({waiting}));
 
   const auto ran = kubectl.Run({"logs", "digits"});
@@ -163,7 +162,7 @@ TEST(Logs, FollowPodsThatAreReplacedUntilTheJobEnds) {
   std::ofstream(file + ".job") << Event("MODIFIED", ended);
   kubectl.Gate("end");
   const std::string hold = kubectl.Gate("hold");
-  kubectl.Gets(kJob, JobObject(RunningStatus()));
+  kubectl.Gets(kGetJob, JobObject(RunningStatus()));
   kubectl.On(kPodsWatch, kubectl.Gate("replace") + "; cat " + file + "; " + hold);
   kubectl.On(kJobWatch, kubectl.Gate("finish") + "; cat " + file + ".job; " + hold);
   kubectl.Gets(kPodsNow, ListOf({worker, launcher}));
@@ -210,7 +209,7 @@ TEST(Logs, ABrokenConnectionLosesAndRepeatsNoLine) {
   const std::string file = kubectl.folder() / "event";
   std::ofstream(file) << Event("MODIFIED", ended);
   const std::string hold = kubectl.Gate("hold");
-  kubectl.Gets(kJob, JobObject(RunningStatus()));
+  kubectl.Gets(kGetJob, JobObject(RunningStatus()));
   kubectl.On(kPodsWatch, hold);
   kubectl.On(kJobWatch, kubectl.Gate("finish") + "; cat " + file + "; " + hold);
   kubectl.Gets(kPodsNow, ListOf({PodObject("digits-worker-0", "worker", 0)}));

@@ -8,6 +8,9 @@
 
 namespace ringmaster::cli {
 
+// How the program asks for the job, as a pattern of FakeKubectl.
+inline constexpr char kGetJob[] = "*'get trainingjobs.ringmaster.dev digits -o json'";
+
 inline constexpr char kUid[] = "9d1f0a3c-1111-2222-3333-444455556666";
 
 inline nlohmann::json JobObject(const nlohmann::json& status, const nlohmann::json& spec = {}) {

@@ -17,7 +17,7 @@ using testing::StartsWith;
 FakeKubectl::Ran StatusOf(const json& job, const json& pods = ListOf({}),
                           const json& events = ListOf({}), const char* format = nullptr) {
   FakeKubectl kubectl;
-  kubectl.Gets("*'get trainingjobs.ringmaster.dev digits -o json'", job);
+  kubectl.Gets(kGetJob, job);
   kubectl.Gets("*' pods '*", pods);
   kubectl.Gets("*' events '*", events);
   if (format == nullptr) return kubectl.Run({"status", "digits"});
@@ -163,7 +163,7 @@ TEST(Status, ForScripts) {
 
 TEST(Status, PassesKubectlsFlagsOnAndNeverAShellLine) {
   FakeKubectl kubectl;
-  kubectl.Gets("*'get trainingjobs.ringmaster.dev digits -o json'", JobObject(RunningStatus()));
+  kubectl.Gets(kGetJob, JobObject(RunningStatus()));
   kubectl.Gets("*", ListOf({}));
 
   const auto ran = kubectl.Run({"status", "tj/digits", "-n", "a;b", "--context=c d", "--as", "$(e)",
@@ -178,7 +178,7 @@ TEST(Status, PassesKubectlsFlagsOnAndNeverAShellLine) {
 
 TEST(Status, SaysWhatItCouldNotRead) {
   FakeKubectl kubectl;
-  kubectl.Gets("*'get trainingjobs.ringmaster.dev digits -o json'", JobObject(RunningStatus()));
+  kubectl.Gets(kGetJob, JobObject(RunningStatus()));
   kubectl.Gets("*' pods '*", ListOf({}));
   kubectl.Refuses("*' events '*", "Error from server (Forbidden): events is forbidden");
 
@@ -211,8 +211,7 @@ TEST(Errors, OneSentenceWithWhatToDo) {
 
 TEST(Errors, ALoginMayAskOnStandardError) {
   FakeKubectl kubectl;
-  kubectl.On("*'get trainingjobs.ringmaster.dev digits -o json'",
-             "echo 'To sign in, open https://login.example.com' >&2; exit 1");
+  kubectl.On(kGetJob, "echo 'To sign in, open https://login.example.com' >&2; exit 1");
 
   const auto ran = kubectl.Run({"status", "digits"});
 
