@@ -1,0 +1,256 @@
+#include "cli/app.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/complete.h"
+#include "cli/doctor.h"
+#include "cli/explain.h"
+#include "cli/kubectl.h"
+#include "cli/kubectl_flags.h"
+#include "cli/log_session.h"
+#include "cli/profiles.h"
+#include "cli/status.h"
+#include "cli/terminal.h"
+#include "common/command_line/parse_arguments.h"
+
+namespace ringmaster::cli {
+namespace {
+
+constexpr char kProgram[] = "kubectl trainingjob";
+
+struct Options {
+  std::string job{};
+  std::string output{};  // json, or empty
+  LogOptions logs{};
+};
+
+// Adds kubectl's flags; what was given of them is appended to `given`.
+void AddKubectlFlags(CLI::App& app, Arguments& given) {
+  for (const KubectlFlag& flag : kKubectlFlags) {
+    const std::string names = flag.short_name[0] == '\0'
+                                  ? std::string(flag.name)
+                                  : std::string(flag.short_name) + "," + flag.name;
+    app.add_option_function<std::string>(
+           names,
+           [&given, name = std::string(flag.name)](const std::string& value) {
+             given.push_back(name + "=" + value);
+           },
+           flag.help)
+        ->group("kubectl's flags");
+  }
+  app.add_option_function<std::vector<std::string>>(
+         "--as-group",
+         [&given](const std::vector<std::string>& groups) {
+           for (const std::string& group : groups) given.push_back("--as-group=" + group);
+         },
+         "a group to act as; may be repeated")
+      ->expected(1)
+      ->take_all()
+      ->group("kubectl's flags");
+  app.add_flag_function(
+         "--insecure-skip-tls-verify",
+         [&given](int64_t /*times*/) { given.emplace_back("--insecure-skip-tls-verify"); },
+         "do not check the API server's certificate")
+      ->group("kubectl's flags");
+}
+
+// Names of objects, so that kubectl cannot take one for a flag.
+std::string WrongName(std::string& name) {
+  for (const std::string_view prefix : {"trainingjobs/", "trainingjob/", "tj/"}) {
+    if (name.starts_with(prefix)) name.erase(0, prefix.size());
+  }
+  const bool fine =
+      !name.empty() && name.size() <= 253 &&
+      std::all_of(name.begin(), name.end(),
+                  [](char c) {
+                    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+                  }) &&
+      name.front() != '-';
+  return fine ? "" : "a job's name has lower-case letters, digits and dashes alone";
+}
+
+CLI::App* AddCommand(CLI::App& app, const char* name, const char* help) {
+  return app.add_subcommand(name, help)->fallthrough();
+}
+
+void AddJob(CLI::App* command, Options& options) {
+  command->add_option("JOB", options.job, "the TrainingJob's name")
+      ->required()
+      ->transform(CLI::Validator(WrongName, "NAME"));
+}
+
+void AddOutput(CLI::App* command, Options& options) {
+  command->add_option("-o,--output", options.output, "json, for scripts")
+      ->check(CLI::IsMember({"json"}));
+}
+
+int Fail(const Error& error) {
+  std::fprintf(stderr, "%s: %s\n", kProgram, Printable(error.message).c_str());
+  return 1;
+}
+
+int Show(const Result<std::string>& text) {
+  if (!text.ok()) return Fail(text.error());
+  std::fputs(text->c_str(), stdout);
+  return 0;
+}
+
+// Other than ASCII is escaped, so that a terminal shows it as it is.
+std::string JsonText(const nlohmann::json& json) {
+  return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+int RunStatus(const Kubectl& kubectl, const Options& options) {
+  const Result<JobObjects> objects = ReadJobObjects(kubectl, options.job);
+  if (!objects.ok()) return Fail(objects.error());
+  const Time now = std::chrono::system_clock::now();
+  if (options.output.empty()) return Show(StatusText(*objects, now));
+  const Result<nlohmann::json> json = StatusJson(*objects, now);
+  return json.ok() ? Show(JsonText(*json)) : Fail(json.error());
+}
+
+void AddLogOptions(CLI::App* command, LogOptions& logs) {
+  command->add_option("--rank", logs.rank, "the lines of this rank alone")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--worker", logs.workers,
+                   "the log of this worker alone, by its number; may be "
+                   "repeated")
+      ->check(CLI::NonNegativeNumber)
+      ->expected(1)
+      ->take_all();
+  command->add_option("--since", logs.since, "only what is newer than this, for example 10m");
+  command->add_option("--tail", logs.tail, "only the last lines, so many of each Pod")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag(
+      "-f,--follow", logs.follow,
+      "go on with what is printed, by Pods that are replaced, too, until the job ends");
+  command->add_flag("--timestamps", logs.timestamps, "the time in front of each line");
+  command
+      ->add_option("--max-log-requests", logs.most_requests,
+                   "how many Pods' logs are read at once, at most")
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{1}, std::size_t{10000}));
+}
+
+int RunExplain(const Kubectl& kubectl, const Options& options) {
+  const Result<ExplainObjects> objects = ReadExplainObjects(kubectl, options.job);
+  if (!objects.ok()) return Fail(objects.error());
+  const Result<nlohmann::json> explained = ExplainJson(*objects);
+  if (!explained.ok()) return Fail(explained.error());
+  return Show(options.output.empty() ? ExplainText(*explained) : JsonText(*explained));
+}
+
+int RunProfiles(const Kubectl& kubectl, const Options& options) {
+  const Result<nlohmann::json> list = ReadLocalProfiles(kubectl);
+  if (!list.ok()) return Fail(list.error());
+  return Show(options.output.empty() ? ProfilesText(*list) : JsonText(ProfilesJson(*list)));
+}
+
+int RunDoctor(const Kubectl& kubectl, const Options& options) {
+  const std::vector<Check> checks = RunChecks(kubectl);
+  Show(options.output.empty() ? ChecksText(checks) : JsonText(ChecksJson(checks)));
+  return AnyFailed(checks) ? 1 : 0;
+}
+
+int RunLogs(const Kubectl& kubectl, Options options) {
+  options.logs.job = options.job;
+  options.logs.for_terminal = isatty(STDOUT_FILENO) == 1;
+  const Result<void> shown = ShowLogs(kubectl, options.logs);
+  return shown.ok() ? 0 : Fail(shown.error());
+}
+
+// The commands, as they are parsed and as they are completed.
+struct Commands {
+  Commands(CLI::App& app, Options& options) {
+    status = AddCommand(app, "status", "Whether a job trains, and if not, why: one screen");
+    logs = AddCommand(app, "logs", "What all ranks of a job print, by time");
+    explain = AddCommand(app, "explain",
+                         "What a job's Pods are made from: which profile set what, and what was "
+                         "resolved");
+    profiles = AddCommand(app, "profiles", "Which TrainingProfiles the namespace's jobs may name");
+    doctor = AddCommand(app, "doctor", "Whether the cluster is ready for TrainingJobs");
+    for (CLI::App* command : {status, logs, explain}) AddJob(command, options);
+    for (CLI::App* command : {status, explain, profiles, doctor}) AddOutput(command, options);
+    AddLogOptions(logs, options.logs);
+  }
+
+  int Run(const Kubectl& kubectl, const Options& options) const {
+    if (status->parsed()) return RunStatus(kubectl, options);
+    if (logs->parsed()) return RunLogs(kubectl, options);
+    if (explain->parsed()) return RunExplain(kubectl, options);
+    if (profiles->parsed()) return RunProfiles(kubectl, options);
+    return RunDoctor(kubectl, options);
+  }
+
+  std::vector<CompletedCommand> Completed() const {
+    std::vector<CompletedCommand> list;
+    for (const CLI::App* command : {status, logs, explain, profiles, doctor}) {
+      CompletedCommand& completed = list.emplace_back();
+      completed.name = command->get_name();
+      completed.takes_job = command->get_option_no_throw("JOB") != nullptr;
+      for (const CLI::Option* option : command->get_options()) {
+        if (!option->get_lnames().empty())
+          completed.flags.push_back("--" + option->get_lnames()[0]);
+      }
+    }
+    return list;
+  }
+
+  CLI::App* status = nullptr;
+  CLI::App* logs = nullptr;
+  CLI::App* explain = nullptr;
+  CLI::App* profiles = nullptr;
+  CLI::App* doctor = nullptr;
+};
+
+// How kubectl asks for completions: by another name of the program, or a command of its own.
+bool AsksForCompletion(int argc, char** argv) {
+  const std::string_view path = argc > 0 ? argv[0] : "";
+  return path.substr(path.rfind('/') + 1) == "kubectl_complete-trainingjob" ||
+         (argc > 1 && std::string_view(argv[1]) == "__complete");
+}
+
+int RunProgram(int argc, char** argv) {
+  Options options;
+  Arguments flags;
+  CLI::App app("Looks into TrainingJobs of Ringmaster, through kubectl and with its login.",
+               kProgram);
+  app.set_version_flag("--version", std::string("kubectl-trainingjob ") + RINGMASTER_VERSION);
+  app.require_subcommand(1);
+  AddKubectlFlags(app, flags);
+  const Commands commands(app, options);
+  if (AsksForCompletion(argc, argv)) {
+    std::vector<std::string> words(argv + 1, argv + argc);
+    if (!words.empty() && words.front() == "__complete") words.erase(words.begin());
+    return Show(Complete(commands.Completed(), words));
+  }
+  try {
+    ParseArguments(app, argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return commands.Run(Kubectl(flags), options);
+}
+
+}  // namespace
+
+int Main(int argc, char** argv) {
+  try {
+    return RunProgram(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", kProgram, error.what());
+    return 1;
+  }
+}
+
+}  // namespace ringmaster::cli

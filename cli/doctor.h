@@ -1,0 +1,28 @@
+#pragma once
+
+// `kubectl trainingjob doctor`: is this cluster ready for TrainingJobs, as far as the user may see.
+// It creates nothing.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/kubectl.h"
+
+namespace ringmaster::cli {
+
+struct Check {
+  enum class Result { kOk, kWarn, kFail };
+  std::string name{};
+  Result result = Result::kOk;
+  std::string message{};  // with what to do, unless it is well
+};
+
+std::vector<Check> RunChecks(const Kubectl& kubectl);
+
+bool AnyFailed(const std::vector<Check>& checks);
+std::string ChecksText(const std::vector<Check>& checks);
+nlohmann::json ChecksJson(const std::vector<Check>& checks);
+
+}  // namespace ringmaster::cli

@@ -1,0 +1,200 @@
+#include "cli/explain.h"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/profiles.h"
+#include "cli/spec_fields.h"
+#include "cli/terminal.h"
+#include "common/json/json.h"
+#include "operator/api/codec.h"
+#include "operator/api/names.h"
+#include "operator/api/workload.h"
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::cli {
+namespace {
+
+using kube::GetString;
+using nlohmann::json;
+using Fields = std::map<std::string, json>;
+
+const json* ValueAt(const Fields& fields, const std::string& path) {
+  const auto found = fields.find(path);
+  return found == fields.end() ? nullptr : &found->second;
+}
+
+Result<api::Workload> WorkloadOf(const json& profile) {
+  static const json kNothing = json::object();
+  std::vector<std::string> overridable;
+  for (const json& path : kube::GetArray(profile, {"spec", "overridable"})) {
+    if (path.is_string()) overridable.push_back(path.get<std::string>());
+  }
+  const json* written = kube::Find(profile, {"spec", "workload"});
+  return api::DecodeWorkload(written == nullptr ? kNothing : *written, overridable);
+}
+
+Fields FieldsOfRun(const api::TrainingJobSpec& spec) { return FieldsOf(api::EncodeRunSpec(spec)); }
+
+// Where the value of one field of the run is from.
+std::string Origin(const std::string& path, const json& value, const Fields& own,
+                   const Fields& under, const Fields& written, const std::string& profile) {
+  const json* mine = ValueAt(own, path);
+  const json* theirs = ValueAt(under, path);
+  const bool is_mine = mine != nullptr && *mine == value;
+  const bool is_theirs = theirs != nullptr && *theirs == value;
+  if (is_mine && is_theirs) return "job, and profile " + profile;
+  if (is_mine && theirs != nullptr) {
+    return "job; profile " + profile + " yields, with " + ValueText(*theirs);
+  }
+  if (is_mine)
+    return ValueAt(written, path) == nullptr && !value.is_structured() ? "default" : "job";
+  if (is_theirs) {
+    return "profile " + profile +
+           (mine == nullptr ? "" : "; the job's " + ValueText(*mine) + " does not count");
+  }
+  if (value.is_array() && (mine != nullptr || theirs != nullptr))
+    return "job and profile " + profile + ", joined";
+  return "as the run began; changed since";
+}
+
+json Resolved(const api::TrainingJob& job, const json& written, const json& run, const json& pin) {
+  const api::TrainingJobStatus& status = job.status;
+  json resolved = json::object();
+  const auto say = [&](const char* what, std::string value, std::string why) {
+    resolved[what] = {{"value", std::move(value)}, {"why", std::move(why)}};
+  };
+  const std::string unknown = "not known yet";
+  const std::string wanted = GetString(written, {"spec", "profile"});
+  say("profile", status.profile.empty() ? unknown : status.profile,
+      wanted.empty() ? "the namespace's default, as spec.profile is not set"
+                     : "spec.profile is " + wanted);
+  const std::string mode = GetString(written, {"spec", "elasticity", "mode"});
+  const std::string in_status = GetString(api::EncodeStatus(status), {"elasticity", "mode"});
+  const json& command = kube::GetArray(written, {"spec", "command"});
+  const std::string program = command.empty() ? "this program" : ValueText(command[0]);
+  say("elasticity.mode", in_status.empty() ? (mode.empty() ? unknown : mode) : in_status,
+      mode.empty() ? "the default for " + program : "as spec says");
+  const auto word = [&](const char* field, const char* otherwise) {
+    const bool set = kube::Find(run, {field}) != nullptr;
+    say(field, GetString(run, {field}, otherwise), set ? "as the run's spec says" : "the default");
+  };
+  word("launchMode", "PerSlot");
+  word("inject", "Auto");
+  if (!pin.is_null()) {
+    const std::string tools = GetString(pin, {"data", "toolsImage"});
+    say("tools image", tools.empty() ? "none" : tools,
+        tools.empty() ? "Ringmaster's programs are the image's own"
+                      : "brings Ringmaster's programs into the Pods");
+  }
+  say("started by", status.started_by.empty() ? unknown : status.started_by,
+      status.started_by.empty() ? "the launcher finds it out" : "as the launcher found");
+  say("launch agent", status.launch_agent.empty() ? "none or not known yet" : status.launch_agent,
+      "spec.mpi.launchAgent is " + GetString(run, {"mpi", "launchAgent"}, "Auto"));
+  const std::string resource = GetString(run, {"worker", "gpuResource"}, api::kGpuResource);
+  const Fields fields = FieldsOf(run);
+  const json* gpus = ValueAt(fields, "worker.resources.limits[" + resource + "]");
+  say("device", gpus == nullptr ? "no GPUs" : ValueText(*gpus) + " of " + resource,
+      "of each worker");
+  return resolved;
+}
+
+}  // namespace
+
+Result<ExplainObjects> ReadExplainObjects(const Kubectl& kubectl, const std::string& name) {
+  ExplainObjects objects;
+  Result<json> job = kubectl.GetJob(name);
+  if (!job.ok()) return job.error();
+  objects.job = *std::move(job);
+  const std::string ns = "--namespace=" + GetString(objects.job, {"metadata", "namespace"});
+  const std::string uid = GetString(objects.job, {"metadata", "uid"});
+  const std::string profile =
+      GetString(objects.job, {"status", "profile"}, GetString(objects.job, {"spec", "profile"}));
+  std::vector<Arguments> calls{{ns, "controllerrevisions.apps", api::RunPinName(name, uid)}};
+  if (!profile.empty()) calls.push_back({ns, kLocalProfiles, profile});
+  std::vector<Result<json>> read = kubectl.GetAll(std::move(calls));
+  const auto note = [&](const char* what, const Error& error) {
+    objects.unread += objects.unread.empty() ? "" : "; ";
+    objects.unread += what + error.message;
+  };
+  if (read[0].ok()) {
+    objects.pin = *std::move(read[0]);
+  } else if (read[0].error().kind != ErrorKind::kNotFound) {
+    note("the text of the run: ", read[0].error());
+  }
+  if (read.size() < 2) return objects;
+  if (read[1].ok()) {
+    objects.profile = *std::move(read[1]);
+  } else if (read[1].error().kind != ErrorKind::kNotFound) {
+    note("the profile: ", read[1].error());
+  } else if (profile != "restricted") {
+    objects.unread += objects.unread.empty() ? "" : "; ";
+    objects.unread +=
+        "the profile: this namespace shows none of the name " + profile + "; ask the platform team";
+  }
+  return objects;
+}
+
+Result<json> ExplainJson(const ExplainObjects& objects) {
+  const Result<api::TrainingJob> job = api::DecodeWithoutSpec(objects.job);
+  if (!job.ok()) return job.error().WithContext("reading the TrainingJob");
+  static const json kNothing = json::object();
+  const json* written = kube::Find(objects.job, {"spec"});
+  if (written == nullptr) written = &kNothing;
+  const Result<api::TrainingJobSpec> own = api::DecodeRunSpec(*written);
+  if (!own.ok()) return own.error().WithContext("reading the TrainingJob's spec");
+  const Result<api::Workload> workload = WorkloadOf(objects.profile);
+  if (!workload.ok()) return workload.error().WithContext("reading the profile's spec.workload");
+  const json* pinned = kube::Find(objects.pin, {"data", "spec"});
+  const json run =
+      pinned != nullptr ? *pinned : api::EncodeRunSpec(api::MergeWorkload(*own, *workload));
+  const Result<json> under = ParseJson(workload->text.empty() ? "{}" : workload->text);
+  const std::string profile = GetString(objects.profile, {"metadata", "name"}, job->status.profile);
+
+  const Fields of_job = FieldsOfRun(*own);
+  const Fields of_profile = FieldsOf(under.ok() ? *under : kNothing);
+  const Fields as_written = FieldsOf(*written);
+  json fields = json::array();
+  for (const auto& [path, value] : FieldsOf(run)) {
+    fields.push_back({{"field", path},
+                      {"value", value},
+                      {"from", Origin(path, value, of_job, of_profile, as_written, profile)}});
+  }
+  return json{{"name", job->name},
+              {"namespace", job->ns},
+              {"profile", job->status.profile},
+              {"fromTheRun", pinned != nullptr},
+              {"resolved", Resolved(*job, objects.job, run, objects.pin)},
+              {"fields", std::move(fields)},
+              {"unread", objects.unread}};
+}
+
+std::string ExplainText(const json& explained) {
+  std::string text =
+      Printable(GetString(explained, {"name"}) + " in namespace " +
+                GetString(explained, {"namespace"}) +
+                (kube::GetBool(explained, {"fromTheRun"})
+                     ? ": what its Pods are made from, until it is suspended or has ended"
+                     : ": what its Pods would be made from; its run has no text of its own that "
+                       "could be read")) +
+      "\n\n";
+  std::vector<std::vector<std::string>> rows{{"RESOLVED", "VALUE", "WHY"}};
+  for (const auto& [what, told] : explained["resolved"].items()) {
+    rows.push_back({what, GetString(told, {"value"}), GetString(told, {"why"})});
+  }
+  text += Columns(rows) + "\n";
+  rows = {{"FIELD OF SPEC", "FROM", "VALUE"}};
+  for (const json& field : explained["fields"]) {
+    rows.push_back(
+        {GetString(field, {"field"}), GetString(field, {"from"}), ValueText(field["value"])});
+  }
+  text += Columns(rows);
+  const std::string unread = GetString(explained, {"unread"});
+  if (!unread.empty()) text += "\nNot read: " + Printable(unread) + "\n";
+  return text;
+}
+
+}  // namespace ringmaster::cli

@@ -1,0 +1,39 @@
+#pragma once
+
+// What the commands show of a job's Pods. Pure.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace ringmaster::cli {
+
+struct PodView {
+  std::string name{};
+  std::string uid{};
+  std::string ns{};
+  bool launcher = false;
+  int64_t number = 0;  // a worker's index, a launcher's term
+  std::string node{};
+  std::string state{};  // one word, as kubectl shows it
+  std::string created{};
+  int64_t restarts = 0;    // of the container that Ringmaster runs
+  bool started = false;    // that container has run, so it may have a log
+  bool has_ended = false;  // and does not run any more
+};
+
+PodView ReadPod(const nlohmann::json& pod);
+
+// Launchers by their terms, then workers by their indices; Pods of other jobs and roles are left
+// out.
+std::vector<PodView> PodsOf(const nlohmann::json& list, const std::string& job_uid);
+
+// The container whose log is meant.
+inline const char* ContainerOf(const PodView& pod) { return pod.launcher ? "launcher" : "worker"; }
+
+// Whether a Pod is a launcher's or a worker's of this job.
+bool IsOf(const nlohmann::json& pod, const std::string& job_uid);
+
+}  // namespace ringmaster::cli

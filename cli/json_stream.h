@@ -1,0 +1,30 @@
+#pragma once
+
+// Cuts what `kubectl get --watch -o json` prints, objects of several lines one after the other,
+// into its objects. Pure.
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace ringmaster::cli {
+
+class JsonStream {
+ public:
+  using OnObject = std::function<void(std::string_view text)>;
+
+  explicit JsonStream(OnObject on_object) : on_object_(std::move(on_object)) {}
+
+  // An object of more than 16 MiB is left out; no object of Kubernetes is as large.
+  void Add(std::string_view data);
+
+ private:
+  const OnObject on_object_;
+  std::string object_{};
+  int depth_ = 0;
+  bool in_text_ = false;
+  bool escaped_ = false;
+};
+
+}  // namespace ringmaster::cli

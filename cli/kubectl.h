@@ -1,0 +1,62 @@
+#pragma once
+
+// Runs kubectl as a child and returns what it printed, so that whatever login a user has works here
+// as it does there. A child gets an argv, never a shell line, and no standard input. What it says
+// on standard error goes to ours at once, as a login may ask for something there; its errors do
+// not, as they become the Error. Not thread-safe.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/result.h"
+#include "common/process/captured_process.h"
+#include "common/process/process.h"
+
+namespace ringmaster::cli {
+
+using Arguments = std::vector<std::string>;
+
+inline constexpr char kJobs[] = "trainingjobs.ringmaster.dev";
+
+// The reasons of errors, beside those of the kind.
+inline constexpr char kNoSuchType[] = "NoSuchType";  // the cluster does not have that CRD
+inline constexpr char kNoKubectl[] = "NoKubectl";
+
+class Kubectl {
+ public:
+  // `flags`: kubectl's own, such as --namespace=team-a; every call gets them. `program`: a name
+  // that is looked up in PATH, or a path.
+  explicit Kubectl(Arguments flags, std::string program = "kubectl");
+
+  // What it printed on standard output. Blocks until it ends. The error's message is kubectl's own;
+  // kNotFound and kForbidden are the API server's.
+  Result<std::string> Run(const Arguments& arguments) const;
+  // All at once; the results in the order of the calls.
+  std::vector<Result<std::string>> RunAll(const std::vector<Arguments>& calls) const;
+
+  // `kubectl get … -o json`.
+  Result<nlohmann::json> Get(Arguments arguments) const;
+  std::vector<Result<nlohmann::json>> GetAll(std::vector<Arguments> calls) const;
+  // A TrainingJob, with an error that says what to do.
+  Result<nlohmann::json> GetJob(const std::string& name) const;
+
+  // The namespace that the flags name, or the context's; "default" where that has none.
+  std::string Namespace() const;
+
+  // For a child that the caller starts and reads itself.
+  ProcessSpec Spec(const Arguments& arguments) const;
+
+ private:
+  const Arguments flags_;
+  const std::string program_;
+};
+
+// What a kubectl that failed meant, by what it printed on standard error.
+Error ErrorOfKubectl(std::string_view printed, ProcessEnd end);
+
+// Which lines of kubectl's standard error are its errors, and no warning or question to the user.
+bool IsErrorOfKubectl(std::string_view line);
+
+}  // namespace ringmaster::cli

@@ -1,0 +1,78 @@
+#pragma once
+
+// The lines of a job's logs, and the order in which they are shown. Pure.
+//
+// A worker's log has the lines of its ranks, each with "[rank N] " in front, and those of its
+// agent. A launcher's log has its own lines, what mpirun says, and once more what rank 0 printed
+// and what was unusual on other ranks, with mpirun's tag "[1,N]<stdout>: " or without.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace ringmaster::cli {
+
+struct LogLine {
+  int64_t nanos = 0;   // since 1970, by the clock of its node
+  std::string time{};  // the same, as it was written
+  std::string text{};
+  int rank = -1;            // whose line it is; -1: a program of ours
+  bool may_repeat = false;  // of a launcher: a rank's line that its worker's log has, too
+};
+
+// A line of `kubectl logs --timestamps`. One without a time has the time `otherwise`.
+LogLine ReadLogLine(std::string_view line, bool of_launcher, int64_t otherwise);
+
+// Merges streams by time. Each is in order by itself, as a log is.
+class LogMerge {
+ public:
+  struct Limits {
+    int64_t held_millis = 0;  // a line is shown after so long at the latest; 0: no limit
+  };
+  // `name`: the stream's Pod.
+  using Print = std::function<void(const std::string& name, const LogLine& line)>;
+
+  LogMerge(Limits limits, Print print) : limits_(limits), print_(std::move(print)) {}
+
+  int Open(const std::string& name);
+  void Add(int stream, LogLine line, int64_t now_millis);
+  // No more lines come.
+  void Close(int stream);
+  // Whether a stream is far ahead of others, so that it is better not read for now.
+  bool Full(int stream) const;
+
+  // Shows what can be shown: the oldest line once each open stream has one.
+  void Show(int64_t now_millis);
+  bool Empty() const { return streams_.empty(); }
+
+ private:
+  struct Held {
+    LogLine line;
+    int64_t arrived_millis;
+  };
+  struct Stream {
+    std::string name;
+    bool open = true;
+    std::size_t bytes = 0;
+    std::deque<Held> held{};
+  };
+
+  void ShowFirst(Stream& stream);
+  // Whether the line was shown already, as its worker's; remembers those of workers.
+  bool Repeats(const LogLine& line);
+
+  const Limits limits_;
+  const Print print_;
+  std::map<int, Stream> streams_;
+  int opened_ = 0;
+  std::unordered_map<std::size_t, int> recent_;  // hashes of ranks' lines -> how often
+  std::deque<std::size_t> recent_in_order_;
+};
+
+}  // namespace ringmaster::cli

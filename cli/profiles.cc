@@ -1,0 +1,101 @@
+#include "cli/profiles.h"
+
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/spec_fields.h"
+#include "cli/terminal.h"
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::cli {
+namespace {
+
+using nlohmann::json;
+
+std::string Listed(const std::vector<std::string>& parts, const char* otherwise) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text.empty() ? otherwise : text;
+}
+
+// What an object of allows or limits says, whatever a later version adds to it.
+std::vector<std::string> Said(const json* object) {
+  std::vector<std::string> said;
+  if (object == nullptr || !object->is_object()) return said;
+  for (const auto& [key, value] : object->items()) {
+    if (value.is_null() || value == false || (value.is_structured() && value.empty())) continue;
+    said.push_back(value == true ? key : key + " " + ValueText(value));
+  }
+  return said;
+}
+
+std::vector<std::string> FieldsSet(const json& profile) {
+  std::vector<std::string> paths;
+  const json* workload = kube::Find(profile, {"spec", "workload"});
+  if (workload == nullptr) return paths;
+  for (const auto& [path, value] : FieldsOf(*workload)) paths.push_back(path);
+  return paths;
+}
+
+std::vector<std::string> Yielded(const json& profile) {
+  std::vector<std::string> paths;
+  for (const json& path : kube::GetArray(profile, {"spec", "overridable"})) {
+    if (path.is_string()) paths.push_back(path.get<std::string>());
+  }
+  return paths;
+}
+
+}  // namespace
+
+Result<json> ReadLocalProfiles(const Kubectl& kubectl) {
+  Result<json> list = kubectl.Get({kLocalProfiles});
+  if (list.ok() || list.error().reason != kNoSuchType) return list;
+  Error error = list.error();
+  error.message =
+      "this cluster has no LocalTrainingProfiles, because Ringmaster is not installed; ask the "
+      "platform team";
+  return error;
+}
+
+std::string ProfilesText(const json& list) {
+  const json& profiles = kube::GetArray(list, {"items"});
+  if (profiles.empty()) {
+    return "Jobs of this namespace can name no profile: each is an ordinary Pod's worth, without "
+           "rights beyond Pod Security \"restricted\". If there should be one, ask the platform "
+           "team.\n";
+  }
+  std::string text;
+  for (const json& profile : profiles) {
+    const std::string description = kube::GetString(profile, {"spec", "description"});
+    std::string head = kube::GetString(profile, {"metadata", "name"});
+    if (kube::GetBool(profile, {"spec", "default"})) {
+      head += " (the default: for jobs without spec.profile)";
+    }
+    if (!description.empty()) head += ": " + description;
+    text += Printable(head) + "\n";
+    std::vector<std::vector<std::string>> rows{
+        {"allows",
+         Listed(Said(kube::Find(profile, {"spec", "allows"})), "nothing beyond an ordinary Pod")},
+        {"limits", Listed(Said(kube::Find(profile, {"spec", "limits"})), "nothing")},
+        {"sets", Listed(FieldsSet(profile), "nothing")}};
+    if (const auto yielded = Yielded(profile); !yielded.empty()) {
+      rows.push_back({"yields", "to what a job sets as " + Listed(yielded, "")});
+    }
+    text += Columns(rows, "  ");
+  }
+  return text;
+}
+
+json ProfilesJson(const json& list) {
+  json out = json::array();
+  for (const json& profile : kube::GetArray(list, {"items"})) {
+    const json* spec = kube::Find(profile, {"spec"});
+    out.push_back({{"name", kube::GetString(profile, {"metadata", "name"})},
+                   {"spec", spec == nullptr ? json::object() : *spec}});
+  }
+  return out;
+}
+
+}  // namespace ringmaster::cli

@@ -1,0 +1,23 @@
+#pragma once
+
+// `kubectl trainingjob profiles`: which TrainingProfiles the jobs of a namespace may name, as its
+// LocalTrainingProfiles say.
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/kubectl.h"
+#include "common/base/result.h"
+
+namespace ringmaster::cli {
+
+inline constexpr char kLocalProfiles[] = "localtrainingprofiles.ringmaster.dev";
+
+Result<nlohmann::json> ReadLocalProfiles(const Kubectl& kubectl);
+
+// `list`: of the API server's. Pure.
+std::string ProfilesText(const nlohmann::json& list);
+nlohmann::json ProfilesJson(const nlohmann::json& list);
+
+}  // namespace ringmaster::cli

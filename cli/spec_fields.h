@@ -1,0 +1,20 @@
+#pragma once
+
+// The fields of a spec, flat: a path and a value for each. Pure.
+
+#include <map>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace ringmaster::cli {
+
+// Paths as people write them, below spec: worker.env[A].value, worker.nodeSelector[b.c/d]. Items of
+// lists go by their name or mountPath; lists of anything else are one value. What a template says
+// in place of a field of the API has that field's name.
+std::map<std::string, nlohmann::json> FieldsOf(const nlohmann::json& spec);
+
+// One line: texts without quotes, lists with commas.
+std::string ValueText(const nlohmann::json& value);
+
+}  // namespace ringmaster::cli

@@ -1,0 +1,29 @@
+#pragma once
+
+// `kubectl trainingjob status JOB`: one screen that says whether a job trains, and if not, why.
+// What is shown is computed by pure functions.
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/kubectl.h"
+#include "cli/terminal.h"
+#include "common/base/result.h"
+
+namespace ringmaster::cli {
+
+struct JobObjects {
+  nlohmann::json job;
+  nlohmann::json pods;    // a list of the API server's, or null where it could not be read
+  nlohmann::json events;  // the same
+  std::string unread{};   // why one could not be read, for people
+};
+
+Result<std::string> StatusText(const JobObjects& objects, Time now);
+// The same for scripts; its fields keep their names and meaning.
+Result<nlohmann::json> StatusJson(const JobObjects& objects, Time now);
+
+Result<JobObjects> ReadJobObjects(const Kubectl& kubectl, const std::string& job);
+
+}  // namespace ringmaster::cli

@@ -1,0 +1,128 @@
+#include "cli/verdict_sentence.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include <cli/reason_texts.h>
+#include <nlohmann/json.hpp>
+
+#include "operator/api/conditions.h"
+#include "operator/api/names.h"
+#include "operator/kube/json_access.h"
+
+namespace ringmaster::cli {
+namespace {
+
+using api::Condition;
+using api::FindCondition;
+
+// Of the conditions that may have said so, the first.
+const Condition* ConditionOf(const api::TrainingJobStatus& status) {
+  constexpr const char* kInOrder[] = {api::kFailed,    api::kSucceeded,    api::kStalled,
+                                      api::kSuspended, api::kWorkersReady, api::kRunning,
+                                      api::kResizing,  api::kCreated,      api::kReconciling};
+  for (const char* type : kInOrder) {
+    const Condition* condition = FindCondition(status.conditions, type);
+    if (condition != nullptr && condition->reason == status.reason) return condition;
+  }
+  return nullptr;
+}
+
+std::string_view MessageOf(const Condition* condition) {
+  return condition == nullptr ? std::string_view() : std::string_view(condition->message);
+}
+
+std::string Because(std::string_view reason, std::string_view message) {
+  std::string text;
+  if (!reason.empty()) text.append(", ").append(reason);
+  if (!message.empty()) text.append(": ").append(message);
+  return text;
+}
+
+template <std::size_t kN>
+std::string_view TextOf(const WordText (&table)[kN], std::string_view word) {
+  const auto found = std::find_if(std::begin(table), std::end(table),
+                                  [&](const WordText& entry) { return entry.word == word; });
+  return found == std::end(table) ? std::string_view() : found->text;
+}
+
+Explanation InState(const api::TrainingJob& job) {
+  const api::TrainingJobStatus& status = job.status;
+  const Condition* condition = ConditionOf(status);
+  Explanation told{.reason = status.reason};
+  const std::string why = Because(told.reason, MessageOf(condition));
+  if (status.state == "Running") {
+    told.training = true;
+    told.sentence = "trains";
+  } else if (status.state == "Succeeded") {
+    told.sentence = "has succeeded" + why;
+  } else if (status.state == "Failed") {
+    told.sentence = "has failed" + why;
+  } else if (status.state == "Suspended") {
+    told.sentence = "is suspended and has no Pods";
+    told.reason.clear();
+    told.meaning = "To resume it: kubectl -n " + job.ns + " patch trainingjob " + job.name +
+                   " --type=merge -p '{\"spec\": {\"suspend\": false}}'";
+  } else if (status.state == "Paused") {
+    told.sentence = "is paused and keeps its state" + why;
+  } else {
+    told.sentence = "does not train yet" + why;
+  }
+  return told;
+}
+
+void AddWhatElse(const api::TrainingJobStatus& status, std::vector<std::string>& also) {
+  const auto add = [&](const char* type, api::ConditionStatus worth) {
+    const Condition* condition = FindCondition(status.conditions, type);
+    if (condition == nullptr || condition->status != worth) return;
+    also.push_back(std::string(type) + Because(condition->reason, condition->message));
+  };
+  add(api::kChangePending, api::ConditionStatus::kTrue);
+  add(api::kProtected, api::ConditionStatus::kFalse);
+  add(api::kRestored, api::ConditionStatus::kFalse);
+  const Condition* isolated = FindCondition(status.conditions, api::kNetworkIsolated);
+  if (isolated != nullptr && isolated->reason == api::kReasonPoliciesMissing) {
+    add(api::kNetworkIsolated, api::ConditionStatus::kFalse);
+  }
+  for (const api::Straggler& slow : status.stragglers) {
+    also.push_back("rank " + std::to_string(slow.rank) + " of " + slow.worker + " on " + slow.node +
+                   " is slow: its part of a step takes " + std::to_string(slow.step_millis) +
+                   " ms, the median is " + std::to_string(slow.median_millis) + " ms");
+  }
+}
+
+}  // namespace
+
+std::string_view MeaningOfReason(std::string_view reason) { return TextOf(kReasonTexts, reason); }
+std::string_view MeaningOfCause(std::string_view cause) { return TextOf(kCauseTexts, cause); }
+
+Explanation ExplainJob(const api::TrainingJob& job, const nlohmann::json& written) {
+  const api::TrainingJobStatus& status = job.status;
+  const std::string manager = kube::GetString(written, {"spec", "managedBy"});
+  const bool elsewhere = !manager.empty() && manager != api::kManagedByOperator;
+  const Condition* managed = FindCondition(status.conditions, api::kManaged);
+  Explanation told;
+  if (job.deleting) {
+    told.sentence = "is being deleted";
+    if (const Condition* removed = FindCondition(status.conditions, api::kCheckpointsRemoved)) {
+      told.reason = removed->reason;
+      told.sentence += Because(removed->reason, removed->message);
+    }
+  } else if (elsewhere) {
+    told.sentence = "is run by another controller, " + manager + ", as spec.managedBy says";
+  } else if (managed != nullptr && managed->status == api::ConditionStatus::kFalse) {
+    told.reason = managed->reason;
+    told.sentence = "is run by no operator" + Because(managed->reason, managed->message);
+  } else if (status.state.empty()) {
+    told.sentence = "was not taken up by an operator yet";
+    told.meaning =
+        "If this lasts longer than a few seconds, \"kubectl trainingjob doctor\" says why.";
+  } else {
+    told = InState(job);
+    AddWhatElse(status, told.also);
+  }
+  if (told.meaning.empty() && !told.training) told.meaning = MeaningOfReason(told.reason);
+  return told;
+}
+
+}  // namespace ringmaster::cli

@@ -1,0 +1,31 @@
+#pragma once
+
+// Whether a job trains, and if not, why, and what to do: the first lines of
+// `kubectl trainingjob status`. Pure.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "operator/api/types.h"
+
+namespace ringmaster::cli {
+
+struct Explanation {
+  bool training = false;
+  std::string sentence{};           // as others wrote parts of it: not printable yet
+  std::string reason{};             // of the condition that says why; empty: there is none
+  std::string meaning{};            // what the reason means, and what to do
+  std::vector<std::string> also{};  // what else a person may have to look at
+};
+
+// `written`: the job's JSON, of which `job` is read.
+Explanation ExplainJob(const api::TrainingJob& job, const nlohmann::json& written);
+
+// What reasons.h says of a reason, or of a cause of a recovery; empty for others.
+std::string_view MeaningOfReason(std::string_view reason);
+std::string_view MeaningOfCause(std::string_view cause);
+
+}  // namespace ringmaster::cli
