@@ -44,10 +44,10 @@ waits_with() { # job reason message-pattern
   as_user delete trainingjob "$1" >/dev/null
 }
 worker no-gpus 'gpus: 64'
-waits_with no-gpus Unschedulable 'finds no node.*Insufficient nvidia.com/gpu'
+waits_with no-gpus Unschedulable 'cannot be scheduled.*Insufficient nvidia.com/gpu'
 mount='volumeMounts: [{name: data, mountPath: /data}]'
 worker no-claim "volumes: [{name: data, persistentVolumeClaim: {claimName: gone}}], $mount"
-waits_with no-claim Unschedulable 'finds no node.*persistentvolumeclaim "gone" not found'
+waits_with no-claim Unschedulable 'cannot be scheduled.*persistentvolumeclaim "gone" not found'
 worker no-config-map "volumes: [{name: data, configMap: {name: gone}}], $mount"
 waits_with no-config-map PodNotStarting 'configmap "gone" not found'
 
