@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Everything that can be wrong with a user's job ends in a condition and an event that say what, where and why.
+# Everything that can be wrong with a user's job ends in a condition and an event that say what, where and why: the typical mistakes of
+# docs/troubleshooting.md, as far as the API server takes the job (tests/integration/refusal_test.cc has those that it refuses).
 . "$(dirname "$0")/lib.sh"
 new_namespace failures
 
@@ -26,6 +27,29 @@ fails_with no-data UserError 'train-images-idx3-ubyte'
 
 job bad-flag 1 '[ringmaster-train, --workload=mnist, --global-batch=minus]' | as_user apply -f -
 fails_with bad-flag UserError 'global-batch'
+
+job no-script 1 '[sh, /code/train.sh]' | as_user apply -f -
+fails_with no-script UserError 'cannot open /code/train.sh'
+
+worker() { # NAME FIELDS: a job whose worker has these fields
+  job "$1" 1 "$(generated 10)" | sed "s|worker: {replicas: 1}|worker: {replicas: 1, $2}|" | as_user apply -f -
+}
+worker misspelt 'template: {spec: {nodeSelektor: {a: b}}}'
+fails_with misspelt InvalidSpec 'unknown field "spec.worker.template.spec.nodeSelektor"'
+
+waits_with() { # job reason message-pattern
+  says() { [ "$(condition "$1" WorkersReady reason)" = "$2" ]; }
+  wait_for "job $1 to wait with reason $2" 60 says "$1" "$2"
+  assert_contains "message of $1" "$3" "$(condition "$1" WorkersReady message)"
+  as_user delete trainingjob "$1" >/dev/null
+}
+worker no-gpus 'gpus: 64'
+waits_with no-gpus Unschedulable 'cannot be scheduled.*Insufficient nvidia.com/gpu'
+mount='volumeMounts: [{name: data, mountPath: /data}]'
+worker no-claim "volumes: [{name: data, persistentVolumeClaim: {claimName: gone}}], $mount"
+waits_with no-claim Unschedulable 'cannot be scheduled.*persistentvolumeclaim "gone" not found'
+worker no-config-map "volumes: [{name: data, configMap: {name: gone}}], $mount"
+waits_with no-config-map PodNotStarting 'configmap "gone" not found'
 
 IMAGE=$OPERATOR_IMAGE job no-agent 1 "$(generated 10)" '  inject: None' | as_user apply -f -
 wait_condition no-agent Failed True 60
