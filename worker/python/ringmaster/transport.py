@@ -213,8 +213,11 @@ class Communicator:
                 copy = os.dup(descriptor)
             except OSError:
                 continue  # closed meanwhile
+            if os.readlink(f"/proc/self/fd/{copy}") != inode:  # closed meanwhile, and the number is another file's
+                os.close(copy)
+                continue
             with socket.socket(fileno=copy) as connection:
-                if os.readlink(f"/proc/self/fd/{copy}") == inode and _leads_to(connection, self._peers):
+                if _leads_to(connection, self._peers):
                     try:
                         connection.shutdown(socket.SHUT_RDWR)
                     except OSError:
