@@ -24,7 +24,7 @@ JsonObject = dict[str, Any]
 
 
 class MessageError(ValueError):
-    """A line that is no message, or a message with a wrong field."""
+    """A line that is not a message, or a message with a wrong field."""
 
 
 # --- rank -> agent
@@ -223,7 +223,7 @@ def decode(line: bytes) -> Any:
 
 
 def _number(text: str) -> int | float:
-    """Bounded work and memory for any number; what exceeds 64 bits is no integer."""
+    """Bounded work and memory for any number; what exceeds 64 bits is not an integer."""
     if len(text) <= 20 and text.lstrip("-").isdigit():
         return int(text)
     number = float(text)

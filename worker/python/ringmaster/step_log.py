@@ -38,7 +38,7 @@ class StepLog:
         self._written = -math.inf
 
     def add(self, metrics: Mapping[str, Any]) -> None:
-        """Metrics of the step under way: of one name the newest. UserError: one is no number, or the log's own."""
+        """Metrics of the step under way: of one name the newest. UserError: one is not a number, or is the log's own."""
         for name, value in metrics.items():
             if name in _OWN:
                 raise UserError(f"log() was given {name!r}, which the step log uses itself; choose another name")

@@ -1,4 +1,4 @@
-"""Worlds and where they come from: the values, and what the package asks of whoever decides on worlds.
+"""Worlds and where they come from: the values, and the interface to the source of worlds.
 
 `Membership` has two implementations: `agent.AgentMembership` in a job, `alone.LoneMembership` without one.
 """
