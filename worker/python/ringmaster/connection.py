@@ -96,5 +96,5 @@ class AgentConnection:
             pass  # it has ended already
 
     def close(self) -> None:
-        """After shut_down(), when nobody receives any more; or in a forked child, of its copy."""
+        """After shut_down(), when no thread receives; or in a forked child, for its copy."""
         self._socket.close()

@@ -1,4 +1,4 @@
-"""What rank 0 says about steps, one JSON object a line on standard output, and to the script's callbacks.
+"""The steps that rank 0 reports: one JSON object per line on standard output, and to the script's callbacks.
 
 The fields are those of the trainer's step log (worker/trainer/telemetry/step_log.h) that a rank in Python knows,
 and the script's own metrics. When rank 0 is lost, the next one continues with its own log.
