@@ -42,7 +42,7 @@ inline bool OnlySshNeeds(std::string_view check) {
 inline bool OnlyMpirunNeeds(std::string_view check) {
   return OnlySshNeeds(check) || check == kCheckMpi;
 }
-// Of a program that only mpirun can start.
+// For a program that only mpirun can start.
 inline constexpr char kCheckMpiProgram[] = "mpi-program";
 // Only the launcher knows whether it is a fault.
 inline bool DependsOnTheStarter(std::string_view check) {

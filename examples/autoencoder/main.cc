@@ -17,7 +17,7 @@ constexpr int64_t kPoints = 32;  // of a wave
 constexpr int64_t kCode = 4;     // what the network has to describe it with
 constexpr double kMomentum = 0.9;
 
-// Samples of a step are a function of its number: whoever computes them gets the same.
+// Samples of a step are a function of its number: every rank that computes them gets the same.
 torch::Tensor Waves(int64_t step, ringmaster::Elastic::Share share) {
   const auto sample = torch::arange(share.begin, share.end).add(step * kGlobalBatch).unsqueeze(1);
   const auto phase = sample * 0.618;

@@ -42,7 +42,7 @@ class [[gnu::visibility("default")]] Elastic {
   struct Options {
     // Samples of a step, over all ranks; at least as many as the ranks that the job may grow to.
     int64_t global_batch = 1;
-    // Of the whole run.
+    // For the whole run.
     int64_t steps = 1;
     // What the optimizer changes besides the parameters, such as momentum: a rank that joins takes
     // it over, and it is in checkpoints. Like the parameters it must follow from the reduced
@@ -95,7 +95,7 @@ class [[gnu::visibility("default")]] Elastic {
 
   // How many steps are applied; the next one has this number.
   int64_t step() const;
-  // Of the present world: 0 <= rank() < world_size(). Both may change wherever a call blocks.
+  // For the present world: 0 <= rank() < world_size(). Both may change wherever a call blocks.
   int rank() const;
   int world_size() const;
   // Mean over the global batch, of the newest step that was reduced.

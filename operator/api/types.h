@@ -254,7 +254,7 @@ struct Recovery {
   int64_t detected_millis = 0;  // last sign of life -> known as lost
   int64_t resumed_millis = 0;   // known as lost -> first step done
   int64_t steps_lost = 0;
-  bool from_start = false;  // the program began anew
+  bool from_start = false;  // the program began again
   int64_t ran_millis = 0;   // how long it had run then; 0: not known
 
   friend bool operator==(const Recovery&, const Recovery&) = default;

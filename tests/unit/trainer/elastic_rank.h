@@ -232,7 +232,7 @@ class ElasticRank {
   SessionEnd end() const { return end_; }
   // Parameters, then velocity, then loss scale where there is one.
   const std::vector<float>& state() const { return state_; }
-  // Of a sharded state: this rank's rows at the end, and which is the first.
+  // For a sharded state: this rank's rows at the end, and which is the first.
   const std::vector<float>& shard() const { return shard_; }
   int64_t first_row() const { return first_row_; }
   int summaries() const { return static_cast<int>(Logged("summary").size()); }

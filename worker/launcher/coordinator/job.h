@@ -177,7 +177,7 @@ class Job {
   void OpenGate(Time now);
   void JudgeMpirun(Time now);
   bool StopWithoutTheUnwanted(Time now);
-  // `cause` in words and, for a program that has to begin anew, in one, and by whom.
+  // `cause` in words and, for a program that has to begin again, in one, and by whom.
   void Stop(Time now, const std::string& cause, const char* word = control::kCauseWorldChanged,
             const Worker* whose = nullptr);
   void FinishStopping(Time now);
@@ -198,7 +198,7 @@ class Job {
   std::string NameOf(const std::string& pod_uid) const;  // "digits-worker-1 (node2)"
   std::string NamesOf(const std::set<std::string>& pod_uids) const;
   std::string SlotText(const Slot& slot) const;
-  // Of the world, as people count them.
+  // For the world, as people count them.
   int Ranks() const { return world_.size() * options_.ranks_per_process; }
 
   const CoordinatorOptions options_;

@@ -234,13 +234,13 @@ class Communicator:
             raise WorldOver(self._reason, told=True)
 
     def broken(self, error: Exception) -> WorldOver:
-        """What a failed operation means."""
+        """Converts the error of a failed operation."""
         if self._reason is not None:
             return WorldOver(self._reason, told=True)
         return WorldOver(_sentence(error))
 
     def close(self) -> None:
-        """The world is left. Frees the group on a thread of its own, since that waits for its operations."""
+        """Leaves the world. Frees the group on a separate thread, because that waits for its operations."""
         self.abort("the rank left this world")
         groups: list = []
         with self._lock:

@@ -40,7 +40,7 @@ class Prefetcher {
   Prefetcher& operator=(const Prefetcher&) = delete;
 
   // The batch, which is the caller's until the next call. Another step or share than the one after
-  // the last, as in a new world, begins anew. Throws what assembling threw.
+  // the last, as in a new world, begins again. Throws what assembling threw.
   Batch& Take(int64_t step, Share share) {
     MutexLock lock(mutex_);
     Recycle(std::exchange(current_, nullptr));

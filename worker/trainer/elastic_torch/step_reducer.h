@@ -92,7 +92,7 @@ class StepReducer final : private StepCollectives {
   RankPosition& position_;
   const Committed committed_;
 
-  // Of the step under way.
+  // For the step under way.
   Communicator* communicator_ = nullptr;
   Deadline deadline_{};
   std::vector<WorkHandle> works_;  // the buckets' reductions

@@ -19,11 +19,11 @@ namespace ringmaster::trainer {
 
 inline constexpr char kMnistWorkload[] = "mnist";
 inline constexpr char kPartialFcWorkload[] = "partial-fc";
-// Values of --data that are no folder.
+// Values of --data that are not folder.
 inline constexpr char kGeneratedData[] = "generated";
 inline constexpr char kSyntheticData[] = "synthetic";
 
-// Of the workload partial-fc alone.
+// For the workload partial-fc alone.
 struct PartialFcFlags {
   int64_t classes = 0;  // 0: the data's
   int64_t embedding = 512;

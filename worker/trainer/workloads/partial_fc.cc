@@ -105,7 +105,7 @@ class PartialFc final : public Workload {
   partial_fc::Head head_{table_};
   const std::vector<Triplet> triplets_;
 
-  // Of the step under way.
+  // For the step under way.
   int64_t step_ = 0;
   Share share_;
   const StepImages* loaded_ = nullptr;  // the prefetcher's

@@ -38,7 +38,7 @@ class Workload {
   virtual std::string model() const = 0;
   virtual const DataOrder& order() const = 0;
   virtual int64_t held_out_size() const = 0;
-  // Of the data: equal sets have equal fingerprints.
+  // For the data: equal sets have equal fingerprints.
   virtual uint64_t fingerprint() const = 0;
 
   // Runs the model once on made-up input, so that the first step finds everything loaded.
@@ -51,7 +51,7 @@ class Workload {
   virtual Result<double> Forward(StepCollectives& others) = 0;
   // Adds the gradients of that sum to the parameters' gradients; likewise.
   virtual Result<void> Backward(StepCollectives& others) = 0;
-  // Of a workload on a device: Forward()'s sum, a tensor of one that is still being computed, so
+  // For a workload on a device: Forward()'s sum, a tensor of one that is still being computed, so
   // that nothing waits for it; Forward() then returned 0. Null: what Forward() returned is the sum.
   virtual const at::Tensor* device_loss() const { return nullptr; }
 

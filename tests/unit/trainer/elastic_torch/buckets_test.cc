@@ -75,7 +75,7 @@ TEST(Buckets, AllThatIsReducedLiesInTheMemoryGiven) {
   EXPECT_EQ(given[3 * 64 + 3], 5);
 }
 
-// Of the memory that a GPU's allocator gives, which begins at such a multiple too.
+// For the memory that a GPU's allocator gives, which begins at such a multiple too.
 TEST(Buckets, EveryParameterGradientAndBucketBeginsAtAMultipleOf256Bytes) {
   std::vector<at::Tensor> parameters;
   for (const int64_t count : {1, 63, 64, 65, 7, 1000, 3}) {
