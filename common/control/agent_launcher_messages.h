@@ -191,6 +191,7 @@ struct StartEpoch {
   Epoch epoch;
   int64_t cohort = kStartedByAgents;  // of the mpirun that started the processes
   std::vector<Member> members;        // of all ranks, by rank
+  int full_size = 0;                  // the ranks that the job wants; 0: not known
 };
 
 // StartEpoch, as the difference from a world that this connection was told before
@@ -201,6 +202,7 @@ struct ChangeEpoch {
   Epoch base;                   // that world
   std::vector<RankRange> left;  // its ranks that are not in this one, rising
   std::vector<Member> joined;   // by rank, after those that stay
+  int full_size = 0;            // as StartEpoch has it
 };
 
 // Send the WorldReport of this epoch with its members, if that is the newest one.

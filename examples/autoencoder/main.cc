@@ -53,10 +53,16 @@ int main(int argc, char** argv) {
                                              .steps = steps,
                                              .state = MakeMomentum(optimizer),
                                              .settings = "learning_rate=0.02\nmomentum=0.9\n"});
-  while (const auto share = trainer->Begin()) {
-    const auto waves = Waves(trainer->step(), *share);
-    const auto error = torch::mse_loss(model->forward(waves), waves, at::Reduction::Sum);
-    if (!trainer->BackwardAndReduce(error / kPoints)) continue;
+  const auto loss = [&](ringmaster::Elastic::Share samples) {
+    const auto waves = Waves(trainer->step(), samples);
+    return torch::mse_loss(model->forward(waves), waves, at::Reduction::Sum) / kPoints;
+  };
+  while (auto share = trainer->Begin()) {
+    // Without this loop, ranks that lose others compute more at once, which takes more memory.
+    while (share->size() > trainer->micro_batch()) {
+      trainer->Backward(loss(share->Take(trainer->micro_batch())));
+    }
+    if (!trainer->BackwardAndReduce(loss(*share))) continue;
     optimizer.step();
     trainer->Applied();
     if (trainer->rank() == 0 && trainer->step() % 100 == 0) {

@@ -37,6 +37,7 @@ std::string ScheduleText(const Report& report) {
     line["steps"] = {segment.first, segment.last};
     line["epoch"] = {segment.epoch.term, segment.epoch.number};
     line["members"] = segment.members;
+    if (segment.full_size > 0) line["full_size"] = segment.full_size;
     text += Dump(line) + "\n";
   }
   return text;

@@ -78,7 +78,7 @@ class AgentMembership(Membership):
             self._send(messages.RankHello(self._slot, os.getpid()))
             self._greeted = True
         told = self._await_epoch(after)
-        return World(told.epoch, told.rank, told.members)
+        return World(told.epoch, told.rank, told.members, told.full_size)
 
     def why_over(self, epoch: Epoch) -> str | None:
         with self._changed:

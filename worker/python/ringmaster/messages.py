@@ -131,6 +131,7 @@ class RankEpoch:
     epoch: Epoch
     rank: int
     members: tuple[Member, ...]
+    full_size: int = 0  # the ranks that the job wants; 0: not known
 
 
 @dataclass(frozen=True)
@@ -349,7 +350,10 @@ def _members(value: Any) -> tuple[Member, ...]:
 
 def _read_rank_epoch(fields: JsonObject) -> RankEpoch:
     return RankEpoch(
-        _field(fields, "epoch", _epoch), _field(fields, "rank", _integer), _field(fields, "members", _members)
+        _field(fields, "epoch", _epoch),
+        _field(fields, "rank", _integer),
+        _field(fields, "members", _members),
+        _optional(fields, "fullSize", _integer, 0),
     )
 
 

@@ -47,10 +47,15 @@ class World:
     epoch: Epoch
     rank: int
     members: tuple[Member, ...]  # by rank
+    full_size: int = 0  # the ranks that the job wants; 0: not known
 
     @property
     def size(self) -> int:
         return len(self.members)
+
+    def full_share(self, global_batch: int) -> int:
+        """The most samples of a step that a rank has while all workers of the job are there."""
+        return -(-global_batch // (self.full_size or self.size))
 
     @property
     def me(self) -> Member:

@@ -85,6 +85,10 @@ class Buckets {
   // completes buckets.
   void Arm(std::function<void(int index)> on_ready);
 
+  // After Arm(), before that backward runs: one more backward adds to the gradients, and no bucket
+  // is complete before the last one.
+  void ExpectAnotherBackward();
+
   // The first parameter whose gradient has an element that is not a finite number; -1: none has.
   int FirstNotFinite() const;
 

@@ -43,6 +43,7 @@ struct TrainOptions {
   int64_t generated_samples = 8192;
   int max_shift = 0;
   int64_t global_batch = 64;
+  int64_t micro_batch = 0;  // 0: the share of a rank at full size
   int64_t epochs = 5;
   int64_t steps = 0;  // 0: as many as the epochs need
   double learning_rate = 0.01;
