@@ -175,7 +175,7 @@ TEST_F(GpuJob, ARankWhoseGpuIsGoneTakesNoOtherAndItsPodIsReplaced) {
   Start(job);
 
   ExpectLeft(job,
-             "GPU-0 of slot 0: CUDA says \"no CUDA-capable device is detected\" "
+             "GPU-0 of slot 0: CUDA reported \"no CUDA-capable device is detected\" "
              "(cudaErrorNoDevice)");
 
   const std::string log = job.agent(0).Log();
@@ -259,8 +259,8 @@ TEST_F(FakeRankJob, ReportsBadDataOfARankThatNeverGotToAnEpoch) {
   EXPECT_EQ(verdict.reason, control::kReasonUserError);
   ASSERT_TRUE(verdict.first_failure.has_value());
   EXPECT_EQ(verdict.first_failure->exit_code, control::kExitUserError);
-  EXPECT_THAT(verdict.first_failure->last_lines, Contains("the data are no data"));
-  EXPECT_THAT(job.launcher().Log(), ContainsRegex("<stderr>: ?the data are no data"));
+  EXPECT_THAT(verdict.first_failure->last_lines, Contains("the data is not valid"));
+  EXPECT_THAT(job.launcher().Log(), ContainsRegex("<stderr>: ?the data is not valid"));
 }
 
 TEST_F(FakeRankJob, SaysWhichCommandDoesNotExistAndWhere) {

@@ -15,8 +15,8 @@ constexpr std::size_t kMostUnprotected = 8;  // kinds of them, of one slot
 std::string HowToJoin(const SlotsOptions& options) {
   if (options.own_program) return "";
   return ": in mode InPlace a program calls ringmaster.join() (Python) or "
-         "ringmaster::Elastic::Start() (C++); for one that calls neither set "
-         "spec.elasticity.mode to Restart";
+         "ringmaster::Elastic::Start() (C++); for other programs set spec.elasticity.mode to "
+         "Restart";
 }
 
 // What an attach ends with whose rank ended as it was told to: with another code mpirun would end
@@ -94,8 +94,7 @@ bool ElasticSlots::OnRankMessage(int index, const control::Message& message) {
   } else if (const auto* set = std::get_if<control::StoreSet>(&message)) {
     if (!current(set->epoch)) return true;
     if (!slot.reported.store.Set(*set)) {
-      LogWarn("A rank stores so much that a launcher which takes over is not told all of it",
-              {{"slot", index}, {"key", set->key}});
+      LogWarn("Rendezvous data exceeds the replay limit", {{"slot", index}, {"key", set->key}});
     }
     actions_->SendToLauncher(message);
   } else if (const auto* get = std::get_if<control::StoreGet>(&message)) {
@@ -145,7 +144,8 @@ void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
   const bool again = delay.has_value() && !ending_ && leaving_.empty();
 
   const bool left_out = exit.Clean() && !had_world && !meant;
-  if (left_out) exit.last_lines.push_back("it ended without joining the job" + HowToJoin(options_));
+  if (left_out)
+    exit.last_lines.push_back("it exited without joining the job" + HowToJoin(options_));
 
   slot.running = slot.connected = slot.stopping = false;
   slot.given_up = !again;
@@ -159,7 +159,7 @@ void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
   if (meant || never_began) EndAttaches(index, slot.exit_report->exit);
   if (!again) return;
   if (*delay == std::chrono::milliseconds(0)) return StartFresh(index);
-  LogInfo("Waits before it starts a rank again", {{"slot", index}, {"millis", delay->count()}});
+  LogInfo("Restarting the rank after back-off", {{"slot", index}, {"millis", delay->count()}});
   actions_->RestartRankAfter(index, *delay);
 }
 
@@ -234,7 +234,7 @@ void ElasticSlots::OnCannotStart(int index, const Error& error) {
   Slot& slot = At(index);
   if (error.kind == ErrorKind::kUnavailable) {
     const std::chrono::milliseconds delay = slot.restart.OnCannotStart();
-    LogWarn("Cannot start a rank now, and tries again",
+    LogWarn("Failed to start a rank, retrying",
             {{"slot", index}, {"millis", delay.count()}, {"reason", error.message}});
     return actions_->RestartRankAfter(index, delay);
   }
@@ -261,7 +261,7 @@ void ElasticSlots::ReportExit(int index, control::RankExit exit) {
   if (!fresh || !member_died || slot.given_up) slot.exit_report = report;
   const std::optional<control::RankDone> done = slot.reported.done;
   slot.reported = {};
-  // Whoever hears of the end only later has not seen the release that it answers.
+  // A rank that hears of the end only later has not seen the release that it answers.
   if (ended_well && done.has_value() && done->epoch == place.epoch) slot.reported.done = done;
 }
 
