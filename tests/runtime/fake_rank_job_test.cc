@@ -204,7 +204,7 @@ TEST_F(GpuJob, AGpuThatDoesNotAnswerAtTheStartIsNamed) {
 
   EXPECT_EQ(verdict.reason, control::kReasonPreflightFailed);
   EXPECT_THAT(verdict.message,
-              HasSubstr("was given 4 GPUs and 3 answer; GPU-2 does not (GPU is lost)"));
+              HasSubstr("was assigned 4 GPUs and 3 answer; GPU-2 does not (GPU is lost)"));
 }
 
 TEST_F(FakeRankJob, ARankThatIsKilledByASignalComesBackAndIsNoFailure) {

@@ -137,7 +137,7 @@ TEST(SourceFolder, KeepsLinksWithinAndRefusesOthersByName) {
 
   std::filesystem::create_symlink("/etc/passwd", folders.source() / "in/secret");
   EXPECT_THAT(MeasuringFails(folders),
-              AllOf(HasSubstr("in/secret"), HasSubstr("target outside, to /etc/passwd")));
+              AllOf(HasSubstr("in/secret"), HasSubstr("target outside of it, /etc/passwd")));
   std::filesystem::remove(folders.source() / "in/secret");
   std::filesystem::create_symlink("gone", folders.source() / "in/broken");
   EXPECT_THAT(MeasuringFails(folders), AllOf(HasSubstr("in/broken"), HasSubstr("broken link")));
