@@ -517,7 +517,7 @@ TEST_F(ElasticSlotsTest, AProgramThatEndsWellWithoutAWorldIsToldHowToJoin) {
   Exit({0, 0});
 
   EXPECT_THAT(actions.Told<RankExited>().back().exit.last_lines,
-              Contains(HasSubstr("it ended without joining the job: in mode InPlace")));
+              Contains(HasSubstr("it exited without joining the job: in mode InPlace")));
   EXPECT_THAT(actions.started, ElementsAre(0)) << "it was started again";
 }
 
