@@ -34,7 +34,7 @@ Result<void> PostBacklog(testing::ApiClient& admin, int jobs) {
     if (!PostJob(admin, kNamespace, NameOf(i), 1).ok()) ++refused;
   });
   if (refused == 0) return {};
-  return Error{ErrorKind::kInternal, std::to_string(refused) + " jobs were refused"};
+  return Error{ErrorKind::kInternal, std::to_string(refused) + " jobs were rejected"};
 }
 
 int PodCount(testing::ApiClient& admin) {
@@ -102,7 +102,7 @@ Result<void> Measure(const std::string& program, int jobs) {
   const auto seconds = [&] { return Seconds(steady_clock::now() - begin).count(); };
   // A newcomer, once the first are served.
   if (!testing::WaitUntil([&] { return PodCount(admin) > 0; }))
-    return Error{ErrorKind::kTimeout, "no Pod is made: " + (*op)->Log()};
+    return Error{ErrorKind::kTimeout, "no Pod was created: " + (*op)->Log()};
   const double newcomer_posted = seconds();
   if (auto posted = PostJob(admin, kNamespace, "newcomer", 1); !posted.ok()) return posted;
   const int wanted = 2 * (jobs + 1);
@@ -118,7 +118,7 @@ Result<void> Measure(const std::string& program, int jobs) {
       },
       std::chrono::minutes(30));
   const double took = seconds();
-  if (!done) return Error{ErrorKind::kTimeout, "not all Pods were made: " + (*op)->Log()};
+  if (!done) return Error{ErrorKind::kTimeout, "not all Pods were created: " + (*op)->Log()};
   const auto created = CreationTimes(admin, JobsPath(kNamespace));
   const auto pods = CreationTimes(admin, kPods);
   if (!created.ok()) return created.error();
@@ -131,7 +131,7 @@ Result<void> Measure(const std::string& program, int jobs) {
   const double per_job = peak * 1024 / (jobs + 1);
   const auto newcomer = pods->find("newcomer-worker-0");
   if (newcomer == pods->end())
-    return Error{ErrorKind::kInternal, "the newcomer has no worker: " + (*op)->Log()};
+    return Error{ErrorKind::kInternal, "the latest job has no worker: " + (*op)->Log()};
   const auto newcomer_waited = static_cast<double>(newcomer->second - created->at("newcomer"));
   PrintFigure({.name = "backlog",
                .value = static_cast<double>(overtaking),

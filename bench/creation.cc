@@ -36,8 +36,7 @@ class PodCounter {
                        Count(event);
                        return true;
                      });
-        if (!stop.stop_requested())
-          std::cout << "the observer's watch ended; resuming" << std::endl;
+        if (!stop.stop_requested()) std::cout << "resuming the observer's watch" << std::endl;
       }
     });
   }
@@ -128,7 +127,7 @@ Result<void> PutDefaultProfile(testing::ApiClient& admin,
     put = admin.Send("PATCH", path, profile.dump(), "application/apply-patch+yaml");
     return put.ok();
   });
-  if (!done) return Failure("making the jobs' profile", put);
+  if (!done) return Failure("creating the profile of the jobs", put);
   return {};
 }
 
@@ -204,7 +203,7 @@ Result<std::string> CreationBench::Token(const std::string& ns, const std::strin
                    {{"apiVersion", "authentication.k8s.io/v1"},
                     {"kind", "TokenRequest"},
                     {"spec", {{"expirationSeconds", 36000}}}});
-  if (!token.ok()) return Failure("asking for a token of " + account, token);
+  if (!token.ok()) return Failure("requesting a token for " + account, token);
   return testing::TextAt(token.body, "/status/token");
 }
 
@@ -226,7 +225,7 @@ Result<void> CreationBench::StartOperator(bool through_proxy) {
   if (!started.ok()) return started.error();
   operator_ = std::move(*started);
   if (!operator_->WaitReady() || !operator_->WaitLeading()) {
-    return Error{ErrorKind::kTimeout, "the operator does not get ready: " + operator_->Log()};
+    return Error{ErrorKind::kTimeout, "the operator does not become ready: " + operator_->Log()};
   }
   return {};
 }
@@ -260,7 +259,7 @@ Result<void> CreationBench::CapturePodRequest() {
     return false;
   });
   if (!captured)
-    return Error{ErrorKind::kTimeout, "the operator creates no Pod: " + operator_->Log()};
+    return Error{ErrorKind::kTimeout, "the operator does not create Pods: " + operator_->Log()};
   return Clear(kOperatorNs);
 }
 
@@ -303,7 +302,7 @@ Result<Creation> CreationBench::BareClientCreates(int count) {
   });
   if (refused > 0)
     return Error{ErrorKind::kInternal,
-                 std::to_string(refused) + " Pods of the bare client were refused"};
+                 std::to_string(refused) + " Pods of the bare client were rejected"};
   if (!counter.WaitFor(static_cast<std::size_t>(count)))
     return Error{ErrorKind::kTimeout, "Pods of the bare client are missing"};
   return counter.Since(begin);

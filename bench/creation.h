@@ -48,7 +48,7 @@ class CreationBench {
   // Applies install.yaml, makes the namespaces and the default profile of their jobs.
   static Result<std::unique_ptr<CreationBench>> Start(const CreationOptions& options);
 
-  // Starts the operator anew, through the proxy or directly, and waits until it is ready.
+  // Starts the operator again, through the proxy or directly, and waits until it is ready.
   Result<void> StartOperator(bool through_proxy);
   void StopOperator() { operator_.reset(); }
 

@@ -63,15 +63,16 @@ Result<void> Measure(const CreationOptions& options, int pods, int runs) {
 }  // namespace ringmaster::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("Figure B1: creation of the Pods of one big job");
+  CLI::App app("Figure B1: Pod creation of a large job");
   ringmaster::bench::CreationOptions options;
   int pods = 1000;
   int runs = 5;
-  app.add_option("--kubeconfig", options.kubeconfig, "cluster admin's kubeconfig")->required();
-  app.add_option("--operator", options.program, "the operator's binary")->required();
+  app.add_option("--kubeconfig", options.kubeconfig, "kubeconfig of a cluster administrator")
+      ->required();
+  app.add_option("--operator", options.program, "path of the operator binary")->required();
   app.add_option("--operator-flag", options.flags,
-                 "more of the operator's flags, to compare settings");
-  app.add_option("--pods", pods, "worker Pods of the job");
+                 "additional operator flags, to compare settings");
+  app.add_option("--pods", pods, "number of worker Pods");
   app.add_option("--runs", runs, "runs of each");
   CLI11_PARSE(app, argc, argv);
   const auto measured = ringmaster::bench::Measure(options, pods, runs);

@@ -55,7 +55,8 @@ Result<void> MakeForeignObjects(testing::ApiClient& admin, const std::string& ns
       ++refused;
   });
   if (refused > 0)
-    return Error{ErrorKind::kInternal, std::to_string(refused) + " foreign objects were refused"};
+    return Error{ErrorKind::kInternal,
+                 std::to_string(refused) + " unrelated objects were rejected"};
   return {};
 }
 
@@ -73,13 +74,13 @@ Result<void> Measure(const std::string& program, int foreign, int jobs, int work
   std::cout << "idle: " << idle << " MiB" << std::endl;
   if (auto made = MakeForeignObjects(admin, "foreign", foreign); !made.ok()) return made;
   const double beside = Resident(pid);
-  if (beside < 0) return Error{ErrorKind::kUnavailable, "the operator ended: " + (*op)->Log()};
+  if (beside < 0) return Error{ErrorKind::kUnavailable, "the operator exited: " + (*op)->Log()};
   std::cout << "with " << foreign << " foreign Secrets, ConfigMaps and Pods each: " << beside
             << " MiB" << std::endl;
   const testing::FakeKubelet kubelet(admin, "jobs");
   if (auto ran = RunJobs(admin, "jobs", jobs, workers); !ran.ok()) return ran;
   const double busy = Resident(pid);
-  if (busy < 0) return Error{ErrorKind::kUnavailable, "the operator ended: " + (*op)->Log()};
+  if (busy < 0) return Error{ErrorKind::kUnavailable, "the operator exited: " + (*op)->Log()};
   std::cout << "with " << jobs << " jobs of " << workers << " workers: " << busy << " MiB, peak "
             << StatusMiB(pid, "VmHWM") << " MiB" << std::endl;
   PrintFigure({.name = "B3",
@@ -102,15 +103,15 @@ Result<void> Measure(const std::string& program, int foreign, int jobs, int work
 }  // namespace ringmaster::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("Figure B3: the operator's memory");
+  CLI::App app("Figure B3: memory use of the operator");
   std::string program;
   int foreign = 10000;
   int jobs = 100;
   int workers = 64;
-  app.add_option("--operator", program, "the operator's binary")->required();
-  app.add_option("--foreign", foreign, "foreign objects of each kind");
+  app.add_option("--operator", program, "path of the operator binary")->required();
+  app.add_option("--foreign", foreign, "number of unrelated objects of each kind");
   app.add_option("--jobs", jobs, "jobs");
-  app.add_option("--workers", workers, "workers of each job");
+  app.add_option("--workers", workers, "number of workers per job");
   CLI11_PARSE(app, argc, argv);
   const auto measured = ringmaster::bench::Measure(program, foreign, jobs, workers);
   if (measured.ok()) return 0;

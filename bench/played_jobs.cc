@@ -32,7 +32,7 @@ Result<std::unique_ptr<testing::OperatorProcess>> StartOperator(const testing::C
   options.flags = std::move(flags);
   auto op = testing::OperatorProcess::Start(options);
   if (op.ok() && !(*op)->WaitReady())
-    return Error{ErrorKind::kTimeout, "the operator does not get ready: " + (*op)->Log()};
+    return Error{ErrorKind::kTimeout, "the operator does not become ready: " + (*op)->Log()};
   return op;
 }
 
@@ -71,7 +71,7 @@ Result<void> RunJobs(testing::ApiClient& admin, const std::string& ns, int jobs,
         return count == jobs;
       },
       std::chrono::minutes(8));
-  if (!running) return Error{ErrorKind::kTimeout, "not all jobs run"};
+  if (!running) return Error{ErrorKind::kTimeout, "not all jobs are running"};
   return {};
 }
 

@@ -220,17 +220,18 @@ Result<void> Measure(const CreationOptions& options, int pods, std::size_t jobs,
 }  // namespace ringmaster::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("Figure B2: small jobs while a big one is created");
+  CLI::App app("Figure B2: latency of small jobs during creation of a large one");
   ringmaster::bench::CreationOptions options;
   int pods = 1000;
   std::size_t jobs = 200;
   bool trace = false;
-  app.add_option("--kubeconfig", options.kubeconfig, "cluster admin's kubeconfig")->required();
-  app.add_option("--operator", options.program, "the operator's binary")->required();
+  app.add_option("--kubeconfig", options.kubeconfig, "kubeconfig of a cluster administrator")
+      ->required();
+  app.add_option("--operator", options.program, "path of the operator binary")->required();
   app.add_option("--operator-flag", options.flags,
-                 "more of the operator's flags, to compare settings");
-  app.add_option("--pods", pods, "worker Pods of the big job");
-  app.add_option("--jobs", jobs, "small jobs to measure");
+                 "additional operator flags, to compare settings");
+  app.add_option("--pods", pods, "number of worker Pods of the large job");
+  app.add_option("--jobs", jobs, "number of small jobs");
   app.add_flag("--trace", trace, "print the requests for the slowest small job of each round");
   CLI11_PARSE(app, argc, argv);
   const auto measured = ringmaster::bench::Measure(options, pods, jobs, trace);

@@ -32,7 +32,7 @@ metadata: {name: $name, namespace: bench}
 spec:
   image: $WORKER_IMAGE
   command: [ringmaster-train, --workload=mnist, --data=generated, --global-batch=192, --steps=1000000, --seed=7, --log-every=1]
-  worker: {replicas: 3, minReplicas: 1}
+  worker: {replicas: 3}
 Y
   wait_for "the job $name to train" 60 progressed "$name"
   silent=$(node_of bench "$(launcher_of "$name")")

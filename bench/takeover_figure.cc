@@ -1,4 +1,4 @@
-// Figure B4: operators that change places under running jobs. Two operators, 50 jobs of 4 workers,
+// Figure B4: leader changes while jobs are running. Two operators, 50 jobs of 4 workers,
 // and one more job that is scaled at the very moment when the leader is killed, or told to stop:
 // how long until the first Pod of that change, and whether any of the 50 jobs noticed. Against an
 // etcd and API server of its own; the kubelet and launchers are played.
@@ -58,7 +58,7 @@ class Takeovers {
     const std::string pod = "/api/v1/namespaces/" + std::string(kNamespace) + "/pods/" + scaled_ +
                             "-worker-" + std::to_string(replicas_);
     if (!testing::WaitUntil([&] { return admin_->Get(pod).ok(); }))
-      return Error{ErrorKind::kTimeout, "no Pod was made: " + standby_->Log()};
+      return Error{ErrorKind::kTimeout, "no Pod was created: " + standby_->Log()};
     ++replicas_;
     const Seconds took = std::chrono::steady_clock::now() - begin;
     if (way == Way::kStays) return took;
@@ -151,15 +151,15 @@ Result<void> Measure(const std::string& program, int jobs, int workers, int roun
 }  // namespace ringmaster::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("Figure B4: operators that change places under running jobs");
+  CLI::App app("Figure B4: leader changes while jobs are running");
   std::string program;
   int jobs = 50;
   int workers = 4;
   int rounds = 5;
-  app.add_option("--operator", program, "the operator's binary")->required();
-  app.add_option("--jobs", jobs, "jobs that are to notice nothing");
-  app.add_option("--workers", workers, "workers of each job");
-  app.add_option("--rounds", rounds, "of a leader that stays, one that stops, one that is killed");
+  app.add_option("--operator", program, "path of the operator binary")->required();
+  app.add_option("--jobs", jobs, "number of jobs that must not be disturbed");
+  app.add_option("--workers", workers, "number of workers per job");
+  app.add_option("--rounds", rounds, "rounds for a leader that stays, stops or is killed");
   CLI11_PARSE(app, argc, argv);
   const auto measured = ringmaster::bench::Measure(program, jobs, workers, rounds);
   if (measured.ok()) return 0;

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include "cli/kubectl.h"
 #include "common/base/result.h"

@@ -26,10 +26,12 @@ using nlohmann::json;
 constexpr std::size_t kMostFailures = 5;
 constexpr std::size_t kMostEvents = 5;
 
-std::string Labelled(const char* label, const std::string& text) {
-  return text.empty() ? ""
-                      : Columns({{std::string(label) +
-                                  std::string(15 - std::string_view(label).size(), ' ') + text}});
+// One line, with texts below each other.
+std::string Labelled(std::string label, const std::string& text) {
+  constexpr std::size_t kWidth = 15;
+  if (text.empty()) return {};
+  label.resize(kWidth, ' ');
+  return label + Printable(text) + "\n";
 }
 
 std::string Joined(const std::vector<std::string>& parts) {

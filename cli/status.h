@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include "cli/kubectl.h"
 #include "cli/terminal.h"

@@ -143,7 +143,7 @@ def read(path):
     report = json.loads(path.read_text(encoding="utf-8"))
     lacking = sorted(key for key, kind in FORM.items() if not isinstance(report.get(key), kind))
     if lacking or report["form"] != 1:
-        raise SystemExit(f"{path.name} is no report of gpu-box.sh: look at {', '.join(lacking) or 'form'}")
+        raise SystemExit(f"{path.name} is not a report of gpu-box.sh: check {', '.join(lacking) or 'form'}")
     if report != without_names(report, []):
         raise SystemExit(f"{path.name} names paths of the machine that made it; take them out")
     return report

@@ -11,7 +11,7 @@ copied=(crds/ringmaster.dev_trainingjobs.yaml crds/ringmaster.dev_trainingprofil
 rendered=$(mktemp -d)
 trap 'rm -rf "$rendered"' EXIT
 
-# A namespace is made before a release is put into it, so it is no part of the chart; kubectl, not Helm, manages these objects.
+# A namespace is made before a release is put into it, so it is not part of the chart; kubectl, not Helm, manages these objects.
 render() { # chart, helm's arguments...
   cat <<'Y'
 # Rendered by deploy/render-install.sh from charts/ringmaster: edit that.

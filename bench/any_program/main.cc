@@ -104,7 +104,8 @@ class Run {
       recovery.noticed = noticed;
       all.push_back(recovery);
       Print(all, fault, why);
-      if (!site_->Heal()) throw std::runtime_error("what ran on the host that was cut off runs on");
+      if (!site_->Heal())
+        throw std::runtime_error("processes on the disconnected host are still running");
       if (!seen) Start();
     }
     return all;
@@ -124,7 +125,7 @@ class Run {
   void AwaitStep() {
     const std::size_t made = log_.Read().size();
     const std::string why = Await([&] { return log_.Read().size() > made; });
-    if (!why.empty()) throw std::runtime_error("it does not train: " + why);
+    if (!why.empty()) throw std::runtime_error("the job does not train: " + why);
   }
 
   // Empty, or why it did not happen.
@@ -279,18 +280,20 @@ int Measure(const Options& options, const std::vector<FaultKind>& kinds) {
 int main(int argc, char** argv) {
   using namespace ringmaster::any_program;  // NOLINT(google-build-using-namespace)
   Options options;
-  CLI::App app("Figure B21: a torchrun job while faults strike it");
-  app.add_option("--pytorch", options.pytorch, "PyTorch's folder, of deploy/local/pytorch.sh")
+  CLI::App app("Figure B21: recovery of a torchrun job from faults");
+  app.add_option("--pytorch", options.pytorch, "PyTorch folder from deploy/local/pytorch.sh")
       ->required();
   app.add_option("--count", options.count, "faults")->check(CLI::Range(1, 100000));
-  app.add_option("--reference", options.reference, "of these under torchrun's own agents; 0: none")
+  app.add_option("--reference", options.reference,
+                 "number of faults under torchrun's own agents; 0: none")
       ->check(CLI::Range(0, 100000));
-  app.add_option("--faults", options.faults, "kinds to draw from");
-  app.add_option("--seed", options.seed, "of the schedule");
+  app.add_option("--faults", options.faults, "kinds of faults to draw from");
+  app.add_option("--seed", options.seed, "seed of the schedule");
   app.add_option("--workers", options.site.workers, "workers")->check(CLI::Range(2, 16));
   app.add_option("--ranks", options.site.ranks, "of each worker")->check(CLI::Range(1, 16));
-  app.add_option("--limit", options.limit, "seconds for a recovery")->check(CLI::Range(1, 3600));
-  app.add_option("--keep", options.keep, "a new folder for logs and checkpoints, kept");
+  app.add_option("--limit", options.limit, "maximum seconds for a recovery")
+      ->check(CLI::Range(1, 3600));
+  app.add_option("--keep", options.keep, "new folder for logs and checkpoints; it is kept");
   CLI11_PARSE(app, argc, argv);
   const auto kinds = ParseFaults(options.faults);
   if (!kinds.ok()) {
@@ -298,7 +301,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (!ringmaster::runtime_test::Hosts::Possible()) {
-    std::cout << "skipped: making network namespaces needs root" << std::endl;
+    std::cout << "skipped: network namespaces require root" << std::endl;
     return kSkipped;
   }
   try {

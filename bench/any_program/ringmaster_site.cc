@@ -84,7 +84,7 @@ class RingmasterSite final : public Site {
 
   std::string Tend() override {
     if (job_.launcher().Wait(Seconds(0))) {
-      return "the launcher ended: " + ReadFile(job_.Path("verdict"));
+      return "the launcher exited: " + ReadFile(job_.Path("verdict"));
     }
     for (const int worker : workers_) {
       if (!job_.agent(worker).Wait(Seconds(0))) continue;

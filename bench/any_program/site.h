@@ -42,11 +42,11 @@ class Site {
 
 // A job in mode Restart with launchMode PerWorker, whose containers have nothing but Python.
 std::unique_ptr<Site> UnderRingmaster(const SiteOptions& options);
-// One torchrun a host, all with the same list of hosts. Of a host that is cut off they are told
+// One torchrun a host, all with the same list of hosts. For a host that is cut off they are told
 // after as long as Ringmaster takes to notice one.
 std::unique_ptr<Site> UnderTorchrun(const SiteOptions& options);
 
-// Of the processes of a container: torchrun itself, and the ranks below it.
+// For the processes of a container: torchrun itself, and the ranks below it.
 struct Programs {
   std::vector<pid_t> torchrun;
   std::vector<pid_t> ranks;

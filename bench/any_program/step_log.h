@@ -16,7 +16,7 @@ struct Step {
   double at = 0;  // seconds, as Now() counts
 };
 
-// Of the clock that train.py reads, too.
+// For the clock that train.py reads, too.
 double Now();
 
 class StepLog {

@@ -26,17 +26,18 @@ struct Options {
 };
 
 void AddStage(CLI::App& app, Options& options) {
-  app.add_option("--min-replicas", options.stage.min_replicas, "with how many workers it goes on")
+  app.add_option("--min-replicas", options.stage.min_replicas,
+                 "number of workers with which training continues")
       ->check(CLI::Range(1, 64));
   app.add_option("--cpus", options.stage.cpus,
                  "CPU quota of each worker, so that survivors cannot use a dead one's")
       ->check(CLI::Range(0.1, 64.0));
-  app.add_option("--global-batch", options.stage.global_batch, "samples of a step")
+  app.add_option("--global-batch", options.stage.global_batch, "samples per step")
       ->check(CLI::Range(1, 65536));
   app.add_option("flags", options.stage.trainer_flags,
-                 "more flags of ringmaster-train, or those of the script, after a lone --");
+                 "additional flags of ringmaster-train, or of the script, after --");
   app.add_option("--script", options.stage.script,
-                 "a Python script that uses the package, in the place of ringmaster-train");
+                 "Python script that uses the package, instead of ringmaster-train");
   app.add_option_function<std::vector<std::string>>(
       "--env",
       [&options](const std::vector<std::string>& assignments) {
@@ -46,16 +47,17 @@ void AddStage(CLI::App& app, Options& options) {
           options.stage.variables[assignment.substr(0, name)] = assignment.substr(name + 1);
         }
       },
-      "NAME=VALUE, a variable of every worker");
-  app.add_option("--lost-after", options.lost_after, "milliseconds of silence that lose a worker")
+      "environment variable of every worker, NAME=VALUE");
+  app.add_option("--lost-after", options.lost_after,
+                 "milliseconds of silence after which a worker is lost")
       ->check(CLI::Range(100, 60000));
-  app.add_option("--keep", options.keep, "a folder for the audit logs, kept");
+  app.add_option("--keep", options.keep, "folder for the audit logs; it is kept");
 }
 
 // Runs an experiment in a folder for the ranks' logs, which stays where they are wanted.
 int InFolder(const Options& options, const std::function<int(const std::string& folder)>& run) {
   if (!runtime_test::Hosts::Possible()) {
-    std::cout << "skipped: making network namespaces needs root" << std::endl;
+    std::cout << "skipped: network namespaces require root" << std::endl;
     return kSkipped;
   }
   std::string folder = options.keep;
@@ -90,12 +92,13 @@ int RunSizes(Options options) {
 
 bench::Command AddStrike(CLI::App& app) {
   const auto options = std::make_shared<Options>();
-  CLI::App& strike = *app.add_subcommand("strike", "a schedule of faults against real processes");
-  strike.add_option("--faults", options->faults, "kinds to draw from");
+  CLI::App& strike =
+      *app.add_subcommand("strike", "run a schedule of faults against real processes");
+  strike.add_option("--faults", options->faults, "kinds of faults to draw from");
   strike.add_option("--count", options->chaos.count, "how many")->check(CLI::Range(1, 100000));
-  strike.add_option("--every", options->chaos.every, "seconds from one to the next")
+  strike.add_option("--every", options->chaos.every, "seconds between faults")
       ->check(CLI::Range(0.0, 3600.0));
-  strike.add_option("--seed", options->chaos.seed, "of the schedule");
+  strike.add_option("--seed", options->chaos.seed, "seed of the schedule");
   strike.add_option("--replicas", options->stage.workers, "workers")->check(CLI::Range(2, 64));
   AddStage(strike, *options);
   return {.app = &strike, .run = [options] { return RunFaults(*options); }};
@@ -103,8 +106,8 @@ bench::Command AddStrike(CLI::App& app) {
 
 bench::Command AddScale(CLI::App& app) {
   const auto options = std::make_shared<Options>();
-  CLI::App& scale = *app.add_subcommand("scale", "a running job gets more and fewer workers");
-  scale.add_option("--sizes", options->scale.sizes, "one after the other")
+  CLI::App& scale = *app.add_subcommand("scale", "scale a running job up and down");
+  scale.add_option("--sizes", options->scale.sizes, "numbers of workers, in this order")
       ->delimiter(',')
       ->check(CLI::Range(1, 64));
   AddStage(scale, *options);
@@ -116,6 +119,6 @@ bench::Command AddScale(CLI::App& app) {
 
 int main(int argc, char** argv) {
   using namespace ringmaster;  // NOLINT(google-build-using-namespace)
-  return bench::RunProgram("Strikes or resizes a training of real processes",
+  return bench::RunProgram("Injects faults into, or resizes, a training job of real processes",
                            {chaos::AddStrike, chaos::AddScale}, argc, argv);
 }

@@ -40,7 +40,7 @@ int Conclude(const std::string& what, Stage& stage, const std::string& folder,
   const bool clean = audit.exit_code == 0;
   summary["audit"] = clean ? "clean" : "not clean";
   std::cout << audit.output << summary.dump() << std::endl;
-  return clean ? 0 : Fail(what, stage, "the audit is not clean");
+  return clean ? 0 : Fail(what, stage, "the audit failed");
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ int RunScale(ScaleOptions options, const std::string& folder) {
   };
   double longest = 0;
   for (std::size_t i = 1; i < options.sizes.size(); ++i) {
-    if (!calm()) return Fail("scale", stage, "the job stands still");
+    if (!calm()) return Fail("scale", stage, "the job makes no progress");
     const Result<Outcome> outcome = stage.Scale(options.sizes[i]);
     if (!outcome.ok()) return Fail("scale", stage, outcome.error().message);
     std::printf("%d -> %d workers: whole after %.0f ms, longest gap %.0f ms\n",
@@ -125,7 +125,7 @@ int RunScale(ScaleOptions options, const std::string& folder) {
     std::fflush(stdout);
     longest = std::max(longest, outcome->longest_gap);
   }
-  if (!calm()) return Fail("scale", stage, "the job stands still");
+  if (!calm()) return Fail("scale", stage, "the job makes no progress");
   return Conclude(
       "scale", stage, folder,
       {{"longest_gap_ms", longest}, {"median_step_ms", MedianStepMillis(stage.trail().steps())}});

@@ -37,9 +37,7 @@ double MillisSince(Time begin, Time end) {
   return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
-Error Late(const std::string& what) {
-  return {ErrorKind::kTimeout, what + " did not happen in time"};
-}
+Error Late(const std::string& what) { return {ErrorKind::kTimeout, what + " timed out"}; }
 
 }  // namespace
 

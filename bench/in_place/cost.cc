@@ -65,7 +65,7 @@ void MeasureCost(const CostOptions& options) {
     cpu_percent.push_back(100 * (through_cpu / plain_cpu - 1));
     plain_ms.push_back(1000 * plain / options.block);
   }
-  if (percent.empty()) throw std::runtime_error("the script compared nothing");
+  if (percent.empty()) throw std::runtime_error("the script printed no comparison");
   const nlohmann::ordered_json line{{"percent", bench::Median(percent)},
                                     {"lower_quartile", bench::Percentile(percent, 0.25)},
                                     {"upper_quartile", bench::Percentile(percent, 0.75)},

@@ -26,9 +26,12 @@ const std::map<std::string, any_program::FaultKind> kFaults{
 
 template <typename Options>
 void AddCommon(CLI::App& app, Options& options) {
-  app.add_option("--folder", options.folder, "with the scripts; all hosts see it")->required();
-  app.add_option("--pythonpath", options.pythonpath, "PyTorch's folder, and a peer's")->required();
-  app.add_option("--workers", options.workers, "of one rank each")->check(CLI::Range(2, 16));
+  app.add_option("--folder", options.folder, "folder of the scripts, visible to all hosts")
+      ->required();
+  app.add_option("--pythonpath", options.pythonpath, "folders of PyTorch and of a peer")
+      ->required();
+  app.add_option("--workers", options.workers, "number of workers with one rank each")
+      ->check(CLI::Range(2, 16));
 }
 
 }  // namespace
@@ -38,28 +41,30 @@ int Main(int argc, char** argv) {
   PeerOptions peer;
   CLI::App app("Parts of figure B17");
   app.require_subcommand(1);
-  CLI::App& cost_command = *app.add_subcommand("cost", "of a step, beside plain PyTorch");
+  CLI::App& cost_command =
+      *app.add_subcommand("cost", "measure the cost of a step relative to plain PyTorch");
   AddCommon(cost_command, cost);
-  cost_command.add_option("--rounds", cost.rounds, "blocks of each kind")
+  cost_command.add_option("--rounds", cost.rounds, "number of blocks of each kind")
       ->check(CLI::Range(1, 10000));
   cost_command.add_option("--block", cost.block, "steps")->check(CLI::Range(1, 10000));
-  cost_command.add_flag("--audit", cost.audit, "with the audit log");
-  CLI::App& peer_command = *app.add_subcommand("peer", "strikes another way to train");
+  cost_command.add_flag("--audit", cost.audit, "write the audit log");
+  CLI::App& peer_command =
+      *app.add_subcommand("peer", "injects faults into another training system");
   AddCommon(peer_command, peer);
   peer_command.add_option("--peer", peer.peer, "torchft, torchft-tuned or torchrun")
       ->required()
       ->transform(CLI::CheckedTransformer(kPeers));
   peer_command.add_option("--fault", peer.fault, "kill-rank or cut")
       ->transform(CLI::CheckedTransformer(kFaults));
-  peer_command.add_option("--victims", peer.victims, "workers, one after the other")
+  peer_command.add_option("--victims", peer.victims, "workers to strike, in this order")
       ->required()
       ->delimiter(',')
       ->check(CLI::Range(0, 15));
   peer_command.add_option("--every", peer.every, "seconds of training before each fault");
-  peer_command.add_option("--limit", peer.limit, "seconds for a recovery");
+  peer_command.add_option("--limit", peer.limit, "maximum seconds for a recovery");
   CLI11_PARSE(app, argc, argv);
   if (!runtime_test::Hosts::Possible()) {
-    std::cout << "skipped: making network namespaces needs root" << std::endl;
+    std::cout << "skipped: network namespaces require root" << std::endl;
     return kSkipped;
   }
   if (cost_command.parsed()) {

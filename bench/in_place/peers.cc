@@ -90,7 +90,8 @@ class Run {
     (void)site_.Strike({.kind = options_.fault, .worker = worker, .rank = 0, .after = {}});
     Cost cost;
     Await("a new step", [&] { return Recovered(before, struck, cost); });
-    if (!site_.Heal()) throw std::runtime_error("what ran on the host that was cut off runs on");
+    if (!site_.Heal())
+      throw std::runtime_error("processes on the disconnected host are still running");
     AwaitWhole();
     if (torchft_ != nullptr) cost.survivors_ended = torchft_->survivors_ended() - ended;
     return cost;
@@ -135,7 +136,8 @@ class Run {
     });
     if (!over.empty()) throw std::runtime_error(over);
     if (!happened) {
-      throw std::runtime_error(what + " did not come in " + std::to_string(options_.limit) + " s");
+      throw std::runtime_error(what + " did not complete within " + std::to_string(options_.limit) +
+                               " s");
     }
   }
 

@@ -58,7 +58,7 @@ std::optional<double> TorchftSite::Strike(const Fault& fault) {
 }
 
 std::string TorchftSite::Tend() {
-  if (lighthouse_->Wait(std::chrono::milliseconds(0))) return "the lighthouse ended";
+  if (lighthouse_->Wait(std::chrono::milliseconds(0))) return "the lighthouse exited";
   for (const auto& [worker, host] : host_of_) {
     if (!replicas_.at(worker)->Wait(std::chrono::milliseconds(0))) continue;
     if (struck_.erase(worker) == 0) ++survivors_ended_;

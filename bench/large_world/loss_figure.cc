@@ -328,11 +328,11 @@ int main(int argc, char** argv) {
   std::vector<int> sizes = {100, 1000, 10'000};
   int losses = 5;
   int strangers = 0;
-  CLI::App app("Figure B15: from a loss in a large world until every rank is told");
+  CLI::App app("Figure B15: time from a loss in a large world until every rank is notified");
   app.add_option("--launcher", launcher, "ringmaster-launcher")->required();
-  app.add_option("--ranks", sizes, "sizes of worlds, in ranks")->delimiter(',');
-  app.add_option("--losses", losses, "of each kind, in each world");
-  app.add_option("--strangers", strangers, "idle connections to the launcher's ports");
+  app.add_option("--ranks", sizes, "world sizes, in ranks")->delimiter(',');
+  app.add_option("--losses", losses, "number of losses of each kind in each world");
+  app.add_option("--strangers", strangers, "number of idle connections to the launcher's ports");
   CLI11_PARSE(app, argc, argv);
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {

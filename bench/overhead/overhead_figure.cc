@@ -246,13 +246,14 @@ void Print(const Blocks& blocks, const Options& options) {
 
 int Main(int argc, char** argv) {
   Options options;
-  CLI::App app("What fault tolerance costs a step when nothing fails", "figure-b11");
+  CLI::App app("Overhead of fault tolerance per step without failures", "figure-b11");
   app.option_defaults()->always_capture_default();
-  app.add_option("--ranks", options.ranks, "processes of the world")->check(CLI::Range(2, 64));
-  app.add_option("--global-batch", options.global_batch, "samples of a step, at least one a rank")
+  app.add_option("--ranks", options.ranks, "number of processes")->check(CLI::Range(2, 64));
+  app.add_option("--global-batch", options.global_batch, "samples per step, at least one per rank")
       ->check(CLI::Range(64, 65536));
   app.add_option("--steps", options.steps, "of a block")->check(CLI::Range(1, 100000));
-  app.add_option("--rounds", options.rounds, "blocks of each kind")->check(CLI::Range(1, 100000));
+  app.add_option("--rounds", options.rounds, "number of blocks of each kind")
+      ->check(CLI::Range(1, 100000));
   CLI11_PARSE(app, argc, argv);
 
   const bench::ScratchFolder folder("/dev/shm/figure-b11");

@@ -123,7 +123,8 @@ Measured Apart(const Options& options, const std::function<double()>& measure) {
     return std::to_string(measure());
   });
   if (!said) {
-    std::fprintf(stderr, "figure-partial-fc: a measurement ended early: is there enough memory?\n");
+    std::fprintf(stderr,
+                 "figure-partial-fc: a measurement ended early; check for lack of memory\n");
     std::exit(1);
   }
   return {.step_millis = std::stod(said->text),
@@ -137,7 +138,7 @@ int Main(int argc, char** argv) {
   app.add_option("--embedding", options.embedding)->check(CLI::Range(1, 1 << 16));
   app.add_option("--sample-rate", options.sample_rate)->check(CLI::Range(1e-6, 1.0));
   app.add_option("--global-batch", options.global_batch)->check(CLI::Range(1, 1 << 20));
-  app.add_option("--ranks", options.ranks, "over how many the classes are spread");
+  app.add_option("--ranks", options.ranks, "number of ranks that the classes are spread over");
   app.add_option("--steps", options.steps)->check(CLI::Range(1, 1000));
   app.add_option("--threads", options.threads)->check(CLI::Range(1, 1024));
   CLI11_PARSE(app, argc, argv);

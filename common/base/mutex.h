@@ -25,12 +25,12 @@
 #define RINGMASTER_THREAD_ATTRIBUTE(...)
 #endif
 
-// Of a member: read and written with the mutex held only.
+// For a member: read and written with the mutex held only.
 #define RINGMASTER_GUARDED_BY(mutex) RINGMASTER_THREAD_ATTRIBUTE(guarded_by(mutex))
-// Of a function or lambda: its caller holds the mutexes, or must not.
+// For a function or lambda: its caller holds the mutexes, or must not.
 #define RINGMASTER_REQUIRES(...) RINGMASTER_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define RINGMASTER_EXCLUDES(...) RINGMASTER_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
-// Of a function: not checked. Say why.
+// For a function: not checked. Say why.
 #define RINGMASTER_NO_THREAD_SAFETY_ANALYSIS RINGMASTER_THREAD_ATTRIBUTE(no_thread_safety_analysis)
 
 namespace ringmaster {

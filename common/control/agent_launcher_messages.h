@@ -42,7 +42,7 @@ inline bool OnlySshNeeds(std::string_view check) {
 inline bool OnlyMpirunNeeds(std::string_view check) {
   return OnlySshNeeds(check) || check == kCheckMpi;
 }
-// Of a program that only mpirun can start.
+// For a program that only mpirun can start.
 inline constexpr char kCheckMpiProgram[] = "mpi-program";
 // Only the launcher knows whether it is a fault.
 inline bool DependsOnTheStarter(std::string_view check) {
@@ -191,6 +191,7 @@ struct StartEpoch {
   Epoch epoch;
   int64_t cohort = kStartedByAgents;  // of the mpirun that started the processes
   std::vector<Member> members;        // of all ranks, by rank
+  int full_size = 0;                  // the ranks that the job wants; 0: not known
 };
 
 // StartEpoch, as the difference from a world that this connection was told before
@@ -201,6 +202,7 @@ struct ChangeEpoch {
   Epoch base;                   // that world
   std::vector<RankRange> left;  // its ranks that are not in this one, rising
   std::vector<Member> joined;   // by rank, after those that stay
+  int full_size = 0;            // as StartEpoch has it
 };
 
 // Send the WorldReport of this epoch with its members, if that is the newest one.

@@ -113,6 +113,7 @@ void Describe(auto& a, Is<StartEpoch> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("cohort", v.cohort);
   a.Field("members", v.members, ByHost());
+  a.Optional("fullSize", v.full_size);
 }
 
 void Describe(auto& a, Is<RankRange> auto& v) {
@@ -126,6 +127,7 @@ void Describe(auto& a, Is<ChangeEpoch> auto& v) {
   a.Field("base", v.base);
   a.Field("left", v.left);
   a.Field("joined", v.joined, ByHost());
+  a.Optional("fullSize", v.full_size);
 }
 
 void Describe(auto& a, Is<TellWorld> auto& v) { a.Field("epoch", v.epoch); }

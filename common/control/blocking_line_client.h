@@ -35,7 +35,7 @@ class BlockingLineClient {
   Result<void> Send(const Message& message, Deadline deadline);
 
   // The next message. kTimeout: none yet, call again. kUnavailable: the peer closed or Shutdown()
-  // was called. kInvalid: the peer sent what is no message; types that are not known are passed
+  // was called. kInvalid: the peer sent what is not a message; types that are not known are passed
   // over. One thread at a time.
   Result<Message> Receive(Deadline deadline);
 
@@ -49,7 +49,7 @@ class BlockingLineClient {
 
   Mutex send_mutex_;
 
-  // Of the receiving thread.
+  // For the receiving thread.
   std::string buffer_;
   std::size_t scanned_ = 0;  // no newline before this offset
 };

@@ -14,7 +14,7 @@ namespace ringmaster::control {
 std::string HowItEnded(const RankExit& exit);
 
 // "the memory limit is 64 MiB, and at most 64 MiB were in use; raise ...": what there was, and what
-// to do. Numbers that are no sizes are left out: an agent says them.
+// to do. Numbers that are not sizes are left out: an agent says them.
 std::string MemoryText(const OutOfMemory& memory);
 
 }  // namespace ringmaster::control

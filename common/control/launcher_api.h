@@ -55,7 +55,7 @@ struct DesiredWorker {
 struct Order {
   OrderStamp stamp;
   std::vector<DesiredWorker> workers;
-  int replicas = 1;      // how many there shall be; `workers` may lack Pods not created yet
+  int replicas = 1;      // number of workers; `workers` may lack Pods not created yet
   int min_replicas = 1;  // training starts with fewer than `replicas` only at or above this, after
                          // a grace period; below it a running job pauses
   std::vector<std::string>
@@ -65,7 +65,7 @@ struct Order {
 };
 
 // What a launcher is doing, for people and for the operator's conditions. kAdopting: a launcher
-// that was started anew learns from the agents which world runs. kForming: members change, ranks
+// that was started again learns from the agents which world runs. kForming: members change, ranks
 // keep their state. kPaused: too few members or no quorum (pause_reason), ranks keep their state.
 enum class LauncherPhase {
   kWaitingForOrder,
@@ -101,7 +101,7 @@ struct Recovery {
   int64_t detected_millis = 0;  // last sign of life → loss declared
   int64_t resumed_millis = 0;   // loss declared → first step of the new epoch committed
   int64_t steps_lost = 0;
-  bool from_start = false;  // the program began anew
+  bool from_start = false;  // the program began again
   int64_t ran_millis = 0;   // how long it had run then; 0: not known
 };
 

@@ -51,7 +51,7 @@ class LineConnection {
  public:
   struct Handlers {
     std::function<void(Message)> on_message;
-    // Exactly once, whoever closed: why, for people. No on_message comes after it.
+    // Exactly once, whichever side closed: why, for people. No on_message comes after it.
     std::function<void(const std::string& reason)> on_closed;
     // Optional: everything queued has been given to the kernel. For flow control with
     // queued_bytes().

@@ -119,7 +119,7 @@ struct RankPosition {
   CollectiveCounts collectives{};
 };
 
-// Of a stack that travels, or stands in a record.
+// For a stack that travels, or stands in a record.
 inline constexpr std::size_t kMaxStackBytes = 3072;
 
 // The kernel killed a process for lack of memory.

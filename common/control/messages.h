@@ -41,7 +41,7 @@ using Message = std::variant<
     CheckpointDone, RankProtection, CheckpointGrant, DataCacheProgress, TakeCheckpoint, RankBegan,
     TellWorld, ChangeEpoch, RunCommand, EndCommand, CommandOutput, CommandExited, RshHello>;
 
-// One line without its newline. Never fails: bytes that are no UTF-8 in text fields are replaced.
+// One line without its newline. Never fails: bytes that are not UTF-8 in text fields are replaced.
 std::string Encode(const Message& message);
 
 // The message in a line without its newline. kInvalid names the field that is wrong; a type that is

@@ -85,15 +85,15 @@ inline constexpr char kEnvRuntimeDir[] = "RINGMASTER_RUNTIME_DIR";
 inline constexpr char kEnvTerminationLog[] = "RINGMASTER_TERMINATION_LOG";
 inline constexpr char kEnvControlPort[] = "RINGMASTER_CONTROL_PORT";
 inline constexpr char kEnvApiPort[] = "RINGMASTER_API_PORT";
-// Of the launcher: how often both sides say that they live.
+// For the launcher: how often both sides say that they live.
 inline constexpr char kEnvHeartbeatMillis[] = "RINGMASTER_HEARTBEAT_MILLIS";
 
-// Of the agent: where it makes a folder of its own for its ranks' snapshots; in a rank, that
+// For the agent: where it makes a folder of its own for its ranks' snapshots; in a rank, that
 // folder.
 inline constexpr char kEnvSnapshotDir[] = "RINGMASTER_SNAPSHOT_DIR";
 inline constexpr char kSnapshotDir[] = "/dev/shm";
 
-// Of the agent: the library by which it asks the driver for GPUs, as dlopen() takes it.
+// For the agent: the library by which it asks the driver for GPUs, as dlopen() takes it.
 inline constexpr char kEnvNvmlLibrary[] = "RINGMASTER_NVML_LIBRARY";
 inline constexpr char kNvmlLibrary[] = "libnvidia-ml.so.1";
 

@@ -29,6 +29,7 @@ struct RankEpoch {
   Epoch epoch;
   int rank = 0;
   std::vector<Member> members;
+  int full_size = 0;  // as StartEpoch has it
 };
 
 // agent -> rank: every epoch below this one is over; give up what is in flight, keep the state,

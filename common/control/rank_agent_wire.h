@@ -18,6 +18,7 @@ void Describe(auto& a, Is<RankEpoch> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("rank", v.rank);
   a.Field("members", v.members, ByHost());
+  a.Optional("fullSize", v.full_size);
 }
 
 void Describe(auto& a, Is<RankLeave> auto& v) { a.Field("below", v.below); }

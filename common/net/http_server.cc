@@ -128,7 +128,7 @@ class StreamConnection : public Connection {
     keep_alive_ = head.keep_alive();
     if (!handlers().check) return ReadBody();
     AwaitCheck();
-    // Whoever checks may do it on another thread, where the connection must not end.
+    // The checker may do it on another thread, where the connection must not end.
     handlers().check(request_, [executor = stream_.get_executor(),
                                 weak = std::weak_ptr(Self())](std::optional<HttpAnswer> refusal) {
       asio::post(executor, [weak, refusal = std::move(refusal)]() mutable {

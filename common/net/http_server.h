@@ -1,7 +1,7 @@
 #pragma once
 
 // A small HTTP/1.1 server, plain or over TLS, for callers that nobody vouches for: headers, bodies,
-// connections and times are bounded, and whoever has shown no credentials makes room for others.
+// connections and times are bounded, and peers without credentials make room for others.
 // Serves the launcher's API to the operator, and the operator's probes and metrics. Belongs to the
 // one thread that runs the io_context; no client, no files, no routing.
 

@@ -17,7 +17,7 @@ constexpr int64_t kPoints = 32;  // of a wave
 constexpr int64_t kCode = 4;     // what the network has to describe it with
 constexpr double kMomentum = 0.9;
 
-// Samples of a step are a function of its number: whoever computes them gets the same.
+// Samples of a step are a function of its number: every rank that computes them gets the same.
 torch::Tensor Waves(int64_t step, ringmaster::Elastic::Share share) {
   const auto sample = torch::arange(share.begin, share.end).add(step * kGlobalBatch).unsqueeze(1);
   const auto phase = sample * 0.618;
@@ -53,10 +53,16 @@ int main(int argc, char** argv) {
                                              .steps = steps,
                                              .state = MakeMomentum(optimizer),
                                              .settings = "learning_rate=0.02\nmomentum=0.9\n"});
-  while (const auto share = trainer->Begin()) {
-    const auto waves = Waves(trainer->step(), *share);
-    const auto error = torch::mse_loss(model->forward(waves), waves, at::Reduction::Sum);
-    if (!trainer->BackwardAndReduce(error / kPoints)) continue;
+  const auto loss = [&](ringmaster::Elastic::Share samples) {
+    const auto waves = Waves(trainer->step(), samples);
+    return torch::mse_loss(model->forward(waves), waves, at::Reduction::Sum) / kPoints;
+  };
+  while (auto share = trainer->Begin()) {
+    // Without this loop, ranks that lose others compute more at once, which takes more memory.
+    while (share->size() > trainer->micro_batch()) {
+      trainer->Backward(loss(share->Take(trainer->micro_batch())));
+    }
+    if (!trainer->BackwardAndReduce(loss(*share))) continue;
     optimizer.step();
     trainer->Applied();
     if (trainer->rank() == 0 && trainer->step() % 100 == 0) {

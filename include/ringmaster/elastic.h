@@ -42,7 +42,7 @@ class [[gnu::visibility("default")]] Elastic {
   struct Options {
     // Samples of a step, over all ranks; at least as many as the ranks that the job may grow to.
     int64_t global_batch = 1;
-    // Of the whole run.
+    // For the whole run.
     int64_t steps = 1;
     // What the optimizer changes besides the parameters, such as momentum: a rank that joins takes
     // it over, and it is in checkpoints. Like the parameters it must follow from the reduced
@@ -64,6 +64,11 @@ class [[gnu::visibility("default")]] Elastic {
     int64_t end = 0;
 
     int64_t size() const { return end - begin; }
+    // The first `count` of them, which are its no longer. REQUIRES: count <= size().
+    Share Take(int64_t count) {
+      begin += count;
+      return {begin - count, begin};
+    }
   };
 
   // Blocks, without a limit, until this rank is in a world whose ranks have the same state. Never
@@ -82,11 +87,27 @@ class [[gnu::visibility("default")]] Elastic {
   // it blocks, without a limit, for the next one.
   std::optional<Share> Begin();
 
-  // After Begin(), once: runs backward from the sum of the losses of this rank's samples (one
-  // element, any device) and reduces the gradients of all ranks meanwhile. True: the parameters'
-  // gradients are means over the global batch; the optimizer's step and Applied() follow. False:
-  // the step did not happen, and the parameters are what they were or another rank's newer ones;
-  // call Begin() again. A loss or gradient that is not a finite number is an error.
+  // The most samples that a rank has in a step while all workers of the job are there. Where fewer
+  // are, its share is larger; a program that computes no more than this at once needs no more
+  // memory for it:
+  //
+  //   while (share->size() > trainer->micro_batch()) {
+  //     trainer->Backward(SumOfLosses(model, SamplesOf(trainer->step(),
+  //                                                    share->Take(trainer->micro_batch()))));
+  //   }
+  //   if (!trainer->BackwardAndReduce(SumOfLosses(…, *share))) continue;
+  int64_t micro_batch() const;
+
+  // After Begin(), before BackwardAndReduce(), any number of times: runs backward from the sum of
+  // the losses of some of this rank's samples, and adds up gradients and losses.
+  void Backward(const at::Tensor& loss_sum);
+
+  // After Begin(), once: runs backward from the sum of the losses of this rank's samples, without
+  // those that Backward() was given (one element, any device) and reduces the gradients of all
+  // ranks meanwhile. True: the parameters' gradients are means over the global batch; the
+  // optimizer's step and Applied() follow. False: the step did not happen, and the parameters are
+  // what they were or another rank's newer ones; call Begin() again. A loss or gradient that is not
+  // a finite number is an error.
   bool BackwardAndReduce(const at::Tensor& loss_sum);
 
   // After the optimizer's step. Leaves the world here when the job asks its ranks to, and blocks
@@ -95,7 +116,7 @@ class [[gnu::visibility("default")]] Elastic {
 
   // How many steps are applied; the next one has this number.
   int64_t step() const;
-  // Of the present world: 0 <= rank() < world_size(). Both may change wherever a call blocks.
+  // For the present world: 0 <= rank() < world_size(). Both may change wherever a call blocks.
   int rank() const;
   int world_size() const;
   // Mean over the global batch, of the newest step that was reduced.

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 namespace {
 
-// Whoever may write a job's status could fill it; the CRD bounds lists, we bound texts.
+// Anyone who may write a job's status could fill it; the CRD bounds lists, we bound texts.
 constexpr std::size_t kMaxStatusTextBytes = 1024;
 constexpr std::size_t kMaxStatusMessageBytes = 4096;
 
@@ -318,7 +318,7 @@ Result<TrainingJob> DecodeWithoutSpec(const json& object) {
   if (job.name.empty() || job.uid.empty()) {
     return Error{ErrorKind::kInvalid, "its metadata has no name or uid"};
   }
-  // The status is ours: what we cannot read of it counts as absent, and is written anew.
+  // The status is ours: what we cannot read of it counts as absent, and is written again.
   if (const json* status = kube::Find(object, {"status"})) {
     job.status = FromJsonLeniently<TrainingJobStatus>(*status, kMaxStatusTextBytes);
   }

@@ -19,7 +19,7 @@ inline constexpr char kGpuResource[] = "nvidia.com/gpu";  // the default of work
 
 struct WorkerSpec {
   int replicas = 1;
-  std::optional<int> min_replicas;    // unset: replicas
+  std::optional<int> min_replicas;    // unset: 1 in place, otherwise replicas
   std::optional<int> max_replicas;    // `replicas` never exceeds it
   std::string gpu_resource{};         // what GPUs are called here; empty: nvidia.com/gpu
   bool privileged = false;            // its container is
@@ -172,7 +172,7 @@ struct TrainingJobSpec {
   bool InPlace() const { return Mode() == ElasticityMode::kInPlace; }
   bool DeletesCheckpoints() const { return checkpoint && checkpoint->delete_with_job; }
   int MinReplicas() const {
-    const int least = worker.min_replicas.value_or(worker.replicas);
+    const int least = worker.min_replicas.value_or(InPlace() ? 1 : worker.replicas);
     return least < worker.replicas ? least : worker.replicas;
   }
 
@@ -254,7 +254,7 @@ struct Recovery {
   int64_t detected_millis = 0;  // last sign of life -> known as lost
   int64_t resumed_millis = 0;   // known as lost -> first step done
   int64_t steps_lost = 0;
-  bool from_start = false;  // the program began anew
+  bool from_start = false;  // the program began again
   int64_t ran_millis = 0;   // how long it had run then; 0: not known
 
   friend bool operator==(const Recovery&, const Recovery&) = default;

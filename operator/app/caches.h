@@ -55,7 +55,7 @@ class Caches {
     return config_.watch_namespace.empty() ? &namespaces_ : nullptr;
   }
 
-  // For the queue's keys: the oldest job first, as it is now; last what is no job any more.
+  // For the queue's keys: the oldest job first, as it is now; last what is not a job any more.
   std::function<bool(const std::string&, const std::string&)> ByAge() const;
 
   // Of what the operator cannot do without; Nodes, and what people see of profiles, are not part of

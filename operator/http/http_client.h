@@ -45,7 +45,7 @@ struct HeaderNameLess {
     return order != 0 ? order < 0 : a.size() < b.size();
   }
 };
-// Names compare without case. Of a repeated header the values are joined with ", ".
+// Names compare without case. For a repeated header the values are joined with ", ".
 using Headers = std::map<std::string, std::string, HeaderNameLess>;
 
 struct Request {

@@ -29,7 +29,7 @@ class LineSplitter {
   bool Append(std::string_view bytes, const OnLine& on_line);
 
  private:
-  // Of a line that does not end in `bytes`.
+  // For a line that does not end in `bytes`.
   void Keep(std::string_view bytes);
 
   const std::size_t max_line_bytes_;

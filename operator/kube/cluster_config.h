@@ -13,7 +13,7 @@ namespace ringmaster::kube {
 struct ClusterConfig {
   std::string server;       // "https://host:port", without a slash at the end
   std::string server_name;  // name to verify instead of the server's host; usually empty
-  std::string ca_pem;       // or ca_file, which is read anew for each connection
+  std::string ca_pem;       // or ca_file, which is read again for each connection
   std::string ca_file;
   std::string token;  // or token_file, which the kubelet rotates
   std::string token_file;

@@ -2,7 +2,7 @@
 
 // The part of an object's metadata that the machinery needs: identity, version and controlling
 // owner. Read from JSON once, as the object arrives; everything else of an object is the business
-// of whoever projects it.
+// of the code that projects it.
 
 #include <string>
 
@@ -17,7 +17,7 @@ struct ObjectMeta {
   std::string name;
   std::string uid;
   std::string resource_version;
-  // Of the owner reference with controller: true; empty without one.
+  // For the owner reference with controller: true; empty without one.
   std::string owner_kind;
   std::string owner_name;
   std::string owner_uid;
@@ -25,7 +25,7 @@ struct ObjectMeta {
   std::string Key() const;  // ObjectKey(ns, name)
 };
 
-// kInvalid when the JSON is no object with metadata.name.
+// kInvalid when the JSON is not an object with metadata.name.
 Result<ObjectMeta> ReadObjectMeta(const nlohmann::json& object);
 
 }  // namespace ringmaster::kube

@@ -1,7 +1,7 @@
 #pragma once
 
 // The order of resourceVersions, as the API guarantees it (KEP-5504): decimal numbers of any
-// length, compared within one resource. What is no such number cannot be compared. Used by the
+// length, compared within one resource. What is not such a number cannot be compared. Used by the
 // freshness gate, and for the terms of leaders.
 
 #include <compare>
@@ -11,7 +11,7 @@
 
 namespace ringmaster::kube {
 
-// Nothing when either is no decimal number without leading zero.
+// Nothing when either is not a decimal number without leading zero.
 std::optional<std::strong_ordering> CompareResourceVersions(std::string_view a, std::string_view b);
 
 // As a number; nothing where it is none, or larger than an int64_t.

@@ -15,7 +15,7 @@ inline constexpr char kReasonQuotaExceeded[] = "QuotaExceeded";
 // resource.
 inline constexpr char kReasonMissingPermission[] = "MissingPermission";
 
-// REQUIRES: !response.Success(). Never fails: a body that is no Status is quoted, shortened.
+// REQUIRES: !response.Success(). Never fails: a body that is not a Status is quoted, shortened.
 Error ReadStatusError(const http::Response& response);
 
 inline bool IsQuotaRefusal(const Error& error) {

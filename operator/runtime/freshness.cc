@@ -11,7 +11,7 @@ namespace {
 
 // An event follows its write within a second, also where the server is busy.
 constexpr auto kLate = std::chrono::seconds(5);
-// Watches are not opened anew more often than this.
+// Watches are not opened again more often than this.
 constexpr auto kTellAgain = std::chrono::seconds(15);
 
 }  // namespace

@@ -56,7 +56,7 @@ class LeaderElector {
 
   bool IsLeader() const { return leading_; }
   // The resourceVersion with which we took the lease: above that of every leader before, also where
-  // the lease was deleted and made anew, and whatever the clocks say. Meaningless unless
+  // the lease was deleted and made again, and whatever the clocks say. Meaningless unless
   // IsLeader().
   int64_t term() const { return term_; }
 

@@ -157,7 +157,7 @@ class Reflector {
   mutable Mutex mutex_;
   StoppableCondVar wake_;
   std::string problem_ RINGMASTER_GUARDED_BY(mutex_);
-  // Of the watch in progress.
+  // For the watch in progress.
   std::stop_source stream_ RINGMASTER_GUARDED_BY(mutex_){std::nostopstate};
 
   std::jthread thread_;

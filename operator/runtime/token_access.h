@@ -55,7 +55,7 @@ class TokenAccess {
   ~TokenAccess();  // stops
 
   void Start();
-  // Ends the thread; whoever waits or asks from here on gets kUnknown.
+  // Ends the thread; callers that wait or ask from here on get kUnknown.
   void Stop();
 
   // Calls `done` once: at once where the verdict is kept, later on our own thread otherwise.

@@ -230,7 +230,7 @@ class SceneBuilder {
     scene_.nodes.of_job[node.name] = std::make_shared<const job::NodeView>(node);
     return *this;
   }
-  // Of the whole cluster.
+  // For the whole cluster.
   SceneBuilder& NodesNotReady(int not_ready, int total) {
     scene_.nodes.not_ready = not_ready;
     scene_.nodes.total = total;

@@ -28,7 +28,6 @@ spec:
   command: [ringmaster-train, --workload=mnist, --data=generated, --global-batch=48, --steps=$steps, --learning-rate=0.01, --seed=7, --log-every=100, --audit-log=/audit]
   worker:
     replicas: 3
-    minReplicas: 1
     resources: {requests: {cpu: 300m}, limits: {cpu: 300m}}
     template:
       spec:

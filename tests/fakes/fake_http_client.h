@@ -29,7 +29,7 @@ namespace ringmaster::http {
 
 struct FakeStream {
   int status = 200;    // 0: no answer comes, only `error`
-  std::string body{};  // of an answer that is no 2xx
+  std::string body{};  // of an answer that is not a 2xx
   Headers headers{};
   std::vector<std::string> chunks{};  // handed on one by one
   std::optional<Error> error{};       // how it ends, after the chunks; nothing: cleanly

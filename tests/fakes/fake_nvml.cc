@@ -1,6 +1,6 @@
 // NVML as a driver with the GPUs of a file would answer: a library that tests name instead of
 // libnvidia-ml.so.1. The file is FAKE_NVML's, and is read again at every call, so that a test
-// breaks a GPU by writing it anew. A line each, in the order of the PCI bus:
+// breaks a GPU by writing it again. A line each, in the order of the PCI bus:
 //
 //   gpu UUID              one that works
 //   lost UUID             one that fell off the bus after NVML had found it

@@ -1,6 +1,6 @@
 #pragma once
 
-// A file that whoever opens it has to wait for: so that a test can stop a copy where it wants to
+// A file whose readers have to wait: so that a test can stop a copy where it wants to
 // look at it. Used by the tests of the data cache. Linux; the file's file system needs leases
 // (ext4, xfs and tmpfs have them).
 

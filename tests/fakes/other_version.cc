@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kTextMap[] = "versions";  // of AgentReady: its keys are no fields
+constexpr char kTextMap[] = "versions";  // of AgentReady: its keys are not fields
 
 void AddFields(Json& value) {
   for (auto& [key, item] : value.items()) {

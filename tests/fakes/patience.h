@@ -1,7 +1,7 @@
 #pragma once
 
 // RINGMASTER_PATIENCE, 1 unless it is set: how many times as long things may take on a machine that
-// others keep busy. Whoever waits with a limit multiplies it.
+// others keep busy. Anyone who waits with a limit multiplies it.
 
 #include <algorithm>
 #include <cstdlib>

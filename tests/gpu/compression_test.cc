@@ -25,7 +25,7 @@ constexpr std::chrono::seconds kCodecLimit{60};
 
 Deadline CodecDeadline() { return std::chrono::steady_clock::now() + kCodecLimit; }
 
-// Of all sizes, and now and then what is no number.
+// Of all sizes, and now and then what is not a number.
 std::vector<float> Awkward(int seed) {
   std::vector<float> values(kGradients);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -86,7 +86,7 @@ int CompareCodes(Compression format) {
   if (!done) return 1;
   bool same = SameBits(device_encoded, encoded.data(), "codes", format) &&
               SameBits(device_left, left.data(), "residuals", format);
-  // Sums of what is no number may differ in the bits of their NaN.
+  // Sums of what is not a number may differ in the bits of their NaN.
   const at::Tensor sums = device_decoded.cpu();
   const at::Tensor expected = at::from_blob(decoded.data(), {static_cast<int64_t>(kGradients)});
   same = at::allclose(sums, expected, 0, 0, /*equal_nan=*/true) && same;

@@ -76,7 +76,7 @@ rm "$volume/bin/ringmaster-launcher"
 install_tools && installed "over half of one"
 
 mount -t tmpfs -o "$as_empty_dir,size=1m" tmpfs "$image/volume"
-expect 'while installing into /volume, which has to be writable and to have room for' install_tools
+expect 'while installing into /volume, which must be writable and have room for' install_tools
 expect 'No space left on device' install_tools
 [ -z "$(ls -A "$image/volume/bin")" ] || fail "of a full volume it keeps $(ls -A "$image/volume/bin")"
 mount -o remount,ro "$image/volume"
@@ -152,7 +152,7 @@ done
 # The roots are what they are meant to be.
 as_user "$work/busybox" /bin/sh -c : || fail "the busybox root has no shell"
 expect 'musl libc' as_user "$work/musl" /lib/ld-musl-x86_64.so.1
-as_user "$debian" getent passwd $uid && fail "getent knows the uid" || [ $? = 99 ] || fail "the name service of the Debian root is no trap"
+as_user "$debian" getent passwd $uid && fail "getent knows the uid" || [ $? = 99 ] || fail "the name service of the Debian root is not a trap"
 
 # GPUs, as nvidia-smi lists them; the process that tells of them ends with this script.
 expect_gpus() { # root text

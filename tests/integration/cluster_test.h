@@ -51,7 +51,7 @@ class ClusterTest : public ::testing::Test {
 
   // Starts the operator (again) and waits until it leads and is ready.
   void StartOperator(std::vector<std::string> flags = kPatientLease);
-  // `asks_for_tokens`: as install.yaml runs it, whoever reads /metrics needs one.
+  // `asks_for_tokens`: as install.yaml runs it, anyone who reads /metrics needs one.
   void LaunchOperator(std::vector<std::string> flags = kPatientLease,
                       const std::string& account = kOperatorAccount, bool asks_for_tokens = false);
   void StartOperatorThatAsksForTokens();

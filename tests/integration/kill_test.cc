@@ -185,7 +185,7 @@ TEST_F(KillTest, AtEveryWriteOfAScaleDown) {
     written[write.method].insert(write.Path().substr(write.Path().rfind('/') + 1));
   }
   // One killed before its mark was stored may be followed by one that chooses another worker; but
-  // whoever was marked has left, and nobody else.
+  // only the marked workers have left.
   for (const auto& [name, pod] : List("pods")) {
     EXPECT_EQ(TextAt(pod, "/metadata/annotations/ringmaster.dev~1leaving"), "") << name;
   }

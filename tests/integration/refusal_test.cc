@@ -159,7 +159,7 @@ TEST_F(ApplyTest, RefusesVolumesThatNoJobCanHave) {
   EXPECT_THAT(refused("worker/volumes", json::array({nfs})),
               HasSubstr("the kind nfs is refused, because Pod Security"));
   EXPECT_THAT(refused("checkpoint", {{"volume", json::parse(kConfigMap)}}),
-              HasSubstr("cannot be written"));
+              HasSubstr("must be writable"));
   for (const char* kind : {kNfs, kHostPath}) {
     EXPECT_THAT(refused("checkpoint", {{"volume", json::parse(kind)}}),
                 HasSubstr("create a PersistentVolume"));
@@ -637,7 +637,7 @@ TEST_F(ProfileTest, OneInAnotherNamespaceHasNoEffect) {
   EXPECT_EQ(At(List("pods")["unnamed-worker-0"], "/spec/hostNetwork"), json());
 }
 
-// A release of one namespace, its own: whoever runs jobs there could write profiles, too.
+// A release of one namespace, its own: its users could write profiles, too.
 TEST_F(ProfileTest, InTheOperatorsOwnNamespaceOneGrantsNothing) {
   json spec = kHostNetwork;
   spec["namespaces"] = json::array({kOperatorNamespace});
@@ -752,7 +752,7 @@ TEST_F(ProfileTest, EachSaysWhetherJobsCanUseIt) {
   EXPECT_THAT(table, HasSubstr("ACCEPTED"));
   EXPECT_THAT(table, HasSubstr("NotCovered"));
 
-  // Each once: what the operator writes is no news to it.
+  // Each once: what the operator writes is not news to it.
   RunJob("digits", 1);
   int writes = 0;
   for (const ProxiedRequest& request : proxy().Requests()) {
@@ -954,8 +954,9 @@ TEST_F(RefusalTest, WhatTheServerRefusesOfATemplateIsNamedAsTheUserWroteIt) {
               HasSubstr(path + "volumeMounts[0].name: Not found: \"data\""));
   EXPECT_THAT(job("unknown", {{"imagePullpolicy", "Always"}}),
               HasSubstr("unknown field \"" + path + "imagePullpolicy\""));
-  EXPECT_THAT(job("size", {{"resources", {{"limits", {{"memory", "256MB"}}}}}}),
-              HasSubstr(path + "resources.limits.memory is \"256MB\", which is no quantity"));
+  EXPECT_THAT(
+      job("size", {{"resources", {{"limits", {{"memory", "256MB"}}}}}}),
+      HasSubstr(path + "resources.limits.memory is \"256MB\", which is not a valid quantity"));
 }
 
 // As the kubelet tells it, which this test plays: no status of a Pod names what its volumes lack.

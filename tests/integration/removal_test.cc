@@ -69,9 +69,9 @@ TEST_F(RemovalTest, AFailureLetsTheJobGoAndSaysWhatStays) {
   RunKeeper();
   DeleteJob();
   WaitForRemover();
-  ASSERT_TRUE(kubelet().Terminate(Remover(), 1, "a link is not followed").ok());
+  ASSERT_TRUE(kubelet().Terminate(Remover(), 1, "links are not followed").ok());
   WaitForRelease();
-  EXPECT_THAT(Told("CheckpointsLeft"), HasSubstr("a link is not followed"));
+  EXPECT_THAT(Told("CheckpointsLeft"), HasSubstr("links are not followed"));
 }
 
 TEST_F(RemovalTest, AJobThatIsToldToRetainIsNeverHeldNorOneThatIsToldSoWhileItGoes) {

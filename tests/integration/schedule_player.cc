@@ -250,7 +250,7 @@ void SchedulePlayer::Check(std::chrono::steady_clock::duration took) {
     const json pod = json::parse(write.body);
     const std::string name = TextAt(pod, "/metadata/name");
     if (name.find("-launcher-") == std::string::npos) continue;
-    // Of a deleted job the launcher may be seen to go first; what is made then goes with the job.
+    // For a deleted job the launcher may be seen to go first; what is made then goes with the job.
     const std::string job = TextAt(pod, "/metadata/ownerReferences/0/uid");
     if (!deleted_.contains(job)) ++launchers[job + " " + name];
   }

@@ -56,7 +56,7 @@ class SchedulePlayer : public ClusterTest {
   }
   std::string Uid(const std::string& pod);
   std::string Launcher(const std::string& job);
-  // Of the job's Pods, those that have not ended: those that have stay for their logs.
+  // For the job's Pods, those that have not ended: those that have stay for their logs.
   std::set<std::string> Live(const std::string& job, const std::string& role);
   std::string Unsettled(const std::string& name, const JobGoal& goal);
 

@@ -1,4 +1,4 @@
-// What a job's Pods are made from, on a real API server: whoever changes a spec, however and
+// What a job's Pods are made from, on a real API server: however a spec is changed and
 // whenever, gets no Pod that the policies refuse, and no two Pods of one run from different texts.
 
 #include <algorithm>
@@ -457,7 +457,7 @@ TEST_F(TextTest, AnAllowedChangeTakesEffectWhenTheJobIsResumedAndIsRefusedUntilT
   });
 }
 
-// By whoever may write ControllerRevisions in the namespace.
+// By anyone who may write ControllerRevisions in the namespace.
 TEST_F(TextTest, AForgedPinIsJudgedAndStandsInNobodyElsesWay) {
   CreateJob(Manifest("digits", kHarmless, true));
   CreateJob(Manifest("taken", kHarmless, true));

@@ -143,7 +143,7 @@ class FakeJob:
     def _epoch(self):
         return {"term": 1, "number": self.number}
 
-    def world(self, members):
+    def world(self, members, full_size=0):
         """The next world: ranks of the last one must leave it, then all members are told."""
         with self._changed:
             self.number += 1
@@ -155,7 +155,7 @@ class FakeJob:
             order = [value for place in range(len(members)) for value in (place, 1)]
             for place, rank in enumerate(members):
                 self.say(rank, type="RankEpoch", epoch=self._epoch(), rank=place,
-                         members={"hosts": hosts, "order": order})
+                         members={"hosts": hosts, "order": order}, fullSize=full_size)
 
     def switch(self, leaving=()):
         """All ranks leave the world after a step, together."""

@@ -140,6 +140,19 @@ class Training(ScriptTest):
         job.world(ranks[1:])
         self.assertIn("done 200 ", self.finish(job, ranks[1:]))
 
+    def test_micro_batches_stay_as_large_as_shares_were_when_ranks_are_lost(self):
+        script = TRAIN.replace("    print(job.steps, loss", "    number = job.steps\n    made = job.step()\n    print(number, made, loss")
+        for each in (TRAIN, script):  # also where the script makes the steps by itself
+            job, ranks = self.job(3, 40, "slow", script=each)
+            job.world(ranks, full_size=3)
+            job.wait_for_line(ranks[0], "10 ")
+            job.world(ranks[:1], full_size=3)
+            self.assertIn("done 40 ", self.finish(job, ranks[:1]))
+            parts = [line.split() for _, line in ranks[0].lines if line[0].isdigit()]
+            self.assertEqual({int(part[-1]) for part in parts}, {8})
+            self.assertEqual(sum(part[0] == "39" for part in parts), 3)
+            self.assert_undisturbed(ranks[:1], 40)
+
     def test_ranks_with_unequal_micro_batches_agree_on_buffers(self):
         script = TRAIN.replace("job = rm.join(", "model.register_buffer('seen', torch.zeros(1))\njob = rm.join(").replace(
             "    job.backward(loss)", "    model.seen += batch.x.sum()\n    job.backward(loss)").replace("=24", "=26")

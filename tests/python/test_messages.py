@@ -42,7 +42,7 @@ FROM_AGENT = {
     line("StoreValues", epoch=WIRE_EPOCH, id=9, rank=1, values=["AP8=", ""]): messages.StoreValues(
         EPOCH, 9, 1, [b"\0\xff", b""]
     ),
-    line("RankEpoch", epoch=WIRE_EPOCH, rank=2, members=MEMBERS): messages.RankEpoch(
+    line("RankEpoch", epoch=WIRE_EPOCH, rank=2, members=MEMBERS, fullSize=9): messages.RankEpoch(
         EPOCH,
         2,
         (
@@ -50,6 +50,7 @@ FROM_AGENT = {
             Member("uid-1", "w-1", "n0", "10.0.0.1", 0, "a-"),
             Member("uid-0", "w-0", "n0", "10.0.0.1", 1, "a-4"),
         ),
+        9,
     ),
 }
 

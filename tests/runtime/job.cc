@@ -204,7 +204,7 @@ control::LauncherStatus Job::Status() {
   return StatusIn(Call("the-operators-token", {"/v1/status"}));
 }
 
-// Of a launcher that did not answer, or that nobody understands, the default.
+// For a launcher that did not answer, or that nobody understands, the default.
 control::LauncherStatus Job::StatusIn(const Ran& ran) const {
   std::string text = ran.output.substr(0, ran.output.rfind('\n'));
   if (as_launcher_says && ran.output.ends_with("\n200")) text = as_launcher_says(text);

@@ -63,7 +63,7 @@ class Job {
   const Hosts& hosts() const { return hosts_; }
   // A job of its own: no other one has this UID.
   const std::string& uid() const { return job_uid_; }
-  // Of the container of a worker that starts from here on.
+  // For the container of a worker that starts from here on.
   void LimitMemory(int worker, int64_t bytes) { hosts_.LimitMemory(1 + worker, bytes); }
   // No host has one.
   void HideSshd() { hosts_.Hide("/usr/sbin/sshd"); }

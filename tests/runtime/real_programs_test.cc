@@ -1,6 +1,6 @@
-// Programs of others that are no torchrun, as their users start them, from PyPI, in containers that
-// have Python and a shell and nothing else: each goes on from its own checkpoint after a killed
-// rank.
+// Programs of others that are not torchrun, as their users start them, from PyPI, in containers
+// that have Python and a shell and nothing else: each goes on from its own checkpoint after a
+// killed rank.
 
 #include <csignal>
 #include <filesystem>
@@ -61,7 +61,7 @@ class RealProgram : public LoggedTest {
     ASSERT_TRUE(WaitUntil(kLimit, [&] { return std::filesystem::exists(Checkpoint()); }))
         << job.Log();
 
-    // The last one is a rank, whoever else has started it.
+    // The last one is a rank, whichever program has started it.
     const std::vector<pid_t> processes = Hosts::Find(job.agent(1), "python3");
     ASSERT_FALSE(processes.empty());
     ASSERT_EQ(kill(processes.back(), SIGKILL), 0);

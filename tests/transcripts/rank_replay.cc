@@ -26,7 +26,7 @@ using Texts = std::vector<std::string>;
 
 constexpr Seconds kLimit{20};
 
-// Of a rank's messages, what each implementation and each run has its own.
+// For a rank's messages, what each implementation and each run has its own.
 constexpr std::pair<const char*, const char*> kFree[] = {
     {"RankHello", "pid"}, {"RankHello", "protocol"}, {"StoreGet", "id"}};
 

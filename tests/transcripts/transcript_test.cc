@@ -126,7 +126,7 @@ TEST(Transcripts, TellTheWholeStory) {
   }
 }
 
-// Whoever recorded them: also versions before this one.
+// Recorded by this version or an earlier one.
 TEST(Transcripts, AreAllUnderstood) {
   for (const std::string& folder : Folders()) {
     for (const auto& [name, transcript] : Read(folder)) {

@@ -40,6 +40,7 @@ struct Segment {
   int64_t last = 0;
   Epoch epoch;
   std::vector<std::string> members;
+  int64_t full_size = 0;  // as WorldLine has it
 };
 
 struct Report {

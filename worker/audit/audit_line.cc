@@ -51,6 +51,7 @@ void Describe(auto& a, Is<WorldLine> auto& v) {
   a.Field("size", size, AsNumber{1, kMostRanks});
   a.Check(size == std::ssize(v.members), "members", "are not as many as the world's size");
   a.Field("rank", v.rank, AsNumber{0, size - 1});
+  a.Optional("full_size", v.full_size, AsNumber{0});
   a.Field("global_batch", v.global_batch, AsNumber{1});
   a.Field("checksum", v.checksum, AsChecksum());
   a.Optional("sharded", v.sharded, AsChecksum());

@@ -35,6 +35,7 @@ struct WorldLine {
   Epoch epoch;
   int rank = 0;
   int64_t global_batch = 0;
+  int64_t full_size = 0;             // ranks that the job wanted; 0: not known
   std::vector<std::string> members;  // "pod/slot/start", by rank
   Epoch adopted_epoch;               // {0, 0} with step 0: as initialised
   int64_t adopted_step = 0;

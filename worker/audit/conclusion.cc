@@ -254,10 +254,12 @@ std::vector<Segment> Conclusion::Schedule() const {
     const auto step = static_cast<int64_t>(i) + 1;
     if (OfAnotherRun(step)) continue;
     if (schedule.empty() || schedule.back().epoch != lineage_[i]) {
+      const WorldLine& world = audit_.worlds_.at(lineage_[i]).line;
       schedule.push_back({.first = step,
                           .last = step,
                           .epoch = lineage_[i],
-                          .members = audit_.worlds_.at(lineage_[i]).line.members});
+                          .members = world.members,
+                          .full_size = world.full_size});
     }
     schedule.back().last = step;
   }

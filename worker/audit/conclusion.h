@@ -31,7 +31,7 @@ class Conclusion {
   bool OfAnotherRun(int64_t step) const;
   void CheckAdopted(const Audit::WorldRecord& world);
   void CheckSharded(const Audit::WorldRecord& world);
-  // Of the shares of the sharded state that all ranks of a world logged after a step.
+  // For the shares of the sharded state that all ranks of a world logged after a step.
   static std::optional<uint64_t> SumOfParts(const Audit::WorldRecord& world,
                                             const Audit::RankSteps& ranks);
   void Follow(Epoch epoch, const Audit::WorldRecord& world);

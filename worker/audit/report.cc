@@ -5,7 +5,7 @@
 namespace ringmaster::audit {
 namespace {
 
-// Bytes that are no UTF-8 are replaced, so that it cannot fail.
+// Bytes that are not UTF-8 are replaced, so that it cannot fail.
 std::string Dump(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
@@ -37,6 +37,7 @@ std::string ScheduleText(const Report& report) {
     line["steps"] = {segment.first, segment.last};
     line["epoch"] = {segment.epoch.term, segment.epoch.number};
     line["members"] = segment.members;
+    if (segment.full_size > 0) line["full_size"] = segment.full_size;
     text += Dump(line) + "\n";
   }
   return text;

@@ -21,7 +21,7 @@ int ExitCodeOf(const Findings& findings);
 std::string SummaryLine(const Report& report);
 
 // A line for each run of committed steps that one world computed:
-// {"steps":[first,last],"epoch":[term,number],"members":["pod/slot/start",…]}
+// {"steps":[first,last],"epoch":[term,number],"members":["pod/slot/start",…],"full_size":ranks}
 std::string ScheduleText(const Report& report);
 
 // One JSON object: {"compared", "disagreeing", "unknown", "ok"}, for what Compare() found.

@@ -45,7 +45,7 @@ machine_wide() {
 lock_cluster() {
   local file=$BASE/.$NAME.lock
   mkdir -p "$BASE"
-  # `down` removes the file: whoever waited on the removed one tries again on the new one.
+  # `down` removes the file: a process that waited on the removed one tries again on the new one.
   until [ "/proc/$$/fd/9" -ef "$file" ]; do
     exec 9>"$file"
     flock -w 300 9 || die "another command has locked this cluster for 5 minutes; run fuser $file to find it"

@@ -19,7 +19,7 @@ fake_nodes_ready() { # count; one list, as `kubectl wait` looks at every object 
   [ "$(kubectl get nodes --selector=type=ringmaster-fake --no-headers | grep -cw Ready)" -ge "$1" ]
 }
 
-# Simulated Pods get loopback addresses: whoever talks to one (the operator, to launchers) is refused at once, on this machine.
+# Simulated Pods get loopback addresses: a client of one (the operator, of launchers) is refused at once, on this machine.
 start_kwok() {
   local extra
   # shellcheck disable=SC2206  # a list of flags, split on purpose

@@ -198,7 +198,7 @@ void Requests::Count(const std::string& resource, const json& amount, const std:
   }
 }
 
-// Of a container without GPUs pods.h says that it sees none, which overrules envFrom.
+// For a container without GPUs pods.h says that it sees none, which overrules envFrom.
 void Requests::Environment(const json& container, const std::string& path, bool takes_gpus) {
   const auto refuse = [&](const char* list, std::size_t i, const char* what, const char* instead) {
     Add(path + "." + list + "[" + std::to_string(i) + "]",

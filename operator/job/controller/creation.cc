@@ -122,7 +122,7 @@ void Creation::PostSecret() {
   requests_.NoteError(stored.error());
 }
 
-// Whoever comes first has the name; another text than ours is the run's from then on.
+// The first one has the name; another text than ours is the run's from then on.
 void Creation::PostPin() {
   const api::TrainingJob& job = input_.job;
   const std::optional<json> stored = requests_.Create(

@@ -29,7 +29,7 @@ class Creation {
 
   // Term, pin, Secret, Services, and the launcher Pod of a job's first term, at once, where the
   // plan's Pods may be made from what they are about to be made from. That launcher is deleted
-  // again where its credentials, its Service or its text cannot be had: the next try begins anew.
+  // again where its credentials, its Service or its text cannot be had: the next try begins again.
   void Prepare(const Plan& plan);
   // The NetworkPolicies, and then the other Pods.
   void CreatePods(const Plan& plan);

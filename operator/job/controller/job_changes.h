@@ -2,7 +2,8 @@
 
 // What a change of a job's status counts as: time until training started, time in a phase,
 // restarts, recoveries, an end. Pure; job_metrics.h records it. A change is observed by the
-// operator that wrote it, by compare-and-set, so that nothing counts twice, whoever leads next.
+// operator that wrote it, by compare-and-set, so that nothing counts twice, whichever operator
+// leads next.
 
 #include <chrono>
 #include <compare>

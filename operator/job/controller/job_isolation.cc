@@ -97,14 +97,13 @@ bool JobIsolation::Mend(const json& manifest) {
   }
   LogWarn("Restored a NetworkPolicy",
           {{"job", requests_.key()}, {"name", name}, {"was_gone", gone}});
-  // Of a job that says nothing of its isolation yet this is no news.
+  // For a job that says nothing of its isolation yet this is not news.
   if (!api::IsTrue(job.status.conditions, api::kNetworkIsolated)) return true;
   requests_.Record({.warning = true,
                     .reason = api::kEventPolicyRestored,
                     .action = api::kActionCreate,
-                    .note = "somebody " + std::string(gone ? "deleted" : "changed") +
-                            " the NetworkPolicy " + name +
-                            " of this job; the operator restored it"});
+                    .note = "the NetworkPolicy " + name + " of this job was " +
+                            (gone ? "deleted" : "changed") + "; the operator restored it"});
   return true;
 }
 

@@ -30,7 +30,7 @@ class JobIsolation {
   void Check();
   // False where the API server did not take them, and why is noted.
   bool AdmitNodes();
-  // As made, whoever changed or deleted it. False where it is not, and why is noted.
+  // As made, even if it was changed or deleted. False where it is not, and why is noted.
   bool Mend(const nlohmann::json& manifest);
   // True where that is news.
   bool NoteIsolation(bool isolated);

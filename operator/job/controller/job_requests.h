@@ -79,7 +79,7 @@ class JobRequests {
 
   // Runs requests side by side and returns when all have ended, so that what each has left in a
   // place of its own can then be read. What does not get its turn in time is left to the next pass,
-  // which plans it anew; one that throws is an error of ours, and the job is tried again.
+  // which plans it again; one that throws is an error of ours, and the job is tried again.
   void RunAll(std::vector<std::function<void()>> requests);
 
   // The stored object when it is there and ours; otherwise notes why not.

@@ -10,7 +10,7 @@
 namespace ringmaster::job {
 namespace {
 
-// What is no default here says so, though it may be the default of other namespaces.
+// What is not a default here says so, though it may be the default of other namespaces.
 std::string LocalSpec(const OpenProfile& open) {
   if (open.is_default == open.profile->is_default) return open.profile->text;
   nlohmann::json spec = *ParseJson(open.profile->text);

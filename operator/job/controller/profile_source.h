@@ -1,6 +1,6 @@
 #pragma once
 
-// Where TrainingProfiles come from, for whoever needs those of the moment.
+// Where TrainingProfiles come from, for code that needs the current ones.
 
 #include <map>
 #include <string>

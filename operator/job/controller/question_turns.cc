@@ -7,7 +7,7 @@ namespace ringmaster::job {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenQuestions{200};
-// Of a namespace that has its place already, and of one whose turn it is while events are read.
+// For a namespace that has its place already, and of one whose turn it is while events are read.
 constexpr std::chrono::milliseconds kComeAgain{1'000};
 // Who does not come for so long has lost interest: its Pod has started, or its job is gone.
 constexpr std::chrono::milliseconds kPlaceKept{2'000};

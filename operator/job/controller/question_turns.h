@@ -1,7 +1,7 @@
 #pragma once
 
 // Whose turn it is to have a Pod's events read (pod_events.h). A list of events costs the API
-// server the whole namespace's, so there is one at a time and five a second; and whoever has a
+// server the whole namespace's, so there is one at a time and five a second; and anyone who has a
 // thousand Pods that do not start must not keep others waiting, so each namespace has one place in
 // the row at a time. Used by the reconciler; not thread-safe.
 

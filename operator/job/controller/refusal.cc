@@ -13,7 +13,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// What is not allowed is found anew by every reconcile.
+// What is not allowed is found again by every reconcile.
 constexpr std::chrono::minutes kJudgeAgain{1};
 constexpr std::size_t kMostViolationsShown = 5;
 

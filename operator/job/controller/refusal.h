@@ -23,9 +23,9 @@ bool CertainlyNotCreated(const Error& error);
 // object was a Pod, whose content comes from the user's template.
 Refusal RefusalOf(const Error& error, bool of_pod, int failures, Clock::Time now);
 
-// Of a spec that is not allowed. A job that has begun keeps its Pods and gets no more; one that has
-// not waits for its profile or, where no profile could allow it, for another spec.
-// REQUIRES: !violations.empty().
+// For a spec that is not allowed. A job that has begun keeps its Pods and gets no more; one that
+// has not waits for its profile or, where no profile could allow it, for another spec. REQUIRES:
+// !violations.empty().
 Refusal JudgedRefusal(const std::vector<Violation>& violations, bool begun, Clock::Time now);
 bool IsJudged(const Refusal& refusal);
 

@@ -151,7 +151,7 @@ bool SetSerial(X509* certificate, const std::string& name) {
 }
 
 // The subject stays the same for all jobs: a common name holds 64 characters and job names with
-// UIDs do not always fit; clients check the DNS name. Not an authority: whoever trusts it trusts
+// UIDs do not always fit; clients check the DNS name. Not an authority: anyone who trusts it trusts
 // this one certificate.
 bool FillCertificate(X509* certificate, EVP_PKEY* key, std::string_view public_key,
                      const std::string& name) {

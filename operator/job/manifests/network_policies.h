@@ -12,7 +12,7 @@
 
 namespace ringmaster::job {
 
-// "<job>-<8 of the UID>": all Pods of the job admit each other. Of a job on its nodes' network,
+// "<job>-<8 of the UID>": all Pods of the job admit each other. For a job on its nodes' network,
 // where no NetworkPolicy reaches, it speaks of the launcher alone.
 nlohmann::json JobNetworkPolicy(const api::TrainingJob& job);
 

@@ -28,7 +28,7 @@ struct Refusal {
   std::string message;  // the API server's words
   bool user_error =
       false;  // the objects we make from the spec are invalid: trying again cannot help
-  // Of a job that never began: nothing is made of it until its spec is another one.
+  // For a job that never began: nothing is made of it until its spec is another one.
   bool stalled = false;
   int failures = 0;  // in a row
   Clock::Time retry_at{};

@@ -29,7 +29,7 @@ struct NodesSeen {
   bool known =
       false;  // false where Nodes cannot be watched: nothing may be concluded from `of_job`
   std::map<std::string, NodePtr> of_job;  // those that exist of its Pods', by name
-  // Of the whole cluster; counted only where a node of this job is not ready.
+  // For the whole cluster; counted only where a node of this job is not ready.
   int total = 0;
   int not_ready = 0;
 };

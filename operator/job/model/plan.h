@@ -20,7 +20,7 @@
 
 namespace ringmaster::job {
 
-// Of a job among few: how often its status is written for its progress alone (ProgressPeriod).
+// For a job among few: how often its status is written for its progress alone (ProgressPeriod).
 inline constexpr std::chrono::milliseconds kLeastProgressPeriod{2'000};
 
 struct PlanInput {

@@ -43,7 +43,7 @@ class Reports {
   // True when the launcher answered the last question.
   bool current() const { return current_; }
 
-  // Of a job with workers on their way out, so that each of them needs no look at all others.
+  // For a job with workers on their way out, so that each of them needs no look at all others.
   // The launcher's newest order that it has answered is known, and does not have the Pod.
   bool ExcludedByOrder(std::string_view pod_uid) const {
     return order_known_ && !ordered_.contains(pod_uid);

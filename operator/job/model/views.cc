@@ -113,7 +113,7 @@ void ReadConditions(const json& object, PodView& pod) {
   }
 }
 
-// Of an IPv4 range its first two addresses, of an IPv6 range the first one.
+// For an IPv4 range its first two addresses, of an IPv6 range the first one.
 void AddFirstOf(const std::string& range, std::set<std::string>& addresses) {
   const std::string first = range.substr(0, range.find('/'));
   if (first.empty()) return;

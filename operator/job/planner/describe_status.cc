@@ -102,7 +102,7 @@ void SettleConditions(const PlanInput& input, api::TrainingJobStatus& status) {
                   .message = std::move(message)},
                  status);
   };
-  // Of the generation that it was said of.
+  // For the generation that it was said of.
   const auto reword = [&](Condition condition, std::string message) {
     condition.message = std::move(message);
     api::SetCondition(status.conditions, std::move(condition), FormatTime(input.wall_now));

@@ -77,7 +77,8 @@ bool IsNotAllowed(const JobMemory& memory) {
 }
 
 std::optional<Outcome> Judge(const PlanInput& input) {
-  // Its spec has been good enough once: whoever refuses its objects now may change his mind.
+  // Its spec has been good enough once: a webhook that refuses its objects now may admit them
+  // later.
   const bool begun = input.job.status.epoch > 0;
   auto outcome = JudgeOutcome(input.observed, begun, FormatTime(input.wall_now));
   if (outcome || begun || !input.memory.refusal || !input.memory.refusal->user_error) {

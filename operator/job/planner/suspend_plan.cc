@@ -111,7 +111,7 @@ void DescribeSuspending(const PlanInput& input, std::string what, api::TrainingJ
   SetCondition(input, JudgeReconciling(status), status);
 }
 
-// Steps after the state that the job resumes from are done again: they are no progress of it.
+// Steps after the state that the job resumes from are done again: they are not progress of it.
 void RollBackProgress(const api::TrainingJobSpec& spec, api::TrainingJobStatus& status) {
   if (!status.progress || !spec.InPlace()) return;
   if (spec.checkpoint && !status.checkpoint) return;  // what is on its volume is not known here

@@ -144,7 +144,7 @@ void CountCrashesOfLauncher(const api::TrainingJob& job, const control::Launcher
     crashes.time = FormatTime(now);
     crashes.step = std::max(crashes.step, step);
   }
-  // Of a direct job's crashes it forgets those that are long past.
+  // For a direct job's crashes it forgets those that are long past.
   if (counted < crashes.of_launcher && !job.spec.InPlace()) {
     crashes.count += counted - crashes.of_launcher;
     if (counted > 0) crashes.time = FormatTime(now);

@@ -3,7 +3,7 @@
 // Whether a job only crashes: its ranks, or whole Pods, are killed again and again and training
 // gets no further. The launcher counts the ranks that it sees die; Pods that end with their agents
 // are counted here; the sum is kept in status.crashes, so that neither a new launcher nor a new
-// operator begins anew. What the cluster did to a Pod (evictions, preemptions, lost nodes, deleted
+// operator begins again. What the cluster did to a Pod (evictions, preemptions, lost nodes, deleted
 // Pods) never counts. Pure.
 
 #include <optional>

@@ -2,7 +2,7 @@
 
 // The clocks of spec.runPolicy: how long a job may take, how long until its ranks start, and how
 // long it stays once it has ended. All are computed from times in the job's own status, so that an
-// operator that starts anew goes on with them. Pure.
+// operator that starts again goes on with them. Pure.
 
 #include <chrono>
 #include <optional>

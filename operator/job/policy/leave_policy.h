@@ -2,7 +2,7 @@
 
 // Workers that have to go while the job goes on: which ones, and when their Pods may be deleted.
 // One that was chosen carries a mark (api::kAnnotationLeaving) before anybody is told, so that an
-// operator that starts anew never chooses a second one; then it is left out of the order, finishes
+// operator that starts again never chooses a second one; then it is left out of the order, finishes
 // its step, and its Pod goes when the launcher reports it drained. Pure.
 
 #include <chrono>

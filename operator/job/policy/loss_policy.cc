@@ -13,7 +13,7 @@ namespace {
 // After a launcher's first answer: agents of ranks that train on need so long to find it.
 constexpr std::chrono::seconds kTimeToDial{5};
 
-// Of a launcher that has only just begun, nobody can be said to be missing there.
+// For a launcher that has only just begun, nobody can be said to be missing there.
 std::chrono::milliseconds TimeToDialLeft(const Reports& reports, Clock::Time now) {
   const Clock::Time since = reports.answered_since().value_or(now);
   return std::chrono::ceil<std::chrono::milliseconds>(since + kTimeToDial - now);

@@ -33,7 +33,7 @@ std::optional<std::chrono::milliseconds> JudgeNodesAgainIn(const NodesSeen& node
                                                            const Reports& reports, Clock::Time now);
 
 // UIDs of worker Pods that certainly ended, sorted; also of members that the launcher's answer
-// names and that no Pod of the job has: whoever watched them go may have been another operator.
+// names and that no Pod of the job has: another operator may have seen them go.
 // Workers that finished their job are none: `kept` are those that still count.
 std::vector<std::string> CertainlyDead(const Observed& observed, const JobMemory& memory,
                                        const control::LauncherStatus* answer,

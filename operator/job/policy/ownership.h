@@ -3,11 +3,12 @@
 // Which TrainingJobs this operator acts on. Pure; used by the reconciler and the plan.
 //
 // An installation is all operators that share one Lease. Two that watch the same namespaces never
-// act on the same job: whoever makes the launcher's Service, which only one can, has the job, and
-// its name stands on that Service and then in the job's status. Of a job without a Service whoever
-// writes its status takes it by that write, which is a compare-and-set; before an end is written,
-// by a write of its own, because another installation may accept what this one refuses. A person
-// moves a job by an annotation, which counts before both: the one that it names takes the Service.
+// act on the same job: the operator that makes the launcher's Service, which only one can, has the
+// job, and its name stands on that Service and then in the job's status. For a job without a
+// Service the operator that writes its status takes it by that write, which is a compare-and-set;
+// before an end is written, by a write of its own, because another installation may accept what
+// this one refuses. A person moves a job by an annotation, which counts before both: the one that
+// it names takes the Service.
 
 #include <set>
 #include <string>

@@ -2,8 +2,8 @@
 
 // What keeps a Pod from starting where its status names nothing: a ConfigMap, a Secret or a volume
 // that is missing is told by the kubelet's events alone. Decides whose events are read, and what
-// they say. Whoever may write events in the job's namespace can write such a text: it is shown, cut
-// short, and nothing is decided by it. Pure; the reconciler asks.
+// they say. Anyone who may write events in the job's namespace can write such a text: it is shown,
+// cut short, and nothing is decided by it. Pure; the reconciler asks.
 
 #include <chrono>
 #include <optional>

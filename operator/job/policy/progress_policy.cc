@@ -19,7 +19,7 @@ std::string ShortNumber(double value) {
   return text.data();
 }
 
-// Without an exponent: 41000, 12.3, 0.4. Empty where it is no rate.
+// Without an exponent: 41000, 12.3, 0.4. Empty where it is not a rate.
 std::string RateText(double rate) {
   if (!(rate >= 0 && rate < 1e15)) return "";
   std::array<char, 32> text{};

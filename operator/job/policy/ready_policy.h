@@ -14,8 +14,8 @@
 
 namespace ringmaster::job {
 
-// Of the workers that the launcher's answer names. Those on their way out are not counted as ready:
-// others are to be.
+// For the workers that the launcher's answer names. Those on their way out are not counted as
+// ready: others are to be.
 void CountWorkers(const Observed& observed, const control::LauncherStatus& answer,
                   api::WorkerCounts& workers);
 

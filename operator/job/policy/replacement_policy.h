@@ -17,8 +17,8 @@ namespace ringmaster::job {
 enum class FailedRole { kWorker, kLauncher };
 
 // How long to wait from `now` before the next Pod of this role; zero: none. Failures within five
-// seconds of each other count as one: a node that took many Pods along is no crash loop. Ranks that
-// ended on a living Pod do not count: their agent starts them again.
+// seconds of each other count as one: a node that took many Pods along is not a crash loop. Ranks
+// that ended on a living Pod do not count: their agent starts them again.
 std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& failures,
                                            FailedRole role, Clock::WallTime now);
 

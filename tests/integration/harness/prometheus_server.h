@@ -20,7 +20,8 @@ class PrometheusServer {
                                                          const std::string& rule_file,
                                                          const std::string& token);
 
-  // The "data" of an answer of the HTTP API; null when it is no success. `path` follows "/api/v1/".
+  // The "data" of an answer of the HTTP API; null when it is not a success. `path` follows
+  // "/api/v1/".
   nlohmann::json Get(const std::string& path) const;
   // What it says about a query that it refuses; empty for a good one.
   std::string Refusal(const std::string& path) const;

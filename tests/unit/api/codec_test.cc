@@ -46,6 +46,28 @@ TEST(Codec, AJobThatNamesNoImageHasTheDefaultOne) {
   EXPECT_EQ(DecodeRunSpec(EncodeRunSpec(job->spec))->image, "worker:1");
 }
 
+TEST(Codec, InPlaceOneWorkerIsEnoughUnlessTheJobSaysOtherwise) {
+  const auto least = [](const json& changes) {
+    json job = Parse(R"({"metadata": {"name": "d", "uid": "u"},
+                         "spec": {"image": "i", "command": ["x"], "worker": {"replicas": 4}}})");
+    job["spec"].merge_patch(changes);
+    const auto decoded = DecodeTrainingJob(job);
+    EXPECT_TRUE(decoded.ok());
+    return decoded.ok() ? decoded->spec.MinReplicas() : -1;
+  };
+  const json in_place{{"elasticity", {{"mode", "InPlace"}}}};
+
+  EXPECT_EQ(least(json::object()), 4);
+  EXPECT_EQ(least({{"elasticity", {{"mode", "Restart"}}}}), 4);
+  EXPECT_EQ(least(in_place), 1);
+  EXPECT_EQ(least({{"command", {"/opt/ringmaster/bin/ringmaster-train"}}}), 1);
+  json three = in_place;
+  three["worker"]["minReplicas"] = 3;
+  EXPECT_EQ(least(three), 3);
+  three["worker"]["replicas"] = 2;
+  EXPECT_EQ(least(three), 2);
+}
+
 TEST(Codec, ReadsEveryFieldOfTheSpec) {
   const auto job = DecodeTrainingJob(Parse(R"({
     "metadata": {"name": "d", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"},

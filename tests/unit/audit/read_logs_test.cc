@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using trainer::TemporaryFolder;
 
 constexpr char kWorld[] =
-    R"({"world":{"term":1,"number":1,"rank":0,"size":1,"global_batch":8,"members":["a/0/x"],)"
+    R"({"world":{"term":1,"number":1,"rank":0,"size":1,"full_size":3,"global_batch":8,"members":["a/0/x"],)"
     R"("adopted":{"epoch":[0,0],"step":0},"checksum":"0000000000000001"}})";
 constexpr char kBegun[] = R"({"begun":{"step":1,"epoch":[1,1],"rank":0,"samples":[0,8]}})";
 constexpr char kApplied[] =
@@ -60,6 +60,7 @@ TEST(ReadLogs, ReadsALogAndReports) {
   EXPECT_TRUE(summary.at("ok").get<bool>());
   const auto schedule = nlohmann::json::parse(ScheduleText(report));
   EXPECT_EQ(schedule.at("steps"), nlohmann::json::array({1, 1}));
+  EXPECT_EQ(schedule.at("full_size"), 3);
   EXPECT_EQ(schedule.at("members"), nlohmann::json::array({"a/0/x"}));
 }
 

@@ -62,7 +62,7 @@ TEST(RequestPool, AJobsOtherRequestsWaitForTheEndOfItsFirst) {
   EXPECT_EQ(early, 0);
 }
 
-// Closures that wait to be let go, and whoever wants to know that so many of them run.
+// Closures that wait to be let go, and a caller that wants to know that so many of them run.
 class Gate {
  public:
   std::function<void()> Closure() {

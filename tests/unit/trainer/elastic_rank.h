@@ -47,6 +47,7 @@ struct RankScript {
   bool skip_not_finite = false;
   bool scale_loss = false;  // the optimizer's part of it; the workload's sums stay what they are
   std::chrono::seconds timeout = kRankTimeout;
+  int64_t micro_batch = 0;  // 0: the job's own
   // Folders; empty: nothing is kept.
   std::string checkpoints{};
   CheckpointPlace place{};  // on that volume
@@ -114,9 +115,9 @@ class ExactWorkload final : public Workload {
   uint64_t fingerprint() const override { return 1; }
   void WarmUp() override {}
 
-  void Load(int64_t step, Share share) override {
+  void Load(int64_t step, const MicroBatches& parts) override {
     step_ = step;
-    share_ = share;
+    share_ = parts.share();
   }
   Result<double> Forward(StepCollectives&) override {
     if (script_.corrupt_at == step_ + 1) parameters_[0].data_ptr<float>()[0] += 1;
@@ -232,7 +233,7 @@ class ElasticRank {
   SessionEnd end() const { return end_; }
   // Parameters, then velocity, then loss scale where there is one.
   const std::vector<float>& state() const { return state_; }
-  // Of a sharded state: this rank's rows at the end, and which is the first.
+  // For a sharded state: this rank's rows at the end, and which is the first.
   const std::vector<float>& shard() const { return shard_; }
   int64_t first_row() const { return first_row_; }
   int summaries() const { return static_cast<int>(Logged("summary").size()); }
@@ -300,6 +301,7 @@ class ElasticRank {
     const auto reducer = MakeCompressedGradients(codec.get(), buckets.gradient_counts());
     Session session(membership, factory, buckets, state, *audit, clock,
                     {.global_batch = kExactBatch,
+                     .micro_batch = script.micro_batch,
                      .timeout = script.timeout,
                      .fingerprint = 0,
                      .entered = script.entered,

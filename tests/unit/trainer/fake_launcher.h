@@ -84,6 +84,7 @@ class FakeLauncher {
     std::unique_lock lock(mutex_);
     world_.epoch = {.term = 1, .number = world_.epoch.number + 1};
     world_.size = static_cast<int>(names.size());
+    world_.full_size = std::max(world_.full_size, world_.size);  // the job wants lost ranks back
     world_.ranks_on_host = world_.workers = world_.size;
     world_.one_machine = one_machine_;
     world_.store = std::make_shared<EndingStore>();

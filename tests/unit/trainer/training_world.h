@@ -33,7 +33,7 @@ inline CommunicatorFactory TestCommunicators(AbandonedConnects& abandoned_connec
 struct TestRank {
   TestRank(const World& world, int64_t global_batch, uint64_t seed, const SgdOptions& sgd = {},
            uint64_t fingerprint = 0, Compression compression = Compression::kNone,
-           Checkpointer* checkpointer = nullptr)
+           Checkpointer* checkpointer = nullptr, int64_t micro_batch = 0)
       : membership(MakeStaticMembership(world, world.store)),
         workload(MakeMnist(GeneratedDigits(seed, 512, 101),
                            {.seed = seed, .global_batch = global_batch})),
@@ -44,6 +44,7 @@ struct TestRank {
         session(*membership, TestCommunicators(abandoned_connects), buckets, optimizer.state(),
                 audit, clock,
                 {.global_batch = global_batch,
+                 .micro_batch = micro_batch,
                  .timeout = std::chrono::seconds(60),
                  .fingerprint = fingerprint,
                  .checkpointer = checkpointer,

@@ -49,7 +49,7 @@ class WorkerReadiness {
   // Nothing while something is still being looked at, or copied. What preflight found is told at
   // once: it needs no data to be true.
   std::optional<control::AgentReady> Ready() const;
-  // Of the data cache, while it is being filled.
+  // For the data cache, while it is being filled.
   std::optional<control::DataCacheProgress> Progress() const;
 
  private:

@@ -20,7 +20,7 @@ struct InterfaceAddress {
 
 // Of `here`, in the kernel's order: the address of the first interface that is included, if all of
 // those are there; else `routed`, the one by which packets to the launcher leave, unless its
-// interface is excluded; else the first that is not and is no loopback. Pure.
+// interface is excluded; else the first that is not and is not a loopback. Pure.
 Result<std::string> ChooseAddress(const std::vector<InterfaceAddress>& here,
                                   const Result<std::string>& routed,
                                   const control::Interfaces& interfaces);

@@ -19,7 +19,7 @@
 
 namespace ringmaster::agent {
 
-// Of the agent's program, with the library: that it is the process which asks.
+// For the agent's program, with the library: that it is the process which asks.
 inline constexpr char kWatchGpusFlag[] = "--watch-gpus";
 
 class GpuWatch {

@@ -47,7 +47,7 @@ class LaunchCommands {
   std::map<int64_t, std::shared_ptr<CapturedProcess>> running_;  // by id
 };
 
-// Of a command, "NAME=VALUE": what a session of sshd has, and the container's home and user.
+// For a command, "NAME=VALUE": what a session of sshd has, and the container's home and user.
 std::vector<std::string> CommandEnvironment(const Config& config);
 
 }  // namespace ringmaster::agent

@@ -33,7 +33,7 @@ class MemoryGroup {
   // The lowest of those limits.
   std::optional<std::int64_t> Limit() const;
 
-  // Of the group of this process alone. The most that it held; nothing where the kernel does not
+  // For the group of this process alone. The most that it held; nothing where the kernel does not
   // keep that.
   std::optional<std::int64_t> Peak() const;
   // How many processes the kernel has killed for lack of memory so far.

@@ -1,7 +1,7 @@
 #pragma once
 
 // The worker's sshd, by which mpirun starts its daemon here: writes its configuration, runs it as
-// whoever we are, on a free port, starts it again when it dies and tells when it accepts
+// under any user, on a free port, starts it again when it dies and tells when it accepts
 // connections. Single-threaded.
 
 #include <filesystem>

@@ -20,7 +20,7 @@ class ProgramFile {
   // The programs that a script's first line needs, the interpreter last: its path, or env's path
   // and a name to look up in PATH. Empty for any other file.
   std::vector<std::string> Interpreters() const;
-  // The dynamic loader (PT_INTERP). Empty for a static program and for what is no ELF file.
+  // The dynamic loader (PT_INTERP). Empty for a static program and for what is not an ELF file.
   std::string Loader() const;
   // The library of MPI among those that it needs.
   std::string NeededMpi() const;

@@ -25,7 +25,7 @@ struct ThreadInfo {
 // The state letter in a /proc/<pid>/stat; '?' where it has none.
 char StateIn(std::string_view stat);
 
-// Of the process itself: that of its first thread.
+// For the process itself: that of its first thread.
 char StateOf(pid_t process);
 
 // The first one first; at most `limit`, and how many there are.

@@ -85,7 +85,7 @@ void ElasticSlots::OnChangeEpoch(const control::ChangeEpoch& change) {
     return actions_->DialLauncherAgain("epoch " + ToText(change.epoch) + " builds on epoch " +
                                        ToText(change.base) + ", which this agent does not have");
   }
-  OnStartEpoch({change.epoch, change.cohort, *std::move(members)});
+  OnStartEpoch({change.epoch, change.cohort, *std::move(members), change.full_size});
 }
 
 void ElasticSlots::OnStartEpoch(const control::StartEpoch& start) {
@@ -155,8 +155,8 @@ void ElasticSlots::Assign(int index) {
   slot.assigned = std::exchange(slot.wanted, std::nullopt);
   slot.reported = {};
   slot.released = false;
-  actions_->SendToRank(
-      index, control::RankEpoch{slot.assigned->epoch, slot.assigned->rank, world_.members});
+  actions_->SendToRank(index, control::RankEpoch{slot.assigned->epoch, slot.assigned->rank,
+                                                 world_.members, world_.full_size});
   Route(index);
 }
 

@@ -26,7 +26,7 @@ namespace ringmaster::agent {
 
 class Slots {
  public:
-  // Of the kind that `options` asks for. `actions` outlives it.
+  // For the kind that `options` asks for. `actions` outlives it.
   static std::unique_ptr<Slots> Make(const SlotsOptions& options, SlotActions* actions);
   virtual ~Slots() = default;
 

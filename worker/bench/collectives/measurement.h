@@ -13,7 +13,7 @@
 
 namespace ringmaster::bench {
 
-// Of an iteration, before the next one: nccl-tests' -z 0 to 2.
+// For an iteration, before the next one: nccl-tests' -z 0 to 2.
 enum class Blocking { kNo, kWaitAndMeet, kWait };
 
 // How the ranks' times become one: nccl-tests' -a 0 to 3.

@@ -145,12 +145,13 @@ class ImageClassifier final : public trainer::Workload {
 
   void WarmUp() override {
     trainer::LoneCollectives alone;
-    Load(0, {.begin = 0, .end = 2});
+    Load(0, Share{.begin = 0, .end = 2});
     static_cast<void>(Forward(alone));
     static_cast<void>(Backward(alone));
   }
 
-  void Load(int64_t step, Share share) override {
+  void Load(int64_t step, const trainer::MicroBatches& parts) override {
+    const Share share = parts.share();
     at::Tensor chosen = at::empty({share.size()}, at::kLong);
     auto* const indices = chosen.data_ptr<int64_t>();
     for (int64_t i = 0; i < share.size(); ++i) indices[i] = order_.SampleAt(step, share.begin + i);

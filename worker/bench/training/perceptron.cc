@@ -55,13 +55,14 @@ class Perceptron final : public trainer::Workload {
   uint64_t fingerprint() const override { return 1; }
 
   void WarmUp() override {
-    Load(0, {.begin = 0, .end = 1});
+    Load(0, Share{.begin = 0, .end = 1});
     trainer::LoneCollectives alone;
     static_cast<void>(Forward(alone));
     static_cast<void>(Backward(alone));
   }
 
-  void Load(int64_t step, Share share) override {
+  void Load(int64_t step, const trainer::MicroBatches& parts) override {
+    const Share share = parts.share();
     Reserve(share.size());
     for (int64_t row = 0; row < share.size(); ++row) {
       Fill(*dataset_.training, order_.SampleAt(step, share.begin + row), row);

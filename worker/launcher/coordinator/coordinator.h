@@ -77,7 +77,7 @@ class Coordinator {
   // For metrics; without the job's name.
   JobTimes Times(Time now) const { return job().Times(now); }
   control::LauncherPhase phase() const { return job().phase(); }
-  // Of the newest world that was started, or is about to be by mpirun.
+  // For the newest world that was started, or is about to be by mpirun.
   const control::Epoch& epoch() const { return job().world().epoch(); }
   const std::vector<control::Member>& members() const { return job().world().members(); }
 

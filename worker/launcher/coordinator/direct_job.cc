@@ -202,7 +202,7 @@ void DirectJob::Welcome(Worker& worker) {
   }
   if (!member) return;
   if (phase_ == LauncherPhase::kRunning) {
-    Send(worker, control::StartEpoch{world_.epoch(), startup_.cohort(), world_.members()});
+    Send(worker, StartOfWorld());
     worker.told = world_.epoch();
     if (released_at_) Send(worker, control::Release{world_.epoch()});
   } else if (phase_ == LauncherPhase::kStopping) {

@@ -262,7 +262,7 @@ void ElasticJob::StartProposal(Time now) {
   const auto difference = control::DifferenceFrom(world_.epoch(), world_.members(), next.epoch(),
                                                   startup_.cohort(), next.members());
   known_epoch_ = next.epoch();
-  ReplaceWorld(CurrentWorld(known_epoch_, next.members()));
+  ReplaceWorld(CurrentWorld(known_epoch_, next.members(), FullSize()));
   formed_here_ = true;
   ++epochs_run_;
   started_at_ = now;

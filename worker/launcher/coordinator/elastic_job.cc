@@ -319,7 +319,7 @@ void ElasticJob::Welcome(Worker& worker) {
   const std::string& pod_uid = worker.hello.pod_uid;
   const bool member = world_.Contains(pod_uid);
   if (phase_ == LauncherPhase::kRunning && member) {
-    Send(worker, control::StartEpoch{world_.epoch(), startup_.cohort(), world_.members()});
+    Send(worker, StartOfWorld());
     worker.told = world_.epoch();
     if (change_.switching) Send(worker, control::SwitchEpoch{world_.epoch(), Leaving(pod_uid)});
     if (released_at_) Send(worker, control::Release{world_.epoch()});

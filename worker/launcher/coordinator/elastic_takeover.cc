@@ -134,7 +134,7 @@ void ElasticJob::Adopt(Time now) {
   known_epoch_ = takeover_.epoch();
   std::vector<Member> members = takeover_.members();
   for (std::size_t i = 0; i < members.size(); ++i) members[i].rank = static_cast<int>(i);
-  ReplaceWorld(CurrentWorld(known_epoch_, std::move(members)));
+  ReplaceWorld(CurrentWorld(known_epoch_, std::move(members), FullSize()));
   formed_here_ = false;
   stateful_.clear();
   exits_.clear();

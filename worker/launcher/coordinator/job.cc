@@ -354,7 +354,8 @@ void Job::SendToPods(const std::set<std::string>& pod_uids, const control::Messa
 }
 
 // The newest world to all of its Pods: those that have the one before are told the difference.
-void Job::SendWorld(const std::optional<control::ChangeEpoch>& difference) {
+void Job::SendWorld(std::optional<control::ChangeEpoch> difference) {
+  if (difference) difference->full_size = world_.full_size();
   std::set<std::string> behind;
   std::set<std::string> others;
   for (const std::string& pod_uid : world_.pods()) {
@@ -363,9 +364,7 @@ void Job::SendWorld(const std::optional<control::ChangeEpoch>& difference) {
     worker.told = world_.epoch();
   }
   if (!behind.empty()) SendToPods(behind, *difference);
-  if (!others.empty()) {
-    SendToPods(others, control::StartEpoch{world_.epoch(), startup_.cohort(), world_.members()});
-  }
+  if (!others.empty()) SendToPods(others, StartOfWorld());
 }
 
 }  // namespace ringmaster::launcher

@@ -135,7 +135,10 @@ class Job {
 
   void Send(const Worker& worker, const control::Message& message);
   void SendToPods(const std::set<std::string>& pod_uids, const control::Message& message);
-  void SendWorld(const std::optional<control::ChangeEpoch>& difference);
+  void SendWorld(std::optional<control::ChangeEpoch> difference);
+  control::StartEpoch StartOfWorld() const {
+    return {world_.epoch(), startup_.cohort(), world_.members(), world_.full_size()};
+  }
   // Tells agents to end their ranks of the newest world.
   control::StopEpoch StopWorld() const {
     return {world_.epoch(), static_cast<int>(options_.stop_grace.count())};
@@ -153,6 +156,8 @@ class Job {
   std::vector<std::string> ReadyInRankOrder() const;
   // The workers of a world that these can form: some may have to stand by.
   int SizeOfWorld(std::size_t workers) const;
+  // Ranks of the world with all workers that are wanted; 0: not known yet.
+  int FullSize() const;
   bool EveryoneReady(const std::vector<std::string>& ready) const;
   bool EnoughAfterAWhile(Time now, std::size_t ready) const;
   Time LastFilled() const;
@@ -177,7 +182,7 @@ class Job {
   void OpenGate(Time now);
   void JudgeMpirun(Time now);
   bool StopWithoutTheUnwanted(Time now);
-  // `cause` in words and, for a program that has to begin anew, in one, and by whom.
+  // `cause` in words and, for a program that has to begin again, in one, and by whom.
   void Stop(Time now, const std::string& cause, const char* word = control::kCauseWorldChanged,
             const Worker* whose = nullptr);
   void FinishStopping(Time now);
@@ -198,7 +203,7 @@ class Job {
   std::string NameOf(const std::string& pod_uid) const;  // "digits-worker-1 (node2)"
   std::string NamesOf(const std::set<std::string>& pod_uids) const;
   std::string SlotText(const Slot& slot) const;
-  // Of the world, as people count them.
+  // For the world, as people count them.
   int Ranks() const { return world_.size() * options_.ranks_per_process; }
 
   const CoordinatorOptions options_;

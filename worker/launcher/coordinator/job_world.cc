@@ -42,6 +42,11 @@ int Job::SizeOfWorld(std::size_t workers) const {
   return above == options_.allowed_sizes.begin() ? 0 : *std::prev(above);
 }
 
+int Job::FullSize() const {
+  if (!order_) return 0;
+  return SizeOfWorld(static_cast<std::size_t>(order_->replicas)) * options_.slots;
+}
+
 bool Job::EveryoneReady(const std::vector<std::string>& ready) const {
   const auto wanted = static_cast<std::size_t>(order_->replicas);
   // Nobody else makes the world larger.
@@ -206,7 +211,7 @@ void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
   }
   std::set<Slot> expected;
   for (const control::Member& member : members) expected.insert({member.pod_uid, member.slot});
-  world_ = CurrentWorld(epoch, std::move(members));
+  world_ = CurrentWorld(epoch, std::move(members), FullSize());
   NoteStart();
   startup_.Begin(now, cohort, std::move(expected));
   start.world_size = world_.size();

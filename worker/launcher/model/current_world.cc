@@ -4,8 +4,9 @@
 
 namespace ringmaster::launcher {
 
-CurrentWorld::CurrentWorld(control::Epoch epoch, std::vector<control::Member> members)
-    : epoch_(epoch), members_(std::move(members)) {
+CurrentWorld::CurrentWorld(control::Epoch epoch, std::vector<control::Member> members,
+                           int full_size)
+    : epoch_(epoch), members_(std::move(members)), full_size_(full_size) {
   for (const control::Member& member : members_) {
     pods_.insert(member.pod_uid);
     ranks_of_[member.pod_uid].push_back(member.rank);

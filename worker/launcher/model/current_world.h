@@ -16,13 +16,15 @@ namespace ringmaster::launcher {
 class CurrentWorld {
  public:
   CurrentWorld() = default;
-  // `members` are in the order of their ranks, from 0.
-  CurrentWorld(control::Epoch epoch, std::vector<control::Member> members);
+  // `members` are in the order of their ranks, from 0. `full_size`: the ranks that the job wanted
+  // when the world began; 0: not known.
+  CurrentWorld(control::Epoch epoch, std::vector<control::Member> members, int full_size = 0);
 
   const control::Epoch& epoch() const { return epoch_; }
   const std::vector<control::Member>& members() const { return members_; }
   const std::set<std::string>& pods() const { return pods_; }
   int size() const { return static_cast<int>(members_.size()); }
+  int full_size() const { return full_size_; }
 
   bool Contains(const std::string& pod_uid) const { return pods_.contains(pod_uid); }
   // REQUIRES: 0 <= rank < size().
@@ -43,6 +45,7 @@ class CurrentWorld {
   std::vector<control::Member> members_;
   std::set<std::string> pods_;
   std::map<std::string, std::vector<int>> ranks_of_;
+  int full_size_ = 0;
 };
 
 }  // namespace ringmaster::launcher

@@ -25,7 +25,7 @@ class RecoveryWatch {
     control::Epoch epoch;   // that ran
     int64_t last_step = 0;  // known to be committed
     bool orderly = false;   // it leaves at the end of a step
-    // Of a program that begins anew; unset: training goes on.
+    // For a program that begins again; unset: training goes on.
     std::optional<Time> started{};  // Time{}: by a launcher before us
   };
 

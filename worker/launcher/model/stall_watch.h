@@ -66,7 +66,7 @@ class StallWatch {
   // it says so. Empty: that is not what holds them up.
   std::map<int, int> CannotConnect(Time now) const;
 
-  // Since when ranks wait for others longer than is usual, whoever is to blame.
+  // Since when ranks wait for others longer than is usual, whichever rank is to blame.
   std::optional<Time> StandsStillSince(Time now) const;
   // Where the hindmost ranks stand, and how many collectives they have launched and begun.
   std::string Record() const;

@@ -30,7 +30,7 @@ class Startup {
   void MpirunExited(Time now, const MpirunExit& exit);
   void GateOpened() { failed_starts_ = 0; }
 
-  // Of the newest start.
+  // For the newest start.
   int64_t cohort() const { return cohort_; }
   bool mpirun_runs() const { return mpirun_runs_; }
   // Since the newest start.

@@ -59,7 +59,7 @@ std::optional<double> StragglerWatch::OwnMicros(const control::Member& member) c
   return rank == ranks_.end() ? std::nullopt : rank->second.own_micros;
 }
 
-// Of a large world the median moves little within a part of a second, and takes a while to find.
+// For a large world the median moves little within a part of a second, and takes a while to find.
 std::optional<double> StragglerWatch::RecentMedian(Time now) {
   if (ranks_.size() <= kFewRanks) return Median();
   if (!median_ || now - median_at_ >= kMedianHolds) {

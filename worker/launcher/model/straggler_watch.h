@@ -39,7 +39,7 @@ class StragglerWatch {
   };
   // Slowest first.
   std::vector<Slow> Stragglers(Time now) const;
-  // Of a member, smoothed; nothing before its first step.
+  // For a member, smoothed; nothing before its first step.
   std::optional<double> OwnMicros(const control::Member& member) const;
 
  private:

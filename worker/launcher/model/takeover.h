@@ -1,6 +1,6 @@
 #pragma once
 
-// What a launcher that was started anew is told of the world that runs: the agents' WorldReports,
+// What a launcher that was started again is told of the world that runs: the agents' WorldReports,
 // newest per Pod. The highest epoch among them wins; a Pod that reports a lower one still tells
 // who of the winner's members runs there. Who its members are, one of them is asked. What ranks say
 // before that is known is kept until it is. A value.

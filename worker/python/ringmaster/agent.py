@@ -32,11 +32,11 @@ class AgentMembership(Membership):
         self._slot = slot
         self._clock = clock
         self._connection = AgentConnection(path)
-        # Of the calling thread.
+        # For the calling thread.
         self._greeted = False
         self._trained = True
         self._last_report: tuple[Epoch, float] | None = None
-        # Of the thread that keeps checkpoints.
+        # For the thread that keeps checkpoints.
         self._granted: messages.CheckpointWritten | None = None
         # Held while the callback runs: that is unwatch()'s promise.
         self._watch_lock = threading.Lock()
@@ -78,7 +78,7 @@ class AgentMembership(Membership):
             self._send(messages.RankHello(self._slot, os.getpid()))
             self._greeted = True
         told = self._await_epoch(after)
-        return World(told.epoch, told.rank, told.members)
+        return World(told.epoch, told.rank, told.members, told.full_size)
 
     def why_over(self, epoch: Epoch) -> str | None:
         with self._changed:

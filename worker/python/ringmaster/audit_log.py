@@ -17,7 +17,7 @@ _ORIGINS = {"checkpoint": "checkpoint", "other": "checkpoint", "snapshot": "snap
 
 
 class AuditLog:
-    """One thread. A log that can no longer be written says so once and ends; training goes on."""
+    """Single-threaded. If the log cannot be written, it reports that once and stops; training continues."""
 
     def __init__(self, path: str = "") -> None:
         """`path`: a folder, in which the file is named after the rank's member; or a file *.jsonl; or "": no log."""
@@ -73,7 +73,7 @@ class AuditLog:
         self._write(json.dumps({"world": line}, separators=(",", ":"), ensure_ascii=False))
 
     def begun(self, world: World, step: int, begin: int, end: int) -> None:
-        """Before any gradient of samples [begin, end) leaves this rank."""
+        """Call before any gradient of samples [begin, end) leaves this rank."""
         if self.on:
             self._write(f'{{"begun":{{{_step_fields(world, step, begin, end)}}}}}')
 

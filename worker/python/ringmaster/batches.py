@@ -96,7 +96,7 @@ class BatchSource:
     shuffles. What it says of batches is not, as the world's size decides that.
 
     global_batch   samples in a step of the whole job
-    micro_batch    samples in a batch that load() gives; None: a rank's whole share
+    micro_batch    samples in a batch that load() gives, unless it is told; None: a rank's whole share
     shuffle        a new order in each epoch (None: yes, or as the DataLoader does)
     collate_fn     makes a batch of a list of samples; draws random numbers that depend on the share
     num_workers    processes that load ahead (None: as the DataLoader has them, or 0: the loop loads by itself)
@@ -145,13 +145,16 @@ class BatchSource:
                 stacklevel=2,
             )
 
-    def load(self, step: int, begin: int, end: int) -> Iterator[Batch]:
-        """The micro-batches of samples `begin` to `end` of the batch of `step`, which counts from 1.
+    def load(self, step: int, begin: int, end: int, micro_batch: int | None = None) -> Iterator[Batch]:
+        """The micro-batches of samples `begin` to `end` of the batch of `step`, which counts from 1. `micro_batch`: samples of
+        each from here on; None: as before.
 
         Worker processes load the same share of the steps that follow meanwhile. An exception of the data set is raised
         as it is, with a note that names the sample (before Python 3.11: as the cause of a RingmasterError).
         """
         self._check_length()
+        if micro_batch is not None:
+            self._micro_batch = micro_batch
         for request in self._requests(step, begin, end):
             samples = self._samples_of(request)
             if self._workers:

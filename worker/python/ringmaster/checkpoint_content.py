@@ -1,4 +1,4 @@
-"""What a checkpoint holds: copies of plain values and tensors, and how two of them differ."""
+"""The content of a checkpoint: copies of plain values and tensors, and their comparison."""
 
 from collections import OrderedDict
 from collections.abc import Mapping

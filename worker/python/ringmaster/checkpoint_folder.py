@@ -33,7 +33,7 @@ _log = logging.getLogger("ringmaster")
 STATE_FILE = "state.pt"
 DONE_FILE = "DONE"
 _WRITING, _REMOVING = ".writing-", ".removing-"
-_FOLDER_MODE = 0o775  # whoever shares the volume's group may write there
+_FOLDER_MODE = 0o775  # the volume's group may write there
 _NUMBER = r"(0|[1-9][0-9]{0,18})"
 _NAME = re.compile(rf"{_NUMBER}\.{_NUMBER}-{_NUMBER}")
 _DONE = re.compile(rf"0 {_NUMBER} ([0-9a-f]{{16}})\n")
@@ -70,7 +70,7 @@ def _version_of_leftover(name: str) -> StateVersion | None:
 
 @dataclass(frozen=True)
 class Draft:
-    """A checkpoint on its way."""
+    """A checkpoint that is being written."""
 
     version: StateVersion
     aside: Path
@@ -120,7 +120,7 @@ class Folder:
                 return None
 
     def complete(self) -> list[StateVersion]:
-        """The complete ones, newest first. Unavailable: that cannot be told."""
+        """The complete checkpoints, newest first. Unavailable: the folder cannot be read now."""
         with _reading(self.path):
             names = os.listdir(self.path)
         versions = [version for name in names if (version := version_in(name)) and not (self.path / name).is_symlink()]
@@ -255,7 +255,7 @@ def below(volume: str, path: str, refuse: Callable[[str], UserError]) -> Path:
 
 
 class _Sink:
-    """What torch.save writes into: counts and checks what goes by, and can be stopped."""
+    """The file for torch.save: counts bytes, computes the checksum, and can be stopped."""
 
     def __init__(self, write: Callable[[Any], int], stop: threading.Event):
         self._write = write

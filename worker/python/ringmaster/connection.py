@@ -66,7 +66,7 @@ class AgentConnection:
                     raise TimeoutError(f"it accepted no data for {self._send_limit:g} s") from None
 
     def receive(self) -> Iterator[Any]:
-        """Messages until the agent closes or shut_down() is called. MessageError: what came is no message."""
+        """Messages until the agent closes or shut_down() is called. MessageError: a line is not a message."""
         buffer = bytearray()
         scanned = 0  # no newline before this offset
         while True:
@@ -96,5 +96,5 @@ class AgentConnection:
             pass  # it has ended already
 
     def close(self) -> None:
-        """After shut_down(), when nobody receives any more; or in a forked child, of its copy."""
+        """After shut_down(), when no thread receives; or in a forked child, for its copy."""
         self._socket.close()

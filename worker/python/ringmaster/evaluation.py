@@ -1,4 +1,4 @@
-"""What a script has measured of its model now and then, over all ranks."""
+"""Evaluations of a model over all ranks, at intervals that the script sets."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ class Job:
         begin, end = self._begin()
         number = self.steps + 1
         self._left = end - begin
-        for batch in source.load(number, begin, end):
+        for batch in source.load(number, begin, end, self.micro_batch or self._worlds.world.full_share(self.global_batch)):
             first = end - self._left
             self._left -= len(batch)
             self._batch_size = len(batch)
@@ -233,9 +233,11 @@ class Job:
         self._reducer.buckets.seal()
 
     def step(self) -> bool:
-        """Reduces and applies the step. False: it did not happen; the state is as before, or another rank's newer one."""
+        """Reduces and applies the step. False: it did not happen (the state is as before, or newer), or has more micro-batches."""
         if not self._in_step:
             raise UserError("step() was called outside of a step; call begin() first")
+        if self._left > 0 and self.micro_batch is None:  # the script does not know that its share has grown
+            return False
         if self._left > 0:
             raise UserError(f"step() was called while {self._left} samples of the step were left: with micro_batch a step has "
                             "several micro-batches; remove step() from the loop over batches(), which makes the step")

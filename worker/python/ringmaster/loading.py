@@ -23,7 +23,7 @@ from .random_state import kept_random_state, seed_all, seed_for
 
 
 class Request(NamedTuple):
-    """One micro-batch: what is asked of a loader."""
+    """A request to a loader for one micro-batch."""
 
     step: int
     begin: int  # the rank's share of the step's batch
@@ -40,7 +40,7 @@ class Samples(NamedTuple):
 
 
 class Failure:
-    """What went wrong while samples were loaded. Can be pickled, whatever the exception is."""
+    """An error while loading samples. Can be pickled with any exception."""
 
     def __init__(self, doing: str, error: Exception, in_worker: bool):
         self.doing = doing

@@ -1,4 +1,4 @@
-"""What a rank and its agent say to each other, as JSON lines: common/control/rank_agent_messages.h in Python.
+"""The messages between a rank and its agent, as JSON lines: common/control/rank_agent_messages.h in Python.
 
 Each side ignores fields and types that it does not know; common/control/README.md, "Versions", has the rule.
 What the agent sends is untrusted: decode() returns a message or raises MessageError, whatever the bytes.
@@ -24,7 +24,7 @@ JsonObject = dict[str, Any]
 
 
 class MessageError(ValueError):
-    """A line that is no message, or a message with a wrong field."""
+    """A line that is not a message, or a message with a wrong field."""
 
 
 # --- rank -> agent
@@ -32,7 +32,7 @@ class MessageError(ValueError):
 
 @dataclass(frozen=True)
 class RankHello:
-    """The first line: the rank has loaded and waits for a world."""
+    """The first message: the rank has loaded and waits for a world."""
 
     slot: int
     pid: int  # for people
@@ -131,6 +131,7 @@ class RankEpoch:
     epoch: Epoch
     rank: int
     members: tuple[Member, ...]
+    full_size: int = 0  # the ranks that the job wants; 0: not known
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,7 @@ def decode(line: bytes) -> Any:
 
 
 def _number(text: str) -> int | float:
-    """Bounded work and memory for any number; what exceeds 64 bits is no integer."""
+    """Parses an integer with bounded work and memory; rejects more than 64 bits."""
     if len(text) <= 20 and text.lstrip("-").isdigit():
         return int(text)
     number = float(text)
@@ -233,7 +234,7 @@ def _number(text: str) -> int | float:
 
 
 def _field(json_object: Any, name: str, read: Callable[[Any], T]) -> T:
-    """A field that a message means nothing without."""
+    """A required field of a message."""
     if not isinstance(json_object, dict):
         raise MessageError("expected an object")
     if name not in json_object:
@@ -349,7 +350,10 @@ def _members(value: Any) -> tuple[Member, ...]:
 
 def _read_rank_epoch(fields: JsonObject) -> RankEpoch:
     return RankEpoch(
-        _field(fields, "epoch", _epoch), _field(fields, "rank", _integer), _field(fields, "members", _members)
+        _field(fields, "epoch", _epoch),
+        _field(fields, "rank", _integer),
+        _field(fields, "members", _members),
+        _optional(fields, "fullSize", _integer, 0),
     )
 
 

@@ -1,4 +1,4 @@
-"""Where this rank stands, in a page of memory that its agent reads now and then (common/control/position_page.h).
+"""The position of this rank, in a page of memory that its agent polls (common/control/position_page.h).
 
 The agent finds out from it which rank holds up a step. It also asks a rank that stands still for its stacks, by
 a signal: Python's own fault handler answers it, even while a thread is stuck with the interpreter's lock held.
@@ -79,7 +79,7 @@ class Position:
         return position
 
     def doing(self) -> str:
-        """What this rank is doing, for errors and logs."""
+        """Describes the position for errors and logs."""
         if self._phase == Phase.CONNECT:
             return f"connecting world {self._epoch.term}.{self._epoch.number}"
         if self._phase == Phase.ADOPT:

@@ -1,4 +1,4 @@
-"""Random numbers that depend on what is computed, not on who computes it: seeds made of names and numbers.
+"""Random numbers that depend on what is computed and not on which rank computes it.
 
 A sample's random numbers come from (seed, position of the sample in the run), those of a forward pass from (seed, step,
 first sample). So they are the same in every world, and when a step is repeated.

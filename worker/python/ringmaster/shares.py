@@ -11,12 +11,12 @@ from .errors import UserError
 
 
 def share(global_batch: int, rank: int, size: int) -> tuple[int, int]:
-    """Begin and end of what `rank` of `size` takes of a step's batch. Shares differ by at most one sample."""
+    """Returns the begin and end of the share of `rank` in a batch among `size` ranks. Shares differ by at most one sample."""
     return rank * global_batch // size, (rank + 1) * global_batch // size
 
 
 def micro_batches(begin: int, end: int, micro_batch: int | None) -> list[tuple[int, int]]:
-    """The share cut into ranges of `micro_batch` samples, of which the last may be smaller. None: one range."""
+    """Splits the share into ranges of `micro_batch` samples; the last may be smaller. None: one range."""
     if begin == end:
         return []
     size = end - begin if micro_batch is None else micro_batch
@@ -24,7 +24,7 @@ def micro_batches(begin: int, end: int, micro_batch: int | None) -> list[tuple[i
 
 
 class SampleOrder:
-    """The order in which a run goes through a data set of `length` samples. Not for use by several threads at once.
+    """The order in which a run visits a data set of `length` samples. Not for use by several threads at once.
 
     The permutations of two epochs are kept, 8 bytes a sample each, since a step may go over the end of an epoch.
     """

@@ -1,4 +1,4 @@
-"""What a rank holds: parameters, buffers, optimizer, and whatever else the script handed over.
+"""The state of a rank: parameters, buffers, optimizer, and other objects of the script.
 
 `TrainingState` reads it as a skeleton (nested dicts and lists, numbers, strings) and a list of tensors, so that it can be
 compared, sent to another rank and put back. Which of two states is the newer one, `LocalState` says; the rules are those
@@ -36,7 +36,7 @@ class StateVersion(NamedTuple):
 
 @dataclass(frozen=True)
 class LocalState:
-    """Which state a rank holds, where it has it from (`ORIGINS`), and whether training ends with it."""
+    """Which state a rank holds, its origin (`ORIGINS`), and whether training ends with it."""
 
     version: StateVersion = StateVersion()
     term_base: int = 0  # added to the term of a world's epoch: a resumed run's versions are above all earlier ones
@@ -61,7 +61,7 @@ class LocalState:
 
 @dataclass
 class Packed:
-    """A state as it travels: `tensors` are detached and on their own devices; they alias the state."""
+    """A state for transfer: `tensors` are detached and on their own devices; they alias the state."""
 
     skeleton: Any
     tensors: list[torch.Tensor] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What rank 0 says about steps, one JSON object a line on standard output, and to the script's callbacks.
+"""The steps that rank 0 reports: one JSON object per line on standard output, and to the script's callbacks.
 
 The fields are those of the trainer's step log (worker/trainer/telemetry/step_log.h) that a rank in Python knows,
 and the script's own metrics. When rank 0 is lost, the next one continues with its own log.
@@ -38,7 +38,7 @@ class StepLog:
         self._written = -math.inf
 
     def add(self, metrics: Mapping[str, Any]) -> None:
-        """Metrics of the step under way: of one name the newest. UserError: one is no number, or the log's own."""
+        """Metrics of the step under way: of one name the newest. UserError: one is not a number, or is the log's own."""
         for name, value in metrics.items():
             if name in _OWN:
                 raise UserError(f"log() was given {name!r}, which the step log uses itself; choose another name")

@@ -1,4 +1,4 @@
-"""One step over the ranks: gradients, loss and votes are summed, and all ranks learn the same of them."""
+"""Reduces a step over the ranks: sums gradients, loss and votes, with the same result on all ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VOTES = 6  # of a step, before those of each rank
 
 @dataclass(frozen=True)
 class Votes:
-    """What this rank says with a step."""
+    """The values that this rank contributes to a step."""
 
     leave: bool  # all ranks shall leave the world after it
     checkpoint: bool  # it shall be kept, out of turn

@@ -1,4 +1,4 @@
-"""How the ranks of a new world come to one state.
+"""Synchronizes the state of the ranks of a new world.
 
 Each states what it has; the highest version wins, and the lowest rank that has it sends it to those behind, in bounded
 pieces. They receive into memory of their own and take it over only when all of it has come and its checksum is right: an

@@ -213,8 +213,11 @@ class Communicator:
                 copy = os.dup(descriptor)
             except OSError:
                 continue  # closed meanwhile
+            if os.readlink(f"/proc/self/fd/{copy}") != inode:  # closed meanwhile, and the number is another file's
+                os.close(copy)
+                continue
             with socket.socket(fileno=copy) as connection:
-                if os.readlink(f"/proc/self/fd/{copy}") == inode and _leads_to(connection, self._peers):
+                if _leads_to(connection, self._peers):
                     try:
                         connection.shutdown(socket.SHUT_RDWR)
                     except OSError:
@@ -231,13 +234,13 @@ class Communicator:
             raise WorldOver(self._reason, told=True)
 
     def broken(self, error: Exception) -> WorldOver:
-        """What a failed operation means."""
+        """Converts the error of a failed operation."""
         if self._reason is not None:
             return WorldOver(self._reason, told=True)
         return WorldOver(_sentence(error))
 
     def close(self) -> None:
-        """The world is left. Frees the group on a thread of its own, since that waits for its operations."""
+        """Leaves the world. Frees the group on a separate thread, because that waits for its operations."""
         self.abort("the rank left this world")
         groups: list = []
         with self._lock:

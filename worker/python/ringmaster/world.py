@@ -1,4 +1,4 @@
-"""Worlds and where they come from: the values, and what the package asks of whoever decides on worlds.
+"""Worlds and where they come from: the values, and the interface to the source of worlds.
 
 `Membership` has two implementations: `agent.AgentMembership` in a job, `alone.LoneMembership` without one.
 """
@@ -47,10 +47,15 @@ class World:
     epoch: Epoch
     rank: int
     members: tuple[Member, ...]  # by rank
+    full_size: int = 0  # the ranks that the job wants; 0: not known
 
     @property
     def size(self) -> int:
         return len(self.members)
+
+    def full_share(self, global_batch: int) -> int:
+        """The most samples of a step that a rank has while all workers of the job are there."""
+        return -(-global_batch // (self.full_size or self.size))
 
     @property
     def me(self) -> Member:
@@ -61,7 +66,7 @@ class World:
         return self.me.address
 
     def name_peers(self, error: str) -> str:
-        """For people: the other ranks whose address Gloo names in its error, or all of them, with their Pods."""
+        """For messages: the peers whose address Gloo names in its error, or all peers, with their Pods."""
         others = [(rank, member) for rank, member in enumerate(self.members) if rank != self.rank]
         found = [(rank, member) for rank, member in others if f"[{member.address}]" in error] or others
         names = [f"rank {rank} ({member.pod})" for rank, member in found]
@@ -119,7 +124,7 @@ class Store(ABC):
 
 
 class Membership(ABC):
-    """Where a rank learns which world it is in, and whom it tells how it fares.
+    """The source of worlds of a rank, and the receiver of its reports.
 
     Called from one thread, but for the calls about checkpoints, which come from any one thread, and for
     why_over() and unprotected(), which come from any. In a forked child every wait ends with PeerLost, and
@@ -135,7 +140,7 @@ class Membership(ABC):
 
     @abstractmethod
     def why_over(self, epoch: Epoch) -> str | None:
-        """Why ranks of `epoch` must leave it; None while it holds. Returns at once; from any thread."""
+        """Why ranks of `epoch` must leave it; None while it is valid. Returns at once; from any thread."""
 
     @abstractmethod
     def watch(self, epoch: Epoch, over: Callable[[str], None]) -> None:
@@ -146,7 +151,7 @@ class Membership(ABC):
 
     @abstractmethod
     def unwatch(self) -> None:
-        """After it the callback neither runs nor will run."""
+        """After it returns, the callback does not run."""
 
     def switch_wanted(self, epoch: Epoch) -> bool:
         """Whether the ranks of `epoch` shall leave it together after the step that is about to begin."""
@@ -174,9 +179,9 @@ class Membership(ABC):
 
     @abstractmethod
     def finish(self, world: World, progress: Progress) -> bool:
-        """Past the last step: blocks until all ranks may end (True), or the world is over (False).
+        """After the last step: blocks until all ranks may end (True) or the world ends (False).
 
-        Says at_boundary() where that is wanted meanwhile. PeerLost: the agent is gone.
+        Calls at_boundary() if that is requested meanwhile. PeerLost: the agent is gone.
         """
 
     def await_grant(self, step: int, shard: int, nbytes: int, checksum: str, stop: Event) -> None:
@@ -206,7 +211,7 @@ class Membership(ABC):
 
 
 def join_membership() -> Membership:
-    """The worlds that the agent tells of, or without an agent one world of this process alone.
+    """The worlds announced by the agent, or without an agent a world of this process only.
 
     Unavailable: nobody listens on the agent's socket. UserError: the variables that lead there are wrong.
     """

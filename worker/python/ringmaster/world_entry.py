@@ -1,4 +1,4 @@
-"""A rank's way from one world into the next: it waits, connects, brings the ranks to one state, and leaves again."""
+"""Moves a rank from one world to the next: waits, connects, synchronizes the state of the ranks, and leaves."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class WorldEntry:
         self._enter_next(Epoch())
 
     def change(self, over: WorldOver) -> None:
-        """The present world is over: leaves it, and blocks for the next one."""
+        """Leaves the current world, which has ended, and waits for the next one."""
         self._leave(over)
         self._enter_next(self.world.epoch)
 
     def leave_at_boundary(self) -> None:
-        """Leaves the world together with all its ranks, after the step that is applied, and blocks for the next one."""
+        """Leaves the world together with all its ranks after the applied step, and waits for the next one."""
         self._close("all ranks leave it")
         self._membership.at_boundary(self.world, self.held.version.step)
         self._enter_next(self.world.epoch)

@@ -3,7 +3,8 @@
 // A network from images to embeddings, as plain functions on explicit tensors, so that parameters
 // can lie in the trainer's flat memory. Knows nothing of losses, ranks or sessions.
 //
-// Batch normalisation trains on the statistics of the rank's own samples. Its running statistics
+// Batch normalisation trains on the statistics of the samples that are computed at once, a rank's
+// micro-batch. Its running statistics
 // are state like parameters: they are tensors whose "gradient" is the batch's statistic times the
 // rank's share of the global batch. Summed over ranks, beside the gradients and never compressed,
 // that is their mean, and the optimizer moves them towards it (SgdOptions::averages). So they are
@@ -34,7 +35,7 @@ class Backbone {
   // Leaves of autograd, initialised from the seed.
   virtual const std::vector<NamedTensor>& parameters() const = 0;
   // Leaves too, outside of every graph. Forward() adds statistics to their gradients, where those
-  // exist.
+  // exist and gradients are computed: it may run twice on the same samples, first without.
   virtual const std::vector<NamedTensor>& averages() const = 0;
 
   // `images` is samples × channels × side × side; returns samples × dimension.

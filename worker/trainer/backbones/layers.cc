@@ -26,12 +26,13 @@ void Contribute(const at::Tensor& average, const at::Tensor& statistic, double s
   if (gradient.defined()) gradient.add_(statistic, share);
 }
 
-// The running statistics' gradients take what they shall move towards, as running statistics
-// themselves would: they are zero before, and a layer is called once in a step. Without their
-// version, since all lie in one memory, of which other layers write their parts later.
+// The running statistics' gradients, to which what they shall move towards is added; undefined
+// where nothing shall be. Without their version, since all lie in one memory, of which other layers
+// write their parts later.
 at::Tensor Target(const at::Tensor& average) {
   const at::Tensor& gradient = average.grad();
-  return gradient.defined() ? gradient.variable_data() : gradient;
+  return gradient.defined() && c10::GradMode::is_enabled() ? gradient.variable_data()
+                                                           : at::Tensor();
 }
 
 // Ours for `x`; null: LibTorch's.
@@ -76,7 +77,7 @@ at::Tensor BatchNorm::Apply(const at::Tensor& x, bool training, const Prelu* pre
   // One value has no variance: a lone sample without pixels is normalised by the running
   // statistics.
   const bool by_batch = training && x.numel() / x.size(1) > 1;
-  if (training && !by_batch) {
+  if (training && !by_batch && c10::GradMode::is_enabled()) {
     const c10::AutoGradMode no_gradients(false);
     Contribute(mean, mean, share);
     Contribute(variance, variance, share);
@@ -92,9 +93,18 @@ at::Tensor BatchNorm::Apply(const at::Tensor& x, bool training, const Prelu* pre
                            .epsilon = kEpsilon},
                           prelu == nullptr ? at::Tensor() : prelu->weight, shortcut);
   }
-  const at::Tensor normal = std::get<0>(at::native_batch_norm(
-      x, weight, bias, by_batch ? Target(mean) : mean.detach(),
-      by_batch ? Target(variance) : variance.detach(), by_batch, by_batch ? share : 0, kEpsilon));
+  // By the batch, these become its own statistics.
+  const auto statistic = [&](const at::Tensor& average) {
+    return by_batch ? at::empty_like(average.detach()) : average.detach();
+  };
+  const at::Tensor its_mean = statistic(mean);
+  const at::Tensor its_variance = statistic(variance);
+  const at::Tensor normal = std::get<0>(
+      at::native_batch_norm(x, weight, bias, its_mean, its_variance, by_batch, 1, kEpsilon));
+  if (by_batch && c10::GradMode::is_enabled()) {
+    Contribute(mean, its_mean, share);
+    Contribute(variance, its_variance, share);
+  }
   if (prelu != nullptr) return (*prelu)(normal);
   return shortcut.defined() ? normal + shortcut : normal;
 }

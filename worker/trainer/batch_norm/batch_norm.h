@@ -11,7 +11,7 @@
 
 namespace ringmaster::trainer {
 
-// Of a layer. Tensors of floats, one for each channel.
+// For a layer. Tensors of floats, one for each channel.
 struct BatchNormLayer {
   at::Tensor weight, bias;
   // Get `share` of this batch's mean and unbiased variance added. Undefined: none.

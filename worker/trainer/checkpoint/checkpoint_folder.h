@@ -89,7 +89,7 @@ class CheckpointFolder {
   // the log which damaged one is passed over, why, and what is used instead; those in `damaged`,
   // with their reasons, are not read again, nor said again to who has a state. kUnavailable: what
   // is there cannot be read now. kInvalid: the newest whole one belongs to another model or has a
-  // newer format, or all that exist are damaged and `than` is no state yet.
+  // newer format, or all that exist are damaged and `than` is not a state yet.
   Result<std::optional<LoadedShard>> LoadNewest(const StateVersion& than,
                                                 const StateIdentity& identity,
                                                 const std::vector<uint64_t>& parts,

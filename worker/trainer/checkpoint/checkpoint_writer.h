@@ -21,10 +21,10 @@ namespace ringmaster::trainer {
 
 // Called from the writer's thread. They do not throw.
 struct CheckpointCalls {
-  // Of a state that is spread over ranks: blocks until all of them have written their parts, and
+  // For a state that is spread over ranks: blocks until all of them have written their parts, and
   // says how many; null where there are no parts.
   std::function<Result<int>(const StateVersion&, const std::stop_token&)> parts{};
-  // Blocks until whoever leads the job lets this checkpoint count, or an error says that nobody
+  // Blocks until the launcher lets this checkpoint count, or an error says that nobody
   // does; kCancelled once stopped.
   std::function<Result<void>(const StateVersion&, const DoneShard&, const std::stop_token&)> grant;
   // It is complete, and so many bytes are held by the complete ones that are kept.

@@ -16,7 +16,7 @@ namespace ringmaster::trainer {
 
 struct CheckpointPlace {
   std::string volume;  // empty: no checkpoints
-  // Of the job; all empty outside of one: its checkpoints then lie on the volume itself.
+  // For the job; all empty outside of one: its checkpoints then lie on the volume itself.
   std::string ns{}, name{}, uid{};
   // At most one: what to begin with.
   std::string from_job{};   // its newest checkpoint, of any job of this name but this one

@@ -20,7 +20,7 @@ class AbandonedConnects {
  public:
   static constexpr int kMost = 8;
 
-  // kInternal when kMost still hang: this process should end, and be started anew.
+  // kInternal when kMost still hang: this process should end, and be started again.
   Result<void> Room();
 
   // `ended` becomes true as the last thing that `thread` does.

@@ -3,9 +3,9 @@
 // What communicators over a library of blocking calls share: one thread that connects, then runs
 // operations in the order of the calls, so that reductions overlap with the caller's computing and
 // a world that never comes together costs the caller nothing but the object. Where waking the
-// thread costs more than the operation, it sleeps on, and whoever waits for the operation runs it.
-// While it connects, destruction waits for nobody and leaves the thread behind; later, it ends the
-// operation under way.
+// thread costs more than the operation, it sleeps on, and the thread that waits for the operation
+// runs it. While it connects, destruction waits for nobody and leaves the thread behind; later, it
+// ends the operation under way.
 
 #include <atomic>
 #include <chrono>
@@ -50,8 +50,9 @@ class Transport {
 };
 
 // The connection and its queue, shared with the thread, which may outlive the communicator. One
-// thread at a time serves it; all else comes from the owner and from whoever aborts. An operation's
-// memory is the caller's: once broken, no operation starts, and those in the queue are dropped.
+// thread at a time serves it; all else comes from the owner and from the thread that aborts. An
+// operation's memory is the caller's: once broken, no operation starts, and those in the queue are
+// dropped.
 class OperationQueue {
  public:
   // Runs one collective; throws what the library throws.

@@ -18,6 +18,7 @@ struct World {
   control::Epoch epoch;
   int rank = 0;
   int size = 1;
+  int full_size = 0;                   // the ranks that the job wants; 0: not known
   int ranks_on_host = 1;               // how many ranks share this rank's node
   int local_rank = 0;                  // among the ranks of its worker, in the order of ranks
   int workers = 1;                     // how many the ranks are on

@@ -3,7 +3,7 @@
 // One number between float and a narrow format, in code that hosts and GPUs can share; codec.cc
 // inlines it. Rounded to nearest, ties to even.
 // Finite numbers too large for a format become its largest one; NaN and infinities become NaN, so
-// that whoever checks for divergence still sees them. Without branches and tables, so that loops
+// that checks for divergence still see them. Without branches and tables, so that loops
 // over them vectorise (g++ wants -fno-trapping-math for it).
 //
 // The 8-bit formats are those of the OCP 8-bit Floating Point Specification, the shared scale of a

@@ -97,7 +97,7 @@ class CompressedReducer {
   RowCodec& codec_;
   ErrorFeedback& feedback_;
 
-  // Of the thread. Three buckets travel at once: one exchanges, one is summed, one is gathered.
+  // For the thread. Three buckets travel at once: one exchanges, one is summed, one is gathered.
   std::array<Wire, 3> wires_;
   RowMemory sum_;
   std::optional<Travelling> exchanging_;

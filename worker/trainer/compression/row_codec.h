@@ -28,8 +28,8 @@ class RowCodec {
     return trainer::EncodedBytes(compression_, count);
   }
 
-  // Zeroed memory, where the gradients are. Throws where there is none left, as whoever makes
-  // tensors or vectors there does.
+  // Zeroed memory, where the gradients are. Throws where there is none left, as the caller that
+  // makes tensors or vectors there does.
   virtual std::shared_ptr<std::byte> Allocate(std::size_t bytes) = 0;
 
   // What the calling thread has computed by now.

@@ -1,8 +1,8 @@
 #pragma once
 
 // Has the batches of the coming steps assembled on threads of its own, while the ones before are
-// trained on. Used by workloads; what a batch is, and how it is assembled, they say. Memory is
-// recycled: as many batches as are under way, and the one in use.
+// trained on. Used by workloads; what a batch is, and how it is assembled, they say. A batch is a
+// micro-batch of a step. Memory is recycled: as many batches as are under way, and the one in use.
 
 #include <cstdint>
 #include <deque>
@@ -22,9 +22,9 @@ namespace ringmaster::trainer {
 template <typename Batch>
 class Prefetcher {
  public:
-  // Fills `batch`, which may have been used before, with a share of a step. A function of its
+  // Fills `batch`, which may have been used before, with these samples of a step. A function of its
   // arguments alone; called on any thread, on several at once.
-  using Assemble = std::function<void(int64_t step, Share share, Batch& batch)>;
+  using Assemble = std::function<void(int64_t step, Share samples, Batch& batch)>;
 
   // Two batches ahead for each thread. Without threads the caller assembles.
   Prefetcher(Assemble assemble, int threads) : assemble_(std::move(assemble)), ahead_(2 * threads) {
@@ -39,20 +39,22 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // The batch, which is the caller's until the next call. Another step or share than the one after
-  // the last, as in a new world, begins anew. Throws what assembling threw.
-  Batch& Take(int64_t step, Share share) {
+  // The micro-batch `index` of the rank's share of a step, which is the caller's until the next
+  // call. After it the next ones are expected, then those of the next step; another one, as in a
+  // new world, begins again. Throws what assembling threw.
+  Batch& Take(int64_t step, const MicroBatches& parts, int64_t index = 0) {
+    const Place place{step, index, parts};
     MutexLock lock(mutex_);
     Recycle(std::exchange(current_, nullptr));
-    while (!queue_.empty() && !queue_.front()->Is(step, share)) {
+    while (!queue_.empty() && !queue_.front()->place.Is(place)) {
       Recycle(std::move(queue_.front()));
       queue_.pop_front();
     }
-    if (queue_.empty()) queue_.push_back(NewJob(step, share));
+    if (queue_.empty()) queue_.push_back(NewJob(place));
     current_ = std::move(queue_.front());
     queue_.pop_front();
     while (std::ssize(queue_) < ahead_) {
-      queue_.push_back(NewJob(step + 1 + std::ssize(queue_), share));
+      queue_.push_back(NewJob((queue_.empty() ? place : queue_.back()->place).Next()));
     }
     changed_.NotifyAll();
     const std::shared_ptr<Job> job = current_;
@@ -68,22 +70,30 @@ class Prefetcher {
 
  private:
   enum class State { kWaiting, kRunning, kDone };
-  struct Job {
+  struct Place {
     int64_t step = 0;
-    Share share;
+    int64_t index = 0;
+    MicroBatches parts;
+
+    Share samples() const { return parts.at(index); }
+    Place Next() const {
+      if (index + 1 < parts.count()) return {step, index + 1, parts};
+      return {step + 1, 0, parts};
+    }
+    bool Is(const Place& other) const {
+      return step == other.step && samples().begin == other.samples().begin &&
+             samples().end == other.samples().end;
+    }
+  };
+  struct Job {
+    Place place;
     State state = State::kWaiting;
     std::unique_ptr<Batch> batch;
     std::exception_ptr failure;
-
-    bool Is(int64_t other_step, Share other) const {
-      return step == other_step && share.begin == other.begin && share.end == other.end;
-    }
   };
 
-  std::shared_ptr<Job> NewJob(int64_t step, Share share) RINGMASTER_REQUIRES(mutex_) {
-    auto job = std::make_shared<Job>();
-    job->step = step;
-    job->share = share;
+  std::shared_ptr<Job> NewJob(const Place& place) RINGMASTER_REQUIRES(mutex_) {
+    auto job = std::make_shared<Job>(Job{.place = place, .batch = {}, .failure = {}});
     if (spare_.empty()) {
       job->batch = std::make_unique<Batch>();
     } else {
@@ -104,7 +114,7 @@ class Prefetcher {
     {
       const MutexUnlock unlocked(mutex_);
       try {
-        assemble_(job.step, job.share, *job.batch);
+        assemble_(job.place.step, job.place.samples(), *job.batch);
       } catch (...) {
         failure = std::current_exception();
       }

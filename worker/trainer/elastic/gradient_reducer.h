@@ -21,8 +21,8 @@ class GradientReducer {
 
   // A world has formed, and its ranks have adopted one state. The communicator lives until Stop()
   // has returned, LeaveWorld() is called after its end. Returns what became of the parts of earlier
-  // steps' gradients that have not been sent yet, as the audit log states it. May throw where there
-  // is no memory left.
+  // steps' gradients that have not been sent yet, as the audit log states it. May throw when
+  // memory runs out.
   virtual std::string EnterWorld(Communicator& communicator, const World& world,
                                  const Adopted& adopted) = 0;
   // Ends what is under way within milliseconds. The caller's memory is not touched after it.

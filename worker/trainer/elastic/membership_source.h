@@ -53,7 +53,7 @@ class MembershipSource {
   virtual bool Done() const { return false; }
 
   // Calls `over` once, with the reason, as soon as `epoch` is given up or followed by a higher one,
-  // or whoever decides has gone; at once if that is so already. One watch at a time.
+  // or the source of worlds has gone; at once if that is so already. One watch at a time.
   using OverCallback = std::function<void(const std::string& reason)>;
   virtual void Watch(control::Epoch epoch, OverCallback over) = 0;
   // After it the callback neither runs nor will run.
@@ -80,8 +80,8 @@ class MembershipSource {
   // world is over and another one comes (false). Says AtBoundary where that is wanted meanwhile.
   virtual Result<bool> Finish(const World& world, const control::Progress& progress) = 0;
 
-  // Blocks until whoever decides lets this checkpoint count: this rank is in the present world, and
-  // not fenced. Goes on over changes of the world. kCancelled: `stop` was asked for.
+  // Blocks until the source of worlds lets this checkpoint count: this rank is in the present
+  // world, and not fenced. Goes on over changes of the world. kCancelled: `stop` was asked for.
   virtual Result<void> AwaitGrant(const WrittenShard& /*shard*/, const std::stop_token& /*stop*/) {
     return {};
   }

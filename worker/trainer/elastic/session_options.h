@@ -21,6 +21,8 @@ namespace ringmaster::trainer {
 // All that is pointed to outlives the session.
 struct SessionOptions {
   int64_t global_batch = 1;
+  int64_t micro_batch =
+      0;  // the most samples computed at once; 0: the share at the job's full size
   std::chrono::milliseconds timeout{30'000};  // for connecting, and for each step's reductions
   // Of everything besides the state that must be the same on all ranks: flags, data, versions.
   uint64_t fingerprint = 0;

@@ -66,8 +66,8 @@ class ShardedState {
   // the next call.
   virtual Result<ShardedOutcome> Sync(const ShardedWorld& world) = 0;
 
-  // The step under way has no update: its sums are no finite numbers. Said before the ranks compute
-  // once more to find out why, and so by all of them before one of them goes on without it.
+  // The step under way has no update: its sums are not finite numbers. Said before the ranks
+  // compute once more to find out why, and so by all of them before one of them goes on without it.
   virtual void Exclude() = 0;
 
   // The replicated part of a step is applied, and this is the version after it: applies the
@@ -80,7 +80,7 @@ class ShardedState {
   virtual Result<void> HandOver(Communicator& communicator, bool leaving,
                                 std::chrono::milliseconds timeout) = 0;
 
-  // Of the whole table.
+  // For the whole table.
   virtual int64_t all_rows() const = 0;
   // This rank's share, until the next call. REQUIRES, as below: Sync() has succeeded.
   virtual ShardView view() const = 0;

@@ -221,6 +221,12 @@ void Buckets::Arm(std::function<void(int index)> on_ready) {
   state_->on_ready = std::move(on_ready);
 }
 
+void Buckets::ExpectAnotherBackward() {
+  for (std::size_t bucket = 0; bucket < state_->missing.size(); ++bucket) {
+    state_->missing[bucket] += state_->sizes[bucket];
+  }
+}
+
 int Buckets::FirstNotFinite() const {
   for (std::size_t i = 0; i < state_->parameters.size(); ++i) {
     if (!at::isfinite(state_->parameters[i].grad()).all().item<bool>()) return static_cast<int>(i);

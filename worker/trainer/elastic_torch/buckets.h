@@ -28,7 +28,7 @@ struct BucketOptions {
   int64_t first_bytes = 64 << 10;  // a bucket is closed once it holds at least this
   int64_t bytes = 16 << 20;        // the same for all after the first
   int64_t scalars = 5;             // how many travel with the last bucket
-  int64_t averages = 0;            // room of the first parameters that are no weights but averages
+  int64_t averages = 0;            // room of the first parameters that are not weights but averages
 
   // A bucket that is smaller than the first one's usual size is no larger as the first.
   static BucketOptions Of(int64_t bytes) {
@@ -85,7 +85,11 @@ class Buckets {
   // completes buckets.
   void Arm(std::function<void(int index)> on_ready);
 
-  // The first parameter whose gradient has an element that is no finite number; -1: none has.
+  // After Arm(), before that backward runs: one more backward adds to the gradients, and no bucket
+  // is complete before the last one.
+  void ExpectAnotherBackward();
+
+  // The first parameter whose gradient has an element that is not a finite number; -1: none has.
   int FirstNotFinite() const;
 
   // Hands out the buckets that backward left out: parameters without a gradient, or no backward at

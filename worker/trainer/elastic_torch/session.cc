@@ -42,6 +42,12 @@ Outcome<T> Session::Change(const Error& cause) {
   return WorldChanged{};
 }
 
+int64_t Session::micro_batch() const {
+  if (options_.micro_batch > 0) return options_.micro_batch;
+  const int ranks = world().full_size > 0 ? world().full_size : world().size;
+  return (options_.global_batch + ranks - 1) / ranks;
+}
+
 void Session::Begin() {
   audit_.Begun(world(), applied_steps() + 1, share());
   if (options_.reducer != nullptr) options_.reducer->Begin(worlds_.local().Next(world().epoch));

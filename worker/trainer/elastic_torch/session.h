@@ -86,6 +86,9 @@ class Session {
   // REQUIRES, for all below: Join() succeeded.
   const World& world() const { return worlds_.world(); }
   Share share() const { return ShareOf(world().rank, world().size, options_.global_batch); }
+  // The most samples that a rank computes at once.
+  int64_t micro_batch() const;
+  MicroBatches micro_batches() const { return {share(), micro_batch()}; }
   int64_t applied_steps() const { return worlds_.local().version.step; }
   // What training went on from in this world, if no rank had it in memory.
   const std::optional<LocalState>& resumed() const { return worlds_.resumed(); }
@@ -94,12 +97,16 @@ class Session {
   RankPosition& position() { return *options_.position; }
 
   void Begin();
+  // After Begin(), for each backward of the step but one, before it runs: gradients add up, and are
+  // reduced while the last backward goes on.
+  void ExpectAnotherBackward() { step_.ExpectAnotherBackward(); }
   // What computing the step may ask of the other ranks, from Begin() to Reduce(). After an error of
   // it, Reduce() is the next call.
   StepCollectives& collectives() { return step_.collectives(); }
   // Whether a collective has failed since Begin(): Reduce() will return that the world changed.
   bool step_broken() const { return step_.broken(); }
-  // The sum of this rank's samples' losses; before backward, as it travels with the last bucket.
+  // The sum of this rank's samples' losses; before the last backward, as it travels with the last
+  // bucket.
   void SetLoss(double sum) { step_.SetLoss(sum); }
   // The same, from a tensor of one on any device: nothing waits for its value.
   void SetLoss(const at::Tensor& sum) { step_.SetLoss(sum); }

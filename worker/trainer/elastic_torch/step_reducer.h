@@ -61,6 +61,7 @@ class StepReducer final : private StepCollectives {
 
   // REQUIRES, for all below: `communicator` lives until the next Begin(), or Reduce() has failed.
   void Begin(Communicator& communicator, Deadline deadline, const StepVotes& votes);
+  void ExpectAnotherBackward() { buckets_.ExpectAnotherBackward(); }
   StepCollectives& collectives() { return *this; }
   bool broken() const { return error_.has_value(); }
   void SetLoss(double sum);
@@ -92,7 +93,7 @@ class StepReducer final : private StepCollectives {
   RankPosition& position_;
   const Committed committed_;
 
-  // Of the step under way.
+  // For the step under way.
   Communicator* communicator_ = nullptr;
   Deadline deadline_{};
   std::vector<WorkHandle> works_;  // the buckets' reductions

@@ -19,7 +19,7 @@
 
 namespace ringmaster::trainer {
 
-// Of an environment variable; empty or 0 without it.
+// For an environment variable; empty or 0 without it.
 std::string TextIn(const char* variable);
 int NumberIn(const char* variable);
 

@@ -13,7 +13,7 @@ struct GpuFault {
   std::string words{};  // CUDA's
 };
 
-// Of the only GPU that the process may use, by driver_types.h of CUDA 13.2. cudaErrorUnknown is
+// For the only GPU that the process may use, by driver_types.h of CUDA 13.2. cudaErrorUnknown is
 // what CUDA says of a GPU that was lost before. Not by itself: cudaErrorLaunchFailure,
 // cudaErrorIllegalAddress and the like, which a kernel of the program causes, and
 // cudaErrorContained, after which the device works for the next process.

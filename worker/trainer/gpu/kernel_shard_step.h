@@ -62,7 +62,7 @@ class KernelShardStep final : public partial_fc::ShardStep {
   at::Tensor logits_;      // at least sampled × samples
   at::Tensor sums_;        // what LaunchLogits() works with
 
-  // Of the chunk at work.
+  // For the chunk at work.
   at::Tensor units_, inverse_norms_, gradients_;
   at::Tensor parts_;  // of the embeddings' gradient
 };

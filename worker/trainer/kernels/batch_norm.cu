@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// Of a thread's channels, for the way back.
+// For a thread's channels, for the way back.
 template <typename T, bool kPrelu>
 struct Backward {
   static constexpr int kLanes = Piece<T>::kLanes;

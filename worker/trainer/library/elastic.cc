@@ -107,6 +107,10 @@ Result<std::unique_ptr<trainer::Gpu>> GpuOf(at::Device device) {
   return trainer::OpenGpu(number->value());
 }
 
+Error ErrorOf(const std::exception& error) {
+  return {ErrorKind::kInternal, std::string("while computing: ") + error.what()};
+}
+
 }  // namespace
 
 // What the session needs, in the order in which it is made, and what became of it.
@@ -118,6 +122,7 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
 
   Result<void> Join(const std::vector<at::Tensor>& parameters);
   std::optional<Share> Begin();
+  void Backward(const at::Tensor& loss_sum);
   bool BackwardAndReduce(const at::Tensor& loss_sum);
   void Applied();
   void Fail(const Error& error);
@@ -125,6 +130,7 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
   int64_t step() const { return session_ ? session_->applied_steps() : 0; }
   int rank() const { return session_ ? session_->world().rank : 0; }
   int world_size() const { return session_ ? session_->world().size : 1; }
+  int64_t micro_batch() const { return session_ ? session_->micro_batch() : options_.global_batch; }
   double loss() const { return progress_.loss; }
   const std::string& error() const { return error_; }
   int exit_code() const { return exit_code_; }
@@ -147,6 +153,8 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
 
   Clock::Time begun_{};
   std::chrono::nanoseconds waited_{0};  // for the other ranks' gradients, in this step
+  at::Tensor earlier_losses_;  // of the step, what Backward() was given; undefined: nothing
+  Result<void> computed_;      // by Backward()
   control::Progress progress_;
   bool released_ = false;
   std::string error_;
@@ -227,18 +235,34 @@ std::optional<Elastic::Share> Elastic::Rank::Begin() {
   }
   begun_ = clock_.Now();
   position_->Enter(RankPhase::kCompute);
+  earlier_losses_.reset();
+  computed_ = {};
   session_->Begin();
   const trainer::Share share = session_->share();
   return Share{share.begin, share.end};
 }
 
-// An error is LibTorch's.
-Result<void> Elastic::Rank::Compute(const at::Tensor& loss_sum) {
+void Elastic::Rank::Backward(const at::Tensor& loss_sum) {
+  if (!computed_.ok()) return;
+  session_->ExpectAnotherBackward();
   try {
-    session_->SetLoss(loss_sum.detach());
+    const at::Tensor loss = loss_sum.detach().reshape({});
+    earlier_losses_ = earlier_losses_.defined() ? earlier_losses_ + loss : loss;
     loss_sum.backward();
   } catch (const std::exception& error) {
-    return Error{ErrorKind::kInternal, std::string("while computing: ") + error.what()};
+    computed_ = ErrorOf(error);
+  }
+}
+
+// An error is LibTorch's.
+Result<void> Elastic::Rank::Compute(const at::Tensor& loss_sum) {
+  if (!computed_.ok()) return computed_;
+  try {
+    const at::Tensor loss = loss_sum.detach();
+    session_->SetLoss(earlier_losses_.defined() ? loss.reshape({}) + earlier_losses_ : loss);
+    loss_sum.backward();
+  } catch (const std::exception& error) {
+    return ErrorOf(error);
   }
   return {};
 }
@@ -298,6 +322,7 @@ Elastic::Elastic(std::unique_ptr<Rank> rank) : rank_(std::move(rank)) {}
 Elastic::~Elastic() = default;
 
 std::optional<Elastic::Share> Elastic::Begin() { return rank_->Begin(); }
+void Elastic::Backward(const at::Tensor& loss_sum) { rank_->Backward(loss_sum); }
 bool Elastic::BackwardAndReduce(const at::Tensor& loss_sum) {
   return rank_->BackwardAndReduce(loss_sum);
 }
@@ -305,6 +330,7 @@ void Elastic::Applied() { rank_->Applied(); }
 
 int64_t Elastic::step() const { return rank_->step(); }
 int Elastic::rank() const { return rank_->rank(); }
+int64_t Elastic::micro_batch() const { return rank_->micro_batch(); }
 int Elastic::world_size() const { return rank_->world_size(); }
 double Elastic::loss() const { return rank_->loss(); }
 const std::string& Elastic::error() const { return rank_->error(); }

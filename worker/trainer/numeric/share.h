@@ -1,7 +1,9 @@
 #pragma once
 
-// How a number of items is divided among the ranks of a world: samples of a batch, rows of a table.
+// How a number of items is divided among the ranks of a world: samples of a batch, rows of a table;
+// and how a rank computes its samples.
 
+#include <algorithm>
 #include <cstdint>
 
 namespace ringmaster::trainer {
@@ -20,5 +22,27 @@ struct Share {
 inline Share ShareOf(int rank, int world_size, int64_t total) {
   return {rank * total / world_size, (rank + 1) * total / world_size};
 }
+
+// A share cut into micro-batches: each of `most` samples, but the last, which may be smaller.
+class MicroBatches {
+ public:
+  // `most` is 0: the share is one micro-batch.
+  MicroBatches(Share share, int64_t most = 0)  // NOLINT(google-explicit-constructor)
+      : share_(share), most_(most > 0 ? std::min(most, share.size()) : share.size()) {}
+
+  const Share& share() const { return share_; }
+  // At least 1: an empty share has one that is empty.
+  int64_t count() const { return most_ > 0 ? (share_.size() + most_ - 1) / most_ : 1; }
+  // REQUIRES: 0 <= index < count().
+  Share at(int64_t index) const {
+    const int64_t begin = share_.begin + index * most_;
+    return {begin, std::min(begin + most_, share_.end)};
+  }
+  Share last() const { return at(count() - 1); }
+
+ private:
+  Share share_;
+  int64_t most_;
+};
 
 }  // namespace ringmaster::trainer

@@ -13,7 +13,7 @@
 
 namespace ringmaster::trainer {
 
-// Of the learning rate over a run: constant, or falling to zero along half a cosine or a parabola.
+// For the learning rate over a run: constant, or falling to zero along half a cosine or a parabola.
 enum class RateSchedule { kConstant, kCosine, kPolynomial };
 
 struct SgdOptions {
@@ -41,8 +41,8 @@ class Sgd {
 
   // The update of `step`, from 0.
   void Step(int64_t step);
-  // Instead of it, where the gradients are no finite numbers: the new loss scale. Nothing: no scale
-  // is to blame.
+  // Instead of it, where the gradients are not finite numbers: the new loss scale. Nothing: no
+  // scale is to blame.
   std::optional<double> LowerLossScale();
 
   // All that changes here: parameters, velocity and the loss scale, as long as this object lives.

@@ -4,10 +4,10 @@
 // steps' inputs, a copy of its source's shard. The session's ShardedState; head.h computes with it.
 //
 // How nothing is lost, though nobody else has a rank's rows: after the forward pass of a step every
-// rank holds all inputs of the step's update of any row. Whoever applied a step proves that all had
-// come that far; so a rank behind rolls forward, and nothing is ever undone. Rows of a lost rank
-// come from its replica peer's copy, on which the steps since are repeated from the log, to the
-// bit.
+// rank holds all inputs of the step's update of any row. A rank that applied a step proves that all
+// had come that far; so a rank behind rolls forward, and nothing is ever undone. Rows of a lost
+// rank come from its replica peer's copy, on which the steps since are repeated from the log, to
+// the bit.
 
 #include <cstdint>
 #include <functional>
@@ -100,7 +100,7 @@ class CentreTable final : public ShardedState {
   Copies copies_;
   uint64_t checksum_ = 0;
 
-  // Of the world.
+  // For the world.
   control::Epoch epoch_;
   int rank_ = 0;
   int size_ = 1;

@@ -44,7 +44,7 @@ class Head {
 
   CentreTable& table_;
 
-  // Of the step under way.
+  // For the step under way.
   Share share_;
   std::size_t samples_ = 0;  // of the global batch
   StepInputs inputs_;

@@ -1,7 +1,7 @@
 #pragma once
 
 // The inputs of the last steps that this rank applied, in order and without a gap: with them, rows
-// of an older version, whoever's they are, are brought to the present one.
+// of an older version, of any rank, are brought to the present one.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace ringmaster::trainer::partial_fc {
 
 class InputLog {
  public:
-  // Of the step after the newest in the log.
+  // For the step after the newest in the log.
   void Append(StepInputs inputs) { steps_.push_back(std::move(inputs)); }
   // Forgets what rows of `version` or newer do not need.
   void ForgetUntil(const StateVersion& version) {

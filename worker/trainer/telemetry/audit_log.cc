@@ -94,6 +94,7 @@ void AuditLog::Entered(const World& world, int64_t global_batch, const Adopted& 
   Write("{\"world\":{\"term\":" + std::to_string(world.epoch.term) +
         ",\"number\":" + std::to_string(world.epoch.number) +
         ",\"rank\":" + std::to_string(world.rank) + ",\"size\":" + std::to_string(world.size) +
+        (world.full_size > 0 ? ",\"full_size\":" + std::to_string(world.full_size) : "") +
         ",\"global_batch\":" + std::to_string(global_batch) + ",\"members\":[" + members +
         "],\"adopted\":{\"epoch\":" + Of(adopted.held.EpochOfRun()) +
         ",\"step\":" + std::to_string(adopted.held.version.step) + From(adopted.held.origin) +

@@ -42,7 +42,7 @@ struct RunSummary {
   double step_ms_median = 0;
   double final_loss = 0;
   double overlap = 0;         // as in StepRecord, of all steps together
-  int64_t skipped_steps = 0;  // without an update, as gradients were no finite numbers
+  int64_t skipped_steps = 0;  // without an update, as gradients were not finite numbers
   double accuracy = -1;       // held out, in [0, 1]
   int64_t held_out_samples = 0;
 };

@@ -22,6 +22,11 @@ std::string ShareText(int64_t global_batch, int ranks) {
   return global_batch % ranks == 0 ? text : text + " or " + std::to_string(least + 1);
 }
 
+std::string MicroBatchText(int64_t micro_batch) {
+  return micro_batch > 0 ? "at most " + std::to_string(micro_batch) + " samples at once"
+                         : std::string("a rank's share while all workers are there");
+}
+
 std::string BucketText(const std::vector<int64_t>& bytes) {
   std::string text = std::to_string(bytes.size()) + ":";
   for (const int64_t each : bytes) text += " " + BytesText(each);
@@ -54,6 +59,7 @@ std::string DryRunText(const RunFacts& facts) {
                            " samples") +
          Line("a rank's share", ShareText(facts.global_batch, facts.ranks) +
                                     " samples of a step, on " + CountText(facts.ranks, "rank")) +
+         Line("micro-batch", MicroBatchText(facts.micro_batch)) +
          Line("buckets", BucketText(facts.bucket_bytes)) + Line("precision", facts.precision) +
          Line("compression", facts.compression) +
          Line("checkpoints", facts.checkpoint_dir.empty()

@@ -17,6 +17,7 @@ struct RunFacts {
   int64_t held_out_samples = 0;
   int64_t steps = 0;
   int64_t global_batch = 0;
+  int64_t micro_batch = 0;  // 0: not given
   int ranks = 1;            // the most that the job may have, as far as this process knows
   int64_t parameters = 0;   // numbers, in the replicated part
   int64_t state_bytes = 0;  // of parameters and optimizer, in the replicated part

@@ -84,6 +84,7 @@ Result<std::string> Describe(const TrainOptions& options) {
                  .held_out_samples = workload.held_out_size(),
                  .steps = prepared->made.steps,
                  .global_batch = options.global_batch,
+                 .micro_batch = options.micro_batch,
                  .ranks = std::max(1, MostRanks(options)),
                  .parameters = 0,
                  .state_bytes = 0,

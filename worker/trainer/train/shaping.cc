@@ -10,14 +10,15 @@ namespace ringmaster::trainer {
 namespace {
 
 // --epochs counts as the steps that it comes to.
-constexpr std::array kShapingFlags{"--workload",     "--data",          "--generated-samples",
-                                   "--max-shift",    "--global-batch",  "--epochs",
-                                   "--steps",        "--learning-rate", "--schedule",
-                                   "--warmup-steps", "--weight-decay",  "--momentum",
-                                   "--seed",         "--not-finite",    "--compression",
-                                   "--precision",    "--classes",       "--embedding",
-                                   "--sample-rate",  "--dense-update",  "--margin",
-                                   "--scale",        "--backbone",      "--image-side"};
+constexpr std::array kShapingFlags{"--workload",    "--data",         "--generated-samples",
+                                   "--max-shift",   "--global-batch", "--micro-batch",
+                                   "--epochs",      "--steps",        "--learning-rate",
+                                   "--schedule",    "--warmup-steps", "--weight-decay",
+                                   "--momentum",    "--seed",         "--not-finite",
+                                   "--compression", "--precision",    "--classes",
+                                   "--embedding",   "--sample-rate",  "--dense-update",
+                                   "--margin",      "--scale",        "--backbone",
+                                   "--image-side"};
 
 constexpr std::array kOtherFlags{"--help",
                                  "--version",
@@ -86,6 +87,8 @@ std::string ShapingOf(const TrainOptions& options, const ShapedBy& by) {
   add("--compression", std::string(NameOf(options.compression)));
   add("--precision", std::string(NameOf(options.precision)));
   if (!digits) {
+    // Of the digits' network it changes no more than rounding.
+    if (options.micro_batch > 0) add("--micro-batch", options.micro_batch);
     const PartialFcFlags& flags = options.partial_fc;
     add("--classes", flags.classes);
     add("--embedding", flags.embedding);

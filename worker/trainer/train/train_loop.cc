@@ -87,10 +87,12 @@ class Trainer {
     const auto begin = clock_.Now();
     if (plan_.timeline != nullptr) plan_.timeline->SetStep(step + 1);
     session_.position().Enter(control::RankPhase::kData);
-    workload_.Load(step, session_.share());
+    const MicroBatches parts = session_.micro_batches();
+    workload_.Load(step, parts);
     const auto loaded = clock_.Now();
     session_.position().Enter(control::RankPhase::kCompute);
     session_.Begin();
+    for (int64_t part = 1; part < parts.count(); ++part) session_.ExpectAnotherBackward();
     const Result<void> computed = Compute();
     if (!computed.ok() && !session_.step_broken()) return computed.error();
     const Outcome<StepResult> reduced = session_.Reduce();
@@ -267,8 +269,7 @@ Result<RunSummary> Train(Workload& workload, Session& session, Sgd& optimizer, S
     return Error{ErrorKind::kInvalid,
                  OutOfMemorySentence(error.what_without_backtrace(),
                                      "computing a step (activations, gradients, logits)",
-                                     "lower --global-batch, or train with more workers, so that "
-                                     "each computes less")};
+                                     "lower --micro-batch, so that less is computed at once")};
   } catch (const std::exception& error) {
     return Error{ErrorKind::kInternal, std::string("while computing: ") + error.what()};
   }

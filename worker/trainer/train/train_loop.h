@@ -30,9 +30,9 @@ struct TrainPlan {
   Timeline* timeline = nullptr;  // null: none
 };
 
-// Runs on a joined session until every rank was released; `log` is written by whoever is rank 0.
+// Runs on a joined session until every rank was released; rank 0 writes `log`.
 // The errors are the session's, kInternal when LibTorch refused to compute, or kInvalid when loss
-// or gradients are no finite numbers: it names the rank and the parameter.
+// or gradients are not finite numbers: it names the rank and the parameter.
 Result<RunSummary> Train(Workload& workload, Session& session, Sgd& optimizer, StepLog& log,
                          const Clock& clock, const TrainPlan& plan);
 

@@ -253,6 +253,7 @@ Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connec
                   MakeCommunicators(prepared->gpu.get(), abandoned_connects, options.transport),
                   buckets, optimizer.state(), *audit, clock,
                   {.global_batch = options.global_batch,
+                   .micro_batch = options.micro_batch,
                    .timeout = options.timeout,
                    .fingerprint = FingerprintOf(options, made),
                    .entered =

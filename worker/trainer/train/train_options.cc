@@ -55,6 +55,11 @@ void AddTrainingFlags(CLI::App& app, TrainOptions& options) {
   app.add_option("--global-batch", options.global_batch, "samples of one step, over all ranks")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
       ->capture_default_str();
+  app.add_option("--micro-batch", options.micro_batch,
+                 "the most samples that a rank computes at once; of a larger share it adds up the "
+                 "gradients "
+                 "of several micro-batches (default: a rank's share while all workers are there)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   auto* epochs = app.add_option("--epochs", options.epochs, "passes over the training samples")
                      ->check(CLI::Range(int64_t{1}, kMaxCount))
                      ->capture_default_str();

@@ -19,11 +19,11 @@ namespace ringmaster::trainer {
 
 inline constexpr char kMnistWorkload[] = "mnist";
 inline constexpr char kPartialFcWorkload[] = "partial-fc";
-// Values of --data that are no folder.
+// Values of --data that are not folder.
 inline constexpr char kGeneratedData[] = "generated";
 inline constexpr char kSyntheticData[] = "synthetic";
 
-// Of the workload partial-fc alone.
+// For the workload partial-fc alone.
 struct PartialFcFlags {
   int64_t classes = 0;  // 0: the data's
   int64_t embedding = 512;
@@ -43,6 +43,7 @@ struct TrainOptions {
   int64_t generated_samples = 8192;
   int max_shift = 0;
   int64_t global_batch = 64;
+  int64_t micro_batch = 0;  // 0: the share of a rank at full size
   int64_t epochs = 5;
   int64_t steps = 0;  // 0: as many as the epochs need
   double learning_rate = 0.01;

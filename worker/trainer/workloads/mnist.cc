@@ -114,13 +114,17 @@ class Mnist final : public Workload {
   int64_t held_out_size() const override { return dataset_.held_out->size(); }
   uint64_t fingerprint() const override;
   void WarmUp() override;
-  void Load(int64_t step, Share share) override;
-  Result<double> Forward(StepCollectives&) override { return Score(batch_); }
+  void Load(int64_t step, const MicroBatches& parts) override;
+  Result<double> Forward(StepCollectives&) override;
   Result<void> Backward(StepCollectives&) override;
-  const at::Tensor* device_loss() const override { return device_.is_cpu() ? nullptr : &loss_; }
+  const at::Tensor* device_loss() const override {
+    if (device_.is_cpu()) return nullptr;
+    return parts_.count() == 1 ? &loss_ : &sum_;
+  }
   Evaluation Evaluate(Share share) override;
 
  private:
+  void Take(int64_t index);
   double Score(const Batch& batch);
   void ComputeGradients() const;
   Batch Send(const Samples& samples) const;
@@ -138,10 +142,15 @@ class Mnist final : public Workload {
   const at::Device device_;
   const at::ScalarType type_;  // of what layers compute
   Layer conv1_, conv2_, linear1_, linear2_;
-  const Samples* loaded_ = nullptr;  // the prefetcher's
+  // Of the step under way.
+  int64_t step_ = 0;
+  MicroBatches parts_ = Share{};
+  const Samples* loaded_ = nullptr;  // a micro-batch, the prefetcher's
+  int64_t loaded_step_ = 0;
   Share loaded_share_;
-  Batch batch_;  // the loaded samples
-  at::Tensor loss_;
+  Batch batch_;                     // the loaded samples
+  at::Tensor loss_;                 // of the loaded samples
+  at::Tensor sum_;                  // of the losses of several micro-batches, on a GPU
   Prefetcher<Samples> prefetcher_;  // last: its threads use the rest
 };
 
@@ -187,7 +196,7 @@ void Mnist::Reserve(int64_t count, Samples& samples) const {
 }
 
 // What is assembled next may overwrite the samples as soon as a result of theirs was read: the
-// session reads the loss of every step.
+// session reads the loss of every step, and Forward() that of every micro-batch but the last.
 Batch Mnist::Send(const Samples& samples) const {
   const auto part = [&](const at::Tensor& all) {
     const at::Tensor first = all.narrow(0, 0, samples.count);
@@ -249,12 +258,22 @@ void Mnist::FillMasks(int64_t step, int64_t sample, int64_t row, Masks& masks) c
   fill(masks.hidden.data_ptr<float>() + row * kHidden, kHidden, 1);
 }
 
-void Mnist::Load(int64_t step, Share share) {
-  const bool same =
-      loaded_ != nullptr && share.begin == loaded_share_.begin && share.end == loaded_share_.end;
-  if (options_.constant_batch && same) return;
-  loaded_ = &prefetcher_.Take(options_.constant_batch ? 0 : step, share);
-  loaded_share_ = share;
+void Mnist::Load(int64_t step, const MicroBatches& parts) {
+  step_ = options_.constant_batch ? 0 : step;
+  parts_ = parts;
+  Take(0);
+}
+
+// What is there already is not taken again: a step may be computed twice.
+void Mnist::Take(int64_t index) {
+  const Share samples = parts_.at(index);
+  if (loaded_ != nullptr && step_ == loaded_step_ && samples.begin == loaded_share_.begin &&
+      samples.end == loaded_share_.end) {
+    return;
+  }
+  loaded_ = &prefetcher_.Take(step_, parts_, index);
+  loaded_step_ = step_;
+  loaded_share_ = samples;
   batch_ = loaded_->count == 0 ? Batch() : Send(*loaded_);
 }
 
@@ -294,6 +313,23 @@ double Mnist::Score(const Batch& batch) {
   const at::Tensor scores = LogProbabilities(batch.input, &batch.masks);
   loss_ = at::nll_loss(scores, batch.target, {}, at::Reduction::Sum);
   return device_.is_cpu() ? loss_.item<float>() : 0;
+}
+
+// The gradients of all micro-batches but the last are added here.
+Result<double> Mnist::Forward(StepCollectives&) {
+  double sum = 0;
+  const int64_t last = parts_.count() - 1;
+  for (int64_t index = 0; index < last; ++index) {
+    Take(index);
+    Score(batch_);
+    ComputeGradients();
+    sum += loss_.item<float>();
+  }
+  Take(last);
+  const double loss = Score(batch_);
+  if (last == 0) return loss;
+  if (!device_.is_cpu()) sum_ = loss_.detach() + sum;
+  return device_.is_cpu() ? sum + loss : 0;
 }
 
 Result<void> Mnist::Backward(StepCollectives&) {

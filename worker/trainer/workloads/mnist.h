@@ -20,7 +20,8 @@ struct MnistOptions {
   uint64_t seed = 1;
   int64_t global_batch = 64;
   double dropout = 0.5;
-  int max_shift = 0;  // training images are moved by up to so many pixels each way, anew every step
+  int max_shift =
+      0;  // training images are moved by up to so many pixels each way, again every step
   int loader_threads = 1;       // that assemble batches ahead
   bool constant_batch = false;  // every step trains on the samples of the first: no data I/O
   std::string device = "cpu";   // where it computes, as LibTorch names it

@@ -87,7 +87,7 @@ class PartialFc final : public Workload {
   int64_t held_out_size() const override { return static_cast<int64_t>(triplets_.size()); }
   uint64_t fingerprint() const override;
   void WarmUp() override;
-  void Load(int64_t step, Share share) override;
+  void Load(int64_t step, const MicroBatches& parts) override;
   Result<double> Forward(StepCollectives& others) override;
   Result<void> Backward(StepCollectives& others) override;
   Evaluation Evaluate(Share share) override;
@@ -95,6 +95,8 @@ class PartialFc final : public Workload {
  private:
   void Assemble(int64_t step, Share share, StepImages& samples) const;
   at::Tensor RoomFor(int64_t count, at::Tensor& room) const;
+  at::Tensor Embed(Share samples);
+  at::Tensor EmbedAhead();
 
   const PartialFcOptions options_;
   LabelledData data_;
@@ -105,9 +107,9 @@ class PartialFc final : public Workload {
   partial_fc::Head head_{table_};
   const std::vector<Triplet> triplets_;
 
-  // Of the step under way.
+  // For the step under way.
   int64_t step_ = 0;
-  Share share_;
+  MicroBatches parts_ = Share{};
   const StepImages* loaded_ = nullptr;  // the prefetcher's
   at::Tensor embeddings_;
   Prefetcher<StepImages> prefetcher_;  // last: its threads use the rest
@@ -158,30 +160,58 @@ void PartialFc::Assemble(int64_t step, Share share, StepImages& samples) const {
   }
 }
 
-void PartialFc::Load(int64_t step, Share share) {
+void PartialFc::Load(int64_t step, const MicroBatches& parts) {
   step_ = step;
-  share_ = share;
-  loaded_ = &prefetcher_.Take(step, share);
+  parts_ = parts;
+  loaded_ = &prefetcher_.Take(step, parts.share());
+}
+
+// Of samples of the loaded share.
+at::Tensor PartialFc::Embed(Share samples) {
+  const at::Tensor images =
+      loaded_->images.narrow(0, samples.begin - parts_.share().begin, samples.size());
+  return backbone_->Forward(images.to(device_, /*non_blocking=*/true), true);
+}
+
+// The head needs all embeddings of the share before any has a gradient. Several micro-batches would
+// keep their activations until then: so these are computed again, each before its backward.
+at::Tensor PartialFc::EmbedAhead() {
+  const c10::AutoGradMode no_gradients(false);
+  const Share share = parts_.share();
+  at::Tensor all = at::empty({share.size(), options_.table.head.dimension},
+                             at::TensorOptions(at::kFloat).device(device_));
+  if (share.size() == 0) return all;
+  for (int64_t index = 0; index < parts_.count(); ++index) {
+    const Share part = parts_.at(index);
+    all.narrow(0, part.begin - share.begin, part.size()).copy_(Embed(part));
+  }
+  return all;
 }
 
 // The samples may be overwritten once the head has read its sums: the embeddings went into them.
 Result<double> PartialFc::Forward(StepCollectives& others) {
-  const at::Tensor images = loaded_->images.narrow(0, 0, loaded_->count);
-  embeddings_ =
-      share_.size() > 0
-          ? backbone_->Forward(images.to(device_, /*non_blocking=*/true), true).contiguous()
-          : at::empty({0, options_.table.head.dimension},
-                      at::TensorOptions(at::kFloat).device(device_));
+  const Share share = parts_.share();
+  const bool whole = share.size() > 0 && parts_.count() == 1;
+  embeddings_ = whole ? Embed(share).contiguous() : EmbedAhead();
   const std::span<const float> values(embeddings_.data_ptr<float>(),
                                       static_cast<std::size_t>(embeddings_.numel()));
-  return head_.Forward(step_, loaded_->labels, share_, values, others);
+  return head_.Forward(step_, loaded_->labels, share, values, others);
 }
 
 Result<void> PartialFc::Backward(StepCollectives& others) {
   at::Tensor gradient = at::empty(embeddings_.sizes(), embeddings_.options());
   Result<void> done = head_.Backward(
       {gradient.data_ptr<float>(), static_cast<std::size_t>(gradient.numel())}, others);
-  if (done.ok() && share_.size() > 0) embeddings_.backward(gradient);
+  if (!done.ok() || parts_.share().size() == 0) return done;
+  if (parts_.count() == 1) {
+    embeddings_.backward(gradient);
+    return done;
+  }
+  for (int64_t index = 0; index < parts_.count(); ++index) {
+    const Share part = parts_.at(index);
+    const int64_t first = part.begin - parts_.share().begin;
+    Embed(part).backward(gradient.narrow(0, first, part.size()));
+  }
   return done;
 }
 

@@ -38,20 +38,23 @@ class Workload {
   virtual std::string model() const = 0;
   virtual const DataOrder& order() const = 0;
   virtual int64_t held_out_size() const = 0;
-  // Of the data: equal sets have equal fingerprints.
+  // For the data: equal sets have equal fingerprints.
   virtual uint64_t fingerprint() const = 0;
 
   // Runs the model once on made-up input, so that the first step finds everything loaded.
   virtual void WarmUp() = 0;
 
-  // Assembles the samples `share` of the global batch of `step`.
-  virtual void Load(int64_t step, Share share) = 0;
-  // The sum of the loaded samples' losses; 0 for an empty share. Every rank calls it, and what it
-  // asks of the others, whatever its share. An error is one of `others`.
+  // Assembles a rank's share of the global batch of `step`, or its first micro-batch. Forward() and
+  // Backward() keep the activations of one micro-batch at a time.
+  virtual void Load(int64_t step, const MicroBatches& parts) = 0;
+  // The sum of the share's losses; 0 for an empty share. Of all micro-batches but the last it may
+  // add the gradients already. Every rank calls it, and what it asks of the others, whatever its
+  // share. An error is one of `others`.
   virtual Result<double> Forward(StepCollectives& others) = 0;
-  // Adds the gradients of that sum to the parameters' gradients; likewise.
+  // Adds the gradients of that sum to the parameters' gradients, but for what Forward() has added:
+  // backward runs once for each micro-batch of the share. Errors likewise.
   virtual Result<void> Backward(StepCollectives& others) = 0;
-  // Of a workload on a device: Forward()'s sum, a tensor of one that is still being computed, so
+  // For a workload on a device: Forward()'s sum, a tensor of one that is still being computed, so
   // that nothing waits for it; Forward() then returned 0. Null: what Forward() returned is the sum.
   virtual const at::Tensor* device_loss() const { return nullptr; }
 

@@ -88,10 +88,12 @@ TEST_F(ElasticWorld, RankZeroOfThisWorldIsAskedForACheckpoint) {
 
 TEST_F(ElasticWorld, AChangeOfItsWorldIsAWorldAndOfAnotherOneAReasonToDialAgain) {
   Run({1, 1});
-  slots.OnChangeEpoch({{1, 2}, 1, {1, 1}, {{0, 1}}, {{"new", "w-3", "n3", "10.0.0.3", 0, "a", 0}}});
+  slots.OnChangeEpoch(
+      {{1, 2}, 1, {1, 1}, {{0, 1}}, {{"new", "w-3", "n3", "10.0.0.3", 0, "a", 0}}, 5});
 
   ASSERT_EQ(Epochs().size(), 2U);
   EXPECT_EQ(Epochs()[1].rank, 0);
+  EXPECT_EQ(Epochs()[1].full_size, 5);
   ASSERT_EQ(Epochs()[1].members.size(), 2U);
   EXPECT_EQ(Epochs()[1].members[0].pod_uid, "uid");
   EXPECT_EQ(Epochs()[1].members[1].pod_uid, "new");

@@ -129,7 +129,7 @@ inline SlotsOptions TestSlotsOptions(int slots, bool elastic) {
 }
 
 // This worker's slots come after one rank of another worker. `starts` are those of its members, by
-// slot; an empty one means whoever is in the slot.
+// slot; an empty one means the process in the slot.
 inline control::StartEpoch TestStart(control::Epoch epoch, std::int64_t cohort,
                                      const std::vector<std::string>& starts) {
   control::StartEpoch start{epoch, cohort, {}};

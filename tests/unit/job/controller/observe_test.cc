@@ -56,7 +56,7 @@ json Launcher(int64_t term, const std::string& owner_uid = kJobUid) {
   return pod;
 }
 
-// Whoever may write Pods in another namespace may put any owner's UID on them.
+// Anyone who may write Pods in another namespace may put any owner's UID on them.
 TEST(Observe, PodsOfAnotherNamespaceAreNoneOfTheJobs) {
   Cluster cluster;
   for (json pod : {Worker(0), Launcher(1), Launcher(2)}) {

@@ -51,7 +51,7 @@ TEST(Reconciler, ARotatedSeedIsForNewJobsAndRunningOnesKeepTheirs) {
   add("second");
 
   EXPECT_EQ(seed_of("second"), "rotated");
-  // A worker of the first job that is made anew has the keys of the others.
+  // A worker of the first job that is made again has the keys of the others.
   const std::string worker = std::string(kPodsPath) + "/digits-worker-1";
   const auto hashes = [&] {
     for (const json& variable : api.objects[worker]["spec"]["containers"][0]["env"]) {

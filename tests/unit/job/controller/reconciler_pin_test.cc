@@ -398,7 +398,8 @@ void ExpectHarmless(const json& pod, const std::string& what) {
   }
 }
 
-// Templates at random, each changed twice, whatever the job does meanwhile and whoever operates it.
+// Templates at random, each changed twice, whatever the job does meanwhile and whichever operator
+// runs it.
 TEST(Reconciler, NoSequenceOfChangesGetsAPodThatIsRefusedOrTwoTextsIntoOneWorld) {
   std::size_t pods = 0;
   for (unsigned seed = 0; seed < 30; ++seed) {

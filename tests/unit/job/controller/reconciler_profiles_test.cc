@@ -199,7 +199,7 @@ std::string MarkOf(const json& pod) {
   }
   return "";
 }
-// Of the workers that there are.
+// For the workers that there are.
 std::set<std::string> Marks(const FakeApi& api) {
   std::set<std::string> marks;
   for (const auto& [path, pod] : api.objects) {

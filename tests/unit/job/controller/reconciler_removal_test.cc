@@ -13,7 +13,7 @@
 namespace ringmaster::job {
 namespace {
 
-// Of a job whose checkpoints go with it.
+// For a job whose checkpoints go with it.
 struct HeldJob {
   explicit HeldJob(const char* on_delete = "Delete") {
     api.objects[kJobPath]["spec"]["checkpoint"] = {

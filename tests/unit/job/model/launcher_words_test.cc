@@ -40,7 +40,7 @@ void ExpectTime(const json& object, const char* field) {
 }
 
 void ExpectTakenByTheCrd(const json& status) {
-  EXPECT_LE(status.dump().size(), 200U << 10);  // throws where it is no UTF-8
+  EXPECT_LE(status.dump().size(), 200U << 10);  // throws where it is not an UTF-8
   EXPECT_GE(status.at("internal").at("launcherTerm").get<int64_t>(), 0);
   ASSERT_LE(status.at("conditions").size(), 16U);
   for (const json& condition : status.at("conditions")) {

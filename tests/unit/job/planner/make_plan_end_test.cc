@@ -139,7 +139,7 @@ TEST(Plan, AJobThatEndedIsNotExpectedToBeComplete) {
   EXPECT_EQ(plan.status.progress->estimated_completion_time, "");
 }
 
-// Whoever refuses its objects now may change his mind: its spec has been good enough once.
+// A webhook that refuses its objects now may admit them later: its spec has been good enough once.
 TEST(Plan, ASpecThatIsRefusedForGoodEndsAJobThatHasNeverTrained) {
   for (const int64_t epoch : {0, 1}) {
     for (const bool user_error : {false, true}) {

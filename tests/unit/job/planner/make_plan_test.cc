@@ -517,7 +517,7 @@ TEST(Plan, AJobIsHeldOnceItMayHaveCheckpointsThatGoWithIt) {
   }
 }
 
-// An uninstalled installation said that nobody runs it; whoever does says so.
+// An uninstalled installation said that no operator runs it; the one that does says so.
 TEST(Plan, AJobThatNobodyRanIsManagedAgain) {
   api::TrainingJob job =
       JobBuilder()

@@ -110,7 +110,7 @@ TEST(RemovalPlan, AFailureLeavesTheFolderAndSaysWhichAndWhy) {
   EXPECT_THAT(plan.event->note, HasSubstr("failed (Error): a link is not followed"));
 }
 
-// Whoever may make Pods in the namespace may make one of that name, and have it succeed.
+// Anyone who may make Pods in the namespace may make one of that name, and have it succeed.
 TEST(RemovalPlan, OnlyThePodThatThisProcessMadeIsBelieved) {
   DeletedJob scene;
   scene.Remover(PodBuilder::Worker(0).Ended(0, "Completed", "removed all"));

@@ -343,7 +343,7 @@ TEST(CrashPolicy, WhenAPodIsKilledAgainIsAnotherCrash) {
       {"ringmaster-train", "2026-11-20T09:59:55Z", 3},
       {"ringmaster-train", "2026-11-20T09:59:54Z", 4},
       {"ringmaster-train", "2026-11-20T08:59:59Z", 4},
-      // Of a program without steps those of more than an hour ago are forgotten.
+      // For a program without steps those of more than an hour ago are forgotten.
       {"my-program", "2026-11-20T09:00:00Z", 4},
       {"my-program", "2026-11-20T08:59:59Z", 1},
   };

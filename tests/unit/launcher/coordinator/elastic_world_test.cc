@@ -233,6 +233,28 @@ TEST_F(ElasticWorld, TellsTheDifferenceToWhoHasTheWorldBefore) {
   EXPECT_EQ(world->Sent<control::StartEpoch>(1), 1);
 }
 
+TEST_F(ElasticWorld, TellsHowManyRanksTheJobWants) {
+  Run(3, 1, 2);
+  const auto full_size = [&] {
+    int size = -1;
+    for (const SendTo& send : world->All<SendTo>()) {
+      if (const auto* start = std::get_if<control::StartEpoch>(&send.message))
+        size = start->full_size;
+      if (const auto* change = std::get_if<control::ChangeEpoch>(&send.message))
+        size = change->full_size;
+    }
+    return size;
+  };
+  world->Exit(1, 0, 9);
+  world->Accept({0, 1, 2});
+  EXPECT_EQ(full_size(), 6) << "the lost one is wanted back";
+
+  world->Order({0, 1, 2}, 4, 1);
+  world->Exit(0, 0, 9);
+  world->Accept({0, 1, 2});
+  EXPECT_EQ(full_size(), 8) << "the job has been scaled";
+}
+
 TEST_F(ElasticWorld, GoesOnWithTheSurvivorsOfAKilledRank) {
   Run(3);
   const control::Epoch before = world->membership.epoch();

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr int kSlots = 8;
 constexpr int kWorkers = control::kMaxRanks / kSlots;
-// Of the processor, with a sanitizer and all; anything that rises with the square takes minutes.
+// For the processor, with a sanitizer and all; anything that rises with the square takes minutes.
 constexpr double kSeconds = 60;
 
 class LargestWorld : public testing::Test {

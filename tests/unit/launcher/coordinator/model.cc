@@ -394,8 +394,8 @@ void Model::EndPod(int worker) {
   Disconnect(worker, true);
 }
 
-// Ranks reach each other unless a cut put them on different sides: whoever is cut from a launcher
-// is cut from the ranks that are not.
+// Ranks reach each other unless a cut put them on different sides: an agent that is cut from a
+// launcher is cut from the ranks that are not.
 bool Model::PeersReach(int a, int b) const {
   for (int launcher = 0; launcher < kLaunchers; ++launcher) {
     if (CutFrom(a, launcher) != CutFrom(b, launcher)) return false;

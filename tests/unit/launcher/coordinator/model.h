@@ -148,7 +148,7 @@ class Model {
   }
   std::string StartOf(int worker, int slot) const;
   const control::Member* MemberOf(int worker, int slot) const;
-  // Of the same world as this rank.
+  // For the same world as this rank.
   std::vector<const Rank*> PeersOf(const Rank& rank) const;
   bool NobodyWaitsFor(const Rank& rank) const;
   bool Waits(const Rank& rank) const;

@@ -151,7 +151,7 @@ TEST(LauncherApi, RefusesAStrangerBeforeItReadsABody) {
   EXPECT_EQ(reply.find("HTTP/1.1 401"), 0U) << reply;
 }
 
-// Whoever has the token gets in past any number of those who say nothing, and stays.
+// Anyone who has the token gets in past any number of those who say nothing, and stays.
 TEST(LauncherApi, StrangersKeepNobodyOut) {
   constexpr int kStrangers = 2000;
   rlimit files{};

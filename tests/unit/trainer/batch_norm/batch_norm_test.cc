@@ -91,7 +91,7 @@ Made GoThere(const Layer& given, const Arithmetic& ours, at::ScalarType paramete
   return made;
 }
 
-// Of the whole: single values near the PReLU's bend may fall to the other side.
+// For the whole: single values near the PReLU's bend may fall to the other side.
 double Apart(const at::Tensor& made, const at::Tensor& expected) {
   return ((made.to(at::kDouble) - expected).norm() / expected.norm()).item<double>();
 }

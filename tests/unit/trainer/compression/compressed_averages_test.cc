@@ -1,4 +1,4 @@
-// Batch normalisation under each compression: its running statistics are no gradients.
+// Batch normalisation under each compression: its running statistics are not gradients.
 
 #include <cmath>
 #include <vector>

@@ -26,7 +26,7 @@ struct dim3 {
       : x(across), y(down), z(deep) {}
 };
 
-// Of the thread whose turn it is. One launch at a time.
+// For the thread whose turn it is. One launch at a time.
 inline struct ThreadIndex { std::atomic<unsigned> x; } threadIdx;
 inline dim3 blockIdx, blockDim, gridDim;
 

@@ -12,7 +12,7 @@
 #include <sanitizer/common_interface_defs.h>
 #include <sanitizer/tsan_interface.h>
 
-// Of a sanitizer that the program does not have, null.
+// For a sanitizer that the program does not have, null.
 #pragma weak __sanitizer_start_switch_fiber
 #pragma weak __sanitizer_finish_switch_fiber
 #pragma weak __tsan_get_current_fiber

@@ -29,7 +29,7 @@ struct Barrier {
 
 struct Warp {
   Barrier barrier;
-  // Filled in turns: whoever is late still reads one while another begins the next.
+  // Filled in turns: a thread that is late still reads one while another begins the next.
   std::array<std::array<uint64_t, kLanes>, 2> values{};
 };
 

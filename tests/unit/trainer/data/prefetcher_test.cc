@@ -31,6 +31,34 @@ TEST(Prefetcher, GivesEveryStepItsBatchWithAnyNumberOfThreads) {
   }
 }
 
+TEST(Prefetcher, GivesMicroBatchesInTheOrderOfTheStepsThatFollow) {
+  for (const int threads : {0, 1, 3}) {
+    std::mutex mutex;
+    std::multiset<std::pair<int64_t, int64_t>> assembled;
+    {
+      Prefetcher<Numbers> prefetcher(
+          [&](int64_t step, Share samples, Numbers& batch) {
+            Fill(step, samples, batch);
+            const std::lock_guard lock(mutex);
+            assembled.emplace(step, samples.begin);
+          },
+          threads);
+      const MicroBatches parts(Share{1, 9}, 3);
+      for (int64_t step = 0; step < 20; ++step) {
+        for (int64_t index = 0; index < parts.count(); ++index) {
+          const Numbers& batch = prefetcher.Take(step, parts, index);
+          ASSERT_EQ(batch.values.front(), 100 * step + parts.at(index).begin) << threads;
+          ASSERT_EQ(std::ssize(batch.values), parts.at(index).size());
+        }
+      }
+    }
+    const std::lock_guard lock(mutex);
+    for (int64_t step = 0; step < 20; ++step) {
+      EXPECT_EQ(assembled.count({step, 4}), 1U) << "what was expected was taken";
+    }
+  }
+}
+
 TEST(Prefetcher, AssemblesAhead) {
   std::latch third(1);
   Prefetcher<Numbers> prefetcher(
@@ -40,7 +68,7 @@ TEST(Prefetcher, AssemblesAhead) {
       },
       1);
 
-  prefetcher.Take(0, {0, 2});
+  prefetcher.Take(0, Share{0, 2});
 
   third.wait();  // nobody asked for it
 }
@@ -60,7 +88,7 @@ TEST(Prefetcher, ReusesMemory) {
       2);
 
   for (int64_t step = 0; step < 200; ++step) {
-    ASSERT_EQ(prefetcher.Take(step, {0, 8}).values.front(), step);
+    ASSERT_EQ(prefetcher.Take(step, Share{0, 8}).values.front(), step);
   }
 
   EXPECT_LE(seen.size(), 7U) << "two threads, four ahead, one in use";
@@ -75,9 +103,9 @@ TEST(Prefetcher, TheCallerGetsWhatAssemblingThrew) {
         },
         threads);
 
-    prefetcher.Take(0, {0, 1});
-    EXPECT_THROW(prefetcher.Take(1, {0, 1}), std::runtime_error);
-    EXPECT_EQ(prefetcher.Take(2, {0, 1}).values.front(), 200);
+    prefetcher.Take(0, Share{0, 1});
+    EXPECT_THROW(prefetcher.Take(1, Share{0, 1}), std::runtime_error);
+    EXPECT_EQ(prefetcher.Take(2, Share{0, 1}).values.front(), 200);
   }
 }
 

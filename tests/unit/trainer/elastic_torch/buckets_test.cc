@@ -56,6 +56,28 @@ TEST(Buckets, GradientsEqualPlainAutograd) {
   }
 }
 
+TEST(Buckets, OfSeveralBackwardsAreCompleteWithTheLast) {
+  const Model plain;
+  const at::Tensor whole = plain.Loss(Input());
+  whole.backward();
+  Model model;
+  Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40});
+  std::vector<int> ready;
+  buckets.Arm([&](int index) { ready.push_back(index); });
+  buckets.ExpectAnotherBackward();
+  buckets.ExpectAnotherBackward();
+
+  for (const auto& [begin, count] : {std::pair{0, 2}, std::pair{2, 2}, std::pair{4, 1}}) {
+    EXPECT_THAT(ready, ElementsAre()) << begin;
+    model.Loss(Input().narrow(0, begin, count)).backward();
+  }
+
+  EXPECT_THAT(ready, ElementsAre(0, 1, 2)) << "while the last backward went on, or at its end";
+  for (std::size_t i = 0; i < plain.parameters.size(); ++i) {
+    EXPECT_TRUE(at::allclose(model.parameters[i].grad(), plain.parameters[i].grad())) << i;
+  }
+}
+
 TEST(Buckets, AllThatIsReducedLiesInTheMemoryGiven) {
   Model model;
   std::vector<float> given(3 * 64 + 4 + 1, 7);
@@ -75,7 +97,7 @@ TEST(Buckets, AllThatIsReducedLiesInTheMemoryGiven) {
   EXPECT_EQ(given[3 * 64 + 3], 5);
 }
 
-// Of the memory that a GPU's allocator gives, which begins at such a multiple too.
+// For the memory that a GPU's allocator gives, which begins at such a multiple too.
 TEST(Buckets, EveryParameterGradientAndBucketBeginsAtAMultipleOf256Bytes) {
   std::vector<at::Tensor> parameters;
   for (const int64_t count : {1, 63, 64, 65, 7, 1000, 3}) {

@@ -43,11 +43,26 @@ TEST(Session, DividesGradientsByTheGlobalBatchOnce) {
   ASSERT_TRUE(reduced.happened());
   const at::Tensor mean = alone.buckets.flat_gradients().clone();
   alone.buckets.Arm([](int) {});
-  alone.workload->Load(0, {0, kSessionBatch});
+  alone.workload->Load(0, Share{0, kSessionBatch});
   LoneCollectives nobody;
   EXPECT_NEAR(reduced->loss, *alone.workload->Forward(nobody) / kSessionBatch, 1e-6);
   EXPECT_TRUE(alone.workload->Backward(nobody).ok());
   EXPECT_TRUE(at::allclose(mean, alone.buckets.flat_gradients() / kSessionBatch, 1e-6, 1e-8));
+}
+
+TEST(Session, AMicroBatchIsTheShareWithAllRanksThatTheJobWants) {
+  const auto micro_batches = [](int full_size, int64_t given) {
+    World world;
+    world.full_size = full_size;
+    TestRank rank(world, 7, kSessionSeed, {}, 0, Compression::kNone, nullptr, given);
+    EXPECT_TRUE(rank.session.Join().ok());
+    return std::pair(rank.session.micro_batch(), rank.session.micro_batches().count());
+  };
+
+  EXPECT_EQ(micro_batches(0, 0), std::pair(int64_t{7}, int64_t{1})) << "nobody says";
+  EXPECT_EQ(micro_batches(1, 0), std::pair(int64_t{7}, int64_t{1}));
+  EXPECT_EQ(micro_batches(3, 0), std::pair(int64_t{3}, int64_t{3}));
+  EXPECT_EQ(micro_batches(3, 5), std::pair(int64_t{5}, int64_t{2}));
 }
 
 TEST(Session, ComputingMayAskTheOtherRanks) {

@@ -24,7 +24,7 @@ constexpr std::array kNarrow{Compression::kFloat16, Compression::kBFloat16,
 constexpr std::array<std::size_t, 8> kCounts{0, 1, 3, 255, 256, 257, 1000, 5 * kScaleChunk + 7};
 
 // Chunks of ordinary numbers of very different sizes, of zeros, of subnormals, of huge numbers; and
-// in the first ones what is no number, and the limits.
+// in the first ones what is not a number, and the limits.
 std::vector<float> Awkward(std::size_t count, float phase) {
   constexpr std::array kScales{0, -30, 12, -126, 100, -140, 127, -149};
   std::vector<float> values(count);
@@ -48,7 +48,7 @@ std::vector<float> Awkward(std::size_t count, float phase) {
   return values;
 }
 
-// Sums of what is no number may differ in the bits of their NaN.
+// Sums of what is not a number may differ in the bits of their NaN.
 uint32_t BitsToCompare(float value) {
   return std::isnan(value) ? kFloatNan : std::bit_cast<uint32_t>(value);
 }

@@ -100,6 +100,34 @@ TEST(BatchNorm, GivesItsStatisticsForTheOptimizerToMove) {
       at::allclose(normal.variance.grad(), at::tensor({2.0F + 1.0F / 6, 50.0F + 1.0F / 6}), 1e-3));
 }
 
+TEST(BatchNorm, AddsUpTheStatisticsOfMicroBatches) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    Layers layers(BackboneOptions{.shape = {}, .seed = 1, .global_batch = 6});
+    const BatchNorm normal = layers.MakeBatchNorm("bn", 2);
+    for (const NamedTensor& average : layers.averages()) {
+      at::Tensor tensor = average.tensor;
+      tensor.mutable_grad() = at::zeros({2});
+    }
+    const at::Tensor x = at::tensor({1.0F, 10.0F, 3.0F, 30.0F, 5.0F, 20.0F, 9.0F, 2.0F, 7.0F, 4.0F})
+                             .reshape({5, 2})
+                             .to(type);
+
+    {
+      const c10::AutoGradMode ahead(false);  // looks at the output alone
+      EXPECT_EQ(normal(x, true).sizes(), x.sizes());
+    }
+    EXPECT_EQ(normal.mean.grad().abs().sum().item<float>(), 0);
+    normal(x.narrow(0, 0, 3), true).to(at::kFloat).sum().backward();
+    normal(x.narrow(0, 3, 2), true).to(at::kFloat).sum().backward();
+
+    // Three samples and two, of six.
+    EXPECT_TRUE(at::allclose(normal.mean.grad(), at::tensor({1.5F + 8.0F / 3, 10.0F + 1}), 1e-3));
+    EXPECT_TRUE(
+        at::allclose(normal.variance.grad(), at::tensor({2 + 2.0F / 3, 50.0F + 2.0F / 3}), 1e-2))
+        << normal.variance.grad();
+  }
+}
+
 TEST(Sgd, MovesAveragesInsteadOfDescendingAlongThem) {
   const at::Tensor parameters = at::tensor({1.0F, 2.0F, 10.0F});
   const at::Tensor gradients = at::tensor({0.5F, 0.0F, 20.0F});

@@ -44,8 +44,8 @@ std::unique_ptr<Workload> CurveWorkload(double sample_rate, const std::string& b
                         .table = {.head = head, .replica_every = 7}});
 }
 
-ShardedCurve TrainSharded(int size, double sample_rate, const std::string& backbone,
-                          int64_t steps) {
+ShardedCurve TrainSharded(int size, double sample_rate, const std::string& backbone, int64_t steps,
+                          int64_t micro_batch = 0) {
   std::mutex mutex;
   ShardedCurve curve;
   RunRanks(size, [&](const World& world) {
@@ -62,13 +62,16 @@ ShardedCurve TrainSharded(int size, double sample_rate, const std::string& backb
     Session session(*membership, TestCommunicators(abandoned_connects), buckets, optimizer.state(),
                     audit, clock,
                     {.global_batch = kCurveBatch,
+                     .micro_batch = micro_batch,
                      .timeout = std::chrono::seconds(60),
                      .sharded = workload->sharded()});
     const Result<void> joined = session.Join();
     ASSERT_TRUE(joined.ok()) << joined.error().message;
     for (int64_t step = 0; step < steps; ++step) {
-      workload->Load(step, session.share());
+      const MicroBatches parts = session.micro_batches();
+      workload->Load(step, parts);
       session.Begin();
+      for (int64_t part = 1; part < parts.count(); ++part) session.ExpectAnotherBackward();
       const Result<double> loss = workload->Forward(session.collectives());
       ASSERT_TRUE(loss.ok()) << loss.error().message;
       session.SetLoss(*loss);
@@ -86,6 +89,21 @@ ShardedCurve TrainSharded(int size, double sample_rate, const std::string& backb
         static_cast<double>(measured.correct) / static_cast<double>(workload->held_out_size());
   });
   return curve;
+}
+
+TEST(ShardedCurve, IsTheSameInMicroBatches) {
+  at::set_num_threads(1);
+  const ShardedCurve whole = TrainSharded(1, 0.3, "small", kCurveSteps);
+  for (const int size : {1, 2, 3}) {
+    const ShardedCurve pieces =
+        TrainSharded(size, 0.3, "small", kCurveSteps, /*micro_batch=*/size == 3 ? 3 : 5);
+
+    ASSERT_EQ(pieces.losses.size(), whole.losses.size());
+    for (std::size_t i = 0; i < whole.losses.size(); ++i) {
+      EXPECT_NEAR(pieces.losses[i] / whole.losses[i], 1, 1e-4)
+          << "step " << i + 1 << " with " << size << " ranks";
+    }
+  }
 }
 
 TEST(ShardedCurve, IsTheSameForOneTwoAndThreeRanksAtEverySampleRate) {

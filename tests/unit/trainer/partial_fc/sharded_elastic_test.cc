@@ -71,9 +71,9 @@ class ScriptedPartialFc final : public Workload {
   int64_t held_out_size() const override { return inner_->held_out_size(); }
   uint64_t fingerprint() const override { return inner_->fingerprint(); }
   void WarmUp() override { inner_->WarmUp(); }
-  void Load(int64_t step, Share share) override {
+  void Load(int64_t step, const MicroBatches& parts) override {
     step_ = step;
-    inner_->Load(step, share);
+    inner_->Load(step, parts);
   }
   Result<double> Forward(StepCollectives& others) override {
     if (script_.at) script_.at(step_ + 1);

@@ -30,6 +30,9 @@ TEST(DryRun, SaysWhatTrainingWouldBe) {
   EXPECT_THAT(text, HasSubstr("  data           /data: 60000 samples, 10000 held out\n"));
   EXPECT_THAT(text, HasSubstr("  steps          938 of 256 samples\n"));
   EXPECT_THAT(text, HasSubstr("a rank's share 85 or 86 samples of a step, on 3 ranks\n"));
+  EXPECT_THAT(text, HasSubstr("  micro-batch    a rank's share while all workers are there\n"));
+  EXPECT_THAT(DryRunText({.global_batch = 64, .micro_batch = 16}),
+              HasSubstr("  micro-batch    at most 16 samples at once\n"));
   EXPECT_THAT(text, HasSubstr("  buckets        2: 64 KiB 20 KiB\n"));
   EXPECT_THAT(text, HasSubstr("  precision      bf16\n"));
   EXPECT_THAT(text, HasSubstr("  checkpoints    every 500 steps, into /checkpoints\n"));

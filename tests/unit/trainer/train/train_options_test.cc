@@ -57,7 +57,8 @@ TEST(Shaping, AFlagThatShapesTrainingChangesTheTextAndAnotherDoesNot) {
       {"--seed", "9"},          {"--not-finite", "skip"},   {"--compression", "bf16"},
       {"--precision", "bf16"},  {"--classes", "20"},        {"--embedding", "64"},
       {"--sample-rate", "0.5"}, {"--margin", "cosface"},    {"--scale", "30"},
-      {"--backbone", "r18"},    {"--image-side", "64"},     {"--dense-update", "true"}};
+      {"--backbone", "r18"},    {"--image-side", "64"},     {"--dense-update", "true"},
+      {"--micro-batch", "16"}};
   for (const std::string& flag : Texts(ShapingFlags())) {
     ASSERT_TRUE(changes.contains(flag)) << flag << " needs a value here";
     EXPECT_NE(ShapedWith(flag + "=" + changes.at(flag)), ShapedWith("")) << flag;
@@ -211,6 +212,7 @@ TEST(TrainOptions, RefusesWrongFlagsWithASentence) {
       {{"--no-such-flag"}, "--no-such-flag"},
       {{"stray"}, "stray"},
       {{"--global-batch=0"}, "--global-batch"},
+      {{"--micro-batch=0"}, "--micro-batch"},
       {{"--global-batch=many"}, "--global-batch"},
       {{"--workload=bert"}, "--workload"},
       {{"--device=tpu"}, "--device"},

@@ -22,7 +22,7 @@ struct Curve {
 };
 
 // Trains a world of `size` and reads the step log that rank 0 left.
-Curve TrainWorld(int size, Compression compression = Compression::kNone) {
+Curve TrainWorld(int size, Compression compression = Compression::kNone, int64_t micro_batch = 0) {
   const TemporaryFolder folder;
   RunRanks(size, [&](const World& world) {
     TestRank rank(world, kBatch, 3,
@@ -30,7 +30,7 @@ Curve TrainWorld(int size, Compression compression = Compression::kNone) {
                    .momentum = 0.9,
                    .schedule = RateSchedule::kCosine,
                    .total_steps = kSteps},
-                  /*fingerprint=*/0, compression);
+                  /*fingerprint=*/0, compression, /*checkpointer=*/nullptr, micro_batch);
     auto log = StepLog::Open(world.rank == 0 ? folder.path() + "/log" : "none");
     ASSERT_TRUE(log.ok());
     const Result<void> joined = rank.session.Join();
@@ -78,6 +78,20 @@ TEST(LossCurve, IsTheSameForOneTwoAndThreeRanks) {
           << "step " << i + 1 << " with " << size << " ranks";
     }
     EXPECT_NEAR(together.accuracy, alone.accuracy, 0.011) << size;  // one sample of 101
+  }
+}
+
+TEST(LossCurve, IsTheSameInMicroBatches) {
+  at::set_num_threads(1);
+  const Curve whole = TrainWorld(1);
+  for (const int size : {1, 2, 3}) {
+    const Curve pieces = TrainWorld(size, Compression::kNone, /*micro_batch=*/3);
+
+    ASSERT_EQ(pieces.losses.size(), whole.losses.size());
+    for (std::size_t i = 0; i < whole.losses.size(); ++i) {
+      EXPECT_NEAR(pieces.losses[i] / whole.losses[i], 1, 1e-4)
+          << "step " << i + 1 << " with " << size << " ranks";
+    }
   }
 }
 

@@ -99,6 +99,37 @@ TEST(Mnist, SharesAddUpToTheGlobalBatch) {
   }
 }
 
+TEST(Mnist, MicroBatchesAddUpToTheShare) {
+  const auto workload = Make();
+  const auto compute = [&](int64_t micro_batch) {
+    for (at::Tensor& parameter : workload->parameters())
+      parameter.mutable_grad() = at::zeros_like(parameter);
+    workload->Load(3, MicroBatches(Share{4, kMnistBatch}, micro_batch));
+    double loss = 0;
+    for (int repeat = 0; repeat < 2; ++repeat) {  // as after a step that was not finite
+      loss = LossOf(*workload);
+      LoneCollectives alone;
+      EXPECT_TRUE(workload->Backward(alone).ok());
+    }
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : workload->parameters())
+      gradients.push_back(parameter.grad().clone());
+    return std::pair(loss, std::move(gradients));
+  };
+
+  const auto [loss, whole] = compute(0);
+  for (const int64_t micro_batch : {1, 7, 10}) {
+    const auto [same_loss, pieces] = compute(micro_batch);
+
+    EXPECT_NEAR(same_loss / loss, 1, 1e-5) << micro_batch;
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      EXPECT_LT((whole[i] - pieces[i]).abs().max().item<float>(),
+                1e-5 * (1 + whole[i].abs().max().item<float>()))
+          << i << " in micro-batches of " << micro_batch;
+    }
+  }
+}
+
 // To about eight bits, and where rounding chooses another pixel of a pool; what it keeps is float.
 TEST(Mnist, InBFloat16GradientsAreThoseOfFloatsNearly) {
   const auto exact = Make(0);
@@ -134,8 +165,8 @@ TEST(Mnist, AScaledLossHasScaledGradients) {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     EXPECT_TRUE(at::allclose(got[i], wanted[i] * LossScale::kFirst, 1e-5, 1e-3)) << i;
   }
-  scaled->Load(3, {0, kMnistBatch});
-  plain->Load(3, {0, kMnistBatch});
+  scaled->Load(3, Share{0, kMnistBatch});
+  plain->Load(3, Share{0, kMnistBatch});
   EXPECT_EQ(LossOf(*scaled), LossOf(*plain)) << "the loss itself is told as it is";
 }
 
@@ -158,7 +189,7 @@ TEST(Mnist, DropsOtherUnitsEveryStep) {
   const auto workload = Make();
   const auto sure = Make(0);
   const auto loss = [](Workload& w, int64_t step) {
-    w.Load(step, {0, kMnistBatch});
+    w.Load(step, Share{0, kMnistBatch});
     return LossOf(w);
   };
 
@@ -186,7 +217,7 @@ TEST(Mnist, LossIsTheSumOfTheSamplesCrossEntropy) {
   x = at::linear(at::relu(at::linear(x, p[4], p[5])), p[6], p[7]);
   const double expected = at::cross_entropy_loss(x, target, {}, at::Reduction::Sum).item<double>();
 
-  workload->Load(2, {0, kMnistBatch});
+  workload->Load(2, Share{0, kMnistBatch});
 
   EXPECT_NEAR(LossOf(*workload), expected, 1e-3);
 }

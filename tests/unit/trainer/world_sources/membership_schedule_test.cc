@@ -12,7 +12,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kFirst[] = R"({"steps":[1,4],"epoch":[1,1],"members":["a/0/x","b/0/y"]})";
-constexpr char kSecond[] = R"({"steps":[5,9],"epoch":[1,3],"members":["c/0/z","b/0/y"]})";
+constexpr char kSecond[] =
+    R"({"steps":[5,9],"epoch":[1,3],"members":["c/0/z","b/0/y"],"full_size":4})";
 
 TEST(MembershipSchedule, ReadsRunsAndNumbersMembersByTheirFirstSteps) {
   const auto schedule =
@@ -22,6 +23,8 @@ TEST(MembershipSchedule, ReadsRunsAndNumbersMembersByTheirFirstSteps) {
   ASSERT_EQ(schedule->runs.size(), 2U);
   EXPECT_EQ(schedule->runs[1].first, 5);
   EXPECT_EQ(schedule->runs[1].last, 9);
+  EXPECT_EQ(schedule->runs[0].full_size, 0);
+  EXPECT_EQ(schedule->runs[1].full_size, 4);
   EXPECT_EQ(schedule->runs[1].epoch, (control::Epoch{.term = 1, .number = 3}));
   EXPECT_THAT(schedule->runs[1].members, ElementsAre("c/0/z", "b/0/y"));
   EXPECT_THAT(schedule->members, ElementsAre("a/0/x", "b/0/y", "c/0/z"));

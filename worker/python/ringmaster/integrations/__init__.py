@@ -1,4 +1,4 @@
-"""What makes other libraries' training loops a rank's: a module for each, which a script imports by its name.
+"""Adapters for the training loops of other libraries, one module per library.
 
 Import it before the library's own objects are made: several ranks run, but each library must take its process for the only
 one, since the job sums gradients and decides on worlds.

@@ -44,7 +44,7 @@ struct NcclOperation {
   Launch launch{};
   DeviceEvent ready = nullptr;  // its memory may be used from then on; null: at once
   std::vector<NcclStaged> staged{};
-  // Of a confirmation: what this rank adds to it, written by the device into its one piece of
+  // For a confirmation: what this rank adds to it, written by the device into its one piece of
   // staged memory, unless the rank has given up by then; and whether what has come back is what all
   // ranks add together.
   uint64_t part = 0;
@@ -109,7 +109,7 @@ class NcclEngine {
   // Synchronises itself.
   EventPool events_;
 
-  // Of the thread.
+  // For the thread.
   NcclComm comm_ = nullptr;
   DeviceStream stream_ = nullptr;
   DeviceEvent last_ = nullptr;  // the end of all that is on the stream

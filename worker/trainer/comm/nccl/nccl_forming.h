@@ -1,6 +1,6 @@
 #pragma once
 
-// Makes the NCCL communicator of a world: from the one before where all ranks can, else anew. No
+// Makes the NCCL communicator of a world: from the one before where all ranks can, else again. No
 // call of NCCL blocks: each is asked about until it has ended, was given up or is too late.
 
 #include <functional>

@@ -3,7 +3,7 @@
 // Ranks of one machine over memory that they share: no sockets, and no thread but the queue's,
 // which sleeps where data is little. A rank that ends, is shut down or stays silent fails the
 // operations of those who wait for it. Memory is of one world: the next one's ranks make another,
-// and whoever still has the old one mapped meets nobody there.
+// and a rank that still has the old one mapped meets no peer there.
 
 #include <atomic>
 #include <cstddef>

@@ -18,6 +18,7 @@ World ToWorld(const control::RankEpoch& epoch) {
   world.epoch = epoch.epoch;
   world.rank = epoch.rank;
   world.size = static_cast<int>(epoch.members.size());
+  world.full_size = epoch.full_size;
   const control::Member& self = epoch.members[static_cast<std::size_t>(epoch.rank)];
   world.address = self.address;
   world.ranks_on_host = 0;

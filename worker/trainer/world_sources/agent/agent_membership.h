@@ -70,13 +70,13 @@ class AgentMembership final : public MembershipSource {
   };
   std::optional<Watched> watched_ RINGMASTER_GUARDED_BY(watch_mutex_);
 
-  // Of the calling thread.
+  // For the calling thread.
   bool greeted_ = false;
   bool nothing_trained_ = false;
   control::Epoch last_report_epoch_;
   Clock::Time last_report_{};
 
-  // Of the thread that keeps checkpoints.
+  // For the thread that keeps checkpoints.
   control::CheckpointWritten granted_;
 
   std::jthread reader_;  // last member: it ends first

@@ -14,6 +14,7 @@ void Describe(auto& a, Is<ScheduledRun> auto& v) {
   a.Field("steps", v, AsPair<ScheduledRun>{&ScheduledRun::first, &ScheduledRun::last});
   a.Field("epoch", v.epoch, AsPair<control::Epoch>{&control::Epoch::term, &control::Epoch::number});
   a.Field("members", v.members);
+  a.Optional("full_size", v.full_size);
 }
 
 namespace {
@@ -34,6 +35,7 @@ const char* Judge(const ScheduledRun& run, const ScheduledRun* before) {
     return "its epoch is not above the one before it";
   }
   if (run.members.empty()) return "it has no members";
+  if (run.full_size < 0) return "its full_size is below 0";
   if (run.members.size() > MembershipSchedule::kMostRanks) return "there are too many members";
   const std::set<std::string> distinct(run.members.begin(), run.members.end());
   if (distinct.size() < run.members.size()) return "a member is named twice";

@@ -20,6 +20,7 @@ struct ScheduledRun {
   int64_t last = 0;
   control::Epoch epoch;
   std::vector<std::string> members;  // by rank
+  int full_size = 0;                 // the ranks that the job wanted; 0: not known
 };
 
 // Steps 1 … N without a gap; epochs rise; each run has a member that computed the steps before it,

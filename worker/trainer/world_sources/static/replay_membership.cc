@@ -81,6 +81,7 @@ class ReplayMembership final : public MembershipSource {
     world.epoch = run.epoch;
     world.rank = rank;
     world.size = static_cast<int>(run.members.size());
+    world.full_size = run.full_size;
     world.ranks_on_host = world.size;
     world.local_rank = rank;
     world.one_machine = true;

@@ -1,6 +1,6 @@
 // Every order in which two devices get through a reduction and its confirmation, and their hosts
-// give up, revoke or abort, stop and say nothing: whoever has both holds the sums of all ranks. The
-// real communicators, each with its thread, over a device and an NCCL that take a step when the
+// give up, revoke or abort, stop and say nothing: a rank that has both holds the sums of all ranks.
+// The real communicators, each with its thread, over a device and an NCCL that take a step when the
 // test says so.
 //
 // Kernels do what NCCL's do when they are ended (prims_simple.h, prims_ll.h): they wait no more,
