@@ -137,7 +137,7 @@ TEST_F(ElasticSlotsTest, ASuccessBeforeTheEndOfTrainingIsTheUsersError) {
   ASSERT_EQ(exits.size(), 1U);
   EXPECT_EQ(exits[0].exit.exit_code, 2);
   EXPECT_THAT(exits[0].exit.last_lines,
-              ElementsAre("last words", HasSubstr("training had not ended: a Python script")));
+              ElementsAre("last words", HasSubstr("before training had ended: a Python script")));
   EXPECT_THAT(actions.started, ElementsAre(0));
 }
 
