@@ -131,13 +131,13 @@ def table(chosen):
         cells = [name, value, reference, text_of(figure.get("goal")), text_of(figure.get("holds")), beside, measured]
         rows.append("| " + " | ".join(cells) + " |")
     if not chosen:
-        return "No figure has a line yet."
+        return "No figure has been recorded yet."
     listed = "\n".join(f"{index}. {text_of(described)}" for index, described in enumerate(machines, 1))
     return "\n".join(rows) + "\n\nMeasured: day, commit, machine of this list, load of the machine before.\n\n" + listed
 
 
 def with_table(page, chosen):
-    """RESULTS.md: the rendered table, and of the earlier results those that have no line."""
+    """RESULTS.md: the rendered table, and earlier results without a recorded line."""
     head, rest = page.split(BEGIN)
     middle, tail = rest.split(END)[1].split(EARLIER)
     measured = {name for name, line in chosen.items() if not line["options"]}
@@ -183,7 +183,7 @@ def with_numbers(path, page, chosen, earlier):
 
 
 def pages():
-    """Each page of the tree that takes numbers from figures, as it is and as it should be."""
+    """The current and the expected text of each page that shows numbers of figures."""
     chosen, earlier = newest(read_lines()), earlier_rows()
     named = git("ls-files", "*.md").splitlines() or [str(path.relative_to(ROOT)) for path in ROOT.glob("**/*.md")]
     for path in (ROOT / name for name in named):

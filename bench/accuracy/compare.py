@@ -36,7 +36,7 @@ if STEPS:
 
 
 def check_ended(process, command):
-    """Its standard output."""
+    """Runs the command and returns its standard output."""
     out, err = process.communicate()
     if process.returncode != 0:
         raise SystemExit(f"{' '.join(map(str, command))} ended with exit code {process.returncode}:\n{err[-3000:]}")
@@ -112,7 +112,7 @@ def main():
     sides = {}  # by name: the measures of each seed
 
     def train_seed(flags, ways):
-        """ways: by name, what to call with the data's folder and the flags."""
+        """ways: functions by name, called with the data folder and the flags."""
         with tempfile.TemporaryDirectory() as data:
             run(training_data, data, *flags)
             started = {name: pool.submit(way, data, flags) for name, way in ways.items()}

@@ -45,7 +45,7 @@ def read(path, kind):
 
 
 def load(options, half):
-    """Images and labels."""
+    """Returns images and labels."""
     grey = options.workload == "mnist"
     shape = (1, 28, 28) if grey else (3, options.image_side, options.image_side)
     images = read(options.folder / f"{half}.images", torch.uint8 if grey else torch.float32)
@@ -53,7 +53,7 @@ def load(options, half):
 
 
 def shifted(images, most):
-    """Each moved by up to so many pixels each way."""
+    """Shifts each image by up to this many pixels in each direction."""
     side = images.shape[-1]
     padded = F.pad(images, (most,) * 4)
     places = torch.randint(0, 2 * most + 1, (len(images), 2)).tolist()

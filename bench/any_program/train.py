@@ -17,7 +17,7 @@ SAMPLES, BATCH = 4096, 16
 
 
 def save(path, state):
-    """The file is there as a whole or not at all, whenever this process ends."""
+    """Writes the file atomically."""
     with open(path + ".new", "wb") as file:
         torch.save(state, file)
         file.flush()
@@ -27,8 +27,8 @@ def save(path, state):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--checkpoint", required=True, help="a file that all ranks see")
-    parser.add_argument("--every", type=int, default=20, help="steps from one checkpoint to the next")
+    parser.add_argument("--checkpoint", required=True, help="file that all ranks can access")
+    parser.add_argument("--every", type=int, default=20, help="steps between checkpoints")
     parser.add_argument("--steps", required=True, help="a file")
     options = parser.parse_args()
 

@@ -11,7 +11,7 @@ FEATURES, HIDDEN, CLASSES = 256, 512, 10
 
 
 def network():
-    """The same first weights everywhere."""
+    """Sets the same initial weights in every process."""
     torch.manual_seed(1)
     return nn.Sequential(
         nn.Linear(FEATURES, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES)
@@ -23,7 +23,7 @@ def optimizer_of(model):
 
 
 def dataset():
-    """The same samples everywhere."""
+    """Returns the same samples in every process."""
     generator = torch.Generator().manual_seed(7)
     x = torch.randn(SAMPLES, FEATURES, generator=generator)
     y = (x @ torch.randn(FEATURES, CLASSES, generator=generator)).argmax(1)
@@ -31,6 +31,6 @@ def dataset():
 
 
 def save(path, state):
-    """The file is there as a whole or not at all, whenever this process ends."""
+    """Writes the file atomically."""
     torch.save(state, f"{path}.{os.getpid()}")
     os.replace(f"{path}.{os.getpid()}", path)

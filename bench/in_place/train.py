@@ -70,7 +70,7 @@ def _clocks():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=100_000_000)
-    parser.add_argument("--compare", help="a new file that all ranks see")
+    parser.add_argument("--compare", help="new file that all ranks can access")
     parser.add_argument("--block", type=int, default=50, help="steps")
     options = parser.parse_args()
 

@@ -17,8 +17,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--checkpoint", required=True, help="a file that all ranks see")
-    parser.add_argument("--every", type=int, default=20, help="steps from one checkpoint to the next")
+    parser.add_argument("--checkpoint", required=True, help="file that all ranks can access")
+    parser.add_argument("--every", type=int, default=20, help="steps between checkpoints")
     parser.add_argument("--steps", required=True, help="a file")
     options = parser.parse_args()
 

@@ -88,7 +88,7 @@ class ResNet18(nn.Module):
 
 
 class IResNet(nn.Module):
-    """With a linear layer in the place of partial-fc."""
+    """With a linear layer instead of partial-fc."""
 
     def __init__(self, depths, side, classes=1000):
         super().__init__()
@@ -140,7 +140,7 @@ NETWORKS = {
 
 
 def data(network, samples):
-    """Made-up images as they lie in memory, and their labels: bytes for mnist, numbers for the others."""
+    """Generated images and labels: bytes for mnist, floating-point numbers for the others."""
     generator = torch.Generator().manual_seed(7)
     shape = (samples, network.channels, network.side, network.side)
     images = (
@@ -152,5 +152,5 @@ def data(network, samples):
 
 
 def pixels(batch):
-    """What the network takes."""
+    """The input type of the network."""
     return (batch.float() / 255 - 0.1307) / 0.3081 if batch.dtype == torch.uint8 else batch

@@ -29,18 +29,18 @@ def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("--network", choices=["mnist", "resnet18", "iresnet18", "iresnet50"], default="mnist")
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=1, help="that compute, of each rank")
-    parser.add_argument("--cuda", action="store_true", help="a GPU for each rank, bf16 by autocast, NCCL")
+    parser.add_argument("--threads", type=int, default=1, help="compute threads per rank")
+    parser.add_argument("--cuda", action="store_true", help="use one GPU per rank, bf16 autocast and NCCL")
     parser.add_argument("--global-batch", type=int, default=256)
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--setting", choices=SETTINGS, default="plain")
     parser.add_argument("--choose", action="store_true")
-    parser.add_argument("--settings", default=",".join(SETTINGS), help="which ones --choose tries")
+    parser.add_argument("--settings", default=",".join(SETTINGS), help="settings that --choose tries")
     return parser.parse_args()
 
 
 def start_ranks(options, setting):
-    """torchrun's last line, as an object."""
+    """Parses torchrun's last line."""
     command = [
         sys.executable, "-B", "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.ranks}",
         os.path.abspath(__file__), f"--network={options.network}", f"--ranks={options.ranks}", f"--threads={options.threads}",
@@ -77,14 +77,14 @@ def choose(options):
         except SystemExit as ended:
             if setting == "plain":
                 raise
-            print(f"PyTorch's setting {setting} did not train ({ended}); it is left out", file=sys.stderr)
+            print(f"PyTorch's setting {setting} did not train ({ended}); it is skipped", file=sys.stderr)
             tried[setting] = None
     best = max((setting for setting in tried if tried[setting]), key=tried.get)
     print(json.dumps({"setting": best, "tried": tried}), flush=True)
 
 
 def finish(device):
-    """Waits for what the GPU still does."""
+    """Waits for pending GPU work."""
     import torch
 
     if device.type == "cuda":

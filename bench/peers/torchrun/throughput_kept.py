@@ -35,7 +35,7 @@ class Step(typing.NamedTuple):
 
 
 class CpuGroups:
-    """A control group a rank, of version 1 or 2, that allows it so many CPUs."""
+    """A control group per rank, version 1 or 2, with a CPU limit."""
 
     def __init__(self, ranks, cpus):
         unified = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
@@ -71,7 +71,7 @@ class CpuGroups:
 
 
 class Job:
-    """torchrun and what its ranks write."""
+    """A running torchrun and the output of its ranks."""
 
     def __init__(self, folder, options, groups):
         self.folder = folder
@@ -99,7 +99,7 @@ class Job:
             )  # fmt: skip
 
     def end(self):
-        """Ends torchrun, which ends its ranks; those of a torchrun that had to be killed die with it."""
+        """Stops torchrun and its ranks, with SIGKILL if necessary."""
         self.process.terminate()
         try:
             self.process.wait(30)
@@ -112,7 +112,7 @@ class Job:
             return "".join(file.readlines()[-40:])
 
     def steps(self, restarts="*"):
-        """The steps of the group that was restarted so often, or of all groups. A line half written is left out."""
+        """The steps of the group after this many restarts, or of all groups. Incomplete lines are ignored."""
         result = []
         for path in glob.glob(f"{self.folder}/progress-{restarts}"):
             with open(path) as file:
@@ -123,11 +123,11 @@ class Job:
         return result
 
     def newest_group(self):
-        """How often the group that began to train last had been restarted; -1 before the first."""
+        """Number of restarts before the latest group that trains; -1 before the first group."""
         return max((int(path.rpartition("-")[2]) for path in glob.glob(f"{self.folder}/progress-*")), default=-1)
 
     def await_group(self, after, since):
-        """Waits until a group that was restarted more often than AFTER has made a step: (its restarts, the step)."""
+        """Waits for a step of a group with more than AFTER restarts; returns (restarts, step)."""
         while time.monotonic() < self.deadline:
             if self.process.poll() is not None:
                 raise SystemExit(f"{since}, torchrun ended with exit code {self.process.returncode}")
@@ -151,7 +151,7 @@ class Job:
 
 
 def committed(steps, seconds):
-    """The furthest step that was made by then."""
+    """The latest step at that time."""
     return max((step.step for step in steps if step.at <= seconds), default=0)
 
 
@@ -167,7 +167,7 @@ def measure(job, options):
     time.sleep(options.every)  # what is measured is this time
     begin = time.monotonic()
     if job.process.poll() is not None or job.newest_group() != group:
-        raise SystemExit("the group did not stay up before the first fault")
+        raise SystemExit("the group failed before the first fault")
 
     windows, restart_seconds = [(calm, begin)], []
     while len(restart_seconds) < options.count and time.monotonic() + options.every <= job.deadline:
@@ -187,7 +187,7 @@ def measure(job, options):
         time.sleep(max(0, following - time.monotonic()))
     end = time.monotonic()
     if not restart_seconds:
-        raise SystemExit("no fault fits into the --limit of the run: a longer limit or a shorter --every is needed")
+        raise SystemExit("no fault fits into the --limit of the run; raise --limit or lower --every")
 
     steps = job.steps()
     undisturbed = rate(steps, windows)
@@ -211,15 +211,15 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--replicas", type=int, default=8)
     parser.add_argument("--global-batch", type=int, default=48)
-    parser.add_argument("--count", type=int, default=8, help="faults, if as many fit into the limit")
-    parser.add_argument("--every", type=float, default=29, help="seconds from one to the next")
+    parser.add_argument("--count", type=int, default=8, help="maximum number of faults")
+    parser.add_argument("--every", type=float, default=29, help="seconds between faults")
     parser.add_argument("--checkpoint-every", type=int, default=50, help="steps")
     parser.add_argument("--tuned", action="store_true")
-    parser.add_argument("--cpus", type=float, help="of each rank; without it all of the machine is anybody's")
+    parser.add_argument("--cpus", type=float, help="CPU limit of each rank; default: no limit")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--limit", type=float, default=300, help="seconds of the whole run")
+    parser.add_argument("--limit", type=float, default=300, help="maximum seconds of the run")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))
 
     with tempfile.TemporaryDirectory() as folder:
         groups = CpuGroups(options.replicas, options.cpus) if options.cpus else None

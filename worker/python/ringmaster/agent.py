@@ -267,7 +267,7 @@ class AgentMembership(Membership):
         stop: threading.Event | None = None,
         deadline: float | None = None,
     ) -> None:
-        """With _changed held, until `ready`, `stop` or the deadline."""
+        """Waits for `ready`, `stop` or the deadline. The caller holds _changed."""
         while not ready() and not (stop is not None and stop.is_set()):
             left = None if deadline is None else min(deadline - time.monotonic(), threading.TIMEOUT_MAX)
             if left is not None and left <= 0:
@@ -300,7 +300,7 @@ class AgentMembership(Membership):
             return not ended()
 
     def _await_answer(self, written: messages.CheckpointWritten, stop: threading.Event) -> bool:
-        """Blocks until it is granted (True), or its epoch is over (False)."""
+        """Blocks until it is granted (True) or its epoch ends (False)."""
 
         def granted() -> bool:
             wanted = (written.epoch, written.step, written.shard)
@@ -330,7 +330,7 @@ class AgentMembership(Membership):
         self._connection.send(message)
 
     def _say(self, message: Any) -> None:
-        """A message that cannot be sent means a lost agent, which every wait reports."""
+        """Sends a message; a failure means a lost agent, which every wait reports."""
         try:
             self._send(message)
         except RingmasterError as error:

@@ -48,7 +48,7 @@ class _Bucket:
 
 
 def _piece(flat: torch.Tensor, offset: int, parameter: torch.nn.Parameter) -> torch.Tensor:
-    """Laid out as the parameter is, which fused optimizers rely on."""
+    """Returns the gradient with the layout of the parameter, which fused optimizers require."""
     if _fills_its_memory(parameter):
         return flat.as_strided(parameter.shape, parameter.stride(), offset)
     return flat[offset:offset + parameter.numel()].view(parameter.shape)
@@ -89,7 +89,7 @@ class Buckets:
                        for number, (bucket, place) in enumerate(places)]
 
     def close(self) -> None:
-        """The parameters' gradients are their own again."""
+        """Detaches the parameters' gradients from the buckets."""
         for hook in self._hooks:
             hook.remove()
 
@@ -117,7 +117,7 @@ class Buckets:
         return ready
 
     def zero(self) -> None:
-        """Before a step."""
+        """Prepares for a step."""
         self._next = 0
         self._communicator = None
         self._broken = None
@@ -145,7 +145,7 @@ class Buckets:
         self._communicator = communicator
 
     def flush(self, communicator: Communicator) -> None:
-        """Begins to reduce what is left. WorldOver: the world broke, here or in a hook."""
+        """Starts reducing the remaining buckets. WorldOver: the world broke, here or in a hook."""
         self._communicator = communicator
         for bucket in self._buckets:
             for parameter, piece in zip(bucket.parameters, bucket.pieces):
@@ -170,7 +170,7 @@ class Buckets:
             bucket.work.wait()
 
     def scale(self, factor: float) -> bool:
-        """Multiplies all sums. False: one of them is not a finite number."""
+        """Scales all sums. Returns False if one of them is NaN or infinite."""
         total = 0.0
         for bucket in self._buckets:
             if factor != 1.0:

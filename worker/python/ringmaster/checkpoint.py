@@ -94,9 +94,9 @@ class Keeper:
     # --- finding
 
     def restore(self, held: LocalState, model: Mapping[str, torch.Tensor] | None = None) -> Restored | None:
-        """The newest whole checkpoint above `held`; None where there is none.
+        """Returns the latest complete checkpoint above `held`, or None.
 
-        Of this job. Where it has none and nothing is held, of the other one that it was told to begin with.
+        It belongs to this job or, if the job has none and nothing is held, to the job of restoreFrom.
         `model`: the present state_dict(). UserError, in a sentence: there are checkpoints, and the job must not begin
         without them (another model, a newer format, all damaged, not the one that was named). Unavailable: what is
         there cannot be read now.

@@ -77,7 +77,7 @@ class Packed:
 
     @staticmethod
     def from_bytes(data: bytes) -> "Packed":
-        """With tensors of the "meta" device, which have no memory: allocate() makes those to receive into. It reads plain
+        """Returns a state with tensors on the "meta" device, which have no memory; allocate() creates the real ones. It reads plain
         values alone: what a peer sends cannot run code."""
         skeleton, shapes = torch.load(io.BytesIO(data), weights_only=True)
         tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for dtype, shape, _ in shapes]
@@ -213,7 +213,7 @@ class TrainingState:
                                 "less in job.state")
 
     def load(self, state: dict[str, Any]) -> None:
-        """Puts back what as_dict() gave, on this rank or another one. Raises UserError for a state that does not fit."""
+        """Restores the result of as_dict() of this rank or another one. Raises UserError for a state that does not fit."""
         self._undo = None
         try:
             self.model.load_state_dict(state["model"])
@@ -251,7 +251,7 @@ class TrainingState:
         _set_values(self.optimizer, groups)
 
     def certain(self) -> None:
-        """The step happened."""
+        """Call after a step was applied."""
         self._undo = None
 
     # --- buffers, of which each rank's forward passes see other samples

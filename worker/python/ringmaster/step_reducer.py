@@ -38,7 +38,7 @@ class Reduced:
 
 
 class StepReducer:
-    """The gradients of `named` parameters, of which those that require none are left out. Thread-safety: one thread.
+    """The gradients of the `named` parameters that require gradients. Not thread-safe.
 
     Between begin() and reduce() `weight` and `loss` are this rank's sums: of weights, and of losses times weights.
     """

@@ -86,7 +86,7 @@ def _sockets() -> dict[int, str]:
 
 
 def _address(text: str) -> str:
-    """One spelling for each address."""
+    """Normalizes an address."""
     try:
         parsed = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:

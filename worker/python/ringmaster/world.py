@@ -154,7 +154,7 @@ class Membership(ABC):
         """After it returns, the callback does not run."""
 
     def switch_wanted(self, epoch: Epoch) -> bool:
-        """Whether the ranks of `epoch` shall leave it together after the step that is about to begin."""
+        """Whether the ranks of `epoch` must leave it together after the next step."""
         return False
 
     def leaving(self, epoch: Epoch) -> bool:
