@@ -59,13 +59,13 @@ void ReadRank(LogLine& line) {
   line.text.erase(0, line.text.find("] ") + 2);
 }
 
-// "2026-01-31T23:59:59.999Z info ringmaster-launcher …", or the same as JSON.
+// "2026-01-31T23:59:59.999Z info launcher …", or the same as JSON.
 bool IsOfLauncher(std::string_view text) {
   if (text.starts_with("{\"time\":")) {
-    return text.find("\"program\":\"ringmaster-launcher\"") != std::string_view::npos;
+    return text.find("\"program\":\"launcher\"") != std::string_view::npos;
   }
-  const std::string_view beginning = text.substr(0, 60);
-  return TimeAt(text) && beginning.find(" ringmaster-launcher ") != std::string_view::npos;
+  const std::string_view beginning = text.substr(0, 42);
+  return TimeAt(text) && beginning.find(" launcher ") != std::string_view::npos;
 }
 
 // "[1,3]<stdout>: text", with or without that blank, and with more in front of the number.

@@ -8,6 +8,21 @@ world_is() { [ "$(status_field "$1" worldSize)" = "$2" ] && condition_is "$1" Ru
 job long 2 "$(generated 1000000)" | as_user apply -f -
 wait_for "a world of 2" 60 world_is long 2
 wait_for "the first step" 30 at_step long 1
+
+# kubectl trainingjob, with the rights of a namespace's editor alone; kubectl finds it in PATH.
+PATH=${RINGMASTER_CLI:-$repository/build/dev/cli}:$PATH
+plugin() { kubectl trainingjob "$@" --kubeconfig "$user" --namespace "$namespace"; }
+screen=$(plugin status long)
+assert_contains "status" '^long in namespace changes trains$' "$screen"
+assert_contains "status" '^long-worker-1 +node[0-9] +Running +1 +0 ' "$screen"
+assert_contains "explain" '^image +job +' "$(plugin explain long)"
+assert_contains "explain" 'what its Pods are made from' "$(plugin explain long)"
+assert_contains "profiles" '^gpu: ' "$(plugin profiles)"
+assert_contains "doctor" '^OK +rights ' "$(plugin doctor)"
+assert_contains "completion" '^long$' "$(KUBECONFIG=$user kubectl __complete trainingjob status -n "$namespace" lo 2>/dev/null)"
+followed=$(mktemp)
+plugin logs long --follow >"$followed" &
+follower=$!
 epoch=$(status_field long epoch)
 
 victim=$(worker_pods long | tail -1)
@@ -18,6 +33,10 @@ wait_for "the replacement in a new epoch" 60 newer_epoch 2
 # The kubelet may report its end after the others went on.
 victim_ended() { ! as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}' | grep "$uid" >/dev/null; }
 wait_for "the end of the deleted Pod" 30 victim_ended
+follows_the_replacement() { [ "$(grep -c 'agent Started a rank' "$followed")" -ge 3 ]; }
+wait_for "the log of the replacement beside those of the first two workers" 30 follows_the_replacement
+assert_contains "rank 0's steps" '^\[rank 0\] ."step":' "$(cat "$followed")"
+kill "$follower"
 
 as_user scale trainingjob/long --replicas=3 >/dev/null
 wait_for "a world of 3" 60 world_is long 3
@@ -40,10 +59,16 @@ wait_for "the first step" 60 at_step ends 1
 kubectl -n ringmaster-system scale deployment/ringmaster-operator --replicas=0 >/dev/null
 kubectl -n ringmaster-system wait --for=delete pod --all --timeout=$((60 * patience))s >/dev/null
 job waits 1 "$(generated 20)" | as_user apply -f -
+plugin logs ends --follow --rank=0 --tail=5 >"$followed" &
+follower=$!
 launcher_ended() { [ "$(as_user get "$(launcher_pod ends)" -o jsonpath='{.status.phase}')" = Succeeded ]; }
 wait_for "training to end" 120 launcher_ended
 kubectl -n ringmaster-system scale deployment/ringmaster-operator --replicas=1 >/dev/null
 wait_condition ends Succeeded True 60
+wait "$follower" || fail "kubectl trainingjob logs --follow of a job that ends: exit code $?"
+assert_contains "the last lines of rank 0" '^\[rank 0\] ' "$(tail -n 3 "$followed")"
+assert_contains "status" '^ends in namespace changes has succeeded, Completed' "$(plugin status ends)"
+rm "$followed"
 wait_condition waits Succeeded True 60
 
 # A deleted job leaves nothing.

@@ -30,20 +30,20 @@ void AddJob(FakeKubectl& kubectl) {
                                  PodObject("digits-worker-1", "worker", 1),
                                  PodObject("digits-launcher-2", "launcher", 2),
                                  PodObject("digits-launcher-1", "launcher", 1)}));
-  kubectl.Prints(
-      LogOf("digits-launcher-1"),
-      At("00.5", "2026-11-20T10:00:00.500Z info ringmaster-launcher Started the launcher") +
-          At("01.1", "first") + At("01.2", "[1,1]<stderr>: oops") + At("01.3", "mpirun has words"));
+  kubectl.Prints(LogOf("digits-launcher-1"),
+                 At("00.5", "2026-11-20T10:00:00.500Z info launcher Started the launcher") +
+                     At("01.1", "first") + At("01.2", "[1,1]<stderr>: oops") +
+                     At("01.3", "mpirun has words"));
   kubectl.Prints(LogOf("digits-launcher-2"),
-                 At("05", "2026-11-20T10:00:05.000Z info ringmaster-launcher Took over a world") +
+                 At("05", "2026-11-20T10:00:05.000Z info launcher Took over a world") +
                      At("06.1", "[1,0]<stdout>:second"));
   kubectl.Prints(LogOf("digits-worker-0"),
                  At("01.000000001", "[rank 0] first") + At("06", "[rank 0] second"));
-  kubectl.Prints(LogOf("digits-worker-1"),
-                 At("00.25", "2026-11-20T10:00:00.250Z info ringmaster-agent Ran") +
-                     At("01", "[rank 1] oops") +
-                     // The node's own time zone.
-                     "2026-11-20T12:00:05.5+02:00 [rank 1] between\n" + At("07", "no newline"));
+  kubectl.Prints(LogOf("digits-worker-1"), At("00.25", "2026-11-20T10:00:00.250Z info agent Ran") +
+                                               At("01", "[rank 1] oops") +
+                                               // The node's own time zone.
+                                               "2026-11-20T12:00:05.5+02:00 [rank 1] between\n" +
+                                               At("07", "no newline"));
 }
 
 TEST(Logs, AllRanksByTimeAcrossLaunchersAndEachLineOnce) {
@@ -53,17 +53,16 @@ TEST(Logs, AllRanksByTimeAcrossLaunchersAndEachLineOnce) {
   const auto ran = kubectl.Run({"logs", "digits"});
 
   EXPECT_EQ(ran.code, 0) << ran.err;
-  EXPECT_EQ(
-      ran.out,
-      "[digits-worker-1] 2026-11-20T10:00:00.250Z info ringmaster-agent Ran\n"
-      "[digits-launcher-1] 2026-11-20T10:00:00.500Z info ringmaster-launcher Started the launcher\n"
-      "[rank 1] oops\n"
-      "[rank 0] first\n"
-      "[digits-launcher-1] mpirun has words\n"
-      "[digits-launcher-2] 2026-11-20T10:00:05.000Z info ringmaster-launcher Took over a world\n"
-      "[rank 1] between\n"
-      "[rank 0] second\n"
-      "[digits-worker-1] no newline\n");
+  EXPECT_EQ(ran.out,
+            "[digits-worker-1] 2026-11-20T10:00:00.250Z info agent Ran\n"
+            "[digits-launcher-1] 2026-11-20T10:00:00.500Z info launcher Started the launcher\n"
+            "[rank 1] oops\n"
+            "[rank 0] first\n"
+            "[digits-launcher-1] mpirun has words\n"
+            "[digits-launcher-2] 2026-11-20T10:00:05.000Z info launcher Took over a world\n"
+            "[rank 1] between\n"
+            "[rank 0] second\n"
+            "[digits-worker-1] no newline\n");
 }
 
 TEST(Logs, OfOneRankAndOneWorker) {
@@ -167,9 +166,9 @@ TEST(Logs, FollowPodsThatAreReplacedUntilTheJobEnds) {
   kubectl.On(kJobWatch, kubectl.Gate("finish") + "; cat " + file + ".job; " + hold);
   kubectl.Gets(kPodsNow, ListOf({worker, launcher}));
   kubectl.Prints(LogOf("digits-launcher-1"),
-                 At("00", "2026-11-20T10:00:00.000Z info ringmaster-launcher Started"));
+                 At("00", "2026-11-20T10:00:00.000Z info launcher Started"));
   kubectl.Prints(LogOf("digits-launcher-2"),
-                 At("03", "2026-11-20T10:00:03.000Z info ringmaster-launcher Took over"));
+                 At("03", "2026-11-20T10:00:03.000Z info launcher Took over"));
   const std::string seen = kubectl.folder() / "seen";
   kubectl.On(LogOf("digits-worker-0"),
              "if mkdir " + seen + " 2>/dev/null; then echo '" + At("01", "[rank 0] one") +
@@ -194,10 +193,8 @@ TEST(Logs, FollowPodsThatAreReplacedUntilTheJobEnds) {
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_TRUE(finished) << ran.out;
   EXPECT_THAT(ran.out, HasSubstr("[rank 0] one\n"));
-  EXPECT_THAT(
-      ran.out,
-      HasSubstr(
-          "[digits-launcher-2] 2026-11-20T10:00:03.000Z info ringmaster-launcher Took over\n"));
+  EXPECT_THAT(ran.out,
+              HasSubstr("[digits-launcher-2] 2026-11-20T10:00:03.000Z info launcher Took over\n"));
   EXPECT_EQ(ran.out.find("one"), ran.out.rfind("one"));
   EXPECT_EQ(ran.out.find("two"), ran.out.rfind("two"));
 }
