@@ -49,7 +49,7 @@ release: ## make a release of this commit and push it: REGISTRY=registry.example
 	@deploy/local/prerequisites.sh build images
 	@release/release.sh $(REGISTRY)
 
-reproduce: ## build all images twice from nothing and compare their bits
+reproduce: ## build the images that start from scratch twice from nothing and compare their bits
 	@deploy/local/prerequisites.sh build images
 	@release/reproduce.sh
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Builds images twice from nothing, each time with a Debian root, a compiler cache and layers of its own, and compares them.
-# Usage: reproduce.sh [IMAGE...], of those of images/build.sh. All of them take an hour and some gigabytes on 2 cores.
+# Usage: reproduce.sh [IMAGE...], of those of images/build.sh that start from scratch (default: all of them).
 set -euo pipefail
 tree=$(cd "$(dirname "$0")/.." && pwd)
 cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
 images=("$@")
-[ $# -gt 0 ] || images=(operator tools tools-arm64 worker-debian13 worker-debian12)
+[ $# -gt 0 ] || images=(operator tools tools-arm64)
 work=$(mktemp -d "$cache/reproduce.XXXXXX")
 trap 'rm -rf --one-file-system "$work"' EXIT
 
