@@ -7,7 +7,7 @@ NODES ?= 3
 F ?=
 REGISTRY ?=
 
-.PHONY: demo test unit lint lint-all transcripts figure soak images wheel release cluster-up cluster-down clean help
+.PHONY: demo test unit lint lint-all transcripts figure soak images wheel release reproduce cluster-up cluster-down clean help
 
 demo: ## set everything up and run the main job: CLUSTER=local (default) or CLUSTER=existing with KUBECONFIG
 	@CLUSTER=$(CLUSTER) NAME=$(NAME) deploy/demo.sh
@@ -48,6 +48,10 @@ release: ## make a release of this commit and push it: REGISTRY=registry.example
 	@[ -n "$(REGISTRY)" ] || { echo "say where to: make release REGISTRY=registry.example.com/team" >&2; exit 2; }
 	@deploy/local/prerequisites.sh build images
 	@release/release.sh $(REGISTRY)
+
+reproduce: ## build all images twice from nothing and compare their bits
+	@deploy/local/prerequisites.sh build images
+	@release/reproduce.sh
 
 cluster-up: ## start the local cluster: NAME=ringmaster NODES=3
 	@deploy/local/prerequisites.sh cluster

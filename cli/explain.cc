@@ -50,8 +50,11 @@ std::string Origin(const std::string& path, const json& value, const Fields& own
   if (is_mine && theirs != nullptr) {
     return "job; profile " + profile + " yields, with " + ValueText(*theirs);
   }
-  if (is_mine)
-    return ValueAt(written, path) == nullptr && !value.is_structured() ? "default" : "job";
+  if (is_mine) {
+    // A run's spec has no other defaults.
+    const bool may_be_default = path.starts_with("checkpoint.") || path.starts_with("runPolicy.");
+    return may_be_default && ValueAt(written, path) == nullptr ? "default" : "job";
+  }
   if (is_theirs) {
     return "profile " + profile +
            (mine == nullptr ? "" : "; the job's " + ValueText(*mine) + " does not count");

@@ -7,7 +7,7 @@ cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
 images=("$@")
 [ $# -gt 0 ] || images=(operator tools tools-arm64 worker-debian13 worker-debian12)
 work=$(mktemp -d "$cache/reproduce.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf --one-file-system "$work"' EXIT
 
 for time in first second; do
   mkdir "$work/$time"

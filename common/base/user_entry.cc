@@ -46,7 +46,7 @@ Result<bool> EnsureUserEntry(const std::string& directory, const std::string& ho
   std::filesystem::create_directories(directory, error);
   if (error) {
     return Error{ErrorKind::kUnavailable,
-                 "while making the directory " + directory + ": " + error.message()};
+                 "while creating the directory " + directory + ": " + error.message()};
   }
   const std::string ids = std::to_string(uid) + ":" + std::to_string(gid);
   // "*" means no password; a "!" would mean locked, and sshd refuses a locked user's keys too.

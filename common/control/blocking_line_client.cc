@@ -26,7 +26,7 @@ Result<void> WaitFor(int fd, short events, BlockingLineClient::Deadline deadline
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return Unavailable("waiting for the agent", errno);
     if (std::chrono::steady_clock::now() >= deadline) {
-      return Error{ErrorKind::kTimeout, "no message in time"};
+      return Error{ErrorKind::kTimeout, "no message received in time"};
     }
   }
 }
@@ -61,7 +61,7 @@ Result<void> BlockingLineClient::Send(const Message& message, Deadline deadline)
   if (line.size() > kMaxLineBytes) {
     return Error{ErrorKind::kInvalid, "a " + std::string(TypeName(message)) + " message of " +
                                           std::to_string(line.size()) +
-                                          " bytes is longer than a line may be"};
+                                          " bytes exceeds the maximum line length"};
   }
   const MutexLock lock(send_mutex_);  // held while writing: lines of two threads must not mix
   std::size_t sent = 0;
@@ -94,7 +94,7 @@ Result<Message> BlockingLineClient::Receive(Deadline deadline) {
     }
     scanned_ = buffer_.size();
     if (buffer_.size() >= kMaxLineBytes) {
-      return Error{ErrorKind::kInvalid, "the agent sent a line that is too long"};
+      return Error{ErrorKind::kInvalid, "the agent sent an overlong line"};
     }
     if (Result<void> ready = WaitFor(fd_, POLLIN, deadline); !ready.ok()) return ready.error();
     char chunk[16384];

@@ -11,11 +11,11 @@ std::string HowItEnded(const RankExit& exit) {
     return "was killed because its container ran out of memory: " + MemoryText(*exit.out_of_memory);
   }
   if (exit.signal > 0) return "was killed by signal " + std::to_string(exit.signal);
-  if (exit.exit_code == 0) return "ended with code 0 before the training was complete";
+  if (exit.exit_code == 0) return "exited with code 0 before the training was complete";
   if (exit.exit_code == kExitCannotStart) return "could not be started";
   // In a direct job the code is the program's own.
   if (exit.exit_code == kExitDeviceUnhealthy && !exit.start.empty()) {
-    return "ended because its GPU is unhealthy";
+    return "exited because its GPU is unhealthy";
   }
   return "exited with code " + std::to_string(exit.exit_code);
 }
@@ -25,15 +25,15 @@ std::string MemoryText(const OutOfMemory& memory) {
                                ? "at most " + BytesText(memory.peak_bytes) + " were in use"
                                : std::string();
   if (memory.limit_bytes <= 0) {
-    return "it has no memory limit, so its node had no memory left" +
+    return "it has no memory limit, so its node ran out of memory" +
            (peak.empty() ? "" : ", and " + peak) +
            "; set resources.requests.memory of container worker in spec.worker or "
-           "spec.worker.template, so that it comes to a node with room for it";
+           "spec.worker.template, so that it is scheduled to a node with enough memory";
   }
   return "the memory limit is " + BytesText(memory.limit_bytes) +
          (peak.empty() ? "" : ", and " + peak) +
          "; raise resources.limits.memory of container worker in spec.worker or "
-         "spec.worker.template, or lower what a rank holds, for example its batch";
+         "spec.worker.template, or reduce the memory use of a rank, for example its batch size";
 }
 
 }  // namespace ringmaster::control

@@ -51,16 +51,16 @@ Result<LaunchSpec> DecodeLaunchSpec(std::string_view text) {
   // A NUL would silently cut an argument where it becomes a C string.
   for (const auto* list : {&spec->command, &spec->mpi_extra_args, &spec->mpi_pass_env}) {
     for (const std::string& text_item : *list) {
-      if (text_item.find('\0') != std::string::npos) return fail("an argument holds a NUL byte");
+      if (text_item.find('\0') != std::string::npos) return fail("an argument contains a NUL byte");
     }
   }
   for (const auto* names : {&spec->interfaces.include, &spec->interfaces.exclude}) {
     for (const std::string& name : *names) {
-      if (!IsInterfaceName(name)) return fail("\"" + name + "\" is not the name of an interface");
+      if (!IsInterfaceName(name)) return fail("\"" + name + "\" is not an interface name");
     }
   }
   if (!spec->interfaces.include.empty() && !spec->interfaces.exclude.empty()) {
-    return fail("it has both interfaces and excludeInterfaces");
+    return fail("interfaces and excludeInterfaces are both set");
   }
   if (spec->slots_per_worker < 1) return fail("slotsPerWorker is below 1");
   if (spec->ranks_per_process < 0) return fail("ranksPerProcess is below 0");
@@ -69,9 +69,9 @@ Result<LaunchSpec> DecodeLaunchSpec(std::string_view text) {
   }
   if (!std::ranges::is_sorted(spec->allowed_sizes) ||
       (!spec->allowed_sizes.empty() && (spec->allowed_sizes.front() < 1 || spec->InPlace()))) {
-    return fail("allowedSizes are of a program that restarts, above 0 and ascending");
+    return fail("allowedSizes must be above 0, ascending and used in mode Restart only");
   }
-  if (spec->ssh_port < 0 || spec->ssh_port > 65535) return fail("sshPort is no port");
+  if (spec->ssh_port < 0 || spec->ssh_port > 65535) return fail("sshPort is not a valid port");
   return spec;
 }
 

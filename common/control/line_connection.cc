@@ -31,7 +31,7 @@ std::string PeerName(const tcp::socket& socket) {
 Error Unavailable(const std::string& doing, const error_code& error) {
   const bool refused = error == asio::error::timed_out || error == asio::error::operation_aborted;
   return Error{refused ? ErrorKind::kTimeout : ErrorKind::kUnavailable,
-               "while " + doing + ": " + (refused ? "no answer in time" : error.message())};
+               "while " + doing + ": " + (refused ? "timed out" : error.message())};
 }
 
 // One dial over TCP and TLS; owns itself through its handlers.
@@ -48,8 +48,8 @@ class TlsDial : public std::enable_shared_from_this<TlsDial> {
     const auto ip = asio::ip::make_address(address, error);
     if (error) {
       asio::post(stream_.get_executor(), [self = shared_from_this()] {
-        self->End(Error{ErrorKind::kInvalid,
-                        "while dialling " + self->name_ + ": the address is no IP address"});
+        self->End(Error{ErrorKind::kInvalid, "while connecting to " + self->name_ +
+                                                 ": the address is not an IP address"});
       });
       return;
     }
@@ -71,7 +71,7 @@ class TlsDial : public std::enable_shared_from_this<TlsDial> {
   }
 
   void OnHandshake(const error_code& error) {
-    if (error) return End(Unavailable("shaking hands with " + name_, error));
+    if (error) return End(Unavailable("performing the TLS handshake with " + name_, error));
     timer_.cancel();
     End(std::shared_ptr<LineConnection>(
         std::make_shared<LineStream<TlsStream>>(std::move(stream_), name_, options_.limits)));
@@ -158,7 +158,7 @@ class TlsListener final : public LineListener {
   Result<void> Open(const std::string& address, int port) {
     error_code error;
     const auto ip = asio::ip::make_address(address, error);
-    if (error) return Error{ErrorKind::kInvalid, "'" + address + "' is no address to listen on"};
+    if (error) return Error{ErrorKind::kInvalid, "'" + address + "' is not a valid listen address"};
     const tcp::endpoint endpoint(ip, static_cast<unsigned short>(port));
     auto& acceptor = accepting_->acceptor;
     if (!error) acceptor.open(endpoint.protocol(), error);

@@ -123,11 +123,11 @@ class LineStream final : public LineConnection,
   bool MayQueue(std::string_view type, std::size_t bytes) {
     if (bytes > limits_.max_line_bytes) {
       Close("a " + std::string(type) + " message of " + std::to_string(bytes) +
-            " bytes is longer than a line may be");
+            " bytes exceeds the maximum line length");
       return false;
     }
     if (queued_bytes_ + bytes > limits_.max_queued_bytes) {
-      Close("the peer reads too slowly: " + std::to_string(queued_bytes_) + " bytes wait for it");
+      Close("the peer reads too slowly: " + std::to_string(queued_bytes_) + " bytes are queued");
       return false;
     }
     queued_bytes_ += bytes;
@@ -189,11 +189,12 @@ class LineStream final : public LineConnection,
   void Deliver() {
     Result<Message> message = Decode(partial_);
     partial_.clear();
-    // What a newer peer says beyond what we know: whoever must be understood is named by its hello.
+    // What a newer peer says beyond what we know: a peer that must be understood is named by its
+    // hello.
     if (!message.ok() && message.error().reason == kReasonUnknownType) {
-      return LogDebug("Passed over a line", {{"peer", peer_}, {"reason", message.error().message}});
+      return LogDebug("Skipped a line", {{"peer", peer_}, {"reason", message.error().message}});
     }
-    if (!message.ok()) return Close("the peer sent a bad line: " + message.error().message);
+    if (!message.ok()) return Close("the peer sent an invalid line: " + message.error().message);
     // A copy: the handler may replace or drop the handlers by closing.
     if (const auto on_message = handlers_.on_message) on_message(std::move(*message));
   }

@@ -107,10 +107,10 @@ std::string ByHost::Read(const Json& json, std::vector<Member>& members) const {
     if (std::max({host.pod_uid.size(), host.pod.size(), host.node.size(), host.address.size()}) >
             kMaxNameBytes ||
         std::ranges::any_of(host.starts, too_long)) {
-      return "has a host whose names are too long";
+      return "has a host with names that are too long";
     }
     if (host.slots.size() != host.starts.size() || !std::ranges::all_of(host.slots, fits)) {
-      return "has a host whose slots are wrong";
+      return "has a host with invalid slots";
     }
     count += host.slots.size();
     if (count > most) return "has too many ranks";
@@ -120,7 +120,8 @@ std::string ByHost::Read(const Json& json, std::vector<Member>& members) const {
   std::vector<std::size_t> taken(world->hosts.size());
   members.reserve(count);
   for (std::size_t i = 0; i < order.size(); i += 2) {
-    if (order[i] < 0 || order[i] >= std::ssize(world->hosts)) return "has no such host";
+    if (order[i] < 0 || order[i] >= std::ssize(world->hosts))
+      return "refers to a host that does not exist";
     const auto place = static_cast<std::size_t>(order[i]);
     const Host& host = world->hosts[place];
     std::size_t& next = taken[place];
@@ -133,7 +134,7 @@ std::string ByHost::Read(const Json& json, std::vector<Member>& members) const {
                          host.start + host.starts[next], static_cast<int>(members.size())});
     }
   }
-  return members.size() == count ? "" : "leaves ranks of a host without a place";
+  return members.size() == count ? "" : "does not place all ranks of a host";
 }
 
 }  // namespace ringmaster::control

@@ -74,8 +74,8 @@ enum class ConnectStage {
   kReady    // the first collective may begin
 };
 inline constexpr std::array<const char*, 5> kConnectStageTexts = {
-    "", "agrees with the others on how", "makes its communicator",
-    "lets go of the communicator before", "has its communicator"};
+    "", "agrees with its peers on the method", "creates its communicator",
+    "releases the previous communicator", "has created its communicator"};
 
 enum class CollectiveKind {
   kNone,

@@ -76,7 +76,8 @@ Result<std::map<std::string, std::string>> LoadCredentials(const std::string& di
     items[name] = content.str();
     if (Sha256Hex(items[name]) != hash.get_ref<const std::string&>()) {
       return fail("item " + name +
-                  " is not what the operator made for this job: the mounted Secret was replaced");
+                  " does not match what the operator created for this job: the mounted Secret was "
+                  "replaced");
     }
   }
   return items;
@@ -87,7 +88,7 @@ Result<void> MakePrivateDirectory(const std::string& directory) {
   std::filesystem::create_directories(directory, error);
   if (error) {
     return Error{ErrorKind::kUnavailable,
-                 "while making the directory " + directory + ": " + error.message()};
+                 "while creating the directory " + directory + ": " + error.message()};
   }
   if (::chmod(directory.c_str(), 0700) != 0) return System("making " + directory + " private");
   return {};

@@ -42,7 +42,7 @@ Result<std::unique_ptr<TlsContext>> TlsContext::Server(const std::string& key_pe
   if (error) return Invalid("loading the TLS key", error);
   if (SSL_CTX_check_private_key(context->native_handle()) != 1) {
     ERR_clear_error();
-    return Error{ErrorKind::kInvalid, "the TLS key does not belong to the TLS certificate"};
+    return Error{ErrorKind::kInvalid, "the TLS key does not match the TLS certificate"};
   }
   return std::unique_ptr<TlsContext>(new TlsContext(std::move(context), ""));
 }
@@ -53,8 +53,8 @@ Result<std::unique_ptr<TlsContext>> TlsContext::Client(const std::string& certif
   boost::system::error_code error;
   context->add_certificate_authority(boost::asio::buffer(certificate_pem), error);
   if (error) return Invalid("loading the launcher's TLS certificate", error);
-  // The certificate signs itself; with this flag OpenSSL also accepts one that is no CA as its own
-  // anchor.
+  // The certificate signs itself; with this flag OpenSSL also accepts one that is not a CA as its
+  // own anchor.
   X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context->native_handle()),
                               X509_V_FLAG_PARTIAL_CHAIN);
   context->set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert);

@@ -103,7 +103,7 @@ struct AsBase64 {
   std::string Read(const Json& json, std::string& bytes) const {
     if (!json.is_string()) return "expected text";
     auto decoded = DecodeBase64(json.get_ref<const std::string&>());
-    if (!decoded) return "is no base64";
+    if (!decoded) return "is not valid base64";
     bytes = std::move(*decoded);
     return {};
   }

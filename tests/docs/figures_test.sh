@@ -85,7 +85,7 @@ grep '2.50 s' "$work/README.md" >/dev/null || fail "a figure that does not hold 
 before=$(cat "$work/bench/results.jsonl")
 echo 'died' >"$work/bench/says"
 refused "" "$work/bench/figure.sh" B5
-[ "$before" = "$(cat "$work/bench/results.jsonl")" ] || fail "what is no figure became a line"
+[ "$before" = "$(cat "$work/bench/results.jsonl")" ] || fail "a result that is not a figure became a line"
 
 # A peer that is not at hand is said, and makes no line.
 refused 'set MPI_OPERATOR to a checkout' env -u MPI_OPERATOR RINGMASTER_RESULTS="$work/peers.jsonl" bench/figure.sh mpi-operator

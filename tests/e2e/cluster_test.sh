@@ -260,7 +260,7 @@ test_images_are_unpacked_once() {
   check "every node has a loaded image" every_node_has localhost/probe:1
   kube $one run probe --image=localhost/probe:1 --image-pull-policy=Never --namespace=net >/dev/null
   check "a loaded image runs" kube $one wait pod/probe --namespace=net --for=condition=Ready --timeout=$((60 * patience))s
-  check "a file that is no image is refused with a sentence" says 'not an OCI archive' cluster load /etc/hostname --name $one
+  check "a file that is not an image is refused with a sentence" says 'not an OCI archive' cluster load /etc/hostname --name $one
 }
 
 # Two builds of one image: the lowest layer is the same, the one above is not.

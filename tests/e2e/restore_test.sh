@@ -62,7 +62,7 @@ uid=$(as_user get trainingjob linked -o jsonpath='{.metadata.uid}')
 mv "$volume/restore/linked/$uid" "$volume/moved" && ln -s ../../moved "$volume/restore/linked/$uid"
 as_user delete trainingjob linked --wait --timeout=$((120 * patience))s >/dev/null
 [ -f "$volume/moved/1.1-100/DONE" ] || fail "what a link leads to was removed"
-left() { events linked | grep "CheckpointsLeft: Left restore/linked/$uid .*a link is not followed" >/dev/null; }
+left() { events linked | grep "CheckpointsLeft: Left restore/linked/$uid .*links are not followed" >/dev/null; }
 wait_for "an event that says what was left" 30 left
 
 # A namespace that is deleted is not held.

@@ -24,4 +24,4 @@ for operation in "allreduce -m 3" reduce-scatter all-gather all-to-all "broadcas
 done
 # Registered memory is there from 2.29.2 on.
 measure allreduce -R 1
-[ "$code" = 0 ] || [[ $code = 2 && $output == *"-R 1: NCCL registers nothing here"* ]] || { echo "bench_test.sh: -R 1 ended with $code" >&2; exit 1; }
+[ "$code" = 0 ] || [[ $code = 2 && $output == *"-R 1: NCCL cannot register memory"* ]] || { echo "bench_test.sh: -R 1 ended with $code" >&2; exit 1; }

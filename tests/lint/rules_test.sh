@@ -52,7 +52,7 @@ refused() { # text check: the check says the text, over all files and over the c
   done
   git clean -qfd && git checkout -q .
 }
-quick=(format shell gofmt markdown length arrows headers tidy)
+quick=(format shell gofmt markdown words length arrows headers tidy)
 ! command -v go >/dev/null || quick+=(vet)
 accepted all "${quick[@]}"
 accepted changed
@@ -80,6 +80,20 @@ refused README.md:4 markdown
 printf '| %s |\n\n```\n%s\n```\n[short](https://example.com/%s)\n' "$long" "$long" "${long// /_}" >>README.md
 printf '<!-- rendered by a script: begin -->\n%s\n<!-- rendered by a script: end -->\n' "$long" >>README.md
 accepted changed markdown
+git checkout -q .
+
+# Wording: in a comment, in Markdown, in a message; not in code, and not where the words mean something else.
+sed -i '1i // Tells whoever asks.' worker/agent/agent.cc
+refused 'worker/agent/agent.cc:1: "whoever"' words
+echo 'A link is no folder.' >>README.md
+refused 'README.md:4: "is no"' words
+echo 'const char* kText = "Could not run";' >>worker/agent/agent.cc
+refused 'worker/agent/agent.cc:6: "Could not"' words
+echo '// Of the agent: started anew.' >>worker/agent/agent.h
+refused 'worker/agent/agent.h:4: "anew"' words
+refused_not=$(printf '// It is no longer there, and there is no other.\nint anew_count = 0;\n')
+echo "$refused_not" >>worker/agent/agent.cc
+accepted changed words
 git checkout -q .
 
 # The layers: an arrow that points back, an unknown folder, an unknown name.

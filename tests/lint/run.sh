@@ -4,7 +4,7 @@
 #   run.sh changed [CHECK...]    files that differ from where this branch left main; LINT_BASE names another commit
 #   run.sh all [CHECK...]        every file
 #
-# Checks: format shell gofmt markdown length arrows headers vet tidy. Without names all of them run, but for `run.sh all`, which
+# Checks: format shell gofmt markdown words length arrows headers vet tidy. Without names all of them run, but for `run.sh all`, which
 # leaves out tidy: clang-tidy takes hours for the tree.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -75,6 +75,13 @@ check_markdown() {
   tests/lint/markdown.py 160 "${chosen[@]}"
 }
 
+# docs/ keeps the words of its authors; the rest that is left out is rendered from files that are checked, or has the words itself.
+check_words() {
+  matching '\.(cc|cu|cuh|h|c|sh|py|md|yaml)$' || return 0
+  mapfile -t chosen < <(printf '%s\n' "${chosen[@]}" | grep -vE '^(docs|tests/lint|tests/data|charts/ringmaster/files)/|^deploy/install.yaml$')
+  [ ${#chosen[@]} -eq 0 ] || tests/lint/words.py "${chosen[@]}"
+}
+
 check_length() {
   matching '\.(cc|cu|cuh|h|c|sh|py|go)$' || return 0
   local file lines failed=0
@@ -111,7 +118,7 @@ scope=${1:-}
 shift
 checks=("$@")
 if [ $# -eq 0 ]; then
-  checks=(format shell gofmt markdown length arrows headers vet)
+  checks=(format shell gofmt markdown words length arrows headers vet)
   [ "$scope" = all ] || checks+=(tidy)
 fi
 if [ "$scope" = changed ]; then base=$(base_of); else base=$(base_of 2>/dev/null) || base=; fi

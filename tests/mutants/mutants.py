@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 GOAL = 0.9
 FLAGS = "-w -g0 -fno-sanitize=all -D_GLIBCXX_ASSERTIONS"  # of the file with the fault
-# Of the test programs. A global variable is there twice, as its file is.
+# For the test programs. A global variable is there twice, as its file is.
 ENVIRONMENT = {
     **os.environ,
     "ASAN_OPTIONS": "detect_leaks=0:detect_odr_violation=0:hard_rss_limit_mb=4096",

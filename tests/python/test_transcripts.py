@@ -12,7 +12,7 @@ from ringmaster.agent import AgentMembership
 from ringmaster.world import Epoch, Progress
 
 TRANSCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "transcripts"
-# Of a rank's messages, what each implementation and each run has its own.
+# For a rank's messages, what each implementation and each run has its own.
 FREE = {("RankHello", "pid"), ("RankHello", "protocol"), ("StoreGet", "id")}
 
 

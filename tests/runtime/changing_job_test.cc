@@ -97,7 +97,7 @@ TEST_F(ChangingJob, AWorkerToldToEndLeavesInOrderAndItsReplacementJoins) {
   const auto outcome = job.agent(1).Wait(Seconds(20));
   ASSERT_TRUE(outcome.has_value());
   EXPECT_EQ(outcome->exit_code, 128 + SIGTERM);
-  EXPECT_THAT(job.agent(1).Log(), HasSubstr("the job, which goes on without this worker"));
+  EXPECT_THAT(job.agent(1).Log(), HasSubstr("the job, which continues without this worker"));
   job.StartAgent(1, "uid-1-2");
   job.SendOrder({0, 1});
   ASSERT_TRUE(RunsWith(job, 2));
@@ -120,7 +120,7 @@ TEST_F(ChangingJob, AWorkerToldToEndWithoutALauncherEndsInTime) {
   const auto outcome = job.agent(0).Wait(Seconds(10));
   ASSERT_TRUE(outcome.has_value());
   EXPECT_EQ(outcome->exit_code, 128 + SIGTERM);
-  EXPECT_THAT(job.agent(0).Log(), HasSubstr("no time is left"));
+  EXPECT_THAT(job.agent(0).Log(), HasSubstr("grace period is over"));
 }
 
 TEST_F(ChangingJob, ANewLauncherOfTheNextTermTakesOver) {

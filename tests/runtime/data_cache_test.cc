@@ -79,7 +79,7 @@ class DataCache : public testing::Test {
     job->StartLauncher();
     StartAgent(job, 0);
     job->SendOrder({0});
-    EXPECT_TRUE(Says(job, "fills its data cache: "));
+    EXPECT_TRUE(Says(job, "is filling its data cache: "));
   }
   // Nothing of worker 0's container is left when this returns.
   static void Kill(Job* job) {
@@ -102,7 +102,7 @@ TEST_F(DataCache, RanksWaitForTheDataAndTrainFromIt) {
   StartAgent(&job, 1);
   job.SendOrder({0, 1});
 
-  EXPECT_TRUE(Says(&job, "(node-of-digits-worker-0) fills its data cache: "));
+  EXPECT_TRUE(Says(&job, "(node-of-digits-worker-0) is filling its data cache: "));
   for (const int worker : {0, 1}) {
     EXPECT_THAT(job.agent(worker).Log(),
                 AllOf(Not(HasSubstr("Started a rank")), Not(HasSubstr("Reported the worker"))));

@@ -101,7 +101,7 @@ class ElasticJob : public LoggedTest {
     ASSERT_TRUE(WaitUntil(kLimit, [&] { return LastStep().step >= 5; })) << job.Status().message;
   }
 
-  // Of a job whose checkpoints are never due.
+  // For a job whose checkpoints are never due.
   void ExpectCheckpointOnDemand(control::LaunchSpec spec) {
     spec.command.insert(spec.command.end(),
                         {"--checkpoint-dir=" + Checkpoints(), "--checkpoint-every=1000000"});
@@ -330,7 +330,7 @@ TEST_F(ElasticJob, AWorkerThatIsToldToGoLeavesAtAStepsEnd) {
   const auto outcome = job.agent(2).Wait(Seconds(10));
   ASSERT_TRUE(outcome.has_value()) << "the agent still runs";
   EXPECT_EQ(outcome->exit_code, 128 + SIGTERM);
-  EXPECT_THAT(job.agent(2).Log(), HasSubstr("the job, which goes on without this worker"));
+  EXPECT_THAT(job.agent(2).Log(), HasSubstr("the job, which continues without this worker"));
   ExpectEndsWell(job);
 }
 
@@ -449,7 +449,7 @@ TEST_F(ElasticJob, ASmallerWorldGoesOnFromTheOneBeforeWhenTheNewestCheckpointIsD
 
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 1, before));
   EXPECT_EQ(ResumedFrom("checkpoint"), steps[steps.size() - 2]);
-  EXPECT_THAT(job.Log(), HasSubstr("Passed over a damaged checkpoint"));
+  EXPECT_THAT(job.Log(), HasSubstr("Skipped a damaged checkpoint"));
   ExpectEndsWellAfterARollBack(job, 4 * kEvery);
 }
 

@@ -95,7 +95,8 @@ void TakeGpu(const std::string& file) {
   const bool pinned = std::getenv(control::kEnvGpuUuid) != nullptr;
   const auto number = static_cast<std::size_t>(pinned ? 0 : std::atoi(std::getenv("LOCAL_RANK")));
   if (number >= visible.size()) {
-    std::fprintf(stderr, "CUDA says \"no CUDA-capable device is detected\" (cudaErrorNoDevice)\n");
+    std::fprintf(stderr,
+                 "CUDA reported \"no CUDA-capable device is detected\" (cudaErrorNoDevice)\n");
     std::exit(control::kExitDeviceUnhealthy);
   }
   g_gpu = visible[number];
@@ -249,7 +250,7 @@ int main(int argc, char** argv) {
   const Flags flags = ReadFlags(argc, argv);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   if (flags.contains("preload-exit")) {
-    std::fprintf(stderr, "the data are no data\n");
+    std::fprintf(stderr, "the data is not valid\n");
     return std::stoi(flags.at("preload-exit"));
   }
   if (const auto cuda = flags.find("cuda"); cuda != flags.end()) TakeGpu(cuda->second);

@@ -175,7 +175,7 @@ TEST_F(GpuJob, ARankWhoseGpuIsGoneTakesNoOtherAndItsPodIsReplaced) {
   Start(job);
 
   ExpectLeft(job,
-             "GPU-0 of slot 0: CUDA says \"no CUDA-capable device is detected\" "
+             "GPU-0 of slot 0: CUDA reported \"no CUDA-capable device is detected\" "
              "(cudaErrorNoDevice)");
 
   const std::string log = job.agent(0).Log();
@@ -204,7 +204,7 @@ TEST_F(GpuJob, AGpuThatDoesNotAnswerAtTheStartIsNamed) {
 
   EXPECT_EQ(verdict.reason, control::kReasonPreflightFailed);
   EXPECT_THAT(verdict.message,
-              HasSubstr("was given 4 GPUs and 3 answer; GPU-2 does not (GPU is lost)"));
+              HasSubstr("was assigned 4 GPUs and 3 answer; GPU-2 does not (GPU is lost)"));
 }
 
 TEST_F(FakeRankJob, ARankThatIsKilledByASignalComesBackAndIsNoFailure) {
@@ -259,8 +259,8 @@ TEST_F(FakeRankJob, ReportsBadDataOfARankThatNeverGotToAnEpoch) {
   EXPECT_EQ(verdict.reason, control::kReasonUserError);
   ASSERT_TRUE(verdict.first_failure.has_value());
   EXPECT_EQ(verdict.first_failure->exit_code, control::kExitUserError);
-  EXPECT_THAT(verdict.first_failure->last_lines, Contains("the data are no data"));
-  EXPECT_THAT(job.launcher().Log(), ContainsRegex("<stderr>: ?the data are no data"));
+  EXPECT_THAT(verdict.first_failure->last_lines, Contains("the data is not valid"));
+  EXPECT_THAT(job.launcher().Log(), ContainsRegex("<stderr>: ?the data is not valid"));
 }
 
 TEST_F(FakeRankJob, SaysWhichCommandDoesNotExistAndWhere) {

@@ -122,7 +122,7 @@ TEST_F(WithoutSshd, AnAgentThatVanishesEndsItsRemoteShellAndThoseEndTheirDaemons
   Hosts::Signal(job.agent(1), SIGKILL);
 
   EXPECT_TRUE(WaitUntil(Seconds(30), [&] {
-    return job.launcher().Log().find("lost the connection of that worker's agent") !=
+    return job.launcher().Log().find("lost the connection to the agent of that worker") !=
            std::string::npos;
   })) << job.Log();
   EXPECT_TRUE(WaitUntil(Seconds(30), [&] {

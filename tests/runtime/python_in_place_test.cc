@@ -143,7 +143,7 @@ TEST_F(PythonInPlace, TrainsInAnImageWithMpirun) {
   EXPECT_EQ(verdict.clean_exits, 2);
   EXPECT_THAT(job.launcher().Log(), HasSubstr("mpirun"));
   EXPECT_THAT(job.launcher().Log(), HasSubstr("done after step 50"));
-  EXPECT_THAT(job.agent(0).Log(), HasSubstr(", which mode InPlace works with")) << "of preflight";
+  EXPECT_THAT(job.agent(0).Log(), HasSubstr(", which mode InPlace supports")) << "of preflight";
   const Ran audit = Audit(50);
   EXPECT_EQ(audit.exit_code, 0) << audit.output;
 }
@@ -166,7 +166,7 @@ TEST_F(PythonInPlace, AScriptThatEndsWithoutJoiningFailsTheJob) {
   const control::Verdict verdict = job.AwaitVerdict(kLimit);
 
   EXPECT_FALSE(verdict.succeeded);
-  EXPECT_THAT(verdict.message, HasSubstr("it ended without joining the job"));
+  EXPECT_THAT(verdict.message, HasSubstr("it exited without joining the job"));
 }
 
 TEST_F(PythonInPlace, AScriptThatEndsBeforeTrainingDoesFailsTheJob) {
@@ -180,7 +180,7 @@ TEST_F(PythonInPlace, AScriptThatEndsBeforeTrainingDoesFailsTheJob) {
   const control::Verdict verdict = job.AwaitVerdict(kLimit);
 
   EXPECT_FALSE(verdict.succeeded);
-  EXPECT_THAT(verdict.message, HasSubstr("it ended with code 0, and training had not ended"));
+  EXPECT_THAT(verdict.message, HasSubstr("it exited with code 0 before training had ended"));
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST_F(Refusal, AnAgentOfAnotherJobEnds) {
   // The name in the launcher's certificate holds its job's uid: such an agent does not even finish
   // its handshake.
   EXPECT_TRUE(WaitUntil(Seconds(20), [&] {
-    return job.agent(0).Log().find("Did not reach the launcher yet") != std::string::npos;
+    return job.agent(0).Log().find("Waiting for the launcher to answer") != std::string::npos;
   })) << job.Log();
   EXPECT_EQ(job.launcher().Log().find("digits-worker-0"), std::string::npos);
 }

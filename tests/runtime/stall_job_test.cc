@@ -63,7 +63,7 @@ class StallJob : public LoggedTest {
 
   // How long a rank stood still before it was ended, as its record says.
   static milliseconds StoodStill(const RankExit& failure) {
-    static constexpr std::string_view kText = " stood still for ";
+    static constexpr std::string_view kText = " made no progress for ";
     const std::string reason = failure.last_lines.empty() ? "" : failure.last_lines.back();
     const std::size_t at = reason.find(kText);
     if (at == std::string::npos) return {};

@@ -38,14 +38,14 @@ Result<void> Audit::AddWorld(Log& log, const WorldLine& line) {
   const std::string& member = line.members[static_cast<std::size_t>(line.rank)];
   if (log.member.empty()) {
     if (!reach_.emplace(member, Reach{}).second) {
-      return Invalid("member " + member + " has another log already");
+      return Invalid("member " + member + " already has another log");
     }
     log.member = member;
   }
   if (log.member != member) {
     return Invalid("this is the log of member " + log.member + ", not of " + member);
   }
-  if (!(log.epoch < line.epoch)) return Invalid("the log goes back to epoch " + Text(line.epoch));
+  if (!(log.epoch < line.epoch)) return Invalid("the log returns to epoch " + Text(line.epoch));
   log.epoch = line.epoch;
   log.rank = line.rank;
   reach_[member] = {.epoch = line.epoch, .step = 0};
@@ -69,19 +69,20 @@ Result<void> Audit::AddStep(const Log& log, const StepLine& line) {
   }
   WorldRecord& world = worlds_.at(line.epoch);
   if (line.rank >= static_cast<int>(world.line.members.size()))
-    return Invalid("there is no such rank");
-  if (line.samples.end > world.line.global_batch) return Invalid("samples outside of the batch");
+    return Invalid("the rank does not exist");
+  if (line.samples.end > world.line.global_batch)
+    return Invalid("samples are outside of the batch");
   const std::string what = "rank " + std::to_string(line.rank) + " of epoch " + Text(line.epoch) +
                            (line.checksum ? " applied" : " began") + " step " +
                            std::to_string(line.step);
   RankSteps& ranks = world.steps[line.step];
   const auto [own, isnew] =
       ranks.try_emplace(line.rank, RankStep{.samples = line.samples, .applied = {}, .part = {}});
-  if (isnew && line.checksum) return Invalid(what + " without having begun it");
+  if (isnew && line.checksum) return Invalid(what + " without having started it");
   const bool twice = line.checksum ? own->second.applied.has_value() : !isnew;
   if (twice) Note(found_, &Findings::repeated, what + " twice");
   if (own->second.samples != line.samples) {
-    Note(found_, &Findings::disagreeing, what + " with other samples than it began it with");
+    Note(found_, &Findings::disagreeing, what + " with samples other than those it started with");
   }
   if (line.checksum) own->second.applied = line.checksum;
   if (line.part) own->second.part = line.part;

@@ -38,7 +38,7 @@ void Describe(auto& a, Is<AdoptedState> auto& v) {
   a.Field("step", v.step, AsNumber());
   a.Optional("from", v.from);
   a.Check(v.from.empty() || v.from == "checkpoint" || v.from == "snapshot", "from",
-          "is no word that is known");
+          "is not a known value");
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ void Describe(auto& a, Is<WorldLine> auto& v) {
   a.Field("members", v.members);
   int64_t size = 0;
   a.Field("size", size, AsNumber{1, kMostRanks});
-  a.Check(size == std::ssize(v.members), "members", "are not as many as the world's size");
+  a.Check(size == std::ssize(v.members), "members", "do not match the world size");
   a.Field("rank", v.rank, AsNumber{0, size - 1});
   a.Optional("full_size", v.full_size, AsNumber{0});
   a.Field("global_batch", v.global_batch, AsNumber{1});
@@ -67,7 +67,7 @@ void Describe(auto& a, Is<StepLine> auto& v) {
   a.Field("step", v.step, AsNumber{1});
   a.Field("rank", v.rank, AsNumber{0, kMostRanks - 1});
   a.Field("samples", v.samples, AsPair<Samples>{&Samples::begin, &Samples::end});
-  a.Check(v.samples.begin <= v.samples.end, "samples", "end before they begin");
+  a.Check(v.samples.begin <= v.samples.end, "samples", "end before they start");
   a.Optional("checksum", v.checksum, AsChecksum());
   a.Optional("part", v.part, AsChecksum());
 }

@@ -69,15 +69,15 @@ int Judge(int argc, const char* const* argv) {
   CLI::App app("Proves from the ranks' audit logs that no step was lost or repeated.",
                "ringmaster-audit");
   app.set_version_flag("--version", std::string("ringmaster-audit ") + RINGMASTER_VERSION);
-  app.add_option("logs", options.paths, "audit logs, or folders that hold them (*.jsonl)")
+  app.add_option("logs", options.paths, "audit logs, or folders with audit logs (*.jsonl)")
       ->required();
-  app.add_option("--expect-steps", options.expected_steps, "how many steps the job committed")
+  app.add_option("--expect-steps", options.expected_steps, "number of steps that the job committed")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 53));
   app.add_option("--schedule", options.schedule,
-                 "a file to write to: which members computed which steps");
-  app.add_option("--compare", options.compared,
-                 "logs of another run, for example a replay: are the parameters the same after "
-                 "every step?");
+                 "output file: the members that computed each step");
+  app.add_option(
+      "--compare", options.compared,
+      "logs of another run, for example a replay, to compare the parameters after every step with");
   try {
     ParseArguments(app, argc, argv);
   } catch (const CLI::ParseError& error) {

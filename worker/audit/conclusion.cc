@@ -63,7 +63,7 @@ bool Conclusion::Adopt(const Audit::WorldRecord& world) {
     const bool declared = !world.line.adopted_from.empty();
     Note(findings_, declared ? &Findings::rolled_back : &Findings::lost,
          name +
-             (declared ? ", from the newest " + world.line.adopted_from + " that was kept," : "") +
+             (declared ? ", from the latest " + world.line.adopted_from + " that was kept," : "") +
              " when " + CountText(committed_, "step", "was", "were") + " committed",
          committed_ - step);
   }
@@ -108,9 +108,10 @@ void Conclusion::CheckAdopted(const Audit::WorldRecord& world) {
     }
   }
   if (!logged) {
-    Note(findings_, &Findings::unknown, name + ", is in no log");
+    Note(findings_, &Findings::unknown, name + ", is missing from all logs");
   } else if (*logged != world.line.checksum) {
-    Note(findings_, &Findings::disagreeing, name + ", is not the state that was logged there");
+    Note(findings_, &Findings::disagreeing,
+         name + ", differs from the state that was logged there");
   }
 }
 
@@ -138,7 +139,7 @@ void Conclusion::CheckSharded(const Audit::WorldRecord& world) {
   if (!whole || *whole == *world.line.sharded) return;
   Note(findings_, &Findings::disagreeing,
        "the sharded state that epoch " + Text(world.line.epoch) + " started from, after step " +
-           std::to_string(step) + ", is not the one whose shares were logged there");
+           std::to_string(step) + ", differs from the shards that were logged there");
 }
 
 // Adds the steps that this world applied.
@@ -181,7 +182,7 @@ void Conclusion::CheckStep(int64_t step, Epoch epoch) {
     }
     const bool went_on = following != world.steps.end() && following->second.contains(rank);
     if (!own.applied && went_on) {
-      Note(findings_, &Findings::lost, who + " went on without having applied " + name);
+      Note(findings_, &Findings::lost, who + " continued without having applied " + name);
     }
   }
   if (first && world.line.sharded) {

@@ -22,7 +22,7 @@ Result<std::vector<std::string>> FindLogs(const std::vector<std::string>& paths)
   for (const std::string& path : paths) {
     std::error_code error;
     if (!fs::is_directory(path, error)) {
-      if (!fs::exists(path, error)) return Invalid(path, "there is no such file");
+      if (!fs::exists(path, error)) return Invalid(path, "the file does not exist");
       files.push_back(path);
       continue;
     }

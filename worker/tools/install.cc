@@ -27,7 +27,7 @@ Result<void> Link(const std::filesystem::path& link, const std::string& target) 
   std::filesystem::remove(aside, error);
   if (!error) std::filesystem::create_symlink(target, aside, error);
   if (!error) std::filesystem::rename(aside, link, error);
-  if (error) return Unavailable("making the link " + link.string(), error);
+  if (error) return Unavailable("creating the link " + link.string(), error);
   return {};
 }
 
@@ -58,7 +58,7 @@ Result<Files> FilesIn(const std::filesystem::path& folder) {
 Result<void> MakeFolder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return Unavailable("making the folder " + folder.string(), error);
+  if (error) return Unavailable("creating the folder " + folder.string(), error);
   return {};
 }
 
@@ -98,7 +98,7 @@ Result<void> Install(const Tools& tools, const std::filesystem::path& folder) {
   auto size = static_cast<int64_t>(program->size());
   for (const auto& [path, content] : *python) size += static_cast<int64_t>(content.size());
   return installed.error().WithContext("installing into " + folder.string() +
-                                       ", which has to be writable and to have room for " +
+                                       ", which must be writable and have room for " +
                                        BytesText(size, Rounding::kUp));
 }
 

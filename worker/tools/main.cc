@@ -44,7 +44,7 @@ const Program* Named(std::string_view name) {
   return nullptr;
 }
 
-// Null: the path is no program's.
+// Null: the path is not a program's.
 const Program* Called(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   return name.starts_with(kPrefix) ? Named(name.substr(kPrefix.size())) : nullptr;
@@ -66,18 +66,17 @@ std::filesystem::path OwnPackage() {
 }
 
 int RunTools(int argc, char** argv) {
-  CLI::App app("Ringmaster's programs for the Pods of a job, in one file that needs no other.",
+  CLI::App app("Ringmaster's programs for the Pods of a job, in a single static file.",
                "ringmaster-tools");
   app.set_version_flag("--version", RINGMASTER_VERSION);
   app.require_subcommand(1);
   app.footer(
-      "ringmaster-tools agent|attach|audit|launcher|rsh ARGUMENTS is that program, as is a link "
-      "of\n"
-      "its name.");
+      "ringmaster-tools agent|attach|audit|launcher|rsh ARGUMENTS runs that program, as does a "
+      "link\nwith its name.");
   std::string folder;
   app.add_subcommand(
          "install",
-         "copy this file into FOLDER/bin, link the programs to it, and add the Python package")
+         "copy this file to FOLDER/bin, create links for the programs and add the Python package")
       ->add_option("FOLDER", folder)
       ->required();
   try {

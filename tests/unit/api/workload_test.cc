@@ -48,7 +48,7 @@ TEST(Workload, SetsWhatTheJobLeavesUnset) {
 
   EXPECT_EQ(Merged("{}", kAll), Expected(kAll));
   EXPECT_EQ(Merged(kAll, "{}"), Expected(kAll));
-  EXPECT_EQ(Merged(kAll, kAll), Expected(kAll)) << "the same from both is no conflict";
+  EXPECT_EQ(Merged(kAll, kAll), Expected(kAll)) << "the same from both does not conflict";
 }
 
 TEST(Workload, MapsMergeByKeyAndTheProfileWinsUnlessItYields) {

@@ -136,9 +136,8 @@ TEST(Audit, SharesOfAShardedStateMustAddUpToWhatTheNextWorldStartsFrom) {
   const Report report = changed.Conclude(10);
   EXPECT_EQ(report.findings.disagreeing, 1);
   EXPECT_THAT(report.findings.sentences,
-              ::testing::ElementsAre(
-                  "the sharded state that epoch 1.2 started from, after step 5, is not the one "
-                  "whose shares were logged there"));
+              ::testing::ElementsAre("the sharded state that epoch 1.2 started from, after step 5, "
+                                     "differs from the shards that were logged there"));
 
   Job torn = ShardedJob();
   torn.Step("c", 5, true).part.reset();  // its log does not tell
@@ -165,7 +164,7 @@ TEST(Audit, ADeclaredRollBackIsNamedAndIsNeitherLossNorClean) {
   EXPECT_EQ(report.findings.rolled_back, 3);
   EXPECT_EQ(report.findings.lost + report.findings.repeated + report.findings.unknown, 0);
   EXPECT_THAT(report.findings.sentences,
-              ::testing::ElementsAre("epoch 1.2 adopted step 5 of epoch 1.1, from the newest "
+              ::testing::ElementsAre("epoch 1.2 adopted step 5 of epoch 1.1, from the latest "
                                      "checkpoint that was kept, when 8 steps were committed"));
   EXPECT_EQ(ExitCodeOf(report.findings), kExitRolledBack);
   EXPECT_THAT(SummaryLine(report), ::testing::HasSubstr(R"("rolled_back":3,"ok":false)"));
@@ -286,7 +285,7 @@ TEST(Audit, FindsWhatIsWrong) {
            return step != nullptr && step->step == 7 && step->checksum.has_value();
          });
        },
-       &Findings::lost, "rank 1 went on without having applied step 7"},
+       &Findings::lost, "rank 1 continued without having applied step 7"},
       {"samples used twice",
        [](Job& job) {
          job.Step("b", 7, false).samples.begin -= 1;
@@ -315,7 +314,7 @@ TEST(Audit, FindsWhatIsWrong) {
            }
          }
        },
-       &Findings::disagreeing, "after step 8, is not the state that was logged there"},
+       &Findings::disagreeing, "after step 8, differs from the state that was logged there"},
       {"ranks that adopted different states",
        [](Job& job) { std::get<WorldLine>(job.logs.at("d").front()).checksum = 5; },
        &Findings::disagreeing, "rank 2 entered epoch 2.1 with other members or another state"},
@@ -331,7 +330,7 @@ TEST(Audit, FindsWhatIsWrong) {
        &Findings::disagreeing, "epoch 2.1 adopted step 8 of epoch 1.1, which epoch 1.2 had"},
       {"applied with other samples than begun",
        [](Job& job) { job.Step("b", 7, true).samples.begin += 1; }, &Findings::disagreeing,
-       "applied step 7 with other samples than it began it with"},
+       "applied step 7 with samples other than those it started with"},
       {"a missing log", [](Job& job) { job.logs.erase("d"); }, &Findings::unknown,
        "no log shows d in step 9"},
       {"a log without its tail", [](Job& job) { job.Drop("b", 4); }, &Findings::unknown,

@@ -88,7 +88,7 @@ TEST(ReadLogs, NamesFileAndLineOfGarbage) {
       {Lines({kWorld}) + std::string(kMaxLineBytes + 10, 'x') + "\n", "a.jsonl:2: the line is too"},
       {Lines({kBegun}), "a.jsonl:1: a step before any world"},
       {Lines({kWorld, kApplied}), "a.jsonl:2: rank 0 of epoch 1.1 applied step 1 without"},
-      {Lines({kWorld, kWorld}), "a.jsonl:2: the log goes back to epoch 1.1"},
+      {Lines({kWorld, kWorld}), "a.jsonl:2: the log returns to epoch 1.1"},
   };
 
   for (const Case& c : cases) {
@@ -109,7 +109,7 @@ TEST(ReadLogs, RefusesTwoLogsOfOneMember) {
   const auto again = ReadLog(folder.Write("b.jsonl", Lines({kWorld})), audit);
 
   ASSERT_FALSE(again.ok());
-  EXPECT_THAT(again.error().message, HasSubstr("another log already"));
+  EXPECT_THAT(again.error().message, HasSubstr("already has another log"));
 }
 
 }  // namespace

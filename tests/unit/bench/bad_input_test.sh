@@ -19,17 +19,17 @@ refused "excludes" allreduce -g 2 --ranks=2
 refused "float8" allreduce -d float8
 refused "avg" allreduce -o avg
 refused "-r 7" broadcast -b 8 -e 8 -r 7
-refused "no element" all-gather -b 4 -e 4 -d double
-refused "no NCCL" allreduce --backend=nccl
-refused "no reduce over gloo" reduce --backend=gloo
-refused "no CUDA graphs" allreduce -G 1
+refused "smaller than one element" all-gather -b 4 -e 4 -d double
+refused "not include NCCL" allreduce --backend=nccl
+refused "not implement reduce over gloo" reduce --backend=gloo
+refused "not use CUDA graphs" allreduce -G 1
 refused "-R 1 registers memory with NCCL" allreduce --backend=gloo -R 1
-refused "no symmetric memory" allreduce -R 2
+refused "not use symmetric memory" allreduce -R 2
 refused "--average" allreduce -a 4
 refused "--network" throughput --network=vgg
 refused "mpi" allreduce --backend=mpi
 refused "'none'" communicator -b none
 refused "/no/such/folder" compression --data=/no/such/folder
-refused "is no rate" compression --link=fast
+refused "is not a valid rate" compression --link=fast
 refused "samples" throughput --global-batch=1
 exit $status

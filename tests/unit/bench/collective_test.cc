@@ -28,7 +28,8 @@ TEST(SizeText, TakesTheSizesOfNcclTests) {
   for (const char* wrong : {"", "K", "8T", "-1", "1.5M", "8 K", "99999999999G", "1KK"}) {
     const Result<int64_t> parsed = ParseSize(wrong);
     ASSERT_FALSE(parsed.ok()) << wrong;
-    EXPECT_THAT(parsed.error().message, HasSubstr(std::string("'") + wrong + "' is no size"));
+    EXPECT_THAT(parsed.error().message,
+                HasSubstr(std::string("'") + wrong + "' is not a valid size"));
   }
 }
 

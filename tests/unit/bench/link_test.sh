@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ranks on hosts joined by links of a limited rate train with and without compression, and nothing of the hosts stays
-# behind: link_test.sh PROGRAM. How much faster they are is no test's matter: ringmaster-bench compression --link measures it.
+# behind: link_test.sh PROGRAM. How much faster they are is not a test's matter: ringmaster-bench compression --link measures it.
 set -euo pipefail
 program=$1
 [ "$(id -u)" -eq 0 ] || { echo "skipped: making network namespaces needs root" && exit 77; }

@@ -28,6 +28,7 @@ json GpuProfile() {
 
 json OwnSpec() {
   return json::parse(R"({"priorityClassName": "high",
+    "checkpoint": {"volume": {"persistentVolumeClaim": {"claimName": "states"}}},
     "worker": {"gpus": 8, "env": [{"name": "A", "value": "mine"}], "nodeSelector": {"b.c/d": "1"}}})");
 }
 
@@ -56,6 +57,8 @@ TEST(Explain, WhichFieldIsFromWhere) {
   EXPECT_EQ(From(told, "worker.env[B].value"), "profile gpu");
   EXPECT_EQ(From(told, "worker.tolerations"), "profile gpu");
   EXPECT_EQ(From(told, "worker.nodeSelector[b.c/d]"), "job");
+  EXPECT_EQ(From(told, "worker.resources.limits[nvidia.com/gpu]"), "job");
+  EXPECT_EQ(From(told, "checkpoint.keep"), "default");
   EXPECT_EQ(told["resolved"]["device"]["value"], "8 of nvidia.com/gpu");
   EXPECT_EQ(told["resolved"]["elasticity.mode"]["why"], "the default for ringmaster-train");
   EXPECT_EQ(told["resolved"]["launch agent"]["value"], "SSH");

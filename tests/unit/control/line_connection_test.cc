@@ -133,7 +133,7 @@ TEST_F(LineConnections, CarryALineOfManyConnectionsBetweenTheirOwn) {
   EXPECT_EQ(std::get<RankDone>(server.messages[3]).rank, 2);
 }
 
-// Whoever says nothing for longest makes room for a peer that does.
+// The peer that is silent for longest makes room for a peer that does.
 TEST_F(LineConnections, StrangersKeepNobodyOut) {
   const TestCertificate certificate = MakeTestCertificate(kName);
   server_tls = *TlsContext::Server(certificate.key_pem, certificate.certificate_pem);
@@ -161,7 +161,7 @@ TEST_F(LineConnections, CloseRatherThanSendALineThatIsTooLong) {
   client.connection->Send(RankOutput{false, std::string(kMaxLineBytes, 'x')});
 
   ASSERT_TRUE(Until([this] { return !client.closed.empty(); }));
-  EXPECT_THAT(client.closed, HasSubstr("longer than a line may be"));
+  EXPECT_THAT(client.closed, HasSubstr("exceeds the maximum line length"));
 }
 
 TEST_F(LineConnections, CloseWhenThePeerDoesNotRead) {
@@ -197,7 +197,7 @@ TEST_F(LineConnections, CloseOnWhatIsNoMessage) {
                               "{\"type\":\"Heartbeat\"}\nhello\n{\"type\":\"Heartbeat\"}\n")));
 
   ASSERT_TRUE(Until([this] { return !server.closed.empty(); }));
-  EXPECT_THAT(server.closed, HasSubstr("bad line"));
+  EXPECT_THAT(server.closed, HasSubstr("invalid line"));
   EXPECT_EQ(server.messages.size(), 1U);
 }
 

@@ -109,7 +109,7 @@ TEST(Messages, NameWhatIsWrong) {
       {R"({"type":"RankHello","slot":1,"pid":1e30})", "field 'pid': expected an integer"},
       {R"({"type":"RankOutput","isStderr":1,"data":""})",
        "field 'isStderr': expected true or false"},
-      {R"({"type":"RankOutput","isStderr":true,"data":"A"})", "field 'data': is no base64"},
+      {R"({"type":"RankOutput","isStderr":true,"data":"A"})", "field 'data': is not valid base64"},
       {R"({"type":"Release","epoch":{"term":1}})", "field 'epoch.number': is missing"},
       {R"({"type":"Release","epoch":[]})", "field 'epoch': expected an object"},
       {R"({"type":"StartEpoch","epoch":{"term":1,"number":1},"cohort":1,"members":[]})",
@@ -119,7 +119,7 @@ TEST(Messages, NameWhatIsWrong) {
       {R"({"type":"WorldReport","epoch":{"term":1,"number":1},"members":{"hosts":[],"order":[]},"running":[1]})",
        "field 'running[0]': expected text"},
       {R"({"type":"SlotOutput","slot":0,"rank":0,"isStderr":false,"data":"?"})",
-       "field 'data': is no base64"},
+       "field 'data': is not valid base64"},
       {R"({"type":"AgentReady","address":"","sshPort":1,"faults":[],"versions":{"a":1}})",
        "field 'versions.a': expected text"},
   };

@@ -75,7 +75,7 @@ inline std::vector<Message> OneOfEach() {
           TakeCheckpoint{kEpoch},
           RankBegan{kEpoch,
                     0,
-                    {500, "it began with step 500 of another job"},
+                    {500, "it started from step 500 of another job"},
                     KeptCheckpoint{.step = 450, .bytes = 4096, .age_millis = 60'000}},
           TellWorld{kEpoch},
           ChangeEpoch{kEpoch, 7, {2, 40}, {{0, 2}, {5, 1}}, {kFirst, kMember}, 9},

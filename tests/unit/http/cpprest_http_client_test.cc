@@ -325,7 +325,7 @@ TEST_F(CpprestHttpClientTest, StreamReturnsARefusalWithItsBody) {
 
   const auto ended = client->Stream({.path = "/watch"},
                                     [](std::string_view) {
-                                      ADD_FAILURE() << "a refusal is no stream";
+                                      ADD_FAILURE() << "a refusal is not a stream";
                                       return true;
                                     },
                                     {});

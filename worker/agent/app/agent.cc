@@ -124,14 +124,14 @@ void Agent::Leave(const std::string& reason, std::chrono::milliseconds grace, in
   end_limit_.expires_after(std::max(grace - kLeaveReserve, std::chrono::milliseconds(0)));
   end_limit_.async_wait([this](const boost::system::error_code& cancelled) {
     if (cancelled) return;
-    LogWarn("Left the job without being taken out of its world: no time is left");
+    LogWarn("Left the job without leaving its world first: the termination grace period is over");
     End(kShutdownGrace, *leaving_);
   });
 }
 
 void Agent::EndIfDrained() {
   if (!leaving_.has_value() || exit_code_.has_value() || !slots_->Drained()) return;
-  LogInfo("Left the job, which goes on without this worker");
+  LogInfo("Left the job, which continues without this worker");
   End(kShutdownGrace, *leaving_);
 }
 
@@ -213,18 +213,18 @@ void Agent::OnLauncherMessage(const control::Message& message) {
   }
 }
 
-// Nothing will change its mind. The end of this process tells whoever made the Pod to make another.
+// Nothing will change its mind. The end of this process tells the operator to make another Pod.
 void Agent::OnRefused(const std::string& reason) {
-  LogError("The launcher refused this agent", {{"reason", reason}});
+  LogError("The launcher rejected this agent", {{"reason", reason}});
   End(kShutdownGrace, control::kExitFailed);
 }
 
 // Either this worker is cut off, and its program goes on with others in its place, which may write
-// the same files; or a next launcher will start the program anew. Ranks in place write nothing that
-// lasts without a launcher.
+// the same files; or a next launcher will start the program again. Ranks in place write nothing
+// that lasts without a launcher.
 void Agent::OnLauncherGone() {
   if (config_.spec.InPlace() || !slots_->AnyRankRunning()) return;
-  LogWarn("Ends the program: no launcher has answered for too long");
+  LogWarn("Stopping the program: the launcher has been silent for too long");
   const std::chrono::milliseconds grace = config_.stop_grace.value_or(kShutdownGrace);
   slots_->OnStopEpoch({slots_->highest_epoch(), static_cast<int>(grace.count())});
 }
@@ -254,7 +254,7 @@ void Agent::OnPeerMessage(PeerId peer, control::Message message) {
       return slots_->OnAttachOutput(peer, *output);
     }
     const auto* exit = std::get_if<control::AttachExit>(&message);
-    if (exit == nullptr) return peers_.Close(peer, "attach sent what only others may send");
+    if (exit == nullptr) return peers_.Close(peer, "attach sent a message that it may not send");
     slots_->OnAttachExit(peer, *exit);
     ReportReadyIfHeld();
     return EndWhenIdle();
@@ -262,7 +262,7 @@ void Agent::OnPeerMessage(PeerId peer, control::Message message) {
   for (const auto& [slot, rank_peer] : rank_peers_) {
     if (rank_peer != peer) continue;
     if (!slots_->OnRankMessage(slot, message)) {
-      peers_.Close(peer, "the rank sent what only others may send");
+      peers_.Close(peer, "the rank sent a message that it may not send");
     }
     return;
   }
@@ -319,7 +319,7 @@ void Agent::OnGpus(const GpuList& gpus) {
 }
 
 void Agent::OnGpuTrouble(const GpuTrouble& trouble) {
-  LogWarn("A GPU is in trouble", {{"gpu", trouble.uuid}, {"what", TroubleText(trouble)}});
+  LogWarn("Found an unhealthy GPU", {{"gpu", trouble.uuid}, {"what", TroubleText(trouble)}});
   if (!gpu_health_.Note(trouble) || !config_.spec.InPlace()) return;
   // The rank may hang in a call for ever.
   for (int slot = 0; slot < config_.spec.slots_per_worker; ++slot) {

@@ -67,7 +67,7 @@ void WriteTerminationMessage(const std::string& message) {
 }
 
 int Fail(const Error& error) {
-  LogError("Could not run the agent", {{"reason", error.message}});
+  LogError("Failed to run the agent", {{"reason", error.message}});
   WriteTerminationMessage(error.message);
   return control::kExitFailed;
 }
@@ -78,7 +78,7 @@ void PrepareSnapshots(Config& config) {
   if (config.snapshot_dir.empty()) return;
   const Result<void> made = control::MakePrivateDirectory(config.snapshot_dir);
   if (made.ok()) return;
-  LogWarn("Ranks keep no snapshots of their state", {{"reason", made.error().message}});
+  LogWarn("Disabled snapshots of the ranks' state", {{"reason", made.error().message}});
   config.snapshot_dir.clear();
 }
 
@@ -125,7 +125,7 @@ int Run() {
   boost::asio::signal_set signals(io, SIGTERM, SIGINT);
   signals.async_wait([&](const boost::system::error_code& error, int signal) {
     if (!error) {
-      (*agent)->Leave("the Pod was told to end (signal " + std::to_string(signal) + ")", grace,
+      (*agent)->Leave("the Pod is terminating (signal " + std::to_string(signal) + ")", grace,
                       control::kExitTerminated);
     }
   });
@@ -141,7 +141,7 @@ std::string Variable(const char* name) {
 }
 
 std::string WhatWasRemoved(const RemovedCheckpoints& removed) {
-  if (!removed.existed) return "there was nothing to remove";
+  if (!removed.existed) return "the folder does not exist";
   return "removed " + CountText(removed.files, "file") + " of " + BytesText(removed.bytes);
 }
 
@@ -155,12 +155,12 @@ int RemoveCheckpoints() {
   for (int tries = 1;
        tries < kMostTries && !removed.ok() && removed.error().kind == ErrorKind::kUnavailable;
        ++tries) {
-    LogWarn("Could not remove the checkpoints yet", {{"reason", removed.error().message}});
+    LogWarn("Failed to remove the checkpoints, retrying", {{"reason", removed.error().message}});
     std::this_thread::sleep_for(kBetweenTries);
     removed = RemoveOwnCheckpoints(owner);
   }
   if (!removed.ok()) {
-    LogError("Could not remove the checkpoints", {{"reason", removed.error().message}});
+    LogError("Failed to remove the checkpoints", {{"reason", removed.error().message}});
     WriteTerminationMessage(removed.error().message);
     return control::kExitFailed;
   }
@@ -172,7 +172,7 @@ int RemoveCheckpoints() {
 }  // namespace
 
 int Main(int argc, char** argv) {
-  CLI::App app("Ringmaster's agent: runs a worker's sshd and ranks for the job's launcher.");
+  CLI::App app("Ringmaster's agent: runs sshd and ranks on a worker for the job's launcher.");
   std::string level = "info";
   std::string format = "text";
   app.set_version_flag("--version", RINGMASTER_VERSION);
@@ -182,11 +182,11 @@ int Main(int argc, char** argv) {
   app.add_option("--log-format", format, "text or json")->capture_default_str();
   bool remove_checkpoints = false;
   app.add_flag(control::kRemoveCheckpointsFlag, remove_checkpoints,
-               "remove the job's own folder on its checkpoint volume, and end");
+               "remove the job's folder on its checkpoint volume and exit");
   std::string nvml_library;
   app.add_option(kWatchGpusFlag, nvml_library,
-                 "print which GPUs this NVML library finds, and what befalls them; agents start "
-                 "themselves so");
+                 "print the GPUs that this NVML library finds and report their errors; agents "
+                 "start themselves with this option");
   try {
     ParseArguments(app, argc, argv);
   } catch (const CLI::ParseError& error) {

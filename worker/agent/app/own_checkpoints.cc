@@ -42,7 +42,7 @@ class Folder {
 Error CannotRemove(const std::string& path, int code) {
   const bool never = code == ELOOP || code == ENOTDIR || code == ENAMETOOLONG;
   const std::string why = code == ELOOP || code == ENOTDIR
-                              ? "it is no folder (a link is not followed)"
+                              ? "it is not a folder (links are not followed)"
                               : std::error_code(code, std::generic_category()).message();
   return {never ? ErrorKind::kInvalid : ErrorKind::kUnavailable,
           "while removing " + path + ": " + why};
@@ -143,8 +143,8 @@ class FolderRemover {
 Result<RemovedCheckpoints> RemoveOwnCheckpoints(const CheckpointOwner& owner) {
   for (const std::string* name : {&owner.ns, &owner.job, &owner.job_uid}) {
     if (!IsOneStep(*name)) {
-      return Error{ErrorKind::kInvalid, "the folder of the job's checkpoints cannot be named: \"" +
-                                            *name + "\" is no name of a folder"};
+      return Error{ErrorKind::kInvalid, "cannot determine the folder of the job's checkpoints: \"" +
+                                            *name + "\" is not a valid folder name"};
     }
   }
   std::string path = owner.volume;

@@ -54,7 +54,7 @@ void Agent::StopAttach(AttachId attach, std::chrono::milliseconds grace) {
 
 void Agent::CloseAttach(AttachId attach) {
   attaches_.Remove(attach);
-  peers_.Close(attach, "its launcher is gone");
+  peers_.Close(attach, "its launcher was lost");
 }
 
 Result<void> Agent::StartRank(int slot) { return ranks_.Start(slot); }
@@ -65,7 +65,7 @@ Result<void> Agent::StartProgram(const ProgramPlace& place) {
   if (place.rank == 0 && !PortIsFree(port)) {
     return Error{ErrorKind::kUnavailable,
                  "port " + std::to_string(port) +
-                     " (MASTER_PORT) is in use on this host; the next start uses another one"};
+                     " (MASTER_PORT) is in use on this host; the next start uses another port"};
   }
   return ranks_.Start(place, port);
 }
@@ -78,7 +78,7 @@ void Agent::StopRank(int slot, std::chrono::milliseconds grace) { ranks_.Stop(sl
 
 void Agent::EndHangingRank(int slot, const std::string& start, const std::string& reason) {
   ranks_.EndHanging(slot, [this, slot, start, reason](const std::string& stack) {
-    LogWarn("Ends a rank that hangs", {{"slot", slot}, {"reason", reason}, {"stack", stack}});
+    LogWarn("Stopping a rank that hangs", {{"slot", slot}, {"reason", reason}, {"stack", stack}});
     link_.Send(control::RankStack{slot, start, reason, Shortened(stack, control::kMaxStackBytes)});
   });
 }

@@ -179,13 +179,13 @@ void WorkerReadiness::Note(const Finding& finding,
                            std::vector<control::PreflightFault>& faults) const {
   // The launcher knows who starts the ranks.
   if (control::OnlyMpirunNeeds(finding.check)) {
-    LogInfo("mpirun lacks something here", {{"what", finding.message}});
+    LogInfo("mpirun cannot start ranks on this worker", {{"what", finding.message}});
   } else if (finding.check == control::kCheckMpiProgram) {
-    LogInfo("Only mpirun can start ranks here", {{"reason", finding.message}});
+    LogInfo("Only mpirun can start the ranks of this program", {{"reason", finding.message}});
   } else if (!finding.fault) {
-    LogInfo("Looked at the program", {{"check", finding.check}, {"what", finding.message}});
+    LogInfo("Inspected the program", {{"check", finding.check}, {"what", finding.message}});
   } else {
-    LogWarn("Preflight found a fault",
+    LogWarn("Failed a preflight check",
             {{"check", finding.check}, {"fault", finding.message}, {"fatal", finding.fatal}});
   }
   if (finding.fatal) faults.push_back({finding.check, finding.message});
@@ -203,11 +203,10 @@ void WorkerReadiness::FindGpus() {
       GpuWatch::Handlers{.on_list =
                              [this](const GpuList& gpus) {
                                if (!gpus.problem.empty()) {
-                                 LogWarn("The driver does not say which GPUs there are",
-                                         {{"reason", gpus.problem}});
+                                 LogWarn("Failed to list GPUs", {{"reason", gpus.problem}});
                                }
                                if (const std::optional<Finding> fault = CheckGpus(config_, gpus)) {
-                                 LogWarn("Preflight found a fault",
+                                 LogWarn("Failed a preflight check",
                                          {{"check", fault->check}, {"fault", fault->message}});
                                  gpu_fault_ = {fault->check, fault->message};
                                }
@@ -232,7 +231,7 @@ void WorkerReadiness::FillCache() {
                           .on_end = [this](const std::optional<std::string>& fault) {
                             data_fault_ = fault;
                             if (fault.has_value()) {
-                              LogWarn("Could not fill the data cache", {{"reason", *fault}});
+                              LogWarn("Failed to fill the data cache", {{"reason", *fault}});
                             } else {
                               data_there_ = true;
                               LoadIfPossible();

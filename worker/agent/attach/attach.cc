@@ -81,7 +81,7 @@ AttachArguments ReadAttachArguments(const std::vector<std::string>& arguments,
                         "\"; usage: ringmaster-attach --cohort=N [--stay] [-- PROGRAM ARGUMENTS]");
     }
     cohort = ParseNumber(std::string_view(*argument).substr(sizeof kCohortFlag - 1));
-    if (!cohort.has_value()) return Failed(1, "\"" + *argument + "\" has no number");
+    if (!cohort.has_value()) return Failed(1, "\"" + *argument + "\" must be a number");
   }
   if (!cohort.has_value()) return Failed(1, "the argument --cohort=N is missing");
   if (dashes != arguments.end()) options.program.assign(dashes + 1, arguments.end());
@@ -98,8 +98,8 @@ AttachArguments ReadAttachArguments(const std::vector<std::string>& arguments,
   const std::optional<int> size = NumberOf(environment, "OMPI_COMM_WORLD_SIZE");
   if (!slot.has_value() || !rank.has_value() || !size.has_value()) {
     return Failed(1,
-                  "OMPI_COMM_WORLD_LOCAL_RANK, _RANK or _SIZE is not set: attach is started by "
-                  "Open MPI's mpirun alone");
+                  "OMPI_COMM_WORLD_LOCAL_RANK, _RANK or _SIZE is not set: attach must be started "
+                  "by Open MPI's mpirun");
   }
   options.socket = socket->second;
   const auto working_dir = environment.find(kEnvWorkingDir);
@@ -158,7 +158,7 @@ void Attach::OnMessage(const control::Message& message) {
     go_ = *go;
     StartProgram();
   } else if (const auto* refused = std::get_if<control::Refused>(&message)) {
-    End(1, "the agent refused: " + refused->reason);
+    End(1, "the agent rejected this process: " + refused->reason);
   }
 }
 
@@ -167,8 +167,8 @@ void Attach::OnClosed(const std::string& reason) {
   if (exit_code_.has_value()) return io_.stop();
   agent_gone_ = true;
   if (program_ == nullptr) {
-    return End(1,
-               "lost the agent of " + host_ + " (" + reason + "); the worker is gone or stopping");
+    return End(
+        1, "lost the agent of " + host_ + " (" + reason + "); the worker is gone or terminating");
   }
   program_->Stop(kAgentGoneGrace);  // its end ends us
 }
@@ -237,8 +237,7 @@ void Attach::ReportCannotStart(const std::string& reason) {
 void Attach::OnProgramEnd(ProcessEnd end, const LastLines& last_lines) {
   if (agent_gone_) {
     return End(1, "lost the agent of " + host_ +
-                      " while the program ran, and ended it; the worker "
-                      "is gone or stopping");
+                      " and stopped the program; the worker is gone or terminating");
   }
   control::RankExit exit;
   exit.exit_code = end.exit_code;

@@ -33,7 +33,7 @@ int RunAttach(const std::vector<std::string>& arguments) {
 int AttachMain(int argc, char** argv) {
   if (argc == 2 && argv[1] == std::string_view("--help")) {
     std::puts(
-        "Ringmaster's attach: stands in for a rank that this host's agent owns, or runs PROGRAM.\n"
+        "Ringmaster's attach: represents a rank of this host's agent in mpirun, or runs PROGRAM.\n"
         "Usage, by mpirun: ringmaster-attach --cohort=N [--stay] [-- PROGRAM ARGUMENTS]");
     return 0;
   }

@@ -33,7 +33,7 @@ class Reader {
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, number);
     if (error != std::errc() || stop != end || number < lowest || number > highest) {
-      Fail(name, "\"" + text + "\" is no number from " + std::to_string(lowest) + " to " +
+      Fail(name, "\"" + text + "\" is not a number from " + std::to_string(lowest) + " to " +
                      std::to_string(highest));
     }
     return number;
@@ -107,7 +107,7 @@ Result<Config> ReadConfig(const Environment& environment) {
   boost::asio::ip::make_address(config.launcher_address, not_an_address);
   if (not_an_address) {
     reader.Fail(control::kEnvLauncherAddress,
-                "\"" + config.launcher_address + "\" is no IP address");
+                "\"" + config.launcher_address + "\" is not an IP address");
   }
   Result<control::LaunchSpec> spec =
       control::DecodeLaunchSpec(reader.Required(control::kEnvLaunchSpec));

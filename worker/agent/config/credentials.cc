@@ -31,7 +31,7 @@ Result<Credentials> PrepareCredentials(const std::filesystem::path& credentials_
   for (const char* const item : {control::kItemAgentToken, control::kItemTlsCertificate,
                                  control::kItemSshHostKey, control::kItemSshUserPublicKey}) {
     if (!items->contains(item)) {
-      return Mismatch(std::string(control::kEnvItemHashes) + " does not name the item " + item);
+      return Mismatch(std::string(control::kEnvItemHashes) + " does not contain the item " + item);
     }
   }
   Credentials credentials;

@@ -46,8 +46,8 @@ class WorkQueue {
     changed_.NotifyAll();
     return true;
   }
-  // After Take() of a file: its segments but the first, which whoever opened it copies itself. They
-  // come before everything else, full or not.
+  // After Take() of a file: its segments but the first, which the thread that opened it copies
+  // itself. They come before everything else, full or not.
   void AddSegments(const std::shared_ptr<FileCopy>& copy) {
     const MutexLock lock(mutex_);
     --opening_;
@@ -109,8 +109,8 @@ class Copier {
     if (error_.has_value()) return *error_;
     if (found == expected) return {};
     return Error{ErrorKind::kConflict,
-                 "files came into or went from the data source while it was copied; start the job "
-                 "when nobody writes there any more"};
+                 "files were added to or removed from the data source during the copy; start the "
+                 "job when the data source no longer changes"};
   }
 
  private:
@@ -139,7 +139,7 @@ class Copier {
     try {
       if (const Result<void> ran = run(); !ran.ok()) Fail(ran.error());
     } catch (const std::exception& error) {
-      Fail({ErrorKind::kInternal, std::string("the copying itself failed: ") + error.what()});
+      Fail({ErrorKind::kInternal, std::string("the copy failed: ") + error.what()});
     }
   }
 
@@ -248,7 +248,8 @@ Result<std::shared_ptr<FileCopy>> FileCopy::Open(const std::filesystem::path& fr
                                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kReadOnly);
   const int write_error = errno;
   const std::shared_ptr<FileCopy> copy(new FileCopy(name, bytes, source, target));
-  if (source < 0 && read_error == ECANCELED) return Error{ErrorKind::kCancelled, "the agent ends"};
+  if (source < 0 && read_error == ECANCELED)
+    return Error{ErrorKind::kCancelled, "the agent is stopping"};
   if (source < 0) return copy->Failed("reading", read_error);
   if (target < 0) return copy->Failed("writing", write_error);
   struct stat file {};
@@ -264,7 +265,7 @@ Result<void> FileCopy::CopySegment(std::int64_t segment, std::span<char> buffer,
   std::int64_t at = segment * kSegmentBytes;
   const std::int64_t end = std::min(at + kSegmentBytes, bytes_);
   while (at < end) {
-    if (stop.stop_requested()) return Error{ErrorKind::kCancelled, "the agent ends"};
+    if (stop.stop_requested()) return Error{ErrorKind::kCancelled, "the agent is stopping"};
     const auto wanted = std::min(buffer.size(), static_cast<std::size_t>(end - at));
     const ssize_t read = ReadSome(from_.descriptor(), buffer.first(wanted), at);
     if (read < 0) return Failed("reading", errno);
@@ -288,10 +289,9 @@ Result<void> FileCopy::Check() const {
 }
 
 Error FileCopy::Changed() const {
-  return {ErrorKind::kConflict,
-          name_.string() +
-              " of the data source changed while it was copied; start the job when "
-              "nobody writes there any more"};
+  return {ErrorKind::kConflict, name_.string() +
+                                    " of the data source changed during the copy; start the job "
+                                    "when the data source no longer changes"};
 }
 
 Error FileCopy::Failed(const char* doing, int error) const {

@@ -37,7 +37,7 @@ Error CannotWrite(const std::filesystem::path& folder, const std::string& why) {
 // The folder that is filled, and the mark in it that says how far it is: a copy counts only once
 // the mark says that it is complete, whatever was killed when.
 //
-//   empty ── Begin ─► filling ── Complete ─► complete; Begin from any of them begins anew, but a
+//   empty ── Begin ─► filling ── Complete ─► complete; Begin from any of them begins again, but a
 //   folder with anything in it and no mark is somebody else's, and is left alone.
 class CacheFolder {
  public:
@@ -59,10 +59,9 @@ class CacheFolder {
     std::filesystem::directory_iterator entry(folder_, failed);
     for (; !failed && !ours && entry != end; entry.increment(failed)) {
       if (IsMark(entry->path())) continue;
-      return Error{ErrorKind::kForbidden,
-                   "the data cache at " + folder_.string() + " holds " +
-                       entry->path().filename().string() +
-                       ", which no agent put there; give it a folder of its own"};
+      return Error{ErrorKind::kForbidden, "the data cache at " + folder_.string() + " holds " +
+                                              entry->path().filename().string() +
+                                              ", which no agent created; use a separate folder"};
     }
     if (failed) return CannotWrite(folder_, failed.message());
     if (Result<void> marked = Mark(kFilling); !marked.ok()) return marked;
@@ -86,7 +85,7 @@ class CacheFolder {
     std::ofstream file(aside, std::ios::binary | std::ios::trunc);
     file << text;
     file.close();
-    if (!file) return CannotWrite(folder_, "its mark could not be written");
+    if (!file) return CannotWrite(folder_, "its marker file could not be written");
     std::error_code failed;
     std::filesystem::rename(aside, mark, failed);
     if (failed) return CannotWrite(folder_, failed.message());
@@ -105,7 +104,7 @@ Result<void> FillOrSay(const DataCacheSettings& settings, const MemorySources& m
   try {
     return FillDataCache(settings, memory, counters, stop);
   } catch (const std::exception& error) {
-    return Error{ErrorKind::kInternal, std::string("the copying itself failed: ") + error.what()};
+    return Error{ErrorKind::kInternal, std::string("the copy failed: ") + error.what()};
   }
 }
 

@@ -21,8 +21,8 @@ constexpr std::int64_t kBytesPerEntry = 1024;
 std::string MemoryText(const std::string& data, std::int64_t limit, std::int64_t used) {
   return data + " and the container's memory limit is " + BytesText(limit) + ", of which " +
          BytesText(used, Rounding::kUp) +
-         " are used; what the cache holds counts against it: raise the worker's "
-         "resources.limits.memory to the data's size and what its ranks need beside it";
+         " are used; the data cache counts towards the limit: raise the worker's "
+         "resources.limits.memory to the size of the data plus the memory that its ranks need";
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ Result<MemoryRoom> ReadMemoryRoom(const std::filesystem::path& folder,
   struct statfs kind {};
   if (statvfs(folder.c_str(), &volume) != 0 || statfs(folder.c_str(), &kind) != 0) {
     return Error{ErrorKind::kUnavailable, "the volume at " + folder.string() +
-                                              " does not tell its size: " + std::strerror(errno)};
+                                              " does not report its size: " + std::strerror(errno)};
   }
   MemoryRoom room;
   room.volume_bytes = static_cast<std::int64_t>(volume.f_bavail * volume.f_frsize);
@@ -61,13 +61,13 @@ std::optional<std::string> WhyItDoesNotFit(const SourceSize& data, const MemoryR
   const std::string text = "the data is " + BytesText(data.bytes_in_pages, Rounding::kUp) + " in " +
                            CountText(data.files, "file");
   if (data.bytes_in_pages > room.volume_bytes) {
-    return text + " and the memory volume holds " + BytesText(room.volume_bytes) +
-           " (the lower of spec.dataCache.sizeLimit and the container's memory limit); raise "
-           "them, or name less with spec.dataCache.subPath";
+    return text + " but the memory volume holds " + BytesText(room.volume_bytes) +
+           " (the lower of spec.dataCache.sizeLimit and the container's memory limit); raise them, "
+           "or select less data with spec.dataCache.subPath";
   }
   if (room.volume_files.has_value() && data.entries > *room.volume_files) {
     return "the data has " + std::to_string(data.entries) +
-           " files, folders and links and the memory volume holds " +
+           " files, folders and links, but the memory volume holds " +
            std::to_string(*room.volume_files) + "; pack the data into fewer files";
   }
   if (room.container.has_value() &&
@@ -75,9 +75,9 @@ std::optional<std::string> WhyItDoesNotFit(const SourceSize& data, const MemoryR
     return MemoryText(text, room.container->limit_bytes, room.container->used_bytes);
   }
   if (room.node_bytes.has_value() && in_memory > *room.node_bytes) {
-    return text + " and the node has " + BytesText(*room.node_bytes) +
-           " of memory available; give the worker a memory request of the data's size and what "
-           "its ranks need beside it, so that it comes to a node with room for both";
+    return text + " but the node has " + BytesText(*room.node_bytes) +
+           " of memory available; set the worker's memory request to the size of the data plus the "
+           "memory that its ranks need, so that it is scheduled to a node with enough memory";
   }
   return std::nullopt;
 }

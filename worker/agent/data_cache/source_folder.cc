@@ -51,9 +51,8 @@ Result<SourceFolder> SourceFolder::Open(const std::filesystem::path& mount,
   const std::filesystem::path wanted =
       std::filesystem::canonical(sub_path.empty() ? volume : volume / sub_path, failed);
   if (failed == std::errc::no_such_file_or_directory || failed == std::errc::not_a_directory) {
-    return Error{ErrorKind::kNotFound,
-                 "the data source has no folder " + sub_path +
-                     "; correct spec.dataCache.subPath, or put the data there"};
+    return Error{ErrorKind::kNotFound, "the data source has no folder " + sub_path +
+                                           "; correct spec.dataCache.subPath or add the data"};
   }
   if (failed) return CannotRead(sub_path, failed);
   if (!IsWithin(wanted, volume)) {
@@ -76,7 +75,7 @@ Result<void> SourceFolder::Walk(
   std::filesystem::path last;
   for (const std::filesystem::recursive_directory_iterator end; next != end;
        next.increment(failed)) {
-    if (stop.stop_requested()) return Error{ErrorKind::kCancelled, "the agent ends"};
+    if (stop.stop_requested()) return Error{ErrorKind::kCancelled, "the agent is stopping"};
     const std::filesystem::path name = next->path().filename();
     if (next.depth() == 0 && (name == "lost+found" || name == kCacheMark)) {
       next.disable_recursion_pending();
@@ -101,7 +100,7 @@ Result<SourceSize> SourceFolder::Measure(std::stop_token stop) const {
   if (!walked.ok()) return walked.error();
   if (size.files > 0) return size;
   return Error{ErrorKind::kNotFound, "there is no file in the data source (" + path_.string() +
-                                         "); put the data there, or correct spec.dataCache"};
+                                         "); add the data or correct spec.dataCache"};
 }
 
 Result<SourceEntry> SourceFolder::Describe(const std::filesystem::directory_entry& found) const {
@@ -123,11 +122,11 @@ Result<SourceEntry> SourceFolder::Describe(const std::filesystem::directory_entr
     default:
       return Error{ErrorKind::kInvalid,
                    entry.path.string() + " of the data source is " + NameOfType(status.type()) +
-                       ", and only files, folders and links are copied; remove it there"};
+                       ", but only files, folders and links can be copied; remove it"};
   }
 }
 
-// A link within the source is kept as one; its text is made anew, since an absolute one would lead
+// A link within the source is kept as one; its text is made again, since an absolute one would lead
 // back to the source.
 Result<SourceEntry> SourceFolder::DescribeLink(SourceEntry entry) const {
   entry.kind = SourceEntry::Kind::kLink;
@@ -135,13 +134,13 @@ Result<SourceEntry> SourceFolder::DescribeLink(SourceEntry entry) const {
   const std::filesystem::path target = std::filesystem::canonical(path_ / entry.path, failed);
   if (failed) {
     return Error{ErrorKind::kInvalid, entry.path.string() +
-                                          " of the data source is a link that leads nowhere (" +
-                                          failed.message() + "); remove or correct it there"};
+                                          " of the data source is a broken link (" +
+                                          failed.message() + "); remove or correct it"};
   }
   if (!IsWithin(target, path_)) {
     return Error{ErrorKind::kInvalid,
-                 entry.path.string() + " of the data source is a link that leads outside, to " +
-                     target.string() + "; put the file itself there, or remove the link"};
+                 entry.path.string() + " of the data source is a link to a target outside of it, " +
+                     target.string() + "; replace the link with the file or remove it"};
   }
   entry.link = target.lexically_relative((path_ / entry.path).parent_path());
   return entry;

@@ -53,7 +53,7 @@ std::string AddressText(const sockaddr* address, int family) {
 Result<std::vector<InterfaceAddress>> AddressesOfHost(int family) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) {
-    return Error{ErrorKind::kInternal, "the kernel does not list the network interfaces"};
+    return Error{ErrorKind::kInternal, "failed to list the network interfaces"};
   }
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
   std::vector<InterfaceAddress> here;
@@ -92,8 +92,8 @@ Result<std::string> ChooseAddress(const std::vector<InterfaceAddress>& here,
     if (found == here.end()) {
       return Error{ErrorKind::kNotFound,
                    "the interface \"" + name +
-                       "\" of spec.network.interfaces is not there, down or without an address; "
-                       "interfaces of this worker with one: " +
+                       "\" of spec.network.interfaces is missing, down or without an address; "
+                       "interfaces of this worker with an address: " +
                        NamesOf(here)};
     }
     if (first.empty()) first = found->address;
@@ -111,8 +111,8 @@ Result<std::string> ChooseAddress(const std::vector<InterfaceAddress>& here,
     if (usable(one) && !one.loopback) return one.address;
   }
   return Error{ErrorKind::kNotFound,
-               "spec.network.excludeInterfaces leaves this worker no interface; it has, with an "
-               "address: " +
+               "spec.network.excludeInterfaces excludes all interfaces of this worker; interfaces "
+               "with an address: " +
                    NamesOf(here)};
 }
 

@@ -23,14 +23,14 @@ bool GpuHealth::Note(const GpuTrouble& trouble) {
 std::string GpuHealth::WhyUnhealthy(int slot, const std::string& uuid,
                                     const std::vector<std::string>& last_lines) const {
   const auto said = std::ranges::find_if(last_lines, [](const std::string& line) {
-    return line.find("CUDA says") != std::string::npos;
+    return line.find("CUDA reported") != std::string::npos;
   });
   std::string why = said == last_lines.end() ? "" : *said;
   if (const auto trouble = troubles_.find(uuid); trouble != troubles_.end()) {
     why += (why.empty() ? "" : "; ") + trouble->second;
   }
   return (uuid.empty() ? "the GPU" : uuid) + " of slot " + std::to_string(slot) + ": " +
-         (why.empty() ? "its rank says that it is unhealthy" : why);
+         (why.empty() ? "its rank reported it as unhealthy" : why);
 }
 
 }  // namespace ringmaster::agent

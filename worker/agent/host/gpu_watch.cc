@@ -75,8 +75,8 @@ void GpuWatch::Start() {
   limit_.expires_after(options_.limit);
   limit_.async_wait([this](const boost::system::error_code& cancelled) {
     if (cancelled) return;
-    Tell("the driver did not say within " + std::to_string(options_.limit.count() / 1000) +
-             " s which GPUs there are",
+    Tell("the driver did not list the GPUs within " +
+             std::to_string(options_.limit.count() / 1000) + " s",
          /*hangs=*/true);
     process_->Forget();
     process_->Stop(kEndGrace);
@@ -115,8 +115,8 @@ void GpuWatch::OnEnd(const LastLines& last_lines) {
   process_.reset();
   const std::vector<std::string> lines = last_lines.Lines();
   const std::string last = lines.empty() ? "" : ": " + lines.back();
-  if (!told_) return Tell("the process that asks the driver for GPUs ended" + last, false);
-  if (list_.problem.empty()) LogWarn("The GPUs are watched no more", {{"last", last}});
+  if (!told_) return Tell("the process that lists the GPUs exited" + last, false);
+  if (list_.problem.empty()) LogWarn("Stopped watching the GPUs", {{"last", last}});
 }
 
 void GpuWatch::Tell(std::string problem, bool hangs) {

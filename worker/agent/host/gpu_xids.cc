@@ -16,7 +16,7 @@ struct FatalXid {
 constexpr std::array kFatalXids{
     FatalXid{48, "an uncorrectable memory error (ECC)"},
     FatalXid{62, "its microcontroller halted"},
-    FatalXid{64, "no memory row is left to replace a broken one"},
+    FatalXid{64, "no spare memory row is left for row remapping"},
     FatalXid{79, "the GPU has fallen off the bus"},
     FatalXid{95, "an uncontained memory error (ECC)"},
     FatalXid{119, "its firmware does not answer (GSP)"},

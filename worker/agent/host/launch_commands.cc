@@ -32,15 +32,15 @@ void LaunchCommands::Run(const control::RunCommand& run) {
                               .on_end =
                                   [this, id](ProcessEnd end, const LastLines&) {
                                     running_.erase(id);
-                                    LogInfo("A command of mpirun ended",
+                                    LogInfo("Finished a command of mpirun",
                                             {{"exitCode", end.exit_code}, {"signal", end.signal}});
                                     handlers_.on_exited({id, end.exit_code, end.signal, ""});
                                   }});
   if (!started.ok()) {
-    LogWarn("Could not run a command of mpirun", {{"reason", started.error().message}});
+    LogWarn("Failed to run a command of mpirun", {{"reason", started.error().message}});
     return handlers_.on_exited({id, -1, 0, started.error().message});
   }
-  LogInfo("Runs a command of mpirun", {{"pid", (*started)->pid()}});
+  LogInfo("Started a command of mpirun", {{"pid", (*started)->pid()}});
   running_[id] = *std::move(started);
 }
 

@@ -36,7 +36,7 @@ int FreePort(boost::asio::io_context& io, const boost::asio::ip::address& addres
 std::string Joined(const LastLines& last_lines) {
   std::string text;
   for (const std::string& line : last_lines.Lines()) text += (text.empty() ? "" : " | ") + line;
-  return text.empty() ? "it printed nothing" : text;
+  return text.empty() ? "no output" : text;
 }
 
 }  // namespace
@@ -125,8 +125,8 @@ void Sshd::OnProbed(const boost::system::error_code& error) {
   if (stopped_ || process_ == nullptr) return;
   if (!error) {
     boost::system::error_code ignored;
-    // A peer that names itself and leaves is no error to sshd; one that says nothing is a line in
-    // the log.
+    // A peer that names itself and leaves is not an error to sshd; one that says nothing is a line
+    // in the log.
     probe_.write_some(boost::asio::buffer(kProbeBanner, sizeof kProbeBanner - 1), ignored);
     probe_.close(ignored);
     ready_ = true;
@@ -145,7 +145,7 @@ void Sshd::OnProbed(const boost::system::error_code& error) {
 
 void Sshd::OnEnd(ProcessEnd end, const LastLines& last_lines) {
   process_.reset();
-  Fail("sshd ended with " +
+  Fail("sshd exited with " +
        (end.signal != 0 ? "signal " + std::to_string(end.signal)
                         : "code " + std::to_string(end.exit_code)) +
        " on port " + std::to_string(port_) + ": " + Joined(last_lines));
@@ -154,7 +154,7 @@ void Sshd::OnEnd(ProcessEnd end, const LastLines& last_lines) {
 void Sshd::Fail(const std::string& message) {
   ++failures_;
   ready_ = false;
-  LogWarn("Started sshd again", {{"reason", message}, {"failures", failures_}});
+  LogWarn("Restarted sshd", {{"reason", message}, {"failures", failures_}});
   if (failures_ == kFailuresBeforeFault) handlers_.on_fault(message);
   retry_.expires_after(BackoffDelay(kRestart, failures_, 0));
   retry_.async_wait([this](const boost::system::error_code& cancelled) {

@@ -28,7 +28,7 @@ LauncherLink::LauncherLink(boost::asio::io_context& io, control::TlsContext& tls
 
 LauncherLink::~LauncherLink() {
   *alive_ = false;
-  if (connection_ != nullptr) connection_->Close("the agent ends");
+  if (connection_ != nullptr) connection_->Close("the agent is stopping");
 }
 
 void LauncherLink::Start() { Dial(); }
@@ -48,7 +48,7 @@ void LauncherLink::Finish(std::function<void()> done) {
   gone_.cancel();
   if (connection_ == nullptr) return boost::asio::post(io_, std::move(done));
   on_finished_ = std::move(done);
-  connection_->Finish("the agent ends");
+  connection_->Finish("the agent is stopping");
 }
 
 void LauncherLink::Dial() {
@@ -73,7 +73,7 @@ void LauncherLink::OnDialled(Result<std::shared_ptr<control::LineConnection>> di
   if (!dialled.ok()) {
     if (dialled.error().message != last_failure_) {
       last_failure_ = dialled.error().message;
-      LogInfo("Did not reach the launcher yet", {{"reason", last_failure_}});
+      LogInfo("Waiting for the launcher to answer", {{"reason", last_failure_}});
     }
     return DialLater(RetryDelay(false));
   }
@@ -113,9 +113,9 @@ void LauncherLink::OnMessage(control::Message message) {
 void LauncherLink::OnWelcome(const control::Welcome& welcome) {
   if (welcome.protocol < control::kFirstProtocol) {
     return handlers_.on_refused("it speaks protocol " + std::to_string(welcome.protocol) +
-                                ", this agent knows none below " +
+                                ", but this agent requires at least " +
                                 std::to_string(control::kFirstProtocol) +
-                                ": use one image for both");
+                                "; use the same image for both");
   }
   last_failure_.clear();
   heartbeat_ = std::chrono::milliseconds(std::max(1, welcome.heartbeat_millis));
@@ -164,8 +164,8 @@ void LauncherLink::Tick() {
     if (now - last_tick_ > heartbeat_ + kLateTick) last_heard_ = now;
     last_tick_ = now;
     if (now - last_heard_ > options_.silence_limit) {
-      return connection_->Close("no sign of life for " +
-                                std::to_string(options_.silence_limit.count()) + " ms");
+      return connection_->Close("no message for " + std::to_string(options_.silence_limit.count()) +
+                                " ms");
     }
     if (welcomed_ && handlers_.on_heartbeat) handlers_.on_heartbeat();
     if (welcomed_) connection_->Send(control::Heartbeat{});

@@ -15,7 +15,7 @@ constexpr std::chrono::milliseconds kHelloLimit{5000};
 // Why a process that speaks this protocol is refused; empty: it is not.
 std::string TooOld(int protocol) {
   if (protocol >= control::kFirstProtocol) return "";
-  return "it speaks protocol " + std::to_string(protocol) + ", this agent knows none below " +
+  return "it speaks protocol " + std::to_string(protocol) + ", but this agent requires at least " +
          std::to_string(control::kFirstProtocol);
 }
 
@@ -26,7 +26,7 @@ LocalPeers::LocalPeers(boost::asio::io_context& io, Handlers handlers)
 
 LocalPeers::~LocalPeers() {
   *alive_ = false;
-  for (const auto& [id, peer] : peers_) peer.connection->Close("the agent ends");
+  for (const auto& [id, peer] : peers_) peer.connection->Close("the agent is stopping");
 }
 
 Result<void> LocalPeers::Listen(const std::string& socket_path) {
@@ -57,7 +57,7 @@ std::size_t LocalPeers::QueuedBytes(PeerId id) const {
 void LocalPeers::OnAccepted(const std::shared_ptr<control::LineConnection>& connection) {
   const std::optional<control::UnixPeer> who = connection->unix_peer();
   if (!who.has_value() || who->uid != geteuid()) {
-    LogWarn("Refused a process of another user", {{"pid", who.has_value() ? who->pid : -1}});
+    LogWarn("Rejected a process of another user", {{"pid", who.has_value() ? who->pid : -1}});
     return connection->Close("another user");
   }
   const PeerId id = next_++;
@@ -66,7 +66,7 @@ void LocalPeers::OnAccepted(const std::shared_ptr<control::LineConnection>& conn
   peer.pid = who->pid;
   peer.hello_limit = std::make_unique<boost::asio::steady_timer>(io_, kHelloLimit);
   peer.hello_limit->async_wait([connection](const boost::system::error_code& cancelled) {
-    if (!cancelled) connection->Close("it did not say what it is");
+    if (!cancelled) connection->Close("it did not identify itself");
   });
   connection->Start({.on_message =
                          [this, id, alive = alive_](control::Message message) {
@@ -100,7 +100,7 @@ void LocalPeers::OnMessage(PeerId id, control::Message message) {
     refusal = "its first line was a " + std::string(control::TypeName(message));
   }
   if (refusal.empty()) return;
-  LogWarn("Refused a local process", {{"pid", peer.pid}, {"reason", refusal}});
+  LogWarn("Rejected a local process", {{"pid", peer.pid}, {"reason", refusal}});
   peer.admitted = false;
   peer.connection->Send(control::Refused{refusal});
   peer.connection->Finish(refusal);

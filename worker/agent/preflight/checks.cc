@@ -59,7 +59,7 @@ std::string SilentGpus(const Config& config, const std::vector<GpuDevice>& devic
     const bool named = device.uuid.empty() && next_lost != lost.end();
     add(named ? *next_lost++ : device.uuid, device.fault);
   }
-  while (next_lost != lost.end()) add(*next_lost++, "the driver does not know it");
+  while (next_lost != lost.end()) add(*next_lost++, "the driver does not list it");
   return text;
 }
 
@@ -93,7 +93,7 @@ std::optional<Finding> CheckScratchSpace(const Config& /*config*/) {
   const int file = mkstemp(name);
   if (file < 0) {
     return Finding{"tmp", std::string("/tmp is not writable (") + std::strerror(errno) +
-                              "); mount a volume there (an emptyDir will do)"};
+                              "); mount a volume there, for example an emptyDir"};
   }
   unlink(name);
   struct statvfs status {};
@@ -103,7 +103,7 @@ std::optional<Finding> CheckScratchSpace(const Config& /*config*/) {
       known ? static_cast<unsigned long long>(status.f_bavail) * status.f_frsize : kNeededBytes;
   if (free_bytes >= kNeededBytes) return std::nullopt;
   return Finding{"tmp", "/tmp has only " + std::to_string(free_bytes >> 10) +
-                            " KiB free and needs 16 MiB; give its volume more space"};
+                            " KiB free but needs 16 MiB; increase the size of its volume"};
 }
 
 // Ranks of one worker exchange data through /dev/shm. Little of it costs speed, or a run on GPUs;
@@ -121,7 +121,7 @@ std::optional<Finding> CheckSharedMemory(const Config& config) {
   if (slots == 1 || size_mib >= wanted_mib) return std::nullopt;
   return Finding{"shm",
                  "/dev/shm has " + std::to_string(size_mib) + " MiB for " + std::to_string(slots) +
-                     " ranks and should have " + std::to_string(wanted_mib) +
+                     " ranks but needs " + std::to_string(wanted_mib) +
                      " MiB; mount an emptyDir with medium Memory there",
                  false};
 }
@@ -144,8 +144,8 @@ std::optional<Finding> CheckHostName(const Config& /*config*/) {
   gethostname(name.data(), name.size() - 1);
   if (IsLegalHostName(name.data())) return std::nullopt;
   return Finding{"hostname", "the host name \"" + std::string(name.data()) +
-                                 "\" is not legal (letters, digits and hyphens in labels between "
-                                 "dots); set one by the Pod template's hostname"};
+                                 "\" is invalid (expected labels of letters, digits and hyphens, "
+                                 "separated by dots); set hostname in the Pod template"};
 }
 
 std::optional<Finding> CheckAddress(const Config& config) {
@@ -157,10 +157,10 @@ std::optional<Finding> CheckAddress(const Config& config) {
 // A job that asked for GPUs and got none must fail, not train on the CPU.
 std::optional<Finding> CheckGpus(const Config& config, const GpuList& gpus) {
   if (config.gpus == 0) return std::nullopt;
-  const std::string given = "this worker was given " + CountText(config.gpus, "GPU") + " and ";
+  const std::string given = "this worker was assigned " + CountText(config.gpus, "GPU") + " and ";
   if (gpus.hangs) {
     return Finding{"gpu", given + gpus.problem +
-                              "; look at the node's kernel log for Xids of the NVIDIA driver"};
+                              "; check the node's kernel log for Xid errors of the NVIDIA driver"};
   }
   if (!gpus.problem.empty()) {
     const int found = GpuDevices();
@@ -176,8 +176,8 @@ std::optional<Finding> CheckGpus(const Config& config, const GpuList& gpus) {
   const std::string silent = SilentGpus(config, gpus.devices);
   return Finding{"gpu", given + std::to_string(answer) + " answer" +
                             (silent.empty() ? "" : "; " + silent) +
-                            "; look at the node's kernel log for Xids of the NVIDIA driver, and "
-                            "at its device plugin"};
+                            "; check the node's kernel log for Xid errors of the NVIDIA driver, "
+                            "and its device plugin"};
 }
 
 std::map<std::string, Check> WorkerChecks() {

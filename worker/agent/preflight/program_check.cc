@@ -77,7 +77,7 @@ std::optional<Finding> CheckProgram(const Config& config) {
   if (file.empty()) {
     const bool in_one = command.size() == 1 && program.find(' ') != std::string::npos;
     return Fault("there is no program \"" + program + "\" in PATH (" + path + "); " +
-                 (in_one ? "spec.command is one item: write each word of it as an item of its own"
+                 (in_one ? "spec.command has a single item: write each word as a separate item"
                          : "correct spec.command or the image"));
   }
   if (access(file.c_str(), X_OK) != 0) {
@@ -86,33 +86,34 @@ std::optional<Finding> CheckProgram(const Config& config) {
   }
   const ProgramFile found(file);
   if (const std::string machine = found.OtherMachine(); !machine.empty()) {
-    return Fault("\"" + file + "\" is built for " + machine + " and this node is " + ThisMachine() +
-                 "; use an image for it, or name other nodes in worker.nodeSelector");
+    return Fault(
+        "\"" + file + "\" is built for " + machine + " and this node is " + ThisMachine() +
+        "; use an image for this architecture or select other nodes with worker.nodeSelector");
   }
   for (const std::string& interpreter : found.Interpreters()) {
     const std::string missing = Missing(interpreter, path);
     if (missing.empty()) continue;
     return Fault("\"" + file + "\" needs " + missing +
-                 ", which its first line names and the image lacks; install it, or correct the "
-                 "script");
+                 ", the interpreter in its first line, which the image lacks; install it or "
+                 "correct the script");
   }
   if (const std::string missing = Missing(found.Loader(), path); !missing.empty()) {
     return Fault("\"" + file + "\" needs the loader " + missing +
-                 ", which the image lacks: it is built for another C library; use a program built "
-                 "for this image, or an image that it is built for");
+                 ", which the image lacks, because it is built for another C library; use a "
+                 "program and an image with the same C library");
   }
   if (config.spec.PerWorker()) return std::nullopt;
   const std::string starter = StartsRanksOfItsOwn(command);
   if (starter.empty()) return std::nullopt;
   if (config.spec.InPlace()) {
-    return Fault(starter +
-                 " starts ranks by itself, and in mode InPlace each process that Ringmaster starts "
-                 "is a rank: write the script's own command (python train.py), which Ringmaster "
-                 "starts once per slot");
+    return Fault(
+        starter +
+        " starts ranks itself, but in mode InPlace each process that Ringmaster starts is a rank: "
+        "use the script's own command (python train.py), which Ringmaster starts once per slot");
   }
   return Fault(starter +
-               " starts ranks by itself, and each of the job's ranks would start one that meets "
-               "no other; set spec.launchMode: PerWorker, which starts it once per worker");
+               " starts ranks itself, so each rank of the job would start its own separate world; "
+               "set spec.launchMode: PerWorker, which starts it once per worker");
 }
 
 // A program of MPI that is not started by mpirun is a world of one rank, and nothing tells it so.
@@ -121,13 +122,13 @@ std::optional<Finding> CheckMpiProgram(const Config& config) {
   const std::vector<std::string>& command = config.spec.command;
   const std::string name = config.user.empty()
                                ? " and a name for user " + std::to_string(::geteuid()) +
-                                     ", without which it starts nothing, in /etc/passwd"
+                                     " in /etc/passwd, which it requires"
                                : "";
   const auto needs = [&name](const std::string& file, const std::string& mpi) {
     return Finding{control::kCheckMpiProgram,
                    "\"" + file + "\" needs MPI (" + mpi +
-                       "), and mpirun, which has to start its ranks then, cannot do so here: use "
-                       "an image with Open MPI 4 or 5 (mpirun, orted or prted, in PATH)" +
+                       "), but mpirun cannot start ranks on this worker: use an image with Open "
+                       "MPI 4 or 5 (mpirun and orted or prted in PATH)" +
                        name};
   };
   const std::string program = FindProgram(command.front(), config.Path());

@@ -17,7 +17,7 @@ constexpr int kMachine = EM_X86_64;
 #elif defined(__aarch64__)
 constexpr int kMachine = EM_AARCH64;
 #else
-#error "say which machine this is"
+#error "determine the machine architecture"
 #endif
 
 constexpr std::size_t kBeginning = 4096;       // the kernel takes no longer first line of a script

@@ -29,7 +29,7 @@ std::vector<std::string> ContainersEnvironment(const Config& config) {
   return environment;
 }
 
-// Of a loader's listing, each library or version that it did not find, once: "libfoo.so => not
+// For a loader's listing, each library or version that it did not find, once: "libfoo.so => not
 // found", "libc.so.6: version `GLIBC_2.38' not found (required by …)" of glibc's, "Error loading
 // shared library libfoo.so: …" of musl's.
 std::vector<std::string> NotFound(const std::string& listing) {
@@ -67,10 +67,10 @@ std::optional<Finding> JudgeListing(const std::string& file, const std::string& 
   if (missing.size() > kMostNamed) {
     names += " and " + std::to_string(missing.size() - kMostNamed) + " more";
   }
-  return Finding{"libraries", "\"" + file +
-                                  "\" needs shared libraries that are not found here: " + names +
-                                  "; install them in the image, or name their folder in "
-                                  "LD_LIBRARY_PATH (worker.env)"};
+  return Finding{
+      "libraries",
+      "\"" + file + "\" needs shared libraries that are not found here: " + names +
+          "; install them in the image or add their folder to LD_LIBRARY_PATH (worker.env)"};
 }
 
 std::optional<Question> AskLoader(const Config& config) {
@@ -152,20 +152,20 @@ std::optional<Finding> JudgeTorchInPlace(const std::string& version, const std::
     return Finding{"torch", text, fatal, fault};
   };
   if (version.empty()) {
-    return finding("the program's Python (" + python + ") has no PyTorch, and import ringmaster " +
-                       "needs " + kOldestTorchText +
-                       " or newer; install it in the image, or name its folder in PYTHONPATH "
-                       "(worker.env)",
-                   false, true);
+    return finding(
+        "the program's Python (" + python + ") has no PyTorch, and import ringmaster " + "needs " +
+            kOldestTorchText +
+            " or newer; install it in the image or add its folder to PYTHONPATH (worker.env)",
+        false, true);
   }
   if (TooOld(version)) {
-    return finding("the image's PyTorch is " + version + ", and mode InPlace needs " +
+    return finding("the image's PyTorch is " + version + ", but mode InPlace needs " +
                        kOldestTorchText +
-                       " or newer; use an image with one, or set spec.elasticity.mode to Restart",
+                       " or newer; use a newer image or set spec.elasticity.mode to Restart",
                    true, true);
   }
-  return finding("the program's PyTorch is " + version + ", which mode InPlace works with" +
-                     (gpus > 0 ? "; over NCCL it is experimental" : ""),
+  return finding("the program's PyTorch is " + version + ", which mode InPlace supports" +
+                     (gpus > 0 ? "; NCCL support is experimental" : ""),
                  false, false);
 }
 
@@ -176,7 +176,7 @@ std::optional<Finding> JudgeTorch(const Config& config, const std::string& pytho
   if (config.gpus > 0 && !torch->version.empty() && !torch->computes_on_gpus) {
     return Finding{"torch",
                    "the image's PyTorch (" + torch->version +
-                       ") is built without CUDA, and this worker was given " +
+                       ") is built without CUDA, but this worker was assigned " +
                        CountText(config.gpus, "GPU") + "; install a build of PyTorch with CUDA",
                    ComputesWithTorch(config.spec.command)};
   }

@@ -34,13 +34,13 @@ Result<RankPage> RankPage::Make() {
   const int file = memfd_create("ringmaster-position", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) {
     return Error{ErrorKind::kUnavailable,
-                 std::string("cannot make a rank's position page: ") + std::strerror(errno)};
+                 std::string("cannot create the position page of a rank: ") + std::strerror(errno)};
   }
   RankPage page(file);
   if (ftruncate(file, control::kPositionFileBytes) != 0 ||
       fcntl(file, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
     return Error{ErrorKind::kUnavailable,
-                 std::string("cannot size a rank's position page: ") + std::strerror(errno)};
+                 std::string("cannot resize the position page of a rank: ") + std::strerror(errno)};
   }
   return page;
 }

@@ -33,7 +33,8 @@ std::string RankProcesses::Gpus(int slot) const {
 
 Result<void> RankProcesses::Start(int slot) {
   Result<RankPage> made = RankPage::Make();
-  if (!made.ok()) LogWarn("A rank cannot say where it stands", {{"reason", made.error().message}});
+  if (!made.ok())
+    LogWarn("Failed to create the position page of a rank", {{"reason", made.error().message}});
   std::shared_ptr<const RankPage> page;
   if (made.ok()) page = std::make_shared<const RankPage>(*std::move(made));
   const std::string path = page == nullptr ? "" : page->Path();
@@ -61,7 +62,7 @@ Result<void> RankProcesses::Launch(int slot, std::vector<std::string> environmen
              // torchrun's ranks have sessions of their own and outlive a torchrun that is killed.
              if (!config_.spec.InPlace()) reaper_.KillOrphans(kOrphansLimit);
              ranks_.erase(slot);
-             LogInfo("A rank ended",
+             LogInfo("A rank exited",
                      {{"slot", slot}, {"exitCode", end.exit_code}, {"signal", end.signal}});
              handlers_.on_end(slot,
                               {end, std::chrono::duration_cast<std::chrono::milliseconds>(lived),

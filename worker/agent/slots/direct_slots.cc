@@ -167,7 +167,7 @@ void DirectSlots::OnDetached(const Attach& attach) {
   control::RankExit exit;
   exit.signal = SIGKILL;
   exit.last_lines = {"the attach of " + options_.program +
-                     " was killed before it could report how the program ended"};
+                     " was killed before it reported the exit of the program"};
   ReportExit(attach.hello.slot, std::move(exit));
 }
 

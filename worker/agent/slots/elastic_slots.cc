@@ -15,8 +15,8 @@ constexpr std::size_t kMostUnprotected = 8;  // kinds of them, of one slot
 std::string HowToJoin(const SlotsOptions& options) {
   if (options.own_program) return "";
   return ": in mode InPlace a program calls ringmaster.join() (Python) or "
-         "ringmaster::Elastic::Start() (C++); for one that calls neither set "
-         "spec.elasticity.mode to Restart";
+         "ringmaster::Elastic::Start() (C++); for other programs set spec.elasticity.mode to "
+         "Restart";
 }
 
 // For the author of a program that ended in the midst of training.
@@ -101,8 +101,7 @@ bool ElasticSlots::OnRankMessage(int index, const control::Message& message) {
   } else if (const auto* set = std::get_if<control::StoreSet>(&message)) {
     if (!current(set->epoch)) return true;
     if (!slot.reported.store.Set(*set)) {
-      LogWarn("A rank stores so much that a launcher which takes over is not told all of it",
-              {{"slot", index}, {"key", set->key}});
+      LogWarn("Rendezvous data exceeds the replay limit", {{"slot", index}, {"key", set->key}});
     }
     actions_->SendToLauncher(message);
   } else if (const auto* get = std::get_if<control::StoreGet>(&message)) {
@@ -147,12 +146,14 @@ void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
   exit.last_lines = end.last_lines;
 
   const bool left_out = exit.Clean() && !had_world && !meant;
-  if (left_out) exit.last_lines.push_back("it ended without joining the job" + HowToJoin(options_));
+  if (left_out) {
+    exit.last_lines.push_back("it exited without joining the job" + HowToJoin(options_));
+  }
   // A success would have it started again and again.
   const bool early = exit.Clean() && had_world && !meant && !slot.reported.done.has_value();
   if (early) {
     exit.exit_code = control::kExitUserError;
-    exit.last_lines.push_back("it ended with code 0, and training had not ended" +
+    exit.last_lines.push_back("it exited with code 0 before training had ended" +
                               HowToEndEarly(options_));
   }
 
@@ -173,7 +174,7 @@ void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
   if (meant || never_began) EndAttaches(index, slot.exit_report->exit);
   if (!again) return;
   if (*delay == std::chrono::milliseconds(0)) return StartFresh(index);
-  LogInfo("Waits before it starts a rank again", {{"slot", index}, {"millis", delay->count()}});
+  LogInfo("Restarting the rank after back-off", {{"slot", index}, {"millis", delay->count()}});
   actions_->RestartRankAfter(index, *delay);
 }
 
@@ -248,7 +249,7 @@ void ElasticSlots::OnCannotStart(int index, const Error& error) {
   Slot& slot = At(index);
   if (error.kind == ErrorKind::kUnavailable) {
     const std::chrono::milliseconds delay = slot.restart.OnCannotStart();
-    LogWarn("Cannot start a rank now, and tries again",
+    LogWarn("Failed to start a rank, retrying",
             {{"slot", index}, {"millis", delay.count()}, {"reason", error.message}});
     return actions_->RestartRankAfter(index, delay);
   }
@@ -275,7 +276,7 @@ void ElasticSlots::ReportExit(int index, control::RankExit exit) {
   if (!fresh || !member_died || slot.given_up) slot.exit_report = report;
   const std::optional<control::RankDone> done = slot.reported.done;
   slot.reported = {};
-  // Whoever hears of the end only later has not seen the release that it answers.
+  // A rank that hears of the end only later has not seen the release that it answers.
   if (ended_well && done.has_value() && done->epoch == place.epoch) slot.reported.done = done;
 }
 

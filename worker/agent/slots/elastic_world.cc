@@ -115,7 +115,7 @@ void ElasticSlots::Join(int index, const control::Member& member) {
   };
   if (there(slot.assigned) || there(slot.wanted)) return;  // the same epoch again
   slot.gate_open = true;
-  // Without a start it is whoever is in the slot, or comes next: the gate of the first world.
+  // Without a start it is the process in the slot, or the next one: the gate of the first world.
   const bool itself = member.start.empty() || member.start == slot.start;
   const bool to_come = member.start.empty() && !slot.running && !slot.given_up;
   if ((slot.running && itself) || to_come) {
@@ -134,7 +134,7 @@ void ElasticSlots::JoinTooLate(int index, const control::Member& member) {
   const bool known = slot.exit_report.has_value() &&
                      (member.start.empty() || member.start == slot.exit_report->exit.start);
   if (!known) {
-    LogWarn("An epoch names a rank process that this agent never started",
+    LogWarn("Received an epoch with a rank process that this agent did not start",
             {{"epoch", ToText(world_.epoch)}, {"slot", index}, {"start", member.start}});
     return;
   }

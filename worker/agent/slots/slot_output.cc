@@ -111,8 +111,8 @@ void SlotOutput::TellWhatWasLeftOut() {
   const std::size_t lines = std::exchange(left_out_, 0);
   if (lines == 0) return;
   Give({true, "(" + CountText(static_cast<int64_t>(lines), "line") +
-                  " left out here, which nobody took in time: the log of the Pod " + pod_ +
-                  " has all)\n"});
+                  " omitted because the reader was too slow: the log of Pod " + pod_ +
+                  " is complete)\n"});
 }
 
 void SlotOutput::Give(const Chunk& chunk) {

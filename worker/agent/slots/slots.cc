@@ -51,8 +51,8 @@ void Slots::OnAttach(AttachId id, const control::AttachHello& hello) {
   if (hello.direct == options_.elastic) {
     control::RankExit exit;
     exit.exit_code = 1;
-    exit.last_lines = {options_.elastic ? "this job's ranks are started by their agent"
-                                        : "this job's program is started by attach"};
+    exit.last_lines = {options_.elastic ? "the agent starts the ranks of this job"
+                                        : "attach starts the program of this job"};
     actions_->SendToAttach(id, control::AttachExit{exit});
     return;
   }
@@ -85,7 +85,7 @@ void Slots::End(std::chrono::milliseconds grace) {
 
 bool Slots::Accept(const control::Epoch& epoch, const char* what) {
   if (epoch < highest_epoch_) {
-    LogWarn("Refused an epoch below the highest one",
+    LogWarn("Rejected an epoch older than the latest one",
             {{"message", what}, {"epoch", ToText(epoch)}, {"highest", ToText(highest_epoch_)}});
     return false;
   }

@@ -40,7 +40,7 @@ class CommunicatorBackend final : public Backend {
  public:
   // On a GPU, or on the host where it is null.
   explicit CommunicatorBackend(std::unique_ptr<trainer::Gpu> gpu) : gpu_(std::move(gpu)) {
-    at::set_num_threads(1);  // a rank's buffers are no work for several
+    at::set_num_threads(1);  // a rank's buffers are not work for several
   }
 
   // Before Connect(), which makes them known to NCCL.
@@ -49,9 +49,9 @@ class CommunicatorBackend final : public Backend {
       buffer = static_cast<std::byte*>(gpu_->ReducedInPlace(bytes));
       if (buffer != nullptr) continue;
       return Error{ErrorKind::kInvalid,
-                   "-R 1: NCCL registers nothing here: it is older than " +
+                   "-R 1: NCCL cannot register memory: it is older than " +
                        trainer::NcclVersionText(trainer::kNcclRegisterSince) +
-                       ", works over CollNet, or found no room on the GPU; leave out -R"};
+                       ", uses CollNet, or has no free memory on the GPU; remove -R"};
     }
     return {};
   }
@@ -109,7 +109,7 @@ class CommunicatorBackend final : public Backend {
                                          *trainer::HostTransportOf(name));
   }
 
-  // Of an operation that comes after all that are queued.
+  // For an operation that comes after all that are queued.
   Deadline Later() const {
     return std::chrono::steady_clock::now() +
            kOperationTimeout * (static_cast<int>(queued_.size()) + 1);
@@ -202,7 +202,7 @@ void NameHost(int rank) {
     return "";
   });
   if (!child) {
-    return Error{ErrorKind::kInvalid, "--backend=nccl: looking for GPUs ended in a crash"};
+    return Error{ErrorKind::kInvalid, "--backend=nccl: crashed while looking for GPUs"};
   }
   return child->text.empty() ? Result<void>() : Error{ErrorKind::kInvalid, child->text};
 }
@@ -217,9 +217,10 @@ Result<void> CheckMpi() {
                "--backend=mpi measures the ranks that mpirun starts: mpirun -n 2 ringmaster-bench "
                "allreduce --backend=mpi"};
 #else
-  return Error{ErrorKind::kInvalid,
-               "--backend=mpi: this build has no MPI (it was built without Open MPI's headers); "
-               "use --backend=gloo"};
+  return Error{
+      ErrorKind::kInvalid,
+      "--backend=mpi: this build does not include MPI (it was built without the Open MPI headers); "
+      "use --backend=gloo"};
 #endif
 }
 
@@ -229,7 +230,7 @@ Result<void> CheckNccl([[maybe_unused]] int ranks) {
   return CheckGpus(ranks);
 #else
   return Error{ErrorKind::kInvalid,
-               "--backend=nccl: this build has no NCCL communicator (it was built without CUDA); "
+               "--backend=nccl: this build does not include NCCL (it was built without CUDA); "
                "use --backend=gloo"};
 #endif
 }
@@ -261,9 +262,8 @@ std::string AutoBackend() {
 Result<void> CheckBackend(const std::string& name, Collective collective, int ranks) {
   if (name == "mpi") return CheckMpi();
   if (collective == Collective::kReduce && name != "nccl") {
-    return Error{ErrorKind::kInvalid,
-                 "the trainer has no reduce over " + name +
-                     ": measure it with --backend=nccl or --backend=mpi, or allreduce"};
+    return Error{ErrorKind::kInvalid, "the trainer does not implement reduce over " + name +
+                                          "; use --backend=nccl, --backend=mpi or allreduce"};
   }
   if (!UnderAgent() && UnderMpirun()) {
     return Error{ErrorKind::kInvalid,

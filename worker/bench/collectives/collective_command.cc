@@ -53,32 +53,34 @@ auto Chosen(const Kinds& kinds, const std::string& name) {
 }
 
 void AddFlags(CLI::App& app, Collective collective, CollectiveFlags& flags) {
-  app.add_option("-b,--minbytes", flags.begin, "the first size (8, 64K, 1M, 2G)");
-  app.add_option("-e,--maxbytes", flags.end, "the last size");
-  app.add_option("-i,--stepbytes", flags.step, "from one size to the next, where -f is 1");
-  app.add_option("-f,--stepfactor", flags.factor, "a size over the one before it")
+  app.add_option("-b,--minbytes", flags.begin, "minimum size (8, 64K, 1M, 2G)");
+  app.add_option("-e,--maxbytes", flags.end, "maximum size");
+  app.add_option("-i,--stepbytes", flags.step, "increment between sizes if -f is 1");
+  app.add_option("-f,--stepfactor", flags.factor, "multiplication factor between sizes")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  app.add_option("-n,--iters", flags.iterations, "timed iterations of a size")
+  app.add_option("-n,--iters", flags.iterations, "number of timed iterations per size")
       ->check(CLI::Range(1, 1 << 24));
-  app.add_option("-w,--warmup_iters", flags.warm_up, "iterations before them")
+  app.add_option("-w,--warmup_iters", flags.warm_up, "number of warm-up iterations")
       ->check(CLI::Range(0, 1 << 24));
   app.add_option("-m,--agg_iters", flags.aggregated,
-                 "operations of an iteration; over NCCL they are a group")
+                 "operations per iteration; NCCL runs them as a group")
       ->check(CLI::Range(1, 1 << 10));
   app.add_option("-a,--average", flags.average,
-                 "the time is 0: rank 0's, 1: the ranks' mean, 2: the least, 3: the most")
+                 "reported time; 0: rank 0, 1: mean over ranks, 2: minimum, 3: maximum")
       ->check(CLI::Range(0, 3));
   app.add_option("-z,--blocking", flags.blocking,
-                 "0: iterations are queued and waited for once, 1: each is waited for and ranks "
-                 "meet, 2: each is waited for")
+                 "0: queue all iterations and wait once, 1: wait for each iteration with a "
+                 "barrier, 2: wait for each iteration")
       ->check(CLI::Range(0, 2));
-  app.add_option("-G,--cudagraph", flags.graphs, "0: no CUDA graphs, which there are none of");
+  app.add_option("-G,--cudagraph", flags.graphs, "number of CUDA graphs; only 0 is supported");
   app.add_option("-R,--local_register", flags.registers,
-                 "1: over NCCL, in memory registered as the trainer's gradients are");
-  app.add_option("-c,--check", flags.check, "1: count wrong elements")->check(CLI::Range(0, 1));
+                 "1: use memory that is registered with NCCL as the trainer's gradients are");
+  app.add_option("-c,--check", flags.check, "1: check the results and count wrong elements")
+      ->check(CLI::Range(0, 1));
   CLI::Option* const gpus =
-      app.add_option("-g,--ngpus", flags.gpus,
-                     "as --ranks, since each rank has one device; under an agent or mpirun 1")
+      app.add_option(
+             "-g,--ngpus", flags.gpus,
+             "same as --ranks, because each rank has one device; 1 under an agent or mpirun")
           ->check(CLI::Range(1, 1024));
   app.add_option("-d,--datatype", flags.type, "type, or all")
       ->check(CLI::IsMember(NamesOf(trainer::kElementTypes)));
@@ -87,17 +89,17 @@ void AddFlags(CLI::App& app, Collective collective, CollectiveFlags& flags) {
         ->check(CLI::IsMember(NamesOf(trainer::kReduceOps)));
   }
   if (HasRoot(collective)) {
-    app.add_option("-r,--root", flags.root, "who sends, or gets the result")
+    app.add_option("-r,--root", flags.root, "root rank, which sends or receives the result")
         ->check(CLI::Range(0, 1 << 20));
   }
   app.add_option("--backend", flags.backend,
-                 "what carries it; auto: nccl where this process was given a GPU, else gloo")
+                 "communication backend; auto: nccl if this process has a GPU, otherwise gloo")
       ->check(CLI::IsMember({"auto", "gloo", "shared-memory", "mpi", "nccl"}));
   app.add_option("--ranks", flags.ranks,
-                 "ranks to start on this machine; an agent or mpirun brings its own")
+                 "number of ranks to start on this host; ignored under an agent or mpirun")
       ->check(CLI::Range(1, 1024))
       ->excludes(gpus);
-  app.add_option("--json", flags.json, "a file for the numbers; '-': standard output");
+  app.add_option("--json", flags.json, "output file; '-': standard output");
 }
 
 // Where this process starts them.
@@ -112,11 +114,11 @@ Result<std::vector<int64_t>> SizesOf(const CollectiveFlags& flags) {
   if (!step.ok()) return step.error().WithContext("reading -i");
   if (*begin < 1 || *begin > *end) {
     return Error{ErrorKind::kInvalid,
-                 "-b " + flags.begin + " must be at least 1 and not above -e " + flags.end};
+                 "-b " + flags.begin + " must be at least 1 and at most -e " + flags.end};
   }
   if (flags.factor == 1 && *step < 1) {
     return Error{ErrorKind::kInvalid,
-                 "-i 0 never gets from -b to -e: give -i a size or -f a factor"};
+                 "-i 0 never reaches -e from -b; set -i to a size or -f to a factor"};
   }
   return Sweep(*begin, *end, *step, flags.factor);
 }
@@ -124,17 +126,15 @@ Result<std::vector<int64_t>> SizesOf(const CollectiveFlags& flags) {
 Result<void> CheckNcclFlags(const CollectiveFlags& flags) {
   if (flags.graphs != 0) {
     return Error{ErrorKind::kInvalid, "-G " + std::to_string(flags.graphs) +
-                                          ": the trainer captures no CUDA graphs, so none are "
-                                          "measured; leave out -G"};
+                                          ": the trainer does not use CUDA graphs; remove -G"};
   }
   if (flags.registers < 0 || flags.registers > 1) {
-    return Error{ErrorKind::kInvalid,
-                 "-R " + std::to_string(flags.registers) +
-                     ": the trainer has no symmetric memory; -R 1 registers memory as it does"};
+    return Error{ErrorKind::kInvalid, "-R " + std::to_string(flags.registers) +
+                                          ": the trainer does not use symmetric memory; use -R 1"};
   }
   if (flags.registers == 1 && flags.backend != "nccl") {
-    return Error{ErrorKind::kInvalid, "-R 1 registers memory with NCCL, and " + flags.backend +
-                                          " registers none: use --backend=nccl"};
+    return Error{ErrorKind::kInvalid, "-R 1 registers memory with NCCL, but " + flags.backend +
+                                          " does not support registration; use --backend=nccl"};
   }
   return {};
 }
@@ -145,10 +145,9 @@ Result<Sweepings> SweepOf(Collective collective, const CollectiveFlags& flags) {
   if (Result<void> checked = CheckNcclFlags(flags); !checked.ok()) return checked.error();
   const bool brought = UnderAgent() || flags.backend == "mpi";
   if (brought && flags.gpus > 1) {
-    return Error{ErrorKind::kInvalid,
-                 "-g " + std::to_string(flags.gpus) +
-                     ": each rank has one device; as many ranks to a worker are "
-                     "spec.slotsPerWorker, under mpirun its own -np"};
+    return Error{ErrorKind::kInvalid, "-g " + std::to_string(flags.gpus) +
+                                          ": each rank has one device; set spec.slotsPerWorker, or "
+                                          "-np of mpirun, for the number of ranks"};
   }
   Sweepings sweep{.collective = collective,
                   .sizes = *std::move(sizes),
@@ -184,7 +183,7 @@ Result<int64_t> RunSweep(Backend& backend, const Sweepings& sweep, const Collect
   if (rows->empty()) {
     return Error{ErrorKind::kInvalid,
                  "nothing to measure: -e " + flags.end +
-                     " holds no element, or not the 16 bytes that each rank's piece has"};
+                     " is smaller than one element, or than 16 bytes per rank"};
   }
   const Totals totals = TotalsOf(*rows);
   say(Trailer(totals));
@@ -234,7 +233,7 @@ Command AddCollective(CLI::App& app, Collective collective) {
   const auto flags = std::make_shared<CollectiveFlags>();
   const std::string name = collective == Collective::kAllReduce ? "allreduce" : NameOf(collective);
   CLI::App* const command = app.add_subcommand(
-      name, std::string("time and check ") + NameOf(collective) + ", as nccl-tests does");
+      name, std::string("measure and check ") + NameOf(collective) + ", as nccl-tests does");
   AddFlags(*command, collective, *flags);
   return {.app = command, .run = [collective, flags] { return RunCollective(collective, *flags); }};
 }

@@ -185,10 +185,10 @@ nlohmann::ordered_json FigureOf(const std::vector<Compared>& sizes, const Commun
   return JsonOf(
       {.name = "B12",
        .value = worst->ratio,
-       .unit = "bus bandwidth of the trainer's allreduce over that of a bare loop over "
-               "Gloo, the worst size",
+       .unit = "bus bandwidth of the trainer's allreduce relative to a bare Gloo loop, at the "
+               "worst size",
        .reference = worst->bare,
-       .reference_is = "GB/s of the bare loop at that size, the same run",
+       .reference_is = "GB/s of the bare loop at that size in the same run",
        .goal = ">= 0.95",
        .holds = worst->ratio >= kGoal},
       {{"ranks", ranks}, {"buckets", flags.buckets}, {"rounds", flags.rounds}, {"sizes", rows}});
@@ -196,7 +196,7 @@ nlohmann::ordered_json FigureOf(const std::vector<Compared>& sizes, const Commun
 
 int RunRank(const trainer::World& world, const CommunicatorFlags& flags,
             const std::vector<int64_t>& sizes) {
-  if (world.size < 2) return Refuse("a single rank reduces nothing: measure at least two");
+  if (world.size < 2) return Refuse("a single rank has nothing to reduce; use at least two");
   Comparison comparison(world, flags);
   std::vector<Compared> compared;
   for (const int64_t bytes : sizes) {
@@ -218,7 +218,7 @@ int Run(const CommunicatorFlags& flags) {
   if (!begin.ok()) return Refuse(begin.error().message);
   if (!end.ok()) return Refuse(end.error().message);
   if (*begin < 4 || *begin > *end) {
-    return Refuse("-b " + flags.begin + " must be at least 4 and not above -e " + flags.end);
+    return Refuse("-b " + flags.begin + " must be at least 4 and at most -e " + flags.end);
   }
   const std::vector<int64_t> sizes = Sweep(*begin, *end, 0, flags.factor);
   return RunOnRanks({.ranks = flags.ranks},
@@ -230,17 +230,18 @@ int Run(const CommunicatorFlags& flags) {
 Command AddCommunicator(CLI::App& app) {
   const auto flags = std::make_shared<CommunicatorFlags>();
   CLI::App& command = *app.add_subcommand(
-      "communicator", "the trainer's allreduce against a bare loop over Gloo (figure B12)");
-  command.add_option("--ranks", flags->ranks, "ranks to start on this machine")
+      "communicator", "compare the trainer's allreduce with a bare Gloo loop (figure B12)");
+  command.add_option("--ranks", flags->ranks, "number of ranks to start on this host")
       ->check(CLI::Range(2, 1024));
-  command.add_option("-b,--minbytes", flags->begin, "the first size of a bucket");
-  command.add_option("-e,--maxbytes", flags->end, "the last one");
-  command.add_option("-f,--stepfactor", flags->factor, "a size over the one before it")
+  command.add_option("-b,--minbytes", flags->begin, "minimum bucket size");
+  command.add_option("-e,--maxbytes", flags->end, "maximum bucket size");
+  command.add_option("-f,--stepfactor", flags->factor, "multiplication factor between sizes")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30));
-  command.add_option("--buckets", flags->buckets, "reduced in a row")->check(CLI::Range(1, 1024));
-  command.add_option("--rounds", flags->rounds, "of each, alternating")
+  command.add_option("--buckets", flags->buckets, "number of buckets that are reduced in a row")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--rounds", flags->rounds, "number of rounds, alternating between the two")
       ->check(CLI::Range(1, 100000));
-  command.add_option("--json", flags->json, "a file for the figure; '-': standard output");
+  command.add_option("--json", flags->json, "output file of the figure; '-': standard output");
   return {.app = &command, .run = [flags] { return Run(*flags); }};
 }
 

@@ -142,8 +142,8 @@ class MpiBackend final : public Backend {
     const std::size_t each = call.count(size_);
     if (each > INT_MAX) {
       return Error{ErrorKind::kInvalid,
-                   "MPI counts to 2147483647 elements, and this operation has " +
-                       std::to_string(each) + ": lower -e, or use a wider -d"};
+                   "MPI supports at most 2147483647 elements, but this operation has " +
+                       std::to_string(each) + "; lower -e or use a wider -d"};
     }
     const auto count = static_cast<int>(each);
     const MpiReduction by = MpiReductionOf(call.send.type, call.op);
@@ -232,7 +232,7 @@ class MpiBackend final : public Backend {
 Result<std::unique_ptr<Backend>> MakeMpiBackend() {
   int initialised = 0;
   MPI_Initialized(&initialised);
-  if (initialised != 0) return Error{ErrorKind::kInternal, "MPI is initialised already"};
+  if (initialised != 0) return Error{ErrorKind::kInternal, "MPI is already initialized"};
   return std::unique_ptr<Backend>(std::make_unique<MpiBackend>());
 }
 

@@ -28,8 +28,10 @@ Result<int64_t> ParseSize(const std::string& text) {
   const auto [rest, error] = std::from_chars(text.data(), end, number);
   const int shift = ShiftOf(std::string_view(rest, static_cast<std::size_t>(end - rest)));
   if (error != std::errc() || shift < 0 || number < 0 || number > (kMostBytes >> shift)) {
-    return Error{ErrorKind::kInvalid,
-                 "'" + text + "' is no size: write a number of bytes, as 8, 64K, 1M or 2G"};
+    return Error{
+        ErrorKind::kInvalid,
+        "'" + text +
+            "' is not a valid size; write a number of bytes, for example 8, 64K, 1M or 2G"};
   }
   return number << shift;
 }

@@ -24,7 +24,7 @@ int Run(const std::string& description, const std::vector<AddCommand>& subcomman
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    return Refuse(std::string(error.what()) + "; " + program + " --help lists what there is");
+    return Refuse(std::string(error.what()) + "; " + program + " --help lists the options");
   }
   for (const Command& command : commands) {
     if (command.app->parsed()) return command.run();

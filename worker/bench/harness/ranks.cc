@@ -37,7 +37,7 @@ int Guarded(const trainer::World& world, const RankMain& rank_main) {
     return rank_main(world);
   } catch (const c10::OutOfMemoryError& error) {
     return Refuse(who + trainer::OutOfMemorySentence(error.what_without_backtrace(), "the bench",
-                                                     "lower -e, or give fewer ranks one GPU"));
+                                                     "lower -e or use fewer ranks per GPU"));
   } catch (const std::exception& error) {
     return Refuse(who + error.what(), 1);
   }
@@ -56,7 +56,7 @@ int RunUnderAgent(const RankMain& rank_main) {
   if (code != 0) return code;
   const Result<bool> released = (*membership)->Finish(*world, {.step = 1, .total_steps = 1});
   if (!released.ok()) return Refuse(released.error().message, 1);
-  return *released ? 0 : Refuse("the job's world changed while it was measured", 1);
+  return *released ? 0 : Refuse("the job's world changed during the measurement", 1);
 }
 
 Result<void> EnterNamespace(const std::string& name) {
@@ -135,7 +135,7 @@ int RunLocally(const RankOptions& options, const RankMain& rank_main) {
   }
   const bool all = static_cast<int>(ranks.size()) == options.ranks;
   const int worst = AwaitRanks(std::move(ranks));
-  return all ? worst : Refuse("this machine does not start so many processes", 1);
+  return all ? worst : Refuse("this host cannot start that many processes", 1);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ class ScratchFolder {
   // `prefix` is a path, to which a name of its own is added. Throws std::system_error.
   explicit ScratchFolder(const std::string& prefix) : path_(prefix + "-XXXXXX") {
     if (::mkdtemp(path_.data()) != nullptr) return;
-    throw std::system_error(errno, std::generic_category(), "while making " + path_);
+    throw std::system_error(errno, std::generic_category(), "while creating " + path_);
   }
   ~ScratchFolder() {
     std::error_code ignored;

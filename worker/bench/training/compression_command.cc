@@ -45,7 +45,7 @@ constexpr std::array<Method, 3> kMethods{{{"allreduce", Compression::kNone},
                                           {"8 bit", Compression::kFloat8E4M3},
                                           {"16 bit", Compression::kFloat16}}};
 
-// Of an accuracy, by the number of held-out samples; another seed adds to it.
+// For an accuracy, by the number of held-out samples; another seed adds to it.
 double StandardError(const RunSummary& summary) {
   if (summary.held_out_samples == 0) return 0;
   const double accuracy = summary.accuracy;
@@ -197,7 +197,7 @@ ordered_json RunPart(Part part, const RankOptions& ranks, const CompressionFlags
 
 int Run(const CompressionFlags& flags) {
   if (!flags.link.empty() && UnderAgent()) {
-    return Refuse("--link makes hosts of its own: leave it out in a TrainingJob");
+    return Refuse("--link creates its own network namespaces; remove it in a TrainingJob");
   }
   int code = 0;
   const RankOptions ranks{.ranks = *std::ranges::max_element(flags.ranks)};
@@ -221,8 +221,8 @@ int Run(const CompressionFlags& flags) {
   }
   if (!result["table"].is_object()) return 0;  // another rank of the job has it
   std::printf(
-      "Accuracies are of one seed, with their standard errors: differences of that size say "
-      "nothing about the formats\n");
+      "Accuracies are from a single seed, with standard errors; differences within them are not "
+      "significant\n");
   if (link) {
     std::printf("fp8 makes a step %.2f times as fast over the link (goal: above 1)\n",
                 result["link"]["fp8_speedup"].get<double>());
@@ -236,26 +236,29 @@ int Run(const CompressionFlags& flags) {
 Command AddCompression(CLI::App& app) {
   const auto flags = std::make_shared<CompressionFlags>();
   CLI::App& command =
-      *app.add_subcommand("compression", "training time and accuracy by format of the gradients");
-  command.add_option("--data", flags->data, "a folder with the four MNIST files, or 'generated'");
-  command.add_option("--generated-samples", flags->samples, "of --data=generated")
+      *app.add_subcommand("compression", "measure training time and accuracy by gradient format");
+  command.add_option("--data", flags->data, "folder with the four MNIST files, or 'generated'");
+  command
+      .add_option("--generated-samples", flags->samples,
+                  "number of training samples of --data=generated")
       ->check(CLI::Range(int64_t{64}, int64_t{1} << 24));
-  command.add_option("--global-batch", flags->global_batch, "samples of a step")
+  command.add_option("--global-batch", flags->global_batch, "samples per step")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command.add_option("--epochs", flags->epochs, "passes over the training samples")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  command.add_option("--learning-rate", flags->learning_rate, "of the gradient descent")
+  command.add_option("--learning-rate", flags->learning_rate, "learning rate")
       ->check(CLI::Range(0.0, 1e6));
   command.add_option("--ranks", flags->ranks, "world sizes to train with")
       ->delimiter(',')
       ->check(CLI::Range(2, 64));
-  command.add_option("--link", flags->link,
-                     "then over links of this rate (1Gbit), with a model of 10 million parameters");
-  command.add_option("--link-ranks", flags->link_ranks, "hosts joined by them")
+  command.add_option(
+      "--link", flags->link,
+      "also measure over links of this rate (1Gbit), with a model of 10 million parameters");
+  command.add_option("--link-ranks", flags->link_ranks, "number of hosts connected by such links")
       ->check(CLI::Range(2, 64));
-  command.add_option("--link-steps", flags->link_steps, "steps over them")
+  command.add_option("--link-steps", flags->link_steps, "number of steps over such links")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  command.add_option("--json", flags->json, "a file for the numbers; '-': standard output");
+  command.add_option("--json", flags->json, "output file; '-': standard output");
   return {.app = &command, .run = [flags] { return Run(*flags); }};
 }
 

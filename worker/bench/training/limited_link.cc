@@ -72,18 +72,19 @@ bool IsRate(const std::string& text) {
 
 Result<std::unique_ptr<LimitedLink>> LimitedLink::Make(int hosts, const std::string& rate) {
   if (!IsRate(rate)) {
-    return Error{ErrorKind::kInvalid, "--link=" + rate + " is no rate: write 1Gbit or 100Mbit"};
+    return Error{ErrorKind::kInvalid,
+                 "--link=" + rate + " is not a valid rate; write for example 1Gbit or 100Mbit"};
   }
   if (::geteuid() != 0) {
-    return Error{ErrorKind::kInvalid,
-                 "--link=" + rate +
-                     " makes network namespaces, which only root may: run as root, "
-                     "or leave --link out"};
+    return Error{
+        ErrorKind::kInvalid,
+        "--link=" + rate +
+            " creates network namespaces, which requires root; run as root or remove --link"};
   }
   RemoveLeftovers();
   std::unique_ptr<LimitedLink> link(new LimitedLink(hosts));
   if (Result<void> up = link->SetUp(rate); !up.ok()) {
-    return up.error().WithContext("making hosts joined by links of " + rate);
+    return up.error().WithContext("creating hosts connected by links of " + rate);
   }
   return link;
 }

@@ -164,7 +164,7 @@ class Throughput {
     auto json = nlohmann::json::parse(*said, nullptr, false);
     if (json.is_object() && json.contains(key)) return json;
     return Error{ErrorKind::kUnavailable,
-                 "PyTorch's training did not end well; its own message is above: " + flags_.peer};
+                 "the PyTorch training failed; see its output above: " + flags_.peer};
   }
 
   RankGroup& group_;
@@ -216,7 +216,7 @@ int RunRank(const trainer::World& world, const ThroughputFlags& flags) {
               result["gloo_samples_per_second"].get<double>(),
               result["of_independent"].get<double>());
   if (flags.peer.empty()) {
-    std::printf("PyTorch was not measured: --peer names the command that trains with it\n");
+    std::printf("Skipped PyTorch; set --peer to a command that trains with it\n");
   } else {
     std::printf("PyTorch DDP %.1f samples/s (%s): %.3f times as fast, over Gloo %.3f\n",
                 result["peer_samples_per_second"].get<double>(),
@@ -230,14 +230,14 @@ int RunRank(const trainer::World& world, const ThroughputFlags& flags) {
 int Run(const ThroughputFlags& given) {
   const ThroughputFlags flags = Completed(given);
   if (flags.global_batch < flags.ranks) {
-    return Refuse("--global-batch=" + std::to_string(flags.global_batch) +
-                  " leaves ranks without samples: at least one for each of --ranks=" +
-                  std::to_string(flags.ranks));
+    return Refuse(
+        "--global-batch=" + std::to_string(flags.global_batch) +
+        " leaves ranks without samples; use at least --ranks=" + std::to_string(flags.ranks));
   }
   if (flags.samples < flags.global_batch) {
     return Refuse(
         "--generated-samples=" + std::to_string(flags.samples) +
-        " is less than a batch: at least --global-batch=" + std::to_string(flags.global_batch));
+        " is less than a batch; use at least --global-batch=" + std::to_string(flags.global_batch));
   }
   return RunOnRanks({.ranks = flags.ranks},
                     [&](const trainer::World& world) { return RunRank(world, flags); });
@@ -248,27 +248,29 @@ int Run(const ThroughputFlags& given) {
 Command AddThroughput(CLI::App& app) {
   const auto flags = std::make_shared<ThroughputFlags>();
   CLI::App& command = *app.add_subcommand(
-      "throughput", "samples/s of ranks together, each for itself, and of PyTorch (figure B13)");
+      "throughput",
+      "compare samples/s of cooperating ranks, independent ranks and PyTorch (figure B13)");
   command
-      .add_option("--network", flags->network,
-                  "mnist: that of the examples; the others' time is arithmetic")
+      .add_option(
+          "--network", flags->network,
+          "network to train; mnist: that of the examples, the others are dominated by arithmetic")
       ->check(CLI::IsMember({kMnist, "resnet18", "iresnet18"}));
-  command.add_option("--threads", flags->threads, "of a rank that compute, and of PyTorch's")
+  command.add_option("--threads", flags->threads, "compute threads per rank, also for PyTorch")
       ->check(CLI::Range(1, 256));
   command.add_option("--ranks", flags->ranks, "that train")->check(CLI::Range(2, 64));
-  command.add_option("--global-batch", flags->global_batch, "samples of a step, over all ranks")
+  command.add_option("--global-batch", flags->global_batch, "samples per step, over all ranks")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  command.add_option("--steps", flags->steps, "of a training")
+  command.add_option("--steps", flags->steps, "number of steps per training")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  command.add_option("--rounds", flags->rounds, "of all, in turn")->check(CLI::Range(1, 10000));
-  command.add_option("--generated-samples", flags->samples, "digits to train on")
+  command.add_option("--rounds", flags->rounds, "number of rounds")->check(CLI::Range(1, 10000));
+  command.add_option("--generated-samples", flags->samples, "number of generated training samples")
       ->check(CLI::Range(int64_t{64}, int64_t{1} << 24));
   command.add_option("--loader-threads", flags->loader_threads, "of a rank; 0: none")
       ->check(CLI::Range(0, 256));
   command.add_option(
       "--peer", flags->peer,
-      "a command that trains the same with PyTorch (bench/peers/torchrun/throughput.sh)");
-  command.add_option("--json", flags->json, "a file for the figure; '-': standard output");
+      "command that trains the same model with PyTorch (bench/peers/torchrun/throughput.sh)");
+  command.add_option("--json", flags->json, "output file of the figure; '-': standard output");
   return {.app = &command, .run = [flags] { return Run(*flags); }};
 }
 

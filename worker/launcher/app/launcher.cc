@@ -125,7 +125,7 @@ class Launcher {
                                              version.error().message));
     }
     if (UserName(::geteuid()).empty() && !config_.spec.AsksForMpirun()) {
-      return StartByAgents("mpirun and ssh start nothing for a user without a name, and uid " +
+      return StartByAgents("mpirun and ssh require a user name, but uid " +
                            std::to_string(::geteuid()) + " has none in this image");
     }
     LogInfo("Found mpirun", {{"version", version->version}});
@@ -247,7 +247,7 @@ class Launcher {
   }
 
   void Terminate() {
-    LogInfo("Asked to end by a signal");
+    LogInfo("Received a termination signal");
     if (ending_) return;
     Apply(coordinator_.OnTerminate(clock_.Now()));
     if (!ending_) BeginEnd(control::kExitTerminated);  // else there was a verdict
@@ -321,7 +321,8 @@ Result<Items> Prepare(const Config& config) {
        {control::kItemSshUserKey, control::kItemSshHostPublicKey, control::kItemTlsKey,
         control::kItemTlsCertificate, control::kItemAgentToken, control::kItemOperatorToken}) {
     if (!items->contains(name)) {
-      return Error{ErrorKind::kInvalid, std::string("the job's credentials lack the item ") + name};
+      return Error{ErrorKind::kInvalid,
+                   std::string("the job's credentials do not contain the item ") + name};
     }
   }
   Result<void> written = control::WriteFileAtomically(config.runtime_dir + "/ssh_user_key",
@@ -356,7 +357,7 @@ void WriteVerdict(const std::string& termination_log, const control::Verdict& ve
   std::ofstream file(termination_log, std::ios::binary | std::ios::trunc);
   file << control::EncodeVerdict(verdict);
   file.close();
-  if (file.fail()) LogError("Could not write the verdict", {{"path", termination_log}});
+  if (file.fail()) LogError("Failed to write the verdict", {{"path", termination_log}});
 }
 
 }  // namespace ringmaster::launcher

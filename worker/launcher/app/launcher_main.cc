@@ -17,7 +17,7 @@
 namespace ringmaster::launcher {
 
 int Main(int argc, char** argv) {
-  CLI::App app("Ringmaster's launcher: runs a job over the agents of its workers.");
+  CLI::App app("Ringmaster's launcher: runs a job through the agents on its workers.");
   app.set_version_flag("--version", RINGMASTER_VERSION);
   try {
     ParseArguments(app, argc, argv);
@@ -37,7 +37,7 @@ int Main(int argc, char** argv) {
 
   const auto config = ReadConfig(environment);
   if (!config.ok()) {
-    LogError("Could not start the launcher", {{"reason", config.error().message}});
+    LogError("Failed to start the launcher", {{"reason", config.error().message}});
     const auto log = environment.find(control::kEnvTerminationLog);
     control::Verdict verdict;
     verdict.reason = control::kReasonLauncherError;

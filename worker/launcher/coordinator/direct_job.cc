@@ -118,9 +118,10 @@ void DirectJob::JudgeExits(Time now) {
       return;
     }
     const MpirunExit& exit = *startup_.mpirun_exit();
-    return Fail(now, {control::kReasonMpirunFailed,
-                      "mpirun ended while the program ran; " + PrintedText(exit.last_lines),
-                      std::max(1, exit.exit_code)});
+    return Fail(now,
+                {control::kReasonMpirunFailed,
+                 "mpirun exited while the program was running; " + PrintedText(exit.last_lines),
+                 std::max(1, exit.exit_code)});
   }
   const auto blame = failures_.JudgeExits(now, failures);
   if (blame && EveryMemberHeardSince(blame->heard_since)) FailOrStartAgain(now, blame->exit);
@@ -226,10 +227,10 @@ std::string DirectJob::WorldText() const {
   }
   if (spare.empty()) return "";
   return NamesOf(spare) + (spare.size() == 1 ? " stands" : " stand") +
-         " by: elasticity.allowedSizes has no larger world for the workers that are ready";
+         " by: elasticity.allowedSizes does not allow a larger world with the ready workers";
 }
 
-// The program has to begin anew.
+// The program has to begin again.
 void DirectJob::NoteStop(Time now, const char* word, const Worker* worker) {
   RecoveryWatch::Loss loss{word, "", "", now, world_.epoch()};
   if (worker != nullptr) {

@@ -24,11 +24,11 @@ void ElasticJob::AdvanceWorld(Time now) {
   JudgeFailures(now);
   if (failures_.MustFail() || phase_ == LauncherPhase::kFinished) return;
   if (ShouldAdopt()) return BeginAdopting(now);
-  if (order_->replicas == 0) return Stop(now, "no workers are wanted");
+  if (order_->replicas == 0) return Stop(now, "the job is scaled to zero workers");
   for (const std::string& pod_uid : world_.pods()) {
     Worker& worker = workers_.At(pod_uid);
     if (worker.connection || !worker.Trusted() || !Leaving(pod_uid)) continue;
-    LoseWorker(now, worker, control::kCauseAgentLeft, "it was to leave and its connection is gone");
+    LoseWorker(now, worker, control::kCauseAgentLeft, "it was leaving and its connection was lost");
   }
   if (phase_ == LauncherPhase::kForming) return AdvanceForming(now);
   if (phase_ == LauncherPhase::kPaused) {
@@ -109,10 +109,11 @@ void ElasticJob::JudgeBroken(Time now) {
   }
   const Blame blame = FindCulprits(world_.size(), change_.BrokenPeers(), done_);
   const std::string why =
-      blame.stalled ? "it said nothing while the other ranks could not go on"
-                    : "the world goes on without it, as ranks could not reach each other; rank " +
-                          std::to_string(change_.broken.begin()->first) +
-                          " said: " + change_.broken.begin()->second.reason;
+      blame.stalled
+          ? "it did not respond while the other ranks were blocked"
+          : "the world continues without it because ranks could not reach each other; rank " +
+                std::to_string(change_.broken.begin()->first) +
+                " said: " + change_.broken.begin()->second.reason;
   for (const int rank : blame.ranks) {
     Exclude(now, world_.member(rank), why,
             blame.stalled ? control::kCauseStalled : control::kCauseCannotReachPeers);

@@ -41,7 +41,7 @@ bool ElasticJob::Hear(Time now, Worker& worker, const control::Message& message)
       message);
 }
 
-// Of the answers that every rank of a world gives, nothing follows before the last one.
+// For the answers that every rank of a world gives, nothing follows before the last one.
 bool ElasticJob::CanWait(const control::Message& message) const {
   if (std::holds_alternative<control::EpochAccepted>(message)) {
     return !change_.proposal || !change_.proposal->AllAccepted();
@@ -68,7 +68,7 @@ void ElasticJob::Advance(Time now) {
       if (phase_ == LauncherPhase::kWaitingForAgents) TryStart(now);
       return;
     case LauncherPhase::kStarting:
-      if (ShouldAdopt()) return Stop(now, "a world of an earlier launcher runs already");
+      if (ShouldAdopt()) return Stop(now, "a world of an earlier launcher is already running");
       StopWithoutTheUnwanted(now);
       if (phase_ == LauncherPhase::kStarting) JudgeEarlyExits(now);
       if (phase_ == LauncherPhase::kStarting) TryOpenGate(now);
@@ -299,7 +299,7 @@ bool ElasticJob::WorldUnknown() const {
          phase_ == LauncherPhase::kStarting || phase_ == LauncherPhase::kAdopting;
 }
 
-// By silence, which is no evidence: it is fenced only by the world that starts without it.
+// By silence, which is not evidence: it is fenced only by the world that starts without it.
 void ElasticJob::LoseWorker(Time now, Worker& worker, const std::string& cause,
                             const std::string& reason) {
   if (!WorldCanChange()) return Job::LoseWorker(now, worker, cause, reason);

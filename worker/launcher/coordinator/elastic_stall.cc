@@ -55,10 +55,11 @@ void ElasticJob::AddStack(const Worker& worker, control::RankExit& exit) const {
   const control::RankStack& stack = process->second.stack;
   if (stack.start != exit.start) return;
   exit.stack = stack.text;
-  exit.last_lines.push_back("it was ended: " + stack.reason);
+  exit.last_lines.push_back("it was stopped: " + stack.reason);
 }
 
-// The world stands still because of some ranks: they are to end. True while their ends are awaited.
+// The world makes no progress because of some ranks: they are to end. True while their ends are
+// awaited.
 bool ElasticJob::JudgeStall(Time now) {
   // Only a tick knows whether we were late ourselves.
   if (now != last_tick_) return !stalled_.empty();
@@ -76,11 +77,11 @@ bool ElasticJob::JudgeStall(Time now) {
       std::chrono::duration_cast<std::chrono::milliseconds>(now - judgement->still_since).count();
   for (const int rank : judgement->ranks) {
     const Member& member = world_.member(rank);
-    const std::string reason = "rank " + std::to_string(rank) + " stood still for " +
+    const std::string reason = "rank " + std::to_string(rank) + " made no progress for " +
                                std::to_string(millis) + " ms while others waited, " +
                                stall_watch_.PlaceOf(rank) +
                                (judgement->missing.empty() ? "" : ": " + judgement->missing);
-    LogWarn("A rank holds the others up",
+    LogWarn("Found a rank that blocks the others",
             {{"pod", member.pod}, {"node", member.node}, {"reason", reason}});
     stalled_[IdOf(member)] = {now, judgement->still_since};
     Send(workers_.At(member.pod_uid), control::EndStalledRank{member.slot, member.start, reason});
@@ -92,15 +93,15 @@ bool ElasticJob::JudgeStall(Time now) {
 void ElasticJob::WriteStall(const std::optional<Time>& since) {
   if (!since || written_stall_ == since) return;
   written_stall_ = since;
-  LogWarn("The world stands still",
+  LogWarn("The world makes no progress",
           {{"epoch", world_.epoch().number}, {"ranks", stall_watch_.Record()}});
 }
 
 // As if they had said so themselves, which they do only when their own patience ends.
 void ElasticJob::NoteWhoCannotConnect(Time now) {
   for (const auto& [rank, peer] : stall_watch_.CannotConnect(now)) {
-    change_.BreakUnlessSaid(now, {world_.epoch(), rank, peer,
-                                  "it does not come to connect with rank " + std::to_string(peer)});
+    change_.BreakUnlessSaid(
+        now, {world_.epoch(), rank, peer, "it cannot connect to rank " + std::to_string(peer)});
   }
 }
 
@@ -112,7 +113,7 @@ void ElasticJob::ExcludeTheUnkillable(Time now) {
     if (stalled == stalled_.end() || now - stalled->second.asked_at < options_.stall_end_within) {
       continue;
     }
-    Exclude(now, member, "it hung, and could not be ended", control::kCauseStalled);
+    Exclude(now, member, "it hung and could not be stopped", control::kCauseStalled);
     left_out = left_out || workers_.At(member.pod_uid).Fenced();
   }
   if (left_out) Form(now);

@@ -15,14 +15,14 @@ using control::Member;
 std::string ElasticJob::WorldText() const {
   switch (phase_) {
     case LauncherPhase::kAdopting:
-      return "waits for the members of the world that runs since before this launcher";
+      return "waiting for the members of a world that was running before this launcher started";
     case LauncherPhase::kForming:
-      return "waits for " + CountText(std::ssize(change_.proposal->pods()), "worker") +
+      return "waiting for " + CountText(std::ssize(change_.proposal->pods()), "worker") +
              " to accept epoch " + std::to_string(change_.proposal->epoch().number);
     case LauncherPhase::kPaused:
       return PausedText();
     default:
-      return change_.switching ? "waits for the ranks to finish a step before members change"
+      return change_.switching ? "waiting for the ranks to finish a step before the members change"
                                : FillingText();
   }
 }
@@ -42,16 +42,16 @@ std::vector<std::string> ElasticJob::Builds() const {
 std::string ElasticJob::PausedText() const {
   if (change_.pause_reason == control::kPauseBelowMinReplicas) {
     const std::size_t pods = SurvivingPods();
-    return "training pauses with its state kept: " + std::to_string(pods) + " of at least " +
+    return "training is paused and its state is kept: " + std::to_string(pods) + " of at least " +
            CountText(order_->min_replicas, "worker", "is", "are") + " there; " + MissingText();
   }
   std::set<std::string> missing;
   for (const std::string& pod_uid : world_.pods()) {
     if (workers_.At(pod_uid).Silent() && !KnownDead(pod_uid)) missing.insert(pod_uid);
   }
-  return "training pauses with its state kept: too few workers of the last world are left to be "
-         "sure that no other part of it trains on; waits for " +
-         (missing.empty() ? "them" : NamesOf(missing)) + " to come back or to be certainly gone";
+  return "training is paused and its state is kept: too few workers of the last world are left to "
+         "rule out that others still train; waiting for " +
+         (missing.empty() ? "them" : NamesOf(missing)) + " to return or to be confirmed gone";
 }
 
 std::vector<control::Straggler> ElasticJob::Stragglers(Time now) const {

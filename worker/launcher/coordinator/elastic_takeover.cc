@@ -12,8 +12,8 @@ namespace ringmaster::launcher {
 using control::LauncherPhase;
 using control::Member;
 
-// Some agent has accepted an epoch that we do not know: before a first world starts, whoever may
-// have a world to report has had the time to.
+// Some agent has accepted an epoch that we do not know: before a first world starts, each agent
+// that may have a world to report has had the time to.
 bool ElasticJob::ReportsMayCome(Time now) const {
   if (!first_hello_at_) return false;
   if (now - *first_hello_at_ >= options_.adopt_within) return false;
@@ -23,7 +23,7 @@ bool ElasticJob::ReportsMayCome(Time now) const {
     if (worker.hello.highest_epoch > known_epoch_) world_existed = true;
     if (!worker.Fenced() && (!worker.connection || !worker.repeated)) all_repeated = false;
   }
-  // Whoever an order before this one named may be in a world of a launcher before us.
+  // An agent that an order before this one named may be in a world of a launcher before us.
   for (const auto& [pod_uid, since] : unwanted_since_) {
     const Worker* worker = workers_.Find(pod_uid);
     const bool heard =
@@ -70,9 +70,9 @@ void ElasticJob::AskForMembers(Time now) {
 }
 
 void ElasticJob::BeginAdopting(Time now) {
-  LogInfo("Heard of a world that runs already", {{"term", takeover_.epoch().term},
-                                                 {"epoch", takeover_.epoch().number},
-                                                 {"ranks", takeover_.members().size()}});
+  LogInfo("Found a running world", {{"term", takeover_.epoch().term},
+                                    {"epoch", takeover_.epoch().number},
+                                    {"ranks", takeover_.members().size()}});
   change_ = {};
   phase_ = LauncherPhase::kAdopting;
   takeover_.Begin(now);
@@ -121,7 +121,7 @@ void ElasticJob::NoteState(const Member& member, const control::RankPosition& po
   }
 }
 
-// Whoever is silent may be the only one with a state: unless somebody else has it, no world begins
+// A silent agent may be the only one with a state: unless another has it, no world begins
 // from nothing before they are heard, or known to be dead.
 void ElasticJob::NoteSilentState() {
   for (const Member& member : world_.members()) {

@@ -54,7 +54,7 @@ Result<Actions> Job::OnOrder(Time now, const control::Order& order) {
   for (const std::string& pod_uid : order.dead) {
     Worker& worker = workers_.Entry(pod_uid);  // a stale Pod may still dial
     worker.hello.pod_uid = pod_uid;
-    MarkDead(now, worker, control::kCausePodGone, "its Pod has ended");
+    MarkDead(now, worker, control::kCausePodGone, "its Pod has terminated");
   }
   Advance(now);
   return std::exchange(actions_, {});
@@ -62,18 +62,18 @@ Result<Actions> Job::OnOrder(Time now, const control::Order& order) {
 
 Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHello& hello) {
   const auto refuse = [&](const std::string& reason) {
-    LogWarn("Refused an agent", {{"pod", hello.pod}, {"reason", reason}});
+    LogWarn("Rejected an agent", {{"pod", hello.pod}, {"reason", reason}});
     return Actions{Refuse{connection, reason}};
   };
   if (hello.protocol < control::kFirstProtocol) {
     return refuse("it speaks protocol " + std::to_string(hello.protocol) +
-                  ", this launcher knows none below " + std::to_string(control::kFirstProtocol) +
-                  ": use one image for both");
+                  ", but this launcher requires at least " +
+                  std::to_string(control::kFirstProtocol) + "; use the same image for both");
   }
   if (!control::SecretsEqual(hello.token, options_.agent_token)) return refuse("wrong token");
   if (hello.job_uid != options_.job_uid || hello.pod_uid.empty()) return refuse("wrong job");
   if (hello.slots != options_.slots) {
-    return refuse("it has " + CountText(hello.slots, "slot") + ", the job wants " +
+    return refuse("it has " + CountText(hello.slots, "slot") + ", but the job requires " +
                   std::to_string(options_.slots));
   }
   if (hello.highest_epoch.term > options_.term) {
@@ -86,9 +86,9 @@ Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHell
         SendTo{connection, control::Shutdown{}}};
   }
   Worker& worker = workers_.Entry(hello.pod_uid);
-  if (worker.Fenced()) return refuse("this Pod was declared lost; its place went to another one");
+  if (worker.Fenced()) return refuse("this Pod was declared lost and has been replaced");
   if (worker.connection) {
-    actions_.push_back(Drop{*worker.connection, "the agent dialled again"});
+    actions_.push_back(Drop{*worker.connection, "the agent reconnected"});
   }
   const bool restarted = !worker.hello.nonce.empty() && worker.hello.nonce != hello.nonce;
   worker.hello = hello;
@@ -210,7 +210,7 @@ void Job::On(Time /*now*/, Worker& worker, const control::StoreGet& get) {
   if (phase_ != LauncherPhase::kRunning || !world_.Contains(worker.hello.pod_uid)) return;
   const auto answers = store_.Get(worker.hello.pod_uid, get);
   if (!answers.ok()) {
-    LogWarn("Dropped a rendezvous question",
+    LogWarn("Dropped a rendezvous request",
             {{"pod", worker.hello.pod}, {"reason", answers.error().message}});
     return;
   }
@@ -264,7 +264,8 @@ Actions Job::OnClosed(Time now, ConnectionId connection) {
 Actions Job::OnProbe(Time now, const std::string& pod_uid, bool refused) {
   Worker* worker = workers_.Find(pod_uid);
   if (worker == nullptr || !refused || worker->connection) return {};
-  MarkDead(now, *worker, control::kCauseAgentLost, "its connection broke and its port refuses");
+  MarkDead(now, *worker, control::kCauseAgentLost,
+           "its connection broke and its port refuses connections");
   unsettled_ = true;
   return std::exchange(actions_, {});
 }
@@ -295,7 +296,7 @@ Actions Job::OnTick(Time now) {
   return std::exchange(actions_, {});
 }
 
-// Of the agents, and ours to each of them.
+// For the agents, and ours to each of them.
 std::chrono::milliseconds Job::Heartbeat() const {
   const std::chrono::milliseconds a_second_each =
       std::chrono::seconds(workers_.connections().size());

@@ -47,8 +47,7 @@ void Job::ChooseStarter(const Worker& worker) {
   const std::string who = NameOf(worker.hello.pod_uid);
   const bool no_daemon = lacks(control::kCheckMpi) || !RunsCommands(worker);
   if (no_daemon && !options_.asks_for_mpirun) {
-    LogInfo("The agents start the ranks",
-            {{"reason", who + " has neither sshd nor Open MPI for mpirun to use"}});
+    LogInfo("The agents start the ranks", {{"reason", who + " has neither sshd nor Open MPI"}});
     return LetAgentsStart();
   }
   if (through_agents_ || options_.launch_agent == control::LaunchAgent::kSsh) return;
@@ -61,7 +60,7 @@ bool Job::RunsCommands(const Worker& worker) const {
   return worker.hello.protocol >= control::kProtocolOfCommands;
 }
 
-// What is no fault, given who starts the ranks and how, is forgotten.
+// What is not a fault, given who starts the ranks and how, is forgotten.
 void Job::TakeFaults(Worker& worker) {
   if (!StarterKnown() || !worker.ready) return;
   ChooseStarter(worker);

@@ -14,7 +14,7 @@ using control::LauncherPhase;
 namespace {
 
 std::string FillText(const control::DataCacheProgress& progress) {
-  return "fills its data cache: " + BytesOfText(progress.bytes_done, progress.bytes_total);
+  return "is filling its data cache: " + BytesOfText(progress.bytes_done, progress.bytes_total);
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ control::LauncherStatus Job::Status(Time now) const {
     status.workers.push_back(ReportOf(wanted.pod_uid, builds));
     told.insert(wanted.pod_uid);
   }
-  // Whoever is to go, or has gone: "drained" and "fenced" are news of them.
+  // A worker that is to go, or has gone: "drained" and "fenced" are news of them.
   std::set<std::string> others = world_.pods();
   for (const auto& [connection, pod_uid] : workers_.connections()) others.insert(pod_uid);
   for (const auto& [pod_uid, since] : unwanted_since_) others.insert(pod_uid);
@@ -94,13 +94,13 @@ control::WorkerReport Job::ReportOf(const std::string& pod_uid,
 std::string Job::WaitingText(Time now) const {
   switch (phase_) {
     case LauncherPhase::kWaitingForOrder:
-      return "waits for the operator to say who the workers are";
+      return "waiting for the operator to send the list of workers";
     case LauncherPhase::kStarting:
-      if (startup_.EveryoneAttached()) return "waits for the ranks to load their data and model";
-      return "waits for mpirun: " + std::to_string(startup_.gate().attached()) + " of " +
-             std::to_string(world_.members().size()) + " processes have attached";
+      if (startup_.EveryoneAttached()) return "waiting for the ranks to load their data and model";
+      return "waiting for mpirun: " + std::to_string(startup_.gate().attached()) + " of " +
+             std::to_string(world_.members().size()) + " processes are attached";
     case LauncherPhase::kStopping:
-      return "ends epoch " + std::to_string(world_.epoch().number) + ": " + last_change_;
+      return "ending epoch " + std::to_string(world_.epoch().number) + ": " + last_change_;
     case LauncherPhase::kAdopting:
     case LauncherPhase::kForming:
     case LauncherPhase::kPaused:
@@ -121,13 +121,13 @@ std::string Job::MissingText() const {
     const Worker* worker = workers_.Find(wanted.pod_uid);
     std::string why;
     if (worker == nullptr) {
-      why = "has not dialled";
+      why = "has not connected";
     } else if (worker->Fenced()) {
       why = "was lost";
     } else if (worker->leaving) {
       why = "is leaving";
     } else if (!worker->connection) {
-      why = "has lost its connection";
+      why = "is disconnected";
     } else if (!worker->ready) {
       why = worker->filling ? FillText(*worker->filling) : "is not ready yet";
     } else if (!worker->ready->faults.empty()) {
@@ -137,7 +137,7 @@ std::string Job::MissingText() const {
     }
     if (!why.empty()) return NameOf(wanted.pod_uid) + " " + why;
   }
-  return ready < order_->replicas ? "the others have no Pod yet" : "all others are loading";
+  return ready < order_->replicas ? "the others do not have a Pod yet" : "all others are loading";
 }
 
 // The first joiner whose data cache is being filled; empty where there is none.
@@ -153,16 +153,17 @@ std::string Job::FillingText() const {
 
 std::string Job::WaitingForAgentsText(Time now) const {
   if (ReportsMayCome(now)) {
-    return "waits for workers to report whether a world runs already";
+    return "waiting for workers to report whether a world is already running";
   }
   if (const auto pause = MayStartAt(now) - now; pause > Time::duration::zero()) {
-    return last_change_ + "; starts again in " +
+    return last_change_ + "; restarting in " +
            CountText(std::chrono::ceil<std::chrono::seconds>(pause).count(), "second");
   }
   const std::set<std::string> unaccounted = Unaccounted();
   if (HeldByAnOlderWorld(now)) {
-    return "does not start a world while another one of this job may train: waits for " +
-           NamesOf(unaccounted) + " to dial or to be certainly gone";
+    return "waiting for " + NamesOf(unaccounted) +
+           " to connect or to be confirmed gone, because an older world of this job may still be "
+           "training";
   }
   int ready = 0;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -173,7 +174,7 @@ std::string Job::WaitingForAgentsText(Time now) const {
   const bool partial = unaccounted.empty() && order_->min_replicas < order_->replicas &&
                        now - std::max(waiting_since_, LastFilled()) < options_.partial_after;
   std::string text =
-      "waits for " + std::to_string(missing) + " of " + CountText(order_->replicas, "worker");
+      "waiting for " + std::to_string(missing) + " of " + CountText(order_->replicas, "worker");
   const bool all_ready = ready == static_cast<int>(order_->workers.size());
   if (!all_ready || missing > 0) text += ": " + MissingText();
   if (partial) {

@@ -136,13 +136,13 @@ std::string Job::MixedText(const std::vector<std::string>& pod_uids) const {
       const std::string theirs = VersionOf(first, program);
       if (mine.empty() || theirs.empty() || mine == theirs) continue;
       return NameOf(pod_uid) + " has " + program + " " + mine + ", " + NameOf(first) + " has " +
-             theirs + ": use one image";
+             theirs + "; use the same image";
     }
     if (agents_start_) continue;
     const std::string openmpi = VersionOf(pod_uid, "openmpi");
     if (!openmpi.empty() && openmpi.find(openmpi_version_) == std::string::npos) {
       return NameOf(pod_uid) + " has Open MPI " + openmpi + ", the launcher has " +
-             openmpi_version_ + ": use one image";
+             openmpi_version_ + "; use the same image";
     }
   }
   return "";
@@ -332,7 +332,7 @@ void Job::Succeed(Time now) {
   if (nothing_trained_) {
     verdict.reason = control::kReasonAlreadyComplete;
     verdict.message =
-        "this job trained no step: the state that it began with had all its steps already";
+        "the job had no steps to train: the state that it started from was already complete";
   }
   End(now, verdict, 0);
 }

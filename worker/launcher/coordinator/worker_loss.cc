@@ -18,10 +18,10 @@ void Job::JudgeSilence(Time now) {
     if (world_.Contains(uid) && !worker.Silent()) {
       if (silent) {
         LoseWorker(now, worker, control::kCauseSilence,
-                   "nothing heard for " + std::to_string(options_.lost_after.count()) + " ms");
+                   "no message for " + std::to_string(options_.lost_after.count()) + " ms");
       } else if (gone) {
         LoseWorker(now, worker, control::kCauseAgentLost,
-                   "its connection broke and it did not dial again");
+                   "its connection broke and it did not reconnect");
       }
     }
     if (silent && worker.connection) {

@@ -20,7 +20,7 @@ constexpr int kVictims = 3;  // from this blame rank on
 constexpr std::size_t kMaxRecorded = 16;
 constexpr std::size_t kMaxRecordedLines = 3;
 
-// Rules and frames are no words.
+// Rules and frames are not words.
 bool SaysSomething(const std::string& line) {
   return std::any_of(line.begin(), line.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c >= 0x80;  // a letter of any script
@@ -34,7 +34,7 @@ std::string Trimmed(const std::string& line) {
                                     : line.substr(begin, line.find_last_not_of(kBlank) + 1 - begin);
 }
 
-// The last line with words. Of a text between two rules, as mpirun's messages are, all of it: its
+// The last line with words. For a text between two rules, as mpirun's messages are, all of it: its
 // last line is seldom the one that says what is wrong.
 std::string LastWords(const std::vector<std::string>& lines) {
   std::string words;
@@ -60,7 +60,7 @@ int ExitCodeFor(const RankExit& exit) {
 
 std::string PrintedText(const std::vector<std::string>& lines) {
   const std::string last = LastWords(lines);
-  return last.empty() ? "it printed nothing" : "it printed last: " + last;
+  return last.empty() ? "it printed no output" : "last output: " + last;
 }
 
 FailurePolicy::FailurePolicy(const CoordinatorOptions& options)
@@ -157,10 +157,10 @@ Failure FailurePolicy::FailureBy(const RankExit& exit, const std::string& whose)
   }
   std::string text = whose + " " + HowItEnded(exit) + "; " + PrintedText(exit.last_lines);
   if (at_once && !user_error) {
-    text += "; runPolicy.restart.failOnExitCodes names this code";
+    text += "; runPolicy.restart.failOnExitCodes contains this code";
   } else if (crash_loop) {
-    text += "; ranks were killed or ended at their start " + TimesText(crashes_.count()) +
-            " without a further step, the limit (runPolicy.restart.crashLimit)";
+    text += "; ranks were killed or failed to start " + TimesText(crashes_.count()) +
+            " without a completed step, the limit (runPolicy.restart.crashLimit)";
   } else if (!user_error && restarts_.counted() > 0) {
     text += "; " + CountText(restarts_.counted(), "rank") + " had ended before it, the limit";
   }
@@ -168,8 +168,8 @@ Failure FailurePolicy::FailureBy(const RankExit& exit, const std::string& whose)
 }
 
 std::string FailurePolicy::CrashText() const {
-  return newest_crash_ + "; ranks were killed or ended at their start " +
-         TimesText(crashes_.count()) + " without a further step" +
+  return newest_crash_ + "; ranks were killed or failed to start " + TimesText(crashes_.count()) +
+         " without a completed step" +
          (crashes_.limit() > 0 ? ", and the job fails at " + std::to_string(crashes_.limit()) +
                                      " (runPolicy.restart.crashLimit)"
                                : "");

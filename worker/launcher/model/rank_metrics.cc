@@ -54,20 +54,22 @@ std::string MetricsText(const JobTimes& times) {
           value(rank));
     }
   };
-  of_job("ringmaster_epoch", "Number of the world of ranks under this launcher",
+  of_job("ringmaster_epoch", "Number of the current world under this launcher",
          static_cast<double>(times.epoch));
-  of_job("ringmaster_world_size", "Ranks of that world", static_cast<double>(times.ranks.size()));
+  of_job("ringmaster_world_size", "Number of ranks in the current world",
+         static_cast<double>(times.ranks.size()));
   if (times.median_step_seconds) {
-    of_job("ringmaster_step_seconds", "Median time of a step", *times.median_step_seconds);
+    of_job("ringmaster_step_seconds", "Median duration of a step", *times.median_step_seconds);
   }
-  of_ranks("ringmaster_rank_step", "Steps that the rank has applied",
+  of_ranks("ringmaster_rank_step", "Steps applied by the rank",
            [](const RankTimes& rank) { return static_cast<double>(rank.step); });
-  of_ranks("ringmaster_rank_step_seconds", "Time of the rank's newest step",
+  of_ranks("ringmaster_rank_step_seconds", "Duration of the rank's latest step",
            [](const RankTimes& rank) { return rank.step_seconds; });
-  of_ranks("ringmaster_rank_own_seconds",
-           "Time of the rank's own part of a step, without waiting for other ranks",
-           [](const RankTimes& rank) { return rank.own_seconds; });
-  of_ranks("ringmaster_rank_straggler", "1 while the rank is much slower than its peers",
+  of_ranks(
+      "ringmaster_rank_own_seconds",
+      "Duration of the rank's own part of a step, excluding time spent waiting for other ranks",
+      [](const RankTimes& rank) { return rank.own_seconds; });
+  of_ranks("ringmaster_rank_straggler", "1 if the rank is much slower than its peers",
            [](const RankTimes& rank) { return rank.straggler ? 1.0 : 0.0; });
   return std::move(text).str();
 }

@@ -20,8 +20,8 @@ Result<std::vector<RendezvousStore::Answer>> RendezvousStore::Set(const control:
   const std::size_t before = found == values_.end() ? 0 : set.key.size() + found->second.size();
   const std::size_t after = set.key.size() + set.value.size();
   if (bytes_ - before + after > kMaxBytes) {
-    return Error{ErrorKind::kThrottled, "the rendezvous store is full: it holds " +
-                                            std::to_string(bytes_) + " bytes already"};
+    return Error{ErrorKind::kThrottled,
+                 "the rendezvous store is full: it holds " + std::to_string(bytes_) + " bytes"};
   }
   bytes_ = bytes_ - before + after;
   values_[set.key] = set.value;
@@ -56,11 +56,11 @@ Result<std::vector<RendezvousStore::Answer>> RendezvousStore::Get(const std::str
   }
   if (Complete(get)) return std::vector<Answer>{AnswerTo(asker)};
   if (waiting_.size() >= kMaxWaiting) {
-    return Error{ErrorKind::kThrottled, "too many ranks wait at the rendezvous store"};
+    return Error{ErrorKind::kThrottled, "too many ranks are waiting for the rendezvous store"};
   }
   if (bytes_ + BytesOf(get) > kMaxBytes) {
-    return Error{ErrorKind::kThrottled, "the rendezvous store is full: it holds " +
-                                            std::to_string(bytes_) + " bytes already"};
+    return Error{ErrorKind::kThrottled,
+                 "the rendezvous store is full: it holds " + std::to_string(bytes_) + " bytes"};
   }
   bytes_ += BytesOf(get);
   const auto missing =

@@ -137,7 +137,7 @@ std::optional<StallWatch::Judgement> StallWatch::LastInCollectives() const {
     if (last.size() > 1) return std::nullopt;
     const bool launched = count == &CollectiveCounts::launched;
     std::string missing =
-        launched ? "it never launched collective " : "its device never came to collective ";
+        launched ? "it never launched collective " : "its device never reached collective ";
     missing +=
         std::to_string(lowest + 1) + KindText(lowest + 1) + " of this world, which all others did";
     return Judgement{last, moved_at_, missing};
@@ -145,7 +145,7 @@ std::optional<StallWatch::Judgement> StallWatch::LastInCollectives() const {
   return std::nullopt;
 }
 
-// Of the collective of this number, where a rank says it.
+// For the collective of this number, where a rank says it.
 std::string StallWatch::KindText(int64_t number) const {
   for (const auto& position : positions_) {
     const CollectiveCounts& counts = position->collectives;
@@ -197,7 +197,7 @@ std::map<int, int> StallWatch::CannotConnect(Time now) const {
   if (now - moved_at_ < EnteringLimit()) return peers;
   for (const auto& position : positions_) {
     if (StageOf(*position) != kConnecting || position->stopped) return {};
-    // Whoever has come less far is what the others wait for, whomever they ask.
+    // The rank that is furthest behind is what the others wait for, whichever rank they ask.
     if (position->bucket != positions_.front()->bucket) return {};
     if (position->peer >= 0) peers[position->rank] = position->peer;
   }
@@ -206,7 +206,7 @@ std::map<int, int> StallWatch::CannotConnect(Time now) const {
 
 std::string StallWatch::PlaceOf(int rank) const {
   const std::optional<RankPosition>& position = positions_[static_cast<std::size_t>(rank)];
-  if (!position) return "where nobody knows";
+  if (!position) return "at an unknown position";
   std::string text = "at step " + std::to_string(position->step) + ", in phase '" +
                      control::kRankPhaseNames[static_cast<std::size_t>(position->phase)] + "'";
   if (position->phase == RankPhase::kReduce)
@@ -249,7 +249,7 @@ StallWatch::Millis StallWatch::Limit(const std::vector<int>& suspects) const {
     starting = starting || (!position.stopped && position.entered && position.applied_millis < 0);
   }
   if (unknown) return kWhileUnknown * floor_;
-  // Whoever is outside has nothing of this world to start yet.
+  // A rank outside has nothing of this world to start yet.
   if (outside) return EnteringLimit();
   return starting ? kWhileUnknown * floor_ : std::max(kOfMedian * *median, floor_);
 }

@@ -47,7 +47,7 @@ Startup::Judgement Startup::Judge(Time now, const CoordinatorOptions& options,
   if (!mpirun_exit_) {
     if (now - attached_at_ < options.attach_within) return {};
     return fail(control::kReasonMpirunFailed,
-                "mpirun did not start every process in time; " + MismatchText(others));
+                "mpirun did not start all processes in time; " + MismatchText(others));
   }
   const MpirunExit& exit = *mpirun_exit_;
   if (!exit.start_error.empty()) {
@@ -66,11 +66,11 @@ Startup::Judgement Startup::Judge(Time now, const CoordinatorOptions& options,
   if (elsewhere) {
     return fail(control::kReasonWorldMismatch,
                 "mpirun started processes on a host that is not one of this world's workers; " +
-                    MismatchText(others) + "; it did not use the hostfile");
+                    MismatchText(others) + "; it ignored the hostfile");
   }
   const std::string how = exit.signal > 0 ? "was killed by signal " + std::to_string(exit.signal)
-                                          : "ended with code " + std::to_string(exit.exit_code);
-  const std::string what = "mpirun " + how + " before every process had attached; ";
+                                          : "exited with code " + std::to_string(exit.exit_code);
+  const std::string what = "mpirun " + how + " before all processes were attached; ";
   // One ssh that was refused or too slow ends all of mpirun; the agents are well, so it is worth
   // another try.
   if (++failed_starts_ < options.start_attempts) {
@@ -96,7 +96,7 @@ std::string Startup::GateText(const Others& others) const {
     case StartGate::Fault::Kind::kOtherWorldSize:
       return "mpirun's world has " + CountText(fault.world_size, "rank");
     case StartGate::Fault::Kind::kSameRank:
-      return "two processes have the same rank of mpirun";
+      return "two processes have the same mpirun rank";
   }
   return "";
 }

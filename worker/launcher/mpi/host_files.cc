@@ -17,7 +17,7 @@ Result<void> MustAll(const std::vector<Host>& hosts, bool (*is_safe)(const Host&
   const auto unsafe = std::find_if_not(hosts.begin(), hosts.end(), is_safe);
   if (unsafe == hosts.end()) return {};
   return Error{ErrorKind::kInvalid,
-               "the agent of " + unsafe->pod + " reported " + what + " that is none"};
+               "the agent of " + unsafe->pod + " reported " + what + ", which is invalid"};
 }
 
 }  // namespace

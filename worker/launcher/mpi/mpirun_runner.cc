@@ -67,7 +67,7 @@ void MpirunRunner::Probe(std::chrono::milliseconds limit, OnVersion on_version) 
   timer->async_wait([this, timer, limit, on_version](const boost::system::error_code& cancelled) {
     if (cancelled || process_ == nullptr) return;
     Abandon();
-    on_version(Error{ErrorKind::kUnavailable, mpirun_ + " --version has not answered within " +
+    on_version(Error{ErrorKind::kUnavailable, mpirun_ + " --version did not respond within " +
                                                   std::to_string(limit.count() / 1000) + " s"});
   });
 }

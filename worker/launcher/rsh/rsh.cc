@@ -43,7 +43,7 @@ Result<RshRequest> ReadRshArguments(const std::vector<std::string>& arguments) {
   }
   if (request.command.size() > control::kMaxCommandBytes) {
     return Error{ErrorKind::kInvalid, "the command has " + std::to_string(request.command.size()) +
-                                          " bytes, and a shell takes at most " +
+                                          " bytes, but a shell accepts at most " +
                                           std::to_string(control::kMaxCommandBytes)};
   }
   return request;
@@ -57,12 +57,13 @@ int RunRemotely(const RshRequest& request) {
   }
   const control::RshHello hello{.host = request.host, .command = request.command};
   if (Result<void> sent = (*launcher)->Send(hello, in(kSendLimit)); !sent.ok()) {
-    return NotReached(request, "the launcher does not listen: " + sent.error().message);
+    return NotReached(request, "the launcher is not listening: " + sent.error().message);
   }
   while (true) {
     const Result<control::Message> message = (*launcher)->Receive(in(kLookAgain));
     if (!message.ok() && message.error().kind == ErrorKind::kTimeout) continue;
-    if (!message.ok()) return NotReached(request, "lost the launcher while the command ran");
+    if (!message.ok())
+      return NotReached(request, "lost the launcher while the command was running");
     if (const auto* output = std::get_if<control::CommandOutput>(&*message)) {
       PassThrough(output->is_stderr, output->data);
     } else if (const auto* exited = std::get_if<control::CommandExited>(&*message)) {

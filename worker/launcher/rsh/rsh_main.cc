@@ -14,7 +14,7 @@ namespace ringmaster::launcher {
 int RshMain(int argc, char** argv) {
   if (argc == 2 && argv[1] == std::string_view("--help")) {
     std::puts(
-        "Ringmaster's remote shell: has the agent of HOST, a worker of this job, run COMMAND.\n"
+        "Ringmaster's remote shell: runs COMMAND through the agent of HOST, a worker of this job.\n"
         "Usage, by mpirun in the launcher's Pod: ringmaster-rsh --socket=PATH HOST COMMAND...");
     return 0;
   }

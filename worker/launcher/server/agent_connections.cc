@@ -34,7 +34,7 @@ void AgentConnections::Add(std::shared_ptr<control::LineConnection> connection) 
   if (strangers_.size() >= kMaxStrangers) {
     const ConnectionId oldest = *strangers_.begin();
     strangers_.erase(oldest);
-    peers_.at(oldest).connection->Close("too many connections that say nothing");
+    peers_.at(oldest).connection->Close("too many silent connections");
   }
   const ConnectionId id = next_id_++;
   peers_[id] = {connection, clock_.Now(), false};
@@ -52,7 +52,8 @@ void AgentConnections::OnMessage(ConnectionId id, const control::Message& messag
   if (hello == nullptr) return Refuse(id, "the first message is not an AgentHello");
   peer.greeted = true;
   strangers_.erase(id);
-  LogDebug("Heard an agent's hello", {{"pod", hello->pod}, {"peer", peer.connection->peer()}});
+  LogDebug("Received a hello from an agent",
+           {{"pod", hello->pod}, {"peer", peer.connection->peer()}});
   handlers_.on_hello(id, *hello);
 }
 
@@ -68,7 +69,7 @@ void AgentConnections::CloseSilent(Clock::Time now) {
   for (const ConnectionId id : strangers_) {
     const Peer& peer = peers_.at(id);
     if (now - peer.since <= kHelloLimit) break;  // nor do the others, which came later
-    peer.connection->Close("said nothing");
+    peer.connection->Close("was silent");
   }
 }
 

@@ -19,8 +19,8 @@ bool Trusted(const ApiOptions& options, const std::string& authorization) {
 net::HttpAnswer AnswerApiRequest(const ApiHandlers& handlers, const net::HttpRequest& request) {
   const bool order = request.target == "/v1/order";
   const bool metrics = request.target == "/metrics";
-  if (!order && !metrics && request.target != "/v1/status") return {404, "no such path\n"};
-  if (request.method != (order ? "PUT" : "GET")) return {405, "no such method here\n"};
+  if (!order && !metrics && request.target != "/v1/status") return {404, "path not found\n"};
+  if (request.method != (order ? "PUT" : "GET")) return {405, "method not allowed\n"};
   if (order) {
     const auto decoded = control::DecodeOrder(request.body);
     if (!decoded.ok()) return {400, decoded.error().message + "\n"};

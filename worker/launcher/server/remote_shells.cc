@@ -23,7 +23,7 @@ Result<void> RemoteShells::Listen(boost::asio::io_context& io, const std::string
       io, socket_path, options, [this](const std::shared_ptr<control::LineConnection>& shell) {
         const std::optional<control::UnixPeer> who = shell->unix_peer();
         if (who && who->uid == ::geteuid()) return Add(shell);
-        LogWarn("Refused a process of another user", {{"pid", who ? who->pid : -1}});
+        LogWarn("Rejected a process of another user", {{"pid", who ? who->pid : -1}});
         shell->Close("another user");
       });
   if (!listener.ok()) return listener.error();
@@ -36,7 +36,7 @@ void RemoteShells::Begin(std::map<std::string, ConnectionId> hosts) {
   for (auto& [id, shell] : shells_) {
     if (shell.agent != 0) send_(shell.agent, control::EndCommand{id});
     shell.agent = 0;
-    Refuse(shell, "its mpirun has ended");
+    Refuse(shell, "its mpirun has exited");
   }
 }
 
@@ -53,21 +53,21 @@ void RemoteShells::OnHello(int64_t id, const control::Message& message) {
   Shell& shell = shells_.at(id);
   const auto* hello = std::get_if<control::RshHello>(&message);
   if (hello == nullptr || !shell.host.empty()) {
-    return shell.connection->Close("it said something else than one RshHello");
+    return shell.connection->Close("its first message is not an RshHello");
   }
   const auto host = hosts_.find(hello->host);
-  if (host == hosts_.end()) return Refuse(shell, "no worker of this start of mpirun has that name");
+  if (host == hosts_.end()) return Refuse(shell, "this run of mpirun has no worker with that name");
   if (host->second == 0) return Refuse(shell, "the connection of that worker's agent has broken");
   if (hello->command.size() > control::kMaxCommandBytes) {
-    return Refuse(shell, "the command is longer than a shell takes");
+    return Refuse(shell, "the command is too long for a shell");
   }
   const bool busy = std::ranges::any_of(shells_, [&](const auto& other) {
     return other.second.agent != 0 && other.second.host == hello->host;
   });
-  if (busy) return Refuse(shell, "another command of mpirun runs there");
+  if (busy) return Refuse(shell, "another command of mpirun is already running there");
   shell.host = hello->host;
   shell.agent = host->second;
-  LogDebug("Runs a command on a worker", {{"host", hello->host}, {"command", hello->command}});
+  LogDebug("Running a command on a worker", {{"host", hello->host}, {"command", hello->command}});
   send_(shell.agent, control::RunCommand{id, hello->command});
 }
 
@@ -90,7 +90,7 @@ bool RemoteShells::OnMessage(ConnectionId agent, const control::Message& message
   if (shell == nullptr) return true;
   shell->agent = 0;
   shell->connection->Send(*exited);
-  shell->connection->Finish("its command has ended");
+  shell->connection->Finish("its command has exited");
   return true;
 }
 
@@ -101,7 +101,7 @@ void RemoteShells::OnAgentGone(ConnectionId agent) {
   for (auto& [id, shell] : shells_) {
     if (shell.agent != agent) continue;
     shell.agent = 0;
-    Refuse(shell, "lost the connection of that worker's agent while the command ran");
+    Refuse(shell, "lost the connection to the agent of that worker while the command was running");
   }
 }
 

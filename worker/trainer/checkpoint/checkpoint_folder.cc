@@ -62,7 +62,7 @@ Result<std::vector<std::string>> NamesIn(const std::string& folder) {
   return Error{ErrorKind::kUnavailable, "while reading " + folder + ": " + error.message()};
 }
 
-// Whoever shares the volume's group may write there, whatever this process's umask.
+// The volume's group may write there, whatever this process's umask.
 std::error_code MakeFolders(const std::string& path) {
   fs::path below;
   for (const fs::path& part : fs::path(path)) {
@@ -105,7 +105,7 @@ std::string EncodeDone(const std::vector<DoneShard>& shards) {
 }
 
 Result<std::vector<DoneShard>> DecodeDone(std::string_view text) {
-  const Error damaged = Damaged("it does not list a checkpoint's shards");
+  const Error damaged = Damaged("it does not list the shards of a checkpoint");
   if (text.empty() || text.size() > kMaxDoneBytes) return damaged;
   std::vector<DoneShard> shards;
   while (!text.empty()) {
@@ -137,7 +137,7 @@ Result<void> CheckpointFolder::Make() const {
                      error == std::errc::too_many_symbolic_link_levels;
   return Error{never ? ErrorKind::kInvalid : ErrorKind::kUnavailable,
                "while opening the checkpoint folder " + path_ + ": " + error.message() +
-                   "; mount a volume there that this user may write to, shared by all workers"};
+                   "; mount a volume that all workers share and this user may write to"};
 }
 
 std::string CheckpointFolder::PathOf(const StateVersion& version) const {
@@ -213,7 +213,7 @@ Result<LoadedShard> CheckpointFolder::Load(const StateVersion& version,
   if (!loaded.ok()) return loaded.error();
   const DoneShard expected{.shard = 0, .bytes = loaded->bytes, .checksum = loaded->header.checksum};
   if (done->front() != expected || loaded->header.version != version) {
-    return Damaged(path + ": it is not the file that DONE speaks of");
+    return Damaged(path + ": it is not the file that DONE refers to");
   }
   const Result<void> sound = CheckParts(version, identity, *done);
   if (!sound.ok()) return sound.error();
@@ -235,7 +235,7 @@ Result<std::optional<LoadedShard>> CheckpointFolder::LoadNewest(
     Result<LoadedShard> loaded = Load(version, identity, parts);
     if (loaded.ok()) {
       for (const std::string& reason : passed_over) {
-        LogWarn("Passed over a damaged checkpoint",
+        LogWarn("Skipped a damaged checkpoint",
                 {{"reason", reason}, {"uses_instead", PathOf(version)}});
       }
       return std::optional(*std::move(loaded));
@@ -254,15 +254,15 @@ Result<std::optional<LoadedShard>> CheckpointFolder::LoadNewest(
   if (passed_over.empty()) return std::optional<LoadedShard>();
   if (than != StateVersion{}) {
     for (const std::string& reason : passed_over) {
-      LogWarn("Passed over a damaged checkpoint",
+      LogWarn("Skipped a damaged checkpoint",
               {{"reason", reason}, {"uses_instead", "what it has"}});
     }
     return std::optional<LoadedShard>();
   }
   return Error{ErrorKind::kInvalid,
                "all " + std::to_string(passed_over.size()) + " complete checkpoints in " + path_ +
-                   " are damaged, the newest one because: " + passed_over.front() +
-                   "; put a copy back, or empty the folder to begin from the first step"};
+                   " are damaged; the latest one: " + passed_over.front() +
+                   "; restore a copy, or empty the folder to start from the first step"};
 }
 
 Result<CheckpointDraft> CheckpointFolder::Write(const ShardHeader& header,
@@ -279,7 +279,7 @@ Result<CheckpointDraft> CheckpointFolder::Write(const ShardHeader& header,
       .shards = {}};
   if (::mkdir(draft.aside.c_str(), kFolderMode) != 0) {
     return Error{ErrorKind::kUnavailable,
-                 "while making " + draft.aside + ": " +
+                 "while creating " + draft.aside + ": " +
                      std::error_code(errno, std::generic_category()).message()};
   }
   ::chmod(draft.aside.c_str(), kFolderMode);
@@ -344,7 +344,7 @@ void CheckpointFolder::Remove(const std::string& name) const {
   }
   fs::remove_all(target, error);
   if (error) {
-    LogWarn("Could not remove an old checkpoint", {{"path", target}, {"reason", error.message()}});
+    LogWarn("Failed to remove an old checkpoint", {{"path", target}, {"reason", error.message()}});
   }
 }
 

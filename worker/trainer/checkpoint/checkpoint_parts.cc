@@ -10,7 +10,7 @@ namespace ringmaster::trainer {
 namespace {
 
 Error NotSpokenOf(const std::string& path) {
-  return Damaged(path + ": it is not the file that DONE speaks of");
+  return Damaged(path + ": it is not the file that DONE refers to");
 }
 
 std::string PartName(int32_t part) { return "part-" + std::to_string(part); }
@@ -87,7 +87,7 @@ Result<void> CheckpointFolder::LoadRows(const StateVersion& version, const State
   if (!done.ok()) return done.error();
   const auto count = static_cast<int32_t>(done->size()) - 1;
   if (count < 1) {
-    return Error{ErrorKind::kInvalid, PathOf(version) + " has no parts with the rows of a table"};
+    return Error{ErrorKind::kInvalid, PathOf(version) + " has no parts with rows of a table"};
   }
   for (int32_t part = 0; part < count; ++part) {
     const Share of_part = ShareOf(part, count, wanted.all_rows);
@@ -99,9 +99,9 @@ Result<void> CheckpointFolder::LoadRows(const StateVersion& version, const State
         path, identity, {static_cast<uint64_t>(of_part.size() * wanted.row_values)}, count);
     if (!loaded.ok() && loaded.error().kind == ErrorKind::kUnavailable) return loaded.error();
     if (!loaded.ok()) {
-      return Error{ErrorKind::kInvalid, loaded.error().message + "; put a copy back, or remove " +
+      return Error{ErrorKind::kInvalid, loaded.error().message + "; restore a copy, or remove " +
                                             PathOf(version) +
-                                            " to go on from the checkpoint before"};
+                                            " to resume from the previous checkpoint"};
     }
     const DoneShard& expected = (*done)[static_cast<std::size_t>(part) + 1];
     if (loaded->header.shard != part || loaded->header.checksum != expected.checksum) {

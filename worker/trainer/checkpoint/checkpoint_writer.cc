@@ -59,7 +59,8 @@ void CheckpointWriter::Run(const std::stop_token& stop) {
     const std::string reason = written.ok() || stopped ? "" : written.error().message;
     if (!stopped && reason.empty() != failing_.empty()) {
       if (!reason.empty()) {
-        LogWarn("Checkpoints fail; training goes on without new ones", {{"reason", reason}});
+        LogWarn("Failed to write a checkpoint; training continues without new ones",
+                {{"reason", reason}});
       }
       calls_.failing(reason);
     }

@@ -16,7 +16,7 @@ Error NotRestorable(const CheckpointPlace& place, const std::string& why) {
   const std::string what = place.from_job.empty() ? "--restore-path=" + place.from_path
                                                   : "--restore-job=" + place.from_job;
   return {ErrorKind::kInvalid,
-          "cannot begin with " + what + " (spec.checkpoint.restoreFrom): " + why};
+          "cannot start from " + what + " (spec.checkpoint.restoreFrom): " + why};
 }
 
 // The newest complete one in a folder, and when it was completed.
@@ -54,9 +54,9 @@ Result<fs::path> Below(const CheckpointPlace& place) {
                        std::error_code(errno, std::generic_category()).message()};
     }
     if (S_ISLNK(status.st_mode)) {
-      return NotRestorable(place, path.string() + " is a link; name the folder that it leads to");
+      return NotRestorable(place, path.string() + " is a link; name its target");
     }
-    if (!S_ISDIR(status.st_mode)) return NotRestorable(place, path.string() + " is no folder");
+    if (!S_ISDIR(status.st_mode)) return NotRestorable(place, path.string() + " is not a folder");
   }
   return path;
 }
@@ -97,10 +97,9 @@ Result<OtherCheckpoints> FindToBeginWith(const CheckpointPlace& place) {
     const Result<std::optional<OtherCheckpoints>> found = FindOfJob(place, place.from_job);
     if (!found.ok()) return found.error();
     if (*found) return **found;
-    return NotRestorable(place,
-                         "no other job of this name in namespace " + place.ns +
-                             " has a complete checkpoint on the volume; correct the name, or "
-                             "leave it out to begin with the first step");
+    return NotRestorable(place, "no other job of this name in namespace " + place.ns +
+                                    " has a complete checkpoint on the volume; correct the name or "
+                                    "remove restoreFrom to start from the first step");
   }
   const Result<fs::path> path = Below(place);
   if (!path.ok()) return path.error();
@@ -109,7 +108,7 @@ Result<OtherCheckpoints> FindToBeginWith(const CheckpointPlace& place) {
   if (version) {
     const Result<bool> complete = folder.IsComplete(*version);
     if (!complete.ok()) return complete.error();
-    if (!*complete) return NotRestorable(place, path->string() + " is no complete checkpoint");
+    if (!*complete) return NotRestorable(place, path->string() + " is not a complete checkpoint");
     return OtherCheckpoints{.folder = folder, .newest = *version, .chosen = *version};
   }
   const Result<std::optional<Newest>> newest = NewestIn(folder);
@@ -136,7 +135,7 @@ Result<LoadedShard> LoadOther(const OtherCheckpoints& other, const StateIdentity
   if (!newest.ok()) return newest.error();
   if (*newest) return **std::move(newest);
   // Its writer has just removed what was there.
-  return Error{ErrorKind::kUnavailable, other.folder.path() + " changes while it is read"};
+  return Error{ErrorKind::kUnavailable, other.folder.path() + " changed while it was read"};
 }
 
 }  // namespace ringmaster::trainer

@@ -66,7 +66,7 @@ void PartWriter::Report(const Result<void>& outcome) {
   if (!outcome.ok() && outcome.error().kind == ErrorKind::kCancelled) return;
   fails_ = !outcome.ok();
   if (fails_) {
-    LogWarn("Parts of checkpoints fail; training goes on without new ones",
+    LogWarn("Failed to write part of a checkpoint; training continues without new ones",
             {{"reason", outcome.error().message}});
   }
   failing_(fails_ ? outcome.error().message : "");
@@ -101,7 +101,7 @@ Result<int> PartsGate::Await(const StateVersion& version, const std::stop_token&
   return Error{ErrorKind::kUnavailable,
                "not all ranks wrote their parts of the checkpoint of step " +
                    std::to_string(version.step) +
-                   " before the next one was due, or before the world changed"};
+                   " before the next one was due or the world changed"};
 }
 
 }  // namespace ringmaster::trainer

@@ -13,7 +13,7 @@ namespace ringmaster::trainer {
 namespace {
 
 constexpr std::size_t kPieceBytes = 8 << 20;
-constexpr mode_t kFileMode = 0664;  // whoever shares the volume's group may read it
+constexpr mode_t kFileMode = 0664;  // the volume's group may read it
 
 // An open file; closed at the end.
 class File {
@@ -62,7 +62,7 @@ class File {
   Result<void> Read(std::span<std::byte> bytes) const {
     const Result<std::size_t> got = ReadSome(bytes);
     if (!got.ok()) return got.error();
-    if (*got < bytes.size()) return Damaged(path_ + ": it is cut off");
+    if (*got < bytes.size()) return Damaged(path_ + ": it is truncated");
     return {};
   }
 
@@ -169,7 +169,7 @@ Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& iden
     if (!read.ok()) return read.error();
   }
   if (Checksum(TrainableState(loaded.values.begin(), loaded.values.end())) != header.checksum) {
-    return damaged("its data do not match their checksum");
+    return damaged("its data does not match its checksum");
   }
   return loaded;
 }

@@ -104,7 +104,7 @@ std::string_view NextLine(std::string_view& text) {
   return line;
 }
 
-// Of a line "name=value".
+// For a line "name=value".
 std::string_view ValueOf(std::string_view line) {
   const std::size_t equals = line.find('=');
   return equals == std::string_view::npos ? std::string_view() : line.substr(equals + 1, 200);
@@ -119,7 +119,7 @@ std::string WhyOtherModel(std::string_view have, std::string_view want) {
     const std::string_view theirs = NextLine(have);
     const std::string_view ours = NextLine(want);
     if (theirs != ours) {
-      return "it is of another model: it has " + QuotedLine(theirs) + " where this one has " +
+      return "it belongs to another model: it has " + QuotedLine(theirs) + " where this one has " +
              QuotedLine(ours);
     }
   }
@@ -156,7 +156,7 @@ std::vector<std::byte> EncodeShardHeader(const ShardHeader& header) {
 
 Result<std::size_t> ShardHeaderBytes(std::span<const std::byte> prefix) {
   if (std::memcmp(prefix.data(), kMagic.data(), kMagic.size()) != 0) {
-    return Damaged("it does not begin as a state does");
+    return Damaged("it does not start with a state header");
   }
   const auto length = Get<uint64_t>(prefix, kLengthAt);
   if (length < kShardPrefixBytes || length > kMaxShardHeaderBytes || length % kAlignment != 0) {
@@ -166,10 +166,10 @@ Result<std::size_t> ShardHeaderBytes(std::span<const std::byte> prefix) {
 }
 
 Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes) {
-  if (bytes.size() < kShardPrefixBytes) return Damaged("its header is cut off");
+  if (bytes.size() < kShardPrefixBytes) return Damaged("its header is truncated");
   const Result<std::size_t> length = ShardHeaderBytes(bytes);
   if (!length.ok()) return length.error();
-  if (*length != bytes.size()) return Damaged("its header is cut off");
+  if (*length != bytes.size()) return Damaged("its header is truncated");
   if (Get<uint64_t>(bytes, kChecksumAt) != HeaderChecksum(bytes)) {
     return Damaged("its header does not match its checksum");
   }
@@ -177,8 +177,8 @@ Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes) {
   if (format > kShardFormat) {
     return Error{ErrorKind::kInvalid,
                  "it has format " + std::to_string(format) +
-                     ", which a newer Ringmaster wrote; this one reads up to " +
-                     std::to_string(kShardFormat) + ": use an image that is at least as new"};
+                     ", written by a newer Ringmaster; this version reads up to " +
+                     std::to_string(kShardFormat) + "; use an image that is at least as new"};
   }
   FieldReader fields(bytes.subspan(kShardPrefixBytes));
   ShardHeader header;
@@ -193,7 +193,7 @@ Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes) {
   header.shards = fields.Number<int32_t>();
   header.checksum = fields.Number<uint64_t>();
   const auto parts = fields.Number<uint32_t>();
-  if (parts > kMostParts) return Damaged("its header names too many parts");
+  if (parts > kMostParts) return Damaged("its header lists too many parts");
   for (uint32_t i = 0; fields.ok() && i < parts; ++i) {
     header.parts.push_back(fields.Number<uint64_t>());
   }
@@ -202,7 +202,7 @@ Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes) {
                      header.term_base >= 0 && header.version.epoch.term >= header.term_base &&
                      header.version.epoch.term < int64_t{1} << 53 && header.shard >= 0 &&
                      header.shard < header.shards;
-  if (!sound) return Damaged("its header has numbers that cannot be");
+  if (!sound) return Damaged("its header contains invalid numbers");
   return header;
 }
 
@@ -210,7 +210,7 @@ Result<uint64_t> ShardDataBytes(const ShardHeader& header) {
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max() / 2;
   uint64_t values = 0;
   for (const uint64_t part : header.parts) {
-    if (part > kMost / sizeof(float) - values) return Damaged("its header names impossible sizes");
+    if (part > kMost / sizeof(float) - values) return Damaged("its header contains invalid sizes");
     values += part;
   }
   return values * sizeof(float);
@@ -224,7 +224,7 @@ std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
            (shards == 1 ? "one" : std::to_string(shards));
   }
   if (!std::equal(have.parts.begin(), have.parts.end(), parts.begin(), parts.end())) {
-    return "its optimizer keeps another state";
+    return "its optimizer state differs";
   }
   return "";
 }

@@ -98,7 +98,7 @@ Result<void> SnapshotFiles::Map(std::size_t which, std::size_t bytes) {
   }
   const auto failed = [&](int why) {
     return Error{ErrorKind::kUnavailable,
-                 "while making room for a snapshot of " + std::to_string((bytes >> 20) + 1) +
+                 "while reserving space for a snapshot of " + std::to_string((bytes >> 20) + 1) +
                      " MiB, twice, in " + folder_ + ": " + std::strerror(why)};
   };
   Unmap(mapped);

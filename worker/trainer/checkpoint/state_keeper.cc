@@ -40,7 +40,7 @@ Result<std::unique_ptr<StateKeeper>> StateKeeper::Open(KeeperOptions options, Tr
   std::unique_ptr<StateKeeper> keeper(
       new StateKeeper(std::move(options), std::move(state), membership, clock));
   const KeeperOptions& chosen = keeper->options_;
-  // A rank's share alone is no state that one could go on from.
+  // A rank's share alone is not a state that one could go on from.
   if (!chosen.snapshot_folder.empty() && chosen.sharded == nullptr) {
     keeper->snapshots_.emplace(chosen.snapshot_folder);
   }
@@ -91,7 +91,7 @@ Result<LocalState> StateKeeper::Restore(const LocalState& held, bool to_begin) {
   }
   if (!folder_) return now;
   const auto looking = [](const Error& error) {
-    return error.WithContext("looking for a checkpoint to go on from");
+    return error.WithContext("looking for a checkpoint to resume from");
   };
   if (Result<void> made = folder_->Make(); !made.ok()) return looking(made.error());
   // This job's own, once there are any, are what counts.
@@ -124,13 +124,13 @@ Result<LocalState> StateKeeper::RestoreOther() {
   const LocalState now = TakeOver(*loaded, StateOrigin::kOther);
   if (!beginning_) beginning_ = Beginning{.version = now.version};
   const std::string other_flags = beginning_->text;
-  beginning_->text = "it began with step " + std::to_string(now.version.step) + " of " +
+  beginning_->text = "it started from step " + std::to_string(now.version.step) + " of " +
                      other->folder.PathOf(now.version) +
                      (other_flags.empty() ? "" : "; " + other_flags);
   return now;
 }
 
-// A job that is deleted and applied again under its name begins anew: whoever meant it to go on
+// A job that is deleted and applied again under its name begins again: users who meant it to go on
 // hears how.
 Result<void> StateKeeper::NoteNamesakes() {
   const CheckpointPlace& place = options_.checkpoints;
@@ -141,11 +141,11 @@ Result<void> StateKeeper::NoteNamesakes() {
   beginning_ = Beginning{
       .version = {},
       .text =
-          "it began with its first step, beside checkpoints of an earlier job of its name up to "
-          "step " +
+          "it started from its first step although an earlier job of the same name has checkpoints "
+          "up to step " +
           std::to_string((*other)->newest.step) + " (" + (*other)->folder.path() +
-          "); to go on from those, apply it with spec.checkpoint.restoreFrom: {job: " + place.name +
-          "}"};
+          "); to resume from them, apply the job with spec.checkpoint.restoreFrom: {job: " +
+          place.name + "}"};
   return {};
 }
 
@@ -167,7 +167,7 @@ std::optional<control::KeptCheckpoint> StateKeeper::NewestKept(const StateVersio
 }
 
 void StateKeeper::Distrust(const StateVersion& version, const std::string& reason) {
-  damaged_[version] = "the checkpoint " + CheckpointName(version) + " lacks " + reason;
+  damaged_[version] = "the checkpoint " + CheckpointName(version) + " does not contain " + reason;
   others_damaged_[version] = damaged_[version];
 }
 
@@ -218,7 +218,8 @@ void StateKeeper::Applied(const World& world, const LocalState& held, bool snaps
   header.checksum = Checksum(state_);
   const Result<void> written = snapshots_->Write(header, state_);
   if (written.ok()) return pace_.Took(began, clock_.Now());
-  LogWarn("Snapshots fail; training goes on without them", {{"reason", written.error().message}});
+  LogWarn("Failed to take a snapshot; training continues without snapshots",
+          {{"reason", written.error().message}});
   membership_.Unprotected(kSnapshotProtection, written.error().message);
   snapshots_.reset();
 }
@@ -237,8 +238,8 @@ void StateKeeper::Checkpoint(const World& world, const LocalState& held) {
   if (offered_ == held.version) return;
   if (!std::exchange(skipped_, true)) {
     LogWarn(
-        "Skipped a checkpoint, because the one before is still being written: raise the steps "
-        "between them, or use a faster volume",
+        "Skipped a checkpoint because the previous one is still being written; increase the "
+        "interval or use a faster volume",
         {{"step", held.version.step}});
   }
 }
@@ -290,7 +291,7 @@ void StateKeeper::PartsWritten(const StateVersion& version) { gate_.Complete(ver
 Result<void> StateKeeper::LoadRows(const StateVersion& version, int64_t begin, int64_t end,
                                    std::span<float> values) const {
   if (!folder_) {
-    return Error{ErrorKind::kInvalid, "there is no checkpoint folder to read rows from"};
+    return Error{ErrorKind::kInvalid, "no checkpoint folder is set to read rows from"};
   }
   const Result<CheckpointFolder> folder = FolderWith(version);
   if (!folder.ok()) return folder.error();
@@ -329,7 +330,7 @@ void StateKeeper::FinishPart(const World& world, const LocalState& held, const G
     Checkpoint(world, held);
   }
   if (AwaitIdle(*parts_, kPartLimit, given_up) || (given_up && given_up())) return;
-  LogWarn("Ended without its part of the last checkpoint");
+  LogWarn("Exiting without this rank's part of the last checkpoint");
 }
 
 void StateKeeper::Finished(const World& world, const LocalState& held, const GivenUp& given_up) {
@@ -340,7 +341,7 @@ void StateKeeper::Finished(const World& world, const LocalState& held, const Giv
     idle = AwaitIdle(*writer_, kFinishLimit, given_up);
   }
   if (given_up && given_up()) return;
-  if (!idle) LogWarn("Ended without waiting for the last checkpoint any longer");
+  if (!idle) LogWarn("Exiting before the last checkpoint is complete");
 }
 
 }  // namespace ringmaster::trainer

@@ -9,16 +9,14 @@ namespace ringmaster::trainer {
 
 Result<void> AbandonedConnects::Room() {
   if (Hanging() < kMost) return {};
-  return Error{
-      ErrorKind::kInternal,
-      std::to_string(kMost) +
-          " attempts to connect with other ranks hang and cannot be ended; this rank gives "
-          "up, so that it is started anew"};
+  return Error{ErrorKind::kInternal, std::to_string(kMost) +
+                                         " connection attempts to other ranks hang and cannot be "
+                                         "canceled; this rank exits so that it is restarted"};
 }
 
 void AbandonedConnects::Take(std::jthread thread, std::shared_ptr<const std::atomic<bool>> ended) {
   const int hanging = Hanging() + 1;
-  LogInfo("Left a hanging connection behind", {{"hanging", hanging}});
+  LogInfo("Abandoned a hanging connection attempt", {{"hanging", hanging}});
   const MutexLock lock(mutex_);
   entries_.push_back({std::move(ended), std::move(thread)});
 }

@@ -15,7 +15,7 @@ Result<void> Work::Wait() {
   MutexLock lock(mutex_);
   if (!ended_.WaitUntil(mutex_, deadline_ + kGrace,
                         [&]() RINGMASTER_REQUIRES(mutex_) { return outcome_.has_value(); })) {
-    return Error{ErrorKind::kTimeout, "a collective operation did not end by its deadline"};
+    return Error{ErrorKind::kTimeout, "a collective operation exceeded its deadline"};
   }
   return *outcome_;
 }

@@ -55,8 +55,8 @@ Result<std::vector<std::string>> FileStore::Get(const std::vector<std::string>& 
         break;
       }
       if (std::chrono::steady_clock::now() >= deadline) {
-        return Error{ErrorKind::kTimeout,
-                     "nobody wrote " + PathOf(key) + " in time: not every rank has started"};
+        return Error{ErrorKind::kTimeout, "no rank wrote " + PathOf(key) +
+                                              " in time; check that all ranks have started"};
       }
       // Rarer the longer it waits, so that who waits long takes nothing from those who compute.
       const auto waited = std::chrono::steady_clock::now() - start;

@@ -52,7 +52,7 @@ WorkHandle CompressedReducer::Reduce(int bucket, std::span<float> values, std::s
 }
 
 void CompressedReducer::Stop() {
-  const Error stopped{ErrorKind::kCancelled, "the world was left in the middle of a step"};
+  const Error stopped{ErrorKind::kCancelled, "the rank left the world during a step"};
   bool under_way = false;
   {
     const MutexLock lock(mutex_);
@@ -229,7 +229,7 @@ std::string CompressedGradients::EnterWorld(Communicator& communicator, const Wo
   const ResidualFate fate = feedback_.Adopt(adopted.held, adopted.changed);
   const std::string gone = Gone(members_, world.members);
   if (fate == ResidualFate::kDropped || !gone.empty()) {
-    LogWarn("Gave up what compression owed of earlier steps",
+    LogWarn("Discarded compression residuals of earlier steps",
             {{"this_rank", NameOf(fate)}, {"with_members", gone}});
   }
   rank_ = world.rank;

@@ -21,7 +21,7 @@ Error ReadError(const std::string& path, gzFile file, std::size_t offset) {
   const char* where = gzdirect(file) != 0 ? ", offset " : ", unpacked offset ";
   return {ErrorKind::kInvalid, path + where + std::to_string(offset) +
                                    ": expected more data, but it cannot be read: " + reason +
-                                   (code == Z_BUF_ERROR ? " (the gzip stream is cut off)" : "")};
+                                   (code == Z_BUF_ERROR ? " (the gzip stream is truncated)" : "")};
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ Result<std::string> ReadMaybeGzip(const std::string& path, std::size_t limit_byt
   const GzipFile file(gzopen(path.c_str(), "rb"));
   if (file == nullptr) {
     const ErrorKind kind = errno == ENOENT ? ErrorKind::kNotFound : ErrorKind::kInvalid;
-    return Error{kind, path + ": cannot be opened: " + std::strerror(errno)};
+    return Error{kind, path + ": cannot open it: " + std::strerror(errno)};
   }
   gzbuffer(file.get(), 1 << 17);
   std::string bytes;
@@ -39,8 +39,8 @@ Result<std::string> ReadMaybeGzip(const std::string& path, std::size_t limit_byt
   for (;;) {
     const std::size_t offset = bytes.size();
     if (offset > limit_bytes) {
-      return Error{ErrorKind::kInvalid,
-                   path + ": larger than " + std::to_string(limit_bytes) + " bytes once unpacked"};
+      return Error{ErrorKind::kInvalid, path + ": it is larger than " +
+                                            std::to_string(limit_bytes) + " bytes when unpacked"};
     }
     bytes.resize(offset + kChunk);
     const int read = gzread(file.get(), bytes.data() + offset, static_cast<unsigned>(kChunk));

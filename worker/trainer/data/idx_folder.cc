@@ -45,10 +45,9 @@ Result<NamedBytes> ReadOne(const std::string& folder, const std::string& file) {
     if (bytes.ok()) return NamedBytes{path, *std::move(bytes)};
     if (bytes.error().kind != ErrorKind::kNotFound) return bytes.error();
   }
-  return Error{ErrorKind::kInvalid,
-               folder + ": expected the file " + file + " or " + file +
-                   ".gz, found neither; --data wants a folder with the four MNIST files in IDX "
-                   "format, or the word generated"};
+  return Error{ErrorKind::kInvalid, folder + ": expected the file " + file + " or " + file +
+                                        ".gz, found neither; --data must be a folder with the four "
+                                        "MNIST files in IDX format, or 'generated'"};
 }
 
 std::vector<uint8_t> Scaled(IdxImages images) {
@@ -122,7 +121,7 @@ Result<Dataset> LoadIdxFolder(const std::string& folder) {
   if (!std::filesystem::is_directory(folder, error)) {
     return Error{ErrorKind::kInvalid,
                  folder + ": expected a folder with the four MNIST files in IDX format, found " +
-                     (std::filesystem::exists(folder, error) ? "something else" : "nothing there")};
+                     (std::filesystem::exists(folder, error) ? "something else" : "nothing")};
   }
   Result<std::unique_ptr<ImageSet>> training = LoadHalf(folder, "train");
   if (!training.ok()) return training.error();

@@ -57,7 +57,7 @@ Result<Adopted> StateSync::Run(Communicator& communicator) {
   const Result<void> moved = communicator.rank() == adopted.source
                                  ? Send(communicator, adopted.source)
                                  : Receive(communicator, adopted.source);
-  if (!moved.ok()) return moved.error().WithContext("bringing all ranks to one state");
+  if (!moved.ok()) return moved.error().WithContext("synchronizing the state of all ranks");
   return adopted;
 }
 
@@ -125,8 +125,8 @@ Result<void> StateSync::Receive(Communicator& communicator, int source) {
   }
   const Statement& sent = all_[static_cast<std::size_t>(source)];
   if (Checksum(TrainableState(staged_.begin(), staged_.end())) != sent.checksum) {
-    return Error{ErrorKind::kUnavailable,
-                 "the state that rank " + std::to_string(source) + " sent arrived damaged"};
+    return Error{ErrorKind::kUnavailable, "the state that rank " + std::to_string(source) +
+                                              " sent was corrupted in transit"};
   }
   if (mine_.held.version == sent.held.version) return {};
   for (std::size_t i = 0; i < state_.size(); ++i) {

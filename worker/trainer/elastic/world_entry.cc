@@ -43,10 +43,10 @@ Result<void> WorldEntry::Join() {
     if (restored.ok()) {
       local_ = *restored;
     } else {
-      LogWarn("Loaded no checkpoint", {{"reason", restored.error().message}});
+      LogWarn("Failed to load a checkpoint", {{"reason", restored.error().message}});
     }
   }
-  return Next(Error{ErrorKind::kUnavailable, "no world came"});
+  return Next(Error{ErrorKind::kUnavailable, "no world followed"});
 }
 
 // Tries one world after another until this rank is in one.
@@ -157,7 +157,7 @@ Result<LocalState> WorldEntry::LookAgain(const LocalState& local) {
   if (restored.ok()) local_ = *restored;
   const bool not_now = !restored.ok() && restored.error().kind == ErrorKind::kUnavailable;
   if (not_now && !unreadable_)
-    LogWarn("Cannot read what is kept; tries again", {{"reason", restored.error().message}});
+    LogWarn("Failed to read the saved state, retrying", {{"reason", restored.error().message}});
   ReportUnreadable(not_now ? restored.error().message : "");
   return restored;
 }
@@ -172,7 +172,9 @@ Result<void> WorldEntry::KeepOther() {
     kept_ = {complete ? 1.0F : 0.0F, part ? 1.0F : 0.0F};
     const Result<void> summed =
         WaitConfirmed(*communicator_, communicator_->AllReduce(kept_, StepDeadline()));
-    if (!summed.ok()) return summed.error().WithContext("making another job's state this job's");
+    if (!summed.ok())
+      return summed.error().WithContext(
+          "saving the state of another job as a checkpoint of this job");
     if (kept_[0] > 0) return {};
     if (part && kept_[1] >= static_cast<float>(world_.size))
       options_.checkpointer->PartsWritten(*part);
@@ -218,8 +220,7 @@ Result<ShardedOutcome> WorldEntry::SyncSharded() {
            [this](const StateVersion& version, int64_t begin, int64_t end,
                   std::span<float> values) {
              if (options_.checkpointer == nullptr) {
-               return Result<void>(
-                   Error{ErrorKind::kInvalid, "no state is kept to read rows from"});
+               return Result<void>(Error{ErrorKind::kInvalid, "no saved state to read rows from"});
              }
              position_.Enter(RankPhase::kEvaluate);
              Result<void> loaded = options_.checkpointer->LoadRows(version, begin, end, values);
@@ -239,7 +240,7 @@ Result<ShardedOutcome> WorldEntry::SyncSharded() {
 Result<Adopted> WorldEntry::RollBack(std::string lost) {
   const int64_t step = local_.version.step;
   for (;;) {
-    LogWarn("Lost a part of the state: going back to the newest checkpoint",
+    LogWarn("Lost part of the state; resuming from the latest checkpoint",
             {{"lost", lost}, {"step", local_.version.step}});
     const bool was_kept = local_.origin != StateOrigin::kTraining;
     if (was_kept && options_.checkpointer != nullptr)
@@ -250,8 +251,8 @@ Result<Adopted> WorldEntry::RollBack(std::string lost) {
     if (local_.version == StateVersion{}) {
       return Error{ErrorKind::kInvalid,
                    lost + " of the sharded state after step " + std::to_string(step) +
-                       " were lost together with their copies, and there is no checkpoint to go "
-                       "back to; train again, with checkpoints (--checkpoint-dir)"};
+                       " were lost together with their copies, and no checkpoint exists; restart "
+                       "the training with checkpoints (--checkpoint-dir)"};
     }
     const Result<ShardedOutcome> outcome = SyncSharded();
     if (!outcome.ok()) return outcome.error();
@@ -283,7 +284,7 @@ void WorldEntry::LeaveAtBoundary() {
     const Result<void> handed_over = options_.sharded->HandOver(
         *communicator_, membership_.Leaving(world_.epoch), options_.timeout);
     if (!handed_over.ok()) {
-      LogWarn("Left the world without handing over state",
+      LogWarn("Left the world without handing over its state",
               {{"reason", handed_over.error().message}});
     }
   }

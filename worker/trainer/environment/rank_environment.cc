@@ -35,7 +35,7 @@ std::shared_ptr<Position> MakePosition() {
   const char* page = std::getenv(control::kEnvPositionPage);
   if (page == nullptr) return position;
   if (Result<void> opened = position->Open(page); !opened.ok()) {
-    LogWarn("Position reporting is off", {{"reason", opened.error().message}});
+    LogWarn("Disabled position reporting", {{"reason", opened.error().message}});
   }
   return position;
 }
@@ -45,8 +45,8 @@ Result<void> CheckGlobalBatch(const std::string& name, int64_t global_batch, int
   return Error{ErrorKind::kInvalid,
                name + "=" + std::to_string(global_batch) + " is less than the " +
                    std::to_string(ranks) +
-                   " ranks that this job may have (workers times slotsPerWorker), so some would "
-                   "have no sample; raise it, or lower maxReplicas or slotsPerWorker"};
+                   " ranks that this job may have (workers times slotsPerWorker), so some ranks "
+                   "would have no samples; raise it, or lower maxReplicas or slotsPerWorker"};
 }
 
 void NameJob(CheckpointPlace& place) {

@@ -14,7 +14,7 @@ namespace {
 Result<void> Checked(cudaError_t result, const char* call) {
   if (result == cudaSuccess) return {};
   return Error{ErrorKind::kUnavailable,
-               std::string(call) + ": CUDA says \"" + cudaGetErrorString(result) + "\""};
+               std::string(call) + ": CUDA reported \"" + cudaGetErrorString(result) + "\""};
 }
 
 template <typename T, typename Make>

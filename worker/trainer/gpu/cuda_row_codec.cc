@@ -26,9 +26,9 @@ constexpr std::chrono::seconds kQuietLimit{30};
 
 Result<void> Launched(int error, const char* what) {
   if (error == 0) return {};
-  return Error{ErrorKind::kUnavailable, std::string(what) + " gradients on the GPU: CUDA says \"" +
-                                            cudaGetErrorString(static_cast<cudaError_t>(error)) +
-                                            "\""};
+  return Error{ErrorKind::kUnavailable,
+               std::string(what) + " gradients on the GPU: CUDA reported \"" +
+                   cudaGetErrorString(static_cast<cudaError_t>(error)) + "\""};
 }
 
 int64_t CountOf(std::span<const float> values) { return static_cast<int64_t>(values.size()); }
@@ -86,7 +86,7 @@ class CudaRowCodec final : public RowCodec {
   }
   Result<void> Zero(std::span<float> values) override {
     return Launched(cudaMemsetAsync(values.data(), 0, values.size_bytes(), stream_.stream()),
-                    "clearing what is owed of");
+                    "clearing the residuals of");
   }
 
   // Asks again and again, as comm/nccl does: nothing may wait for a GPU that hangs. It is busy with
@@ -150,7 +150,7 @@ Result<std::unique_ptr<RowCodec>> MakeCudaRowCodec(int number, Compression compr
     return std::unique_ptr<RowCodec>(std::make_unique<CudaRowCodec>(number, compression));
   } catch (const c10::Error& error) {
     return Error{ErrorKind::kUnavailable,
-                 std::string("making a stream on the GPU: ") + error.what_without_backtrace()};
+                 std::string("creating a stream on the GPU: ") + error.what_without_backtrace()};
   }
 }
 

@@ -13,7 +13,7 @@ void SgdUpdateOnGpu(at::Tensor& parameters, at::Tensor& velocity, const at::Tens
                                     gradients.data_ptr<float>(), parameters.numel(),
                                     scale == nullptr ? nullptr : scale->data_ptr<float>(), rates,
                                     stream.stream());
-  TORCH_CHECK(error == 0, "starting the update of the parameters on the GPU: CUDA says \"",
+  TORCH_CHECK(error == 0, "starting the update of the parameters on the GPU: CUDA reported \"",
               cudaGetErrorString(static_cast<cudaError_t>(error)), "\"");
 }
 

@@ -27,28 +27,29 @@ std::string ListOf(const std::vector<int>& architectures) {
 // Of what all of this machine's ranks share; empty: nothing is wrong.
 std::string WhyNone(const GpuFacts& facts, const std::string& pinned) {
   if (!facts.built_in) {
-    return "this build of ringmaster-train has no GPU side; use one that is built with CUDA";
+    return "this build of ringmaster-train does not support GPUs; use one that is built with CUDA";
   }
   if (facts.driver == 0) {
-    return "no NVIDIA driver is loaded, or this container was not given it; ask for nvidia.com/gpu "
-           "in the job's resources, and look whether the node has a driver";
+    return "no NVIDIA driver is loaded or visible in this container; request nvidia.com/gpu in the "
+           "job's resources and check the node's driver";
   }
   if (facts.driver / 1000 < facts.cuda / 1000) {
     return "the NVIDIA driver is too old: it runs CUDA up to " + CudaVersionText(facts.driver) +
            ", and this build needs " + CudaVersionText(facts.cuda) + "; update the node's driver";
   }
   if (facts.gpus.empty()) {
-    const std::string why = facts.problem.empty() ? "" : " (CUDA says: " + facts.problem + ")";
+    const std::string why = facts.problem.empty() ? "" : " (CUDA reported: " + facts.problem + ")";
     if (!pinned.empty()) {
-      return "its GPU " + pinned + ", which it has for as long as its Pod lives, is gone" + why;
+      return "its GPU " + pinned +
+             ", which is assigned to this rank for the lifetime of its Pod, is gone" + why;
     }
     if (!facts.visible.empty()) {
       return "no GPU is visible with CUDA_VISIBLE_DEVICES=" + facts.visible + why;
     }
     return "no GPU is visible to this process" + why +
-           "; ask for nvidia.com/gpu in the job's resources";
+           "; request nvidia.com/gpu in the job's resources";
   }
-  if (facts.nccl == 0) return "there is no NCCL: " + facts.nccl_problem;
+  if (facts.nccl == 0) return "NCCL is not available: " + facts.nccl_problem;
   return "";
 }
 
@@ -83,14 +84,14 @@ Result<std::optional<int>> ChooseGpu(const GpuRequest& request, const GpuFacts& 
   if (local_rank >= count && !request.share) {
     return refused("this is rank " + std::to_string(local_rank) +
                    " of its host, counted from 0, which has " + CountText(count, "GPU") +
-                   ": start at most one rank for each GPU");
+                   "; start at most one rank per GPU");
   }
   const int chosen = local_rank % count;
   const FoundGpu& gpu = facts.gpus[static_cast<std::size_t>(chosen)];
   if (!Covers(facts, gpu.architecture)) {
     return refused("GPU " + std::to_string(chosen) + ", " + gpu.name + ", is sm_" +
-                   std::to_string(gpu.architecture) + ", and this build has machine code for " +
-                   ListOf(facts.architectures) + "; build it with -DCMAKE_CUDA_ARCHITECTURES=" +
+                   std::to_string(gpu.architecture) + ", but this build has machine code for " +
+                   ListOf(facts.architectures) + "; build with -DCMAKE_CUDA_ARCHITECTURES=" +
                    std::to_string(gpu.architecture) + "-real");
   }
   return std::optional<int>(chosen);

@@ -20,7 +20,7 @@ bool DeviceIsUnhealthy(int error) {
 
 std::string GpuFaultText(const GpuFault& fault, const std::string& uuid) {
   return "the GPU " + (uuid.empty() ? "" : uuid + " ") +
-         "of this rank cannot be used any more: " + "CUDA says \"" + fault.words + "\" (" +
+         "of this rank is no longer usable: " + "CUDA reported \"" + fault.words + "\" (" +
          fault.name + ")";
 }
 

@@ -14,7 +14,7 @@ using namespace partial_fc;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// Of the sum over a chunk's rows, which has few elements.
+// For the sum over a chunk's rows, which has few elements.
 constexpr int64_t kPartRows = 4096;
 
 at::Tensor OfHost(const std::vector<int64_t>& values, at::Device device) {
@@ -34,7 +34,7 @@ float* Grown(at::Tensor& memory, int64_t count, at::Device device) {
 }  // namespace
 
 void CheckLaunch(int error, const char* doing) {
-  TORCH_CHECK(error == 0, doing, " on the GPU: CUDA says \"", LaunchErrorText(error), "\"");
+  TORCH_CHECK(error == 0, doing, " on the GPU: CUDA reported \"", LaunchErrorText(error), "\"");
 }
 
 KernelShardStep::KernelShardStep(KernelDevice device, int64_t chunk_rows)

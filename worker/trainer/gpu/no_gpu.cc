@@ -13,12 +13,12 @@ GpuFacts FindGpus() { return {}; }
 std::optional<GpuFault> FindGpuFault() { return {}; }
 
 Result<std::unique_ptr<Gpu>> OpenGpu(int, std::chrono::milliseconds) {
-  return Error{ErrorKind::kInternal, "this build has no GPU side"};
+  return Error{ErrorKind::kInternal, "this build does not support GPUs"};
 }
 
 void SgdUpdateOnGpu(at::Tensor&, at::Tensor&, const at::Tensor&, const at::Tensor*,
                     const SgdRates&) {
-  TORCH_CHECK(false, "this build has no GPU side");
+  TORCH_CHECK(false, "this build does not support GPUs");
 }
 
 std::shared_ptr<const NormArithmetic> GpuNormFor(const at::Tensor&) { return nullptr; }

@@ -45,9 +45,9 @@ std::chrono::milliseconds TimeoutOfJob() {
 }
 
 Result<void> Check(const std::vector<at::Tensor>& parameters, const Elastic::Options& options) {
-  if (parameters.empty()) return Wrong("there are no parameters");
-  if (options.steps < 1) return Wrong("steps is below 1");
-  if (options.global_batch < 1) return Wrong("global_batch is below 1");
+  if (parameters.empty()) return Wrong("no parameters were given");
+  if (options.steps < 1) return Wrong("steps must be at least 1");
+  if (options.global_batch < 1) return Wrong("global_batch must be at least 1");
   const int ranks = trainer::NumberIn(control::kEnvMaxRanks);
   auto enough = trainer::CheckGlobalBatch("global_batch", options.global_batch, ranks);
   if (!enough.ok()) return enough;
@@ -56,7 +56,7 @@ Result<void> Check(const std::vector<at::Tensor>& parameters, const Elastic::Opt
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::string name = "parameter " + std::to_string(i);
     if (auto fits = CheckTensor(parameters[i], device, name); !fits.ok()) return fits;
-    if (!parameters[i].requires_grad()) return Wrong(name + " requires no gradient");
+    if (!parameters[i].requires_grad()) return Wrong(name + " does not require a gradient");
   }
   for (std::size_t i = 0; i < options.state.size(); ++i) {
     const std::string name = "state tensor " + std::to_string(i);
@@ -94,7 +94,7 @@ std::string ShapingText(const Elastic::Options& options) {
 // Null: the tensors are on the CPU.
 Result<std::unique_ptr<trainer::Gpu>> GpuOf(at::Device device) {
   if (device.is_cpu()) return std::unique_ptr<trainer::Gpu>();
-  if (!device.is_cuda()) return Wrong("there is no way to reduce on " + device.str());
+  if (!device.is_cuda()) return Wrong("collectives are not supported on " + device.str());
   const Result<std::optional<int>> number =
       trainer::ChooseGpu({.device = "cuda",
                           .gpus = trainer::NumberIn(control::kEnvGpus),
@@ -275,8 +275,8 @@ bool Elastic::Rank::BackwardAndReduce(const at::Tensor& loss_sum) {
   if (!reduced.happened()) return false;
   if (!reduced->finite) {
     Fail(Wrong("step " + std::to_string(step() + 1) +
-               ": the loss or a gradient is not a finite number: training diverged; try a smaller "
-               "learning rate, or look at the data"));
+               ": the loss or a gradient is NaN or infinite: training diverged; try a smaller "
+               "learning rate or check the data"));
     return false;
   }
   waited_ = reduced->waited;

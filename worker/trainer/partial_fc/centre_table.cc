@@ -49,8 +49,8 @@ Result<ShardedOutcome> CentreTable::Sync(const ShardedWorld& world) {
     return Error{ErrorKind::kInvalid,
                  "a world of " + std::to_string(world.world.size) + " ranks cannot share " +
                      std::to_string(classes) +
-                     " classes: each rank holds at least one; train with fewer "
-                     "ranks (spec.worker.maxReplicas), or more --classes"};
+                     " classes, because each rank holds at least one; use fewer ranks "
+                     "(spec.worker.maxReplicas) or more --classes"};
   }
   step_ = device_->MakeStep();  // the old one's memory has room for rows that move
   const std::vector<uint64_t> all_stay(static_cast<std::size_t>(world.world.size), 0);
@@ -104,7 +104,8 @@ Result<std::string> CentreTable::Load(const std::function<Result<void>()>& load,
       const Result<void> loaded = load();
       const bool now = loaded.ok() || loaded.error().kind != ErrorKind::kUnavailable;
       mine = loaded.ok() ? kLoaded : now ? kDamagedRows : kNotNow;
-      if (!loaded.ok()) LogWarn("Cannot read class centres", {{"reason", loaded.error().message}});
+      if (!loaded.ok())
+        LogWarn("Failed to read class centres", {{"reason", loaded.error().message}});
     }
     failed = exchange_->GatherNumbers(mine);
     if (!failed.ok()) return failed.error();
@@ -251,14 +252,14 @@ void CentreTable::ReportProtection() {
   if (unprotected == told_) return;
   told_ = unprotected;
   if (!unprotected_) return;
-  unprotected_(
-      unprotected ? "after a change of the world, " + std::to_string(once_) + " of " +
-                        std::to_string(options_.head.classes) +
-                        " class centres are held by one rank only: until their copies are "
-                        "complete, in about " +
-                        std::to_string(copies_.every() / 4 + 1) +
-                        " steps, the loss of that rank takes training back to the newest checkpoint"
-                  : "");
+  unprotected_(unprotected
+                   ? "after a change of the world, " + std::to_string(once_) + " of " +
+                         std::to_string(options_.head.classes) +
+                         " class centres are held by a single rank: until their copies are "
+                         "complete, in about " +
+                         std::to_string(copies_.every() / 4 + 1) +
+                         " steps, losing that rank would resume training from the latest checkpoint"
+                   : "");
 }
 
 // --- steps

@@ -22,10 +22,11 @@ bool TakeNumber(const char*& text, char end, float& number) {
 Result<Margin> ParseMargin(const std::string& name) {
   if (name == "arcface") return Margin{.m1 = 1, .m2 = 0.5F, .m3 = 0};
   if (name == "cosface") return Margin{.m1 = 1, .m2 = 0, .m3 = 0.4F};
-  const Error wrong{ErrorKind::kInvalid,
-                    "--margin=" + name +
-                        " is no margin: use arcface, cosface, or combined(m1,m2,m3) for cos(m1 θ + "
-                        "m2) - m3, with m1 in [1,4], m2 in [0,3] and m3 in [0,1]"};
+  const Error wrong{
+      ErrorKind::kInvalid,
+      "--margin=" + name +
+          " is not a valid margin; use arcface, cosface, or combined(m1,m2,m3) for cos(m1 θ + "
+          "m2) - m3, with m1 in [1,4], m2 in [0,3] and m3 in [0,1]"};
   if (!name.starts_with(kCombined)) return wrong;
   const char* text = name.c_str() + kCombined.size();
   Margin margin;

@@ -155,7 +155,7 @@ Result<void> RowExchange::CheckSums() {
   const Result<uint64_t> received = SumOver(staged_.Checksum());
   if (!received.ok()) return received.error();
   if (*sent == *received) return {};
-  return Error{ErrorKind::kUnavailable, "rows of class centres arrived damaged"};
+  return Error{ErrorKind::kUnavailable, "rows of class centres were corrupted in transit"};
 }
 
 }  // namespace ringmaster::trainer::partial_fc

@@ -134,7 +134,7 @@ void AuditLog::Write(const std::string& line) {
 }
 
 void AuditLog::End(const char* doing) {
-  LogWarn("The audit log ended: steps from here on cannot be audited",
+  LogWarn("Failed to write the audit log; further steps cannot be audited",
           {{"doing", doing}, {"path", path_}, {"reason", std::strerror(errno)}});
   if (file_ >= 0) ::close(file_);
   file_ = -1;

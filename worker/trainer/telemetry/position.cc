@@ -18,7 +18,7 @@ Position::~Position() {
 Result<void> Position::Open(const std::string& path) {
   const auto fail = [&] {
     return Error{ErrorKind::kUnavailable,
-                 "cannot say where this rank stands in " + path + ": " + std::strerror(errno)};
+                 "cannot report this rank's position in " + path + ": " + std::strerror(errno)};
   };
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return fail();

@@ -78,9 +78,9 @@ Result<LogEvery> ParseLogEvery(const std::string& text) {
       return LogEvery{steps, {}};
     }
   }
-  return Error{ErrorKind::kInvalid, "\"" + text +
-                                        "\" is neither a number of steps, as in 100, nor a time, "
-                                        "as in 1s"};
+  return Error{
+      ErrorKind::kInvalid,
+      "\"" + text + "\" must be a number of steps, for example 100, or a time, for example 1s"};
 }
 
 bool StepPace::Due(int64_t step, control::Epoch world, Clock::Time now) {
@@ -106,7 +106,7 @@ Result<StepLog> StepLog::Open(const std::string& path) {
 void StepLog::Restart() {
   if (file_ == nullptr || file_.get() == stdout) return;
   if (::ftruncate(::fileno(file_.get()), 0) != 0) {
-    LogWarn("Could not empty the step log", {{"reason", std::strerror(errno)}});
+    LogWarn("Failed to truncate the step log", {{"reason", std::strerror(errno)}});
   }
 }
 

@@ -106,7 +106,7 @@ void Timeline::Write() {
   file << Text();
   file.close();
   if (file && std::rename((path + ".part").c_str(), path.c_str()) == 0) return;
-  LogWarn("Wrote no timeline", {{"path", path}, {"reason", std::strerror(errno)}});
+  LogWarn("Failed to write the timeline", {{"path", path}, {"reason", std::strerror(errno)}});
 }
 
 std::string Timeline::Text() const {

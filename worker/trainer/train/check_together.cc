@@ -12,17 +12,17 @@ Result<void> CheckPartialFc(const TrainOptions& options) {
   const PartialFcFlags& flags = options.partial_fc;
   if (options.workload != kPartialFcWorkload) return {};
   if (!(flags.sample_rate > 0 && flags.sample_rate <= 1)) {
-    return wrong("--sample-rate must be above 0 and at most 1: it is a part of the classes");
+    return wrong("--sample-rate must be above 0 and at most 1");
   }
   if (options.data == kSyntheticData && flags.classes == 0) {
-    return wrong("--data=synthetic needs --classes: how many identities to make up");
+    return wrong("--data=synthetic requires --classes, the number of identities to generate");
   }
   if (flags.classes != 0 && flags.classes < options.world_size) {
     return wrong("--classes=" + std::to_string(flags.classes) +
                  " is less than --world-size=" + std::to_string(options.world_size) +
-                 ": each rank holds the centre of at least one class");
+                 ", but each rank holds the centre of at least one class");
   }
-  if (options.max_shift != 0) return wrong("--max-shift is not for --workload=partial-fc");
+  if (options.max_shift != 0) return wrong("--max-shift cannot be used with --workload=partial-fc");
   if (Result<partial_fc::Margin> margin = partial_fc::ParseMargin(flags.margin); !margin.ok()) {
     return margin.error();
   }
@@ -32,14 +32,14 @@ Result<void> CheckPartialFc(const TrainOptions& options) {
 Result<void> CheckPrecision(const TrainOptions& options) {
   const auto refuse = [](const char* why) {
     return Error{ErrorKind::kInvalid, std::string("--precision=fp16 scales the loss, ") + why +
-                                          ": use --precision=bf16, which needs no scale"};
+                                          "; use --precision=bf16, which does not scale"};
   };
   if (options.precision != Precision::kFloat16) return {};
   if (options.workload == kPartialFcWorkload) {
-    return refuse("and leaves out steps, which --workload=partial-fc cannot");
+    return refuse("and skips steps, which --workload=partial-fc does not support");
   }
   if (options.compression != Compression::kNone) {
-    return refuse("and what --compression still owes would be of an older scale");
+    return refuse("and the residuals of --compression would have an older scale");
   }
   return {};
 }
@@ -48,22 +48,23 @@ Result<void> CheckWorld(const TrainOptions& options) {
   const auto wrong = [](const char* text) { return Error{ErrorKind::kInvalid, text}; };
   if (!options.membership_schedule.empty()) {
     if (options.world_size != 0)
-      return wrong("--membership-schedule says how many ranks there are: leave out --world-size");
+      return wrong("--membership-schedule sets the number of ranks; remove --world-size");
     if (options.store.empty())
       return wrong(
-          "--membership-schedule needs --store: a folder in which the ranks find each other");
+          "--membership-schedule requires --store, a folder in which the ranks find each other");
     return {};
   }
   if (options.world_size == 0) {
     if (!options.store.empty() || options.rank != 0)
-      return wrong("--rank and --store need --world-size, or --membership-schedule");
+      return wrong("--rank and --store require --world-size or --membership-schedule");
     return {};
   }
   if (options.rank >= options.world_size) {
-    return wrong("--rank must be below --world-size: ranks count from 0");
+    return wrong("--rank must be below --world-size, because ranks count from 0");
   }
   if (options.world_size > 1 && options.store.empty()) {
-    return wrong("--world-size above 1 needs --store: a folder in which the ranks find each other");
+    return wrong(
+        "--world-size above 1 requires --store, a folder in which the ranks find each other");
   }
   return {};
 }
@@ -74,10 +75,11 @@ Result<void> CheckRestore(const TrainOptions& options) {
   if (job.empty() && options.restore_path.empty()) return {};
   if (options.checkpoint_dir.empty()) {
     return wrong(
-        "--restore-job and --restore-path need --checkpoint-dir: where the checkpoints are");
+        "--restore-job and --restore-path require --checkpoint-dir, the folder of the checkpoints");
   }
   if (job == "." || job == ".." || job.find('/') != std::string::npos) {
-    return wrong("--restore-job is the name of a TrainingJob; for a folder pass --restore-path");
+    return wrong(
+        "--restore-job must be the name of a TrainingJob; use --restore-path for a folder");
   }
   return {};
 }

@@ -42,13 +42,13 @@ std::string CentresText(const RunFacts& facts) {
   return std::to_string(facts.classes) + " of " + std::to_string(facts.embedding) +
          " numbers, a part of " + rate.data() + " of them in a step; " + shard +
          " a rank with momentum" +
-         (facts.ranks > 1 ? ", and on the host a copy of another rank's" : "");
+         (facts.ranks > 1 ? ", and a copy of another rank's on the host" : "");
 }
 
 }  // namespace
 
 std::string DryRunText(const RunFacts& facts) {
-  return "Data and model load; nothing was trained.\n" + Line("workload", facts.workload) +
+  return "Loaded data and model; nothing was trained.\n" + Line("workload", facts.workload) +
          Line("parameters", std::to_string(facts.parameters) + " (" + BytesText(facts.state_bytes) +
                                 " with the optimizer's state)") +
          (facts.classes > 0 ? Line("class centres", CentresText(facts)) : "") +
@@ -57,8 +57,8 @@ std::string DryRunText(const RunFacts& facts) {
                           std::to_string(facts.held_out_samples) + " held out") +
          Line("steps", std::to_string(facts.steps) + " of " + std::to_string(facts.global_batch) +
                            " samples") +
-         Line("a rank's share", ShareText(facts.global_batch, facts.ranks) +
-                                    " samples of a step, on " + CountText(facts.ranks, "rank")) +
+         Line("per rank", ShareText(facts.global_batch, facts.ranks) + " samples per step, on " +
+                              CountText(facts.ranks, "rank")) +
          Line("micro-batch", MicroBatchText(facts.micro_batch)) +
          Line("buckets", BucketText(facts.bucket_bytes)) + Line("precision", facts.precision) +
          Line("compression", facts.compression) +

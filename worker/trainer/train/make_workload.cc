@@ -45,8 +45,8 @@ Result<LabelledData> LoadLabelled(const TrainOptions& options) {
   LabelledData data = LabelledDigits(*std::move(digits));
   if (flags.classes != 0 && flags.classes != data.classes) {
     return Error{ErrorKind::kInvalid, "--classes=" + std::to_string(flags.classes) +
-                                          ", but the data have " + std::to_string(data.classes) +
-                                          ": leave it out, or use --data=synthetic"};
+                                          ", but the data has " + std::to_string(data.classes) +
+                                          "; remove it or use --data=synthetic"};
   }
   return data;
 }

@@ -27,7 +27,7 @@ std::string OutOfMemorySentence(const std::string& what, const std::string& need
   const std::string_view asked = SizeAfter(what, "ried to allocate ");
   const std::string_view total = SizeAfter(what, "total capacity of ");
   const std::string_view free = SizeAfter(what, "of which ");
-  std::string sentence = "the GPU's memory ran out";
+  std::string sentence = "the GPU ran out of memory";
   sentence +=
       asked.empty() ? " when memory was needed" : " when " + std::string(asked) + " were needed";
   sentence += " for " + needed_for;

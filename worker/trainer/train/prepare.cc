@@ -26,11 +26,12 @@ int MostRanks(const TrainOptions& options) {
 Result<void> CheckRows(Workload& workload, const TrainOptions& options) {
   const int ranks = MostRanks(options);
   if (workload.sharded() == nullptr || workload.sharded()->all_rows() >= ranks) return {};
-  return Error{ErrorKind::kInvalid,
-               "the data have " + std::to_string(workload.sharded()->all_rows()) +
-                   " classes, fewer than the " + std::to_string(ranks) +
-                   " ranks that this job may have (workers times slotsPerWorker), each of which "
-                   "holds some; lower maxReplicas or slotsPerWorker, or train more classes"};
+  return Error{
+      ErrorKind::kInvalid,
+      "the data has " + std::to_string(workload.sharded()->all_rows()) +
+          " classes, fewer than the " + std::to_string(ranks) +
+          " ranks that this job may have (workers times slotsPerWorker), but each rank holds at "
+          "least one; lower maxReplicas or slotsPerWorker, or train more classes"};
 }
 
 Result<std::unique_ptr<Gpu>> FindGpu(const TrainOptions& options) {

@@ -30,8 +30,8 @@ double Overlap(std::chrono::nanoseconds waited, std::chrono::nanoseconds network
 // `model` has a line for each parameter, which begins with its name.
 std::string WhatIsNotFinite(const NotFinite& found, bool loss_is_finite, std::string_view model) {
   if (found.ranks == 0) {
-    return loss_is_finite ? "the sum of the ranks' gradients is not a finite number"
-                          : "the loss is not a finite number";
+    return loss_is_finite ? "the sum of the ranks' gradients is NaN or infinite"
+                          : "the loss is NaN or infinite";
   }
   for (int line = 0; line < found.parameter; ++line) {
     model.remove_prefix(std::min(model.size(), model.find('\n') + 1));
@@ -39,7 +39,7 @@ std::string WhatIsNotFinite(const NotFinite& found, bool loss_is_finite, std::st
   const std::string name(model.substr(0, model.find_first_of(" \n")));
   return "the gradient of " + name + " on rank " + std::to_string(found.rank) +
          (found.ranks > 1 ? " and " + std::to_string(found.ranks - 1) + " more" : "") +
-         " is not a finite number";
+         " is NaN or infinite";
 }
 
 class Trainer {
@@ -136,7 +136,7 @@ class Trainer {
         std::isfinite(result.loss) ? optimizer_.LowerLossScale() : std::nullopt;
     if (scale) {
       if (session_.world().rank == 0) {
-        LogInfo("Skipped the update of a step, whose gradients overflow in fp16",
+        LogInfo("Skipped the update of a step whose gradients overflow in fp16",
                 {{"step", step + 1}, {"loss_scale", *scale}});
       }
       ++summary_.skipped_steps;
@@ -152,10 +152,10 @@ class Trainer {
                              WhatIsNotFinite(*found, std::isfinite(result.loss), workload_.model());
     constexpr int kMostInARow = 50;
     if (!plan_.skip_not_finite || ++skipped_in_a_row_ > kMostInARow) {
-      return Error{ErrorKind::kInvalid, text +
-                                            ": training diverged; try a smaller --learning-rate, "
-                                            "look at the data, or leave such steps out with "
-                                            "--not-finite=skip"};
+      return Error{ErrorKind::kInvalid,
+                   text +
+                       ": training diverged; try a smaller --learning-rate, check the data, or "
+                       "skip such steps with --not-finite=skip"};
     }
     if (session_.world().rank == 0) LogWarn("Skipped the update of a step", {{"reason", text}});
     ++summary_.skipped_steps;

@@ -105,12 +105,12 @@ Result<std::unique_ptr<MembershipSource>> MakeReplay(const TrainOptions& options
                  "the membership schedule " + options.membership_schedule + " has " + what};
   };
   if (member >= schedule->members.size()) {
-    return wrong(std::to_string(schedule->members.size()) + " members: there is none for --rank=" +
-                 std::to_string(options.rank) + ", since they count from 0");
+    return wrong(std::to_string(schedule->members.size()) + " members, so --rank=" +
+                 std::to_string(options.rank) + " does not exist (ranks count from 0)");
   }
   if (schedule->steps() > steps) {
-    return wrong(std::to_string(schedule->steps()) + " steps, but these flags make " +
-                 std::to_string(steps) + ": repeat those of the job that it is from");
+    return wrong(std::to_string(schedule->steps()) + " steps, but these flags result in " +
+                 std::to_string(steps) + "; use the flags of the job that wrote it");
   }
   Result<std::unique_ptr<FileStore>> store = FileStore::Open(options.store);
   if (!store.ok()) return store.error();
@@ -159,7 +159,7 @@ StateIdentity IdentityOf(const TrainOptions& options, const MadeWorkload& made) 
           .shaping = ShapingOf(options, made)};
 }
 
-// Ranks that an agent started are a TrainingJob's; whoever trains by hand in one of its Pods is
+// Ranks that an agent started are a TrainingJob's; a user who trains by hand in one of its Pods is
 // not.
 CheckpointPlace PlaceOf(const TrainOptions& options) {
   CheckpointPlace place{.volume = options.checkpoint_dir,
@@ -175,7 +175,7 @@ Result<std::unique_ptr<StateKeeper>> OpenKeeper(const TrainOptions& options,
   CheckpointPlace place = PlaceOf(options);
   if (!place.from_job.empty() && place.uid.empty()) {
     return Error{ErrorKind::kInvalid,
-                 "--restore-job is for a TrainingJob's ranks, which have a namespace; pass "
+                 "--restore-job works only within a TrainingJob, which has a namespace; use "
                  "--restore-path with a folder below --checkpoint-dir"};
   }
   return StateKeeper::Open({.checkpoints = std::move(place),
@@ -294,13 +294,13 @@ Result<int> RunInMemory(const ParsedCommandLine& parsed, AbandonedConnects& aban
     std::fputs(described->c_str(), stdout);
     return 0;
   } catch (const c10::OutOfMemoryError& error) {
-    return Error{ErrorKind::kInvalid,
-                 OutOfMemorySentence(error.what_without_backtrace(),
-                                     "what is there before the first step (model, gradients, "
-                                     "optimizer, class centres)",
-                                     "train a smaller model, or of partial-fc fewer --classes, a "
-                                     "smaller --embedding, or with more workers, which share the "
-                                     "class centres")};
+    return Error{
+        ErrorKind::kInvalid,
+        OutOfMemorySentence(error.what_without_backtrace(),
+                            "allocating the state before the first step (model, gradients, "
+                            "optimizer, class centres)",
+                            "train a smaller model; for partial-fc use fewer --classes, a smaller "
+                            "--embedding or more workers, which share the class centres")};
   } catch (const std::exception& error) {  // LibTorch's
     return Error{ErrorKind::kInternal, error.what()};
   }

@@ -29,30 +29,27 @@ std::vector<std::string> Names(const Values& values) {
 }
 
 void AddTrainingFlags(CLI::App& app, TrainOptions& options) {
-  app.add_option("--workload", options.workload, "what to train")
+  app.add_option("--workload", options.workload, "workload to train")
       ->check(CLI::IsMember({kMnistWorkload, kPartialFcWorkload}))
       ->capture_default_str();
-  app.add_option(
-         "--data", options.data,
-         "a folder with the four MNIST files (IDX, plain or .gz), 'generated' digits, or "
-         "'synthetic': identities for partial-fc, and else the first batch of the generated "
-         "digits at every step, to see what data costs")
+  app.add_option("--data", options.data,
+                 "folder with the four MNIST files (IDX, plain or .gz), 'generated' for generated "
+                 "digits, or 'synthetic': identities for partial-fc, otherwise the first batch of "
+                 "generated digits at every step, to measure the cost of data loading")
       ->envname(control::kEnvDataDir)
       ->capture_default_str();
   app.add_option("--generated-samples", options.generated_samples,
-                 "training samples of --data=generated and --data=synthetic")
+                 "number of training samples of --data=generated and --data=synthetic")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
       ->capture_default_str();
-  app.add_option(
-         "--loader-threads", options.loader_threads,
-         "threads that assemble the batches of the coming steps; 0: none; by default 1, and 4 "
-         "where a GPU trains")
+  app.add_option("--loader-threads", options.loader_threads,
+                 "threads that prefetch batches; 0: none; default: 1, or 4 with a GPU")
       ->check(CLI::Range(0, 256));
   app.add_option("--max-shift", options.max_shift,
-                 "move training images by up to so many pixels each way, anew every step")
+                 "shift training images randomly by up to this many pixels in each direction")
       ->check(CLI::Range(0, 27))
       ->capture_default_str();
-  app.add_option("--global-batch", options.global_batch, "samples of one step, over all ranks")
+  app.add_option("--global-batch", options.global_batch, "samples per step, over all ranks")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
       ->capture_default_str();
   app.add_option("--micro-batch", options.micro_batch,
@@ -63,48 +60,47 @@ void AddTrainingFlags(CLI::App& app, TrainOptions& options) {
   auto* epochs = app.add_option("--epochs", options.epochs, "passes over the training samples")
                      ->check(CLI::Range(int64_t{1}, kMaxCount))
                      ->capture_default_str();
-  app.add_option("--steps", options.steps, "steps, instead of --epochs")
+  app.add_option("--steps", options.steps, "number of steps, instead of --epochs")
       ->check(CLI::Range(int64_t{1}, kMaxCount))
       ->excludes(epochs);
   app.add_option("--learning-rate", options.learning_rate, "of the gradient descent")
       ->check(CLI::Range(0.0, kMaxRate))
       ->capture_default_str();
   app.add_option("--schedule", options.schedule,
-                 "of the learning rate over the run: constant, or cosine or polynomial (falling to "
-                 "zero along half a cosine or a parabola)")
+                 "learning rate schedule: constant, or decay to zero with cosine or polynomial (a "
+                 "parabola)")
       ->check(CLI::IsMember({"constant", "cosine", "polynomial"}))
       ->capture_default_str();
   app.add_option("--warmup-steps", options.warmup_steps,
-                 "steps in which the learning rate first rises")
+                 "steps of the linear learning rate warm-up")
       ->check(CLI::Range(int64_t{0}, kMaxCount))
       ->capture_default_str();
   app.add_option("--weight-decay", options.weight_decay,
-                 "of the gradient descent (default 0.0005 with partial-fc, otherwise 0)")
+                 "weight decay (default 0.0005 with partial-fc, otherwise 0)")
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--momentum", options.momentum, "of the gradient descent, below 1")
+  app.add_option("--momentum", options.momentum, "momentum, below 1")
       ->check(CLI::Range(0.0, 0.999999))
       ->capture_default_str();
-  app.add_option("--seed", options.seed, "of everything random")->capture_default_str();
+  app.add_option("--seed", options.seed, "seed of all random numbers")->capture_default_str();
 }
 
 void AddRunFlags(CLI::App& app, TrainOptions& options, double& timeout_seconds) {
-  app.add_option(
-         "--step-log", options.step_log,
-         "where rank 0 writes steps, one JSON object a line: a file, '-' for standard output, or "
-         "'none'")
+  app.add_option("--step-log", options.step_log,
+                 "where rank 0 writes steps, one JSON object per line: a file, '-' for standard "
+                 "output, or 'none'")
       ->capture_default_str();
   app.add_option("--audit-log", options.audit_log,
-                 "where every rank writes what ringmaster-audit checks: a folder, or a file "
-                 "(*.jsonl); empty: nowhere")
+                 "where every rank writes its audit log for ringmaster-audit: a folder, or a file "
+                 "(*.jsonl); default: no audit log")
       ->envname(kEnvAuditLog);
   app.add_option("--timeline", options.timeline,
-                 "a folder for this rank's trace, written at its end: what it did when, for "
-                 "chrome://tracing or Perfetto; worker/trainer/telemetry/merge_timelines.py joins "
-                 "those of all ranks; empty: none");
+                 "folder for this rank's trace, written when it exits, for chrome://tracing or "
+                 "Perfetto; worker/trainer/telemetry/merge_timelines.py merges the traces of all "
+                 "ranks; default: no trace");
   app.add_option_function<std::string>(
          "--not-finite",
          [&options](const std::string& choice) { options.skip_not_finite = choice == "skip"; },
-         "what to do in a step whose loss or gradients are no finite numbers: stop, or skip its "
+         "what to do if the loss or gradients of a step are NaN or infinite: stop, or skip its "
          "update")
       ->check(CLI::IsMember({"stop", "skip"}))
       ->default_str("stop");
@@ -115,27 +111,27 @@ void AddRunFlags(CLI::App& app, TrainOptions& options, double& timeout_seconds) 
            if (!every.ok()) throw CLI::ValidationError("--log-every", every.error().message);
            options.log_every = *every;
          },
-         "how often rank 0 writes a step: a number of steps (100) or a time (1s); the first of a "
-         "world, the last, and a step without an update always")
+         "interval at which rank 0 writes a step: a number of steps (100) or a time (1s); the "
+         "first step of a world, the last step and skipped steps are always written")
       ->default_str("1s");
   app.add_option("--timeout", timeout_seconds,
-                 "seconds until ranks that do not answer count as lost")
+                 "seconds after which unresponsive ranks are considered lost")
       ->envname(control::kEnvConnectTimeoutSeconds)
       ->check(CLI::Range(0.1, 86'400.0))
       ->capture_default_str();
   app.add_option("--threads", options.threads,
-                 "computing threads of this rank; 0: cores over ranks on this host")
+                 "compute threads of this rank; 0: number of cores divided by ranks on this host")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_option("--device", options.device,
-                 "where to compute: auto is a GPU where the Pod was given any, else the CPU")
+                 "device to compute on; auto: a GPU if the Pod has one, otherwise the CPU")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
   app.add_option_function<double>(
          "--gpu-release-limit",
          [&options](const double& seconds) { options.gpu_release_limit = MillisOf(seconds); },
-         "seconds that the GPU has to let go of a world that is over, after its computing has "
-         "ended; then this process ends itself, and its agent starts it again")
+         "seconds for the GPU to abort the operations of an ended world, after computation has "
+         "finished; then this process exits and its agent restarts it")
       ->check(CLI::Range(5.0, 300.0))
       ->default_str("15");
 }
@@ -150,9 +146,9 @@ void AddPrecisionFlag(CLI::App& app, TrainOptions& options) {
            const auto found = std::ranges::find(names, name);
            options.precision = kPrecisions[static_cast<std::size_t>(found - names.begin())];
          },
-         "in which numbers convolutions and linear layers are computed; the rest, parameters and "
-         "gradients too, stays fp32. With fp16 the loss is scaled, and a step whose gradients "
-         "overflow is left out")
+         "precision of convolutions and linear layers; everything else, including parameters and "
+         "gradients, stays fp32. With fp16 the loss is scaled, and steps whose gradients overflow "
+         "are skipped")
       ->check(CLI::IsMember(names))
       ->default_str(NameOf(Precision::kFloat32));
 }
@@ -162,8 +158,9 @@ constexpr std::array kCompressions{Compression::kNone, Compression::kFloat16,
                                    Compression::kFloat8E5M2};
 
 void AddCompressionFlag(CLI::App& app, std::string& compression) {
-  app.add_option("--compression", compression,
-                 "how gradients travel: as they are, or narrower, with error feedback")
+  app.add_option(
+         "--compression", compression,
+         "compression of gradients in transit: none, or a narrower format with error feedback")
       ->check(CLI::IsMember(Names(kCompressions)))
       ->capture_default_str();
 }
@@ -172,112 +169,115 @@ void AddTransportFlag(CLI::App& app, TrainOptions& options) {
   app.add_option_function<std::string>(
          "--transport",
          [&options](const std::string& name) { options.transport = *HostTransportOf(name); },
-         "what ranks on CPUs reduce over: Gloo's sockets, or memory that all ranks of a world "
-         "share. auto: memory where all are in one Pod, or on one machine")
+         "transport of collectives on CPUs: Gloo over sockets, or memory that all ranks of a world "
+         "share. auto: shared memory if all ranks are in one Pod or on one host")
       ->check(CLI::IsMember(Names(kHostTransports)))
       ->default_str(NameOf(HostTransport::kAuto));
 }
 
 void AddBucketFlag(CLI::App& app, TrainOptions& options) {
   app.add_option("--bucket-mib", options.bucket_mib,
-                 "MiB of gradients, of whole parameters, that are reduced at once while backward "
-                 "goes on; the first bucket is smaller")
+                 "size of a gradient bucket in MiB; buckets hold whole parameters and are reduced "
+                 "during the backward pass; the first bucket is smaller")
       ->check(CLI::Range(0.001, 4096.0))
       ->capture_default_str();
 }
 
 void AddStateFlags(CLI::App& app, TrainOptions& options) {
-  app.add_option(
-         "--checkpoint-dir", options.checkpoint_dir,
-         "a folder that all ranks share, for checkpoints; empty: none. A TrainingJob's are in "
-         "NAMESPACE/NAME/UID below it, and only that job goes on from them; outside of one "
-         "they are in the folder itself, and whoever trains there goes on from them")
+  app.add_option("--checkpoint-dir", options.checkpoint_dir,
+                 "folder for checkpoints, shared by all ranks; default: no checkpoints. "
+                 "Checkpoints of a TrainingJob are in NAMESPACE/NAME/UID below it, and only that "
+                 "job resumes from them; outside of a TrainingJob they are in the folder itself, "
+                 "and any run with this folder resumes from them")
       ->envname(control::kEnvCheckpointDir);
   auto* job = app.add_option("--restore-job", options.restore_job,
-                             "begin with the newest checkpoint of another TrainingJob of this name "
-                             "and namespace, while there is none of this one")
+                             "start from the latest checkpoint of another TrainingJob with this "
+                             "name in the same namespace, if this job has no checkpoint")
                   ->envname(control::kEnvRestoreJob);
   app.add_option("--restore-path", options.restore_path,
-                 "begin with this checkpoint, or the newest one in this folder, below "
-                 "--checkpoint-dir, while there is none of this run")
+                 "start from this checkpoint, or the latest one in this folder, below "
+                 "--checkpoint-dir, if this run has no checkpoint")
       ->envname(control::kEnvRestorePath)
       ->excludes(job);
-  app.add_option("--checkpoint-every", options.checkpoint_every, "steps from one to the next")
+  app.add_option("--checkpoint-every", options.checkpoint_every, "steps between checkpoints")
       ->envname(control::kEnvCheckpointEvery)
       ->check(CLI::Range(int64_t{1}, kMaxCount))
       ->capture_default_str();
-  app.add_option("--checkpoint-keep", options.checkpoint_keep, "how many complete ones to keep")
+  app.add_option("--checkpoint-keep", options.checkpoint_keep,
+                 "number of complete checkpoints to keep")
       ->envname(control::kEnvCheckpointKeep)
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--snapshot-dir", options.snapshot_dir,
-                 "a folder in shared memory, for this host's newest states; empty: none")
+  app.add_option(
+         "--snapshot-dir", options.snapshot_dir,
+         "folder in shared memory for the latest snapshots of this host; default: no snapshots")
       ->envname(control::kEnvSnapshotDir);
 }
 
 void AddWorldFlags(CLI::App& app, TrainOptions& options) {
-  constexpr char kGroup[] = "A world by hand (in a job, the agent gives it)";
-  app.add_option("--rank", options.rank, "this process's rank")
+  constexpr char kGroup[] = "A manually configured world (in a job, the agent configures it)";
+  app.add_option("--rank", options.rank, "rank of this process")
       ->check(CLI::Range(0, 1 << 20))
       ->group(kGroup);
-  app.add_option("--world-size", options.world_size, "how many ranks there are")
+  app.add_option("--world-size", options.world_size, "number of ranks")
       ->check(CLI::Range(1, 1 << 20))
       ->group(kGroup);
-  app.add_option("--store", options.store, "an empty folder that all ranks see, to find each other")
+  app.add_option("--store", options.store,
+                 "empty folder, shared by all ranks, in which they find each other")
       ->group(kGroup);
   app.add_option("--address", options.address,
-                 "where this rank listens for the others (default 127.0.0.1)")
+                 "address on which this rank listens for its peers (default 127.0.0.1)")
       ->group(kGroup);
   app.add_option(
          "--membership-schedule", options.membership_schedule,
-         "replay the worlds of a job, from what ringmaster-audit --schedule wrote: --rank is "
-         "then which of its members this process is, in the order of their first steps")
+         "replay the worlds of a job from a file written by ringmaster-audit --schedule; --rank "
+         "then selects the member that this process replays, in the order of their first steps")
       ->group(kGroup);
 }
 
 void AddPartialFcFlags(CLI::App& app, PartialFcFlags& flags) {
   constexpr char kGroup[] = "The workload partial-fc";
   app.add_option("--classes", flags.classes,
-                 "how many there are; each rank holds a share of their centres (default: the "
-                 "data's; needed with --data=synthetic)")
+                 "number of classes; each rank holds a shard of their centres (default: the "
+                 "classes of the data; required with --data=synthetic)")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 31))
       ->group(kGroup);
-  app.add_option("--embedding", flags.embedding, "numbers in an embedding, and in a centre")
+  app.add_option("--embedding", flags.embedding, "dimension of embeddings and centres")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 16))
       ->capture_default_str()
       ->group(kGroup);
   app.add_option("--sample-rate", flags.sample_rate,
-                 "part of the classes that takes part in a step, above 0 and up to 1; those of its "
-                 "samples always do. Below 1, centres that a step leaves out stay as they are (no "
-                 "momentum, no weight decay) without --dense-update")
+                 "fraction of the classes that are sampled in a step, above 0 and up to 1; classes "
+                 "of the step's samples are always included. Below 1, centres that are not sampled "
+                 "do not change (no momentum, no weight decay) unless --dense-update is set")
       ->capture_default_str()
       ->group(kGroup);
-  app.add_flag("--dense-update", flags.dense_update,
-               "momentum and weight decay move every centre in every step, as in arcface_torch, "
-               "whatever the sample rate; each step then passes over all of a rank's centres")
+  app.add_flag(
+         "--dense-update", flags.dense_update,
+         "apply momentum and weight decay to every centre in every step, as in arcface_torch, "
+         "regardless of the sample rate; each step then processes all centres of a rank")
       ->group(kGroup);
-  app.add_option(
-         "--margin", flags.margin,
-         "arcface, cosface, or combined(m1,m2,m3): cos(m1 θ + m2) - m3, with its true slope "
-         "and falling beyond a half turn, unlike arcface_torch")
+  app.add_option("--margin", flags.margin,
+                 "arcface, cosface, or combined(m1,m2,m3): cos(m1 θ + m2) - m3, with its exact "
+                 "derivative and decreasing beyond π, unlike arcface_torch")
       ->capture_default_str()
       ->group(kGroup);
-  app.add_option("--scale", flags.scale, "of the cosines, before the softmax")
+  app.add_option("--scale", flags.scale, "scale of the cosines before the softmax")
       ->check(CLI::Range(1.0, 256.0))
       ->capture_default_str()
       ->group(kGroup);
-  app.add_option("--backbone", flags.backbone, "the network from images to embeddings")
+  app.add_option("--backbone", flags.backbone, "network that maps images to embeddings")
       ->check(CLI::IsMember({"small", "r18", "r34", "r50", "r100"}))
       ->capture_default_str()
       ->group(kGroup);
-  app.add_option("--image-side", flags.image_side, "pixels of --data=synthetic, each way")
+  app.add_option("--image-side", flags.image_side,
+                 "image width and height of --data=synthetic, in pixels")
       ->check(CLI::Range(int64_t{16}, int64_t{1024}))
       ->capture_default_str()
       ->group(kGroup);
-  app.add_option(
-         "--replica-every", flags.replica_every,
-         "steps in which a rank sends its centres once to its replica peer, on another Pod; a "
-         "lost rank's are brought up from there")
+  app.add_option("--replica-every", flags.replica_every,
+                 "steps in which a rank sends all its centres once to its replica peer in another "
+                 "Pod, from which the centres of a lost rank are restored")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str()
       ->group(kGroup);
@@ -296,9 +296,9 @@ void AddFlags(CLI::App& app, TrainOptions& options, Given& given) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", std::string("ringmaster-train ") + RINGMASTER_VERSION);
   auto* check =
-      app.add_flag("--check-build", given.check_build, "list what this build can do, and exit");
+      app.add_flag("--check-build", given.check_build, "list the features of this build and exit");
   app.add_flag("--dry-run", given.dry_run,
-               "load data and model, say what training with these flags would be, and exit")
+               "load data and model, print a summary of the training with these flags, and exit")
       ->excludes(check);
   AddTrainingFlags(app, options);
   AddRunFlags(app, options, given.timeout_seconds);

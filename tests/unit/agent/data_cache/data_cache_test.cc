@@ -134,7 +134,7 @@ TEST(FillDataCache, LeavesAFolderOfSomebodyElseAlone) {
   folders.Put("file", "1");
   std::ofstream(folders.cache() / "thesis.tex") << "mine";
 
-  EXPECT_THAT(WhyNot(Fill(folders)), HasSubstr("thesis.tex, which no agent put there"));
+  EXPECT_THAT(WhyNot(Fill(folders)), HasSubstr("thesis.tex, which no agent created"));
 
   EXPECT_EQ(folders.Cached("thesis.tex"), "mine");
   EXPECT_EQ(folders.Cached("file"), "<none>");
@@ -177,10 +177,10 @@ TEST(FileCopy, AFileThatGrewShrankOrWasRewrittenIsAnError) {
   EXPECT_EQ(WhyNot(copy_after("same", [] {})), "");
   EXPECT_THAT(
       WhyNot(copy_after("grown", [&] { std::ofstream(path("grown"), std::ios::app) << "more"; })),
-      HasSubstr("grown of the data source changed while it was copied"));
+      HasSubstr("grown of the data source changed during the copy"));
   EXPECT_THAT(
       WhyNot(copy_after("shrunk", [&] { std::filesystem::resize_file(path("shrunk"), 60'000); })),
-      HasSubstr("changed while it was copied"));
+      HasSubstr("changed during the copy"));
   EXPECT_THAT(WhyNot(copy_after("touched",
                                 [&] {
                                   std::filesystem::last_write_time(
@@ -188,7 +188,7 @@ TEST(FileCopy, AFileThatGrewShrankOrWasRewrittenIsAnError) {
                                       std::filesystem::file_time_type::clock::now() -
                                           std::chrono::hours(1));
                                 })),
-              HasSubstr("changed while it was copied"));
+              HasSubstr("changed during the copy"));
 }
 
 TEST(FileCopy, NamesTheFileThatCannotBeRead) {
@@ -221,7 +221,7 @@ TEST(CopyFolder, FilesThatCameInTheMeantimeAreAnError) {
   const auto copied = CopyFolder(*source, folders.cache(), *measured, done, {});
 
   ASSERT_FALSE(copied.ok());
-  EXPECT_THAT(copied.error().message, HasSubstr("came into or went from"));
+  EXPECT_THAT(copied.error().message, HasSubstr("added to or removed from"));
 }
 
 TEST(CopyFolder, TheFirstErrorEndsItWithManyFilesWaiting) {

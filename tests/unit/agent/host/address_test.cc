@@ -44,7 +44,7 @@ TEST(Address, IsTheRoutesUnlessThatInterfaceIsExcluded) {
   const auto none = without({"eth0", "docker0", "ib0"});
 
   ASSERT_FALSE(none.ok());
-  EXPECT_NE(none.error().message.find("excludeInterfaces leaves this worker no interface"),
+  EXPECT_NE(none.error().message.find("excludeInterfaces excludes all interfaces"),
             std::string::npos);
 }
 

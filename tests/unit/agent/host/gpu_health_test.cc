@@ -24,15 +24,14 @@ TEST(GpuHealth, OneThatDoesNotAnswerIsUselessAndNobodysIsNone) {
 
 TEST(GpuHealth, SaysWhatTheRankSaidAndWhatMadeTheDeviceUseless) {
   GpuHealth health;
-  EXPECT_EQ(health.WhyUnhealthy(2, "", {}),
-            "the GPU of slot 2: its rank says that it is unhealthy");
-  EXPECT_EQ(health.WhyUnhealthy(2, "GPU-a", {"one", "step 7: CUDA says no", "two"}),
-            "GPU-a of slot 2: step 7: CUDA says no");
+  EXPECT_EQ(health.WhyUnhealthy(2, "", {}), "the GPU of slot 2: its rank reported it as unhealthy");
+  EXPECT_EQ(health.WhyUnhealthy(2, "GPU-a", {"one", "step 7: CUDA reported no", "two"}),
+            "GPU-a of slot 2: step 7: CUDA reported no");
   health.Note({"GPU-a", 79});
   health.Note({"GPU-a", 0, "GPU is lost"});
-  EXPECT_EQ(
-      health.WhyUnhealthy(0, "GPU-a", {"CUDA says no"}),
-      "GPU-a of slot 0: CUDA says no; the driver reported Xid 79 (the GPU has fallen off the bus)");
+  EXPECT_EQ(health.WhyUnhealthy(0, "GPU-a", {"CUDA reported no"}),
+            "GPU-a of slot 0: CUDA reported no; the driver reported Xid 79 (the GPU has fallen off "
+            "the bus)");
 }
 
 }  // namespace

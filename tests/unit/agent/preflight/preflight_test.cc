@@ -113,18 +113,18 @@ TEST(PreflightChecks, GpusThatDoNotAnswerAreNamed) {
 
   ASSERT_TRUE(CheckGpus(config, gpus).has_value());
   EXPECT_THAT(CheckGpus(config, gpus)->message,
-              HasSubstr("was given 4 GPUs and 1 answer; GPU-1 does not (GPU is lost), GPU-2 does "
-                        "not (GPU is lost), GPU-3 does not (the driver does not know it)"));
+              HasSubstr("was assigned 4 GPUs and 1 answer; GPU-1 does not (GPU is lost), GPU-2 does "
+                        "not (GPU is lost), GPU-3 does not (the driver does not list it)"));
 }
 
 TEST(PreflightChecks, ADriverThatHangsIsAFault) {
   Config config = WithPath("/nowhere");
   config.gpus = 1;
 
-  const auto fault = CheckGpus(config, {.problem = "the driver did not say", .hangs = true});
+  const auto fault = CheckGpus(config, {.problem = "the driver did not list", .hangs = true});
 
   ASSERT_TRUE(fault.has_value());
-  EXPECT_THAT(fault->message, HasSubstr("was given 1 GPU and the driver did not say"));
+  EXPECT_THAT(fault->message, HasSubstr("was assigned 1 GPU and the driver did not list"));
 }
 
 TEST(PreflightChecks, AnInterfaceThatIsNotThereIsNamedWithThoseThatAre) {

@@ -137,7 +137,7 @@ TEST_F(ElasticSlotsTest, ASuccessBeforeTheEndOfTrainingIsTheUsersError) {
   ASSERT_EQ(exits.size(), 1U);
   EXPECT_EQ(exits[0].exit.exit_code, 2);
   EXPECT_THAT(exits[0].exit.last_lines,
-              ElementsAre("last words", HasSubstr("training had not ended: a Python script")));
+              ElementsAre("last words", HasSubstr("before training had ended: a Python script")));
   EXPECT_THAT(actions.started, ElementsAre(0));
 }
 
@@ -517,7 +517,7 @@ TEST_F(ElasticSlotsTest, AProgramThatEndsWellWithoutAWorldIsToldHowToJoin) {
   Exit({0, 0});
 
   EXPECT_THAT(actions.Told<RankExited>().back().exit.last_lines,
-              Contains(HasSubstr("it ended without joining the job: in mode InPlace")));
+              Contains(HasSubstr("it exited without joining the job: in mode InPlace")));
   EXPECT_THAT(actions.started, ElementsAre(0)) << "it was started again";
 }
 

@@ -198,7 +198,7 @@ TEST_F(SlotOutputTest, WhatIsTooMuchStaysHereAndIsCounted) {
 
   const std::string text = AtLauncher();
   const std::string note = text.substr(0, text.find('\n') + 1);
-  EXPECT_THAT(note, HasSubstr(" lines left out here"));
+  EXPECT_THAT(note, HasSubstr(" lines omitted"));
   EXPECT_THAT(note, HasSubstr("worker-0"));
   const std::size_t left_out = std::stoul(note.substr(1));
   EXPECT_EQ((text.size() - note.size()) / line.size(), lines - left_out);
@@ -219,7 +219,7 @@ TEST_F(SlotOutputTest, OneLineTooManyIsCountedAndNotOneBefore) {
 
     const auto sent = told.Told<control::SlotOutput>();
     EXPECT_EQ(sent.size(), SlotOutput::kMaxWaitingBytes / line.size() + (one_more ? 1 : 0));
-    EXPECT_EQ(sent.at(0).data.starts_with("(1 line left out here"), one_more);
+    EXPECT_EQ(sent.at(0).data.starts_with("(1 line omitted because"), one_more);
   }
 }
 

@@ -54,7 +54,7 @@ class NodeChangesTest : public ::testing::Test {
 };
 
 TEST_F(NodeChangesTest, OnlyWhatAPlanReadsIsAChange) {
-  EXPECT_EQ(Change("node-1", "True"), Strings{}) << "a healthy node is no news";
+  EXPECT_EQ(Change("node-1", "True"), Strings{}) << "a healthy node is not news";
   EXPECT_EQ(Change("node-1", "True"), Strings{}) << "a report of the kubelet";
   EXPECT_EQ(Change("node-1", "Unknown"), (Strings{"a/one", "a/two"}));
   EXPECT_EQ(Change("node-1", "Unknown"), Strings{});

@@ -16,7 +16,7 @@ using control::LauncherPhase;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// Workers 0 and 1 run; worker 2 is no member.
+// Workers 0 and 1 run; worker 2 is not a member.
 class AgentWords : public testing::Test {
  protected:
   void Run(bool elastic = true) {
@@ -208,7 +208,7 @@ TEST_F(AgentWords, ThePortOfAMemberWhoseConnectionBrokeIsAskedWhereItsWorldWould
     Run(elastic);
     world->Say(2, control::AgentReady{"10.0.0.3", 2202, {}, {{"openmpi", "4.1.4"}}});
     world->Close(2);
-    EXPECT_THAT(world->All<Probe>(), IsEmpty()) << "it is no member";
+    EXPECT_THAT(world->All<Probe>(), IsEmpty()) << "it is not a member";
     world->Close(1);
     EXPECT_THAT(world->All<Probe>(), SizeIs(elastic ? 1 : 0));
 
@@ -399,7 +399,7 @@ INSTANTIATE_TEST_SUITE_P(
                1,
                [](World& w) { w.Order({0}, 1, 1); },
                {"StopEpoch"}},
-        Redial{"a member of a program that was started anew meanwhile",
+        Redial{"a member of a program that was started again meanwhile",
                false,
                1,
                [](World& w) {

@@ -120,7 +120,7 @@ TEST_F(Crashes, TheFifthDeathWithoutAStepInBetweenEndsTheJob) {
   EXPECT_EQ(finish->exit_code, 137);
   EXPECT_THAT(finish->verdict.message,
               AllOf(HasSubstr("rank 1 on digits-worker-1 (node-1) was killed by signal 9"),
-                    HasSubstr("it printed last: allocating"), HasSubstr("5 times in a row"),
+                    HasSubstr("last output: allocating"), HasSubstr("5 times in a row"),
                     HasSubstr("runPolicy.restart.crashLimit")));
   ASSERT_TRUE(finish->verdict.first_failure.has_value());
   EXPECT_EQ(finish->verdict.first_failure->signal, 9);
@@ -148,7 +148,7 @@ TEST_F(Crashes, AnUnhealthyDeviceTakesItsPodOutOfTheWorldAndCountsAgainstNobody)
   EXPECT_FALSE(world->Decided());
   const control::LauncherStatus status = world->membership.Status(world->now);
   ASSERT_EQ(status.failures.size(), 1U);
-  EXPECT_EQ(control::HowItEnded(status.failures[0]), "ended because its GPU is unhealthy");
+  EXPECT_EQ(control::HowItEnded(status.failures[0]), "exited because its GPU is unhealthy");
 }
 
 TEST_F(Crashes, ADeviceThatIsUnhealthyBeforeTheFirstWorldWaitsForAnotherPod) {
@@ -234,7 +234,7 @@ TEST_F(Crashes, ARankThatIsKilledWheneverItLoadsEndsTheStart) {
 
   ASSERT_TRUE(world->Decided());
   EXPECT_EQ(world->Verdict()->verdict.reason, "OOMKilled");
-  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("printed last: allocating"));
+  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("last output: allocating"));
 }
 
 TEST_F(Crashes, ARankThatCannotLoadEndsTheJobAlsoWhileAnotherWorkerIsMissing) {
@@ -406,7 +406,7 @@ TEST_F(EndsOfAnotherProgram, HaveAllRanksStartedAgainUpToTheLimit) {
   EXPECT_EQ(world->Verdict()->exit_code, 1);
   EXPECT_THAT(world->Verdict()->verdict.message,
               AllOf(HasSubstr("rank 1 on digits-worker-1 (node-1) exited with code 1"),
-                    HasSubstr("it printed last: NCCL timeout"),
+                    HasSubstr("last output: NCCL timeout"),
                     HasSubstr("2 ranks had ended before it, the limit")));
 }
 
@@ -423,7 +423,7 @@ TEST_F(EndsOfAnotherProgram, SoonAfterTheStartAreCrashesToo) {
   ASSERT_TRUE(world->Decided());
   EXPECT_EQ(world->Verdict()->verdict.reason, "CrashLoop");
   EXPECT_THAT(world->Verdict()->verdict.message,
-              AllOf(HasSubstr("it printed last: NCCL timeout"), HasSubstr("5 times in a row")));
+              AllOf(HasSubstr("last output: NCCL timeout"), HasSubstr("5 times in a row")));
 }
 
 TEST_F(EndsOfAnotherProgram, FromTheSecondOnPauseBeforeTheStart) {
@@ -437,8 +437,9 @@ TEST_F(EndsOfAnotherProgram, FromTheSecondOnPauseBeforeTheStart) {
   world->Pass(600ms, everyone);
 
   EXPECT_EQ(world->phase(), LauncherPhase::kWaitingForAgents);
-  EXPECT_THAT(Message(), HasSubstr("rank 1 on digits-worker-1 (node-1) exited with code 1; starts "
-                                   "again in 1 second"));
+  EXPECT_THAT(
+      Message(),
+      HasSubstr("rank 1 on digits-worker-1 (node-1) exited with code 1; restarting in 1 second"));
   world->Pass(1s, everyone);
   EXPECT_EQ(world->phase(), LauncherPhase::kStarting);
 }

@@ -39,14 +39,14 @@ TEST(FillingWorkers, AreNamedWithHowFarTheyAre) {
   world.Dial(1);
 
   world.Say(1, control::DataCacheProgress{0, 140 * kGiB});
-  EXPECT_EQ(
-      world.membership.Status(world.now).message,
-      "waits for 1 of 2 workers: digits-worker-1 (node-1) fills its data cache: 0 of 140 GiB");
+  EXPECT_EQ(world.membership.Status(world.now).message,
+            "waiting for 1 of 2 workers: digits-worker-1 (node-1) is filling its data cache: 0 of "
+            "140 GiB");
   world.Say(1, control::DataCacheProgress{41 * kGiB, 140 * kGiB});
 
-  EXPECT_EQ(
-      world.membership.Status(world.now).message,
-      "waits for 1 of 2 workers: digits-worker-1 (node-1) fills its data cache: 41 of 140 GiB");
+  EXPECT_EQ(world.membership.Status(world.now).message,
+            "waiting for 1 of 2 workers: digits-worker-1 (node-1) is filling its data cache: 41 of "
+            "140 GiB");
   EXPECT_TRUE(world.All<StartMpirun>().empty());
   world.Ready(1);
   EXPECT_EQ(world.LastStart().world_size, 2);
@@ -110,7 +110,7 @@ TEST(FillingWorkers, AFaultEndsTheJobThoughOthersStillFill) {
   world.Order({0, 1});
   world.Dial(0);
   world.Dial(1);
-  world.Ready(0, {{"data-cache", "the data is 141 GiB and the node has 90 GiB"}});
+  world.Ready(0, {{"data-cache", "the data is 141 GiB but the node has 90 GiB"}});
   FillFor(&world, 6s, 1, {0, 1});
 
   ASSERT_TRUE(world.Decided());
@@ -134,7 +134,7 @@ TEST(FillingWorkers, AJoinerFillsWhileTheOthersTrain) {
   EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
   EXPECT_EQ(world.Sent<control::SwitchEpoch>(), 0);
   EXPECT_THAT(world.membership.Status(world.now).message,
-              HasSubstr("digits-worker-1 (node-1) fills its data cache: "));
+              HasSubstr("digits-worker-1 (node-1) is filling its data cache: "));
 
   world.Ready(1);
 

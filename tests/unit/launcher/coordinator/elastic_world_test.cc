@@ -112,13 +112,13 @@ TEST_F(ElasticWorld, ARankThatFailsWhileItLoadsFailsTheFirstStart) {
   control::RankExited exited;
   exited.exit.start = "a";
   exited.exit.exit_code = 2;
-  exited.exit.last_lines = {"the data are no data"};
+  exited.exit.last_lines = {"the data is not valid"};
   world->Say(1, exited);
   world->Pass(1s, {0, 1});
 
   ASSERT_TRUE(world->Decided());
   EXPECT_EQ(world->Verdict()->verdict.reason, "UserError");
-  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("the data are no data"));
+  EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("the data is not valid"));
 }
 
 TEST_F(ElasticWorld, ARankKilledWhileItLoadsIsWaitedFor) {
@@ -560,10 +560,10 @@ TEST_F(ElasticWorld, APauseSaysWhatIsMissing) {
   Run(2, 2);
   world->loads = false;
   world->DeclareDead({1}, {0}, 2, 2);
-  EXPECT_THAT(Status().message, HasSubstr("; the others have no Pod yet"));
+  EXPECT_THAT(Status().message, HasSubstr("; the others do not have a Pod yet"));
 
   world->Order({0, 2}, 2, 2);
-  EXPECT_THAT(Status().message, HasSubstr("; digits-worker-2 (node-2) has not dialled"));
+  EXPECT_THAT(Status().message, HasSubstr("; digits-worker-2 (node-2) has not connected"));
 
   world->Arrive(2);
   EXPECT_THAT(Status().message, HasSubstr("; all others are loading"));
@@ -588,14 +588,14 @@ TEST_F(ElasticWorld, PausesWithoutAQuorumUntilItIsToldWhoIsDead) {
   EXPECT_EQ(world->phase(), LauncherPhase::kPaused);
   EXPECT_EQ(Status().pause_reason, "NoQuorum");
   EXPECT_THAT(Status().message,
-              HasSubstr("waits for digits-worker-1 (node-1), digits-worker-2 (node-2), "
-                        "digits-worker-3 (node-3) to come back"));
+              HasSubstr("waiting for digits-worker-1 (node-1), digits-worker-2 (node-2), "
+                        "digits-worker-3 (node-3) to return"));
   EXPECT_EQ(world->Sent<control::PrepareEpoch>(), 0);
   EXPECT_FALSE(ReportOf(1).fenced);  // it may come back
 
   world->DeclareDead({1}, {0, 2, 3}, 4, 1);
-  EXPECT_THAT(Status().message, HasSubstr("waits for digits-worker-2 (node-2), digits-worker-3 "
-                                          "(node-3) to come back"));
+  EXPECT_THAT(Status().message, HasSubstr("waiting for digits-worker-2 (node-2), digits-worker-3 "
+                                          "(node-3) to return"));
   world->DeclareDead({1, 2}, {0, 3}, 4, 1);
   world->Accept({0});
 
@@ -608,8 +608,8 @@ TEST_F(ElasticWorld, NamesAFewOfManyWhomAPauseWaitsFor) {
   world->Pass(2200ms, {0});
 
   EXPECT_THAT(Status().message,
-              HasSubstr("waits for digits-worker-1 (node-1), digits-worker-10 (node-10), "));
-  EXPECT_THAT(Status().message, HasSubstr(", digits-worker-13 (node-13) and 24 more to come back"));
+              HasSubstr("waiting for digits-worker-1 (node-1), digits-worker-10 (node-10), "));
+  EXPECT_THAT(Status().message, HasSubstr(", digits-worker-13 (node-13) and 24 more to return"));
 }
 
 TEST_F(ElasticWorld, PausesWithoutAQuorumUntilAMemberReturns) {
@@ -766,7 +766,7 @@ TEST_F(ElasticWorld, AJoinerThatDoesNotAnswerIsLeftOut) {
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
   EXPECT_THAT(world->Members(), ElementsAre(0, 1));
   world->Commit(0, 31);
-  EXPECT_FALSE(Status().last_recovery) << "it was no member";
+  EXPECT_FALSE(Status().last_recovery) << "it was not a member";
 }
 
 TEST_F(ElasticWorld, AMemberThatHasAcceptedMayRedialMeanwhile) {
@@ -1138,7 +1138,7 @@ TEST_F(ElasticWorld, ARestartedAgentHasLostItsRanksAndMayComeBack) {
   world->Commit(0, 11);
   EXPECT_EQ(Status().last_recovery->cause, "AgentRestarted");
   world->starts.clear();
-  world->starts[{1, 0}] = "anew";
+  world->starts[{1, 0}] = "again";
   world->Ready(1);
   world->AllAtBoundary(12);
   world->Accept({0, 1});
@@ -1216,21 +1216,21 @@ TEST_F(ElasticWorld, SaysWhatIsWaitedFor) {
   world->loads = false;
   world->Order({0, 1}, 2, 1);
   for (const int worker : {0, 1}) world->Arrive(worker);
-  EXPECT_EQ(Status().message, "waits for mpirun: 0 of 2 processes have attached");
+  EXPECT_EQ(Status().message, "waiting for mpirun: 0 of 2 processes are attached");
   world->AttachAll();
-  EXPECT_EQ(Status().message, "waits for the ranks to load their data and model");
+  EXPECT_EQ(Status().message, "waiting for the ranks to load their data and model");
   for (const int worker : {0, 1}) world->Reload(worker, "a");
   EXPECT_EQ(Status().message, "");
   world->Order({0, 1, 2}, 3, 1);
   world->Arrive(2);
   world->Reload(2, "a");
-  EXPECT_EQ(Status().message, "waits for the ranks to finish a step before members change");
+  EXPECT_EQ(Status().message, "waiting for the ranks to finish a step before the members change");
   world->AllAtBoundary(9);
-  EXPECT_EQ(Status().message, "waits for 3 workers to accept epoch 2");
+  EXPECT_EQ(Status().message, "waiting for 3 workers to accept epoch 2");
   world->Accept({0, 1, 2});
   EXPECT_EQ(Status().message, "");
   world->Order({}, 0, 0);
-  EXPECT_EQ(Status().message, "ends epoch 2: no workers are wanted");
+  EXPECT_EQ(Status().message, "ending epoch 2: the job is scaled to zero workers");
 }
 
 TEST_F(ElasticWorld, PrintsWhatRanksSayOverTheChannel) {
@@ -1274,7 +1274,7 @@ TEST_F(ElasticWorld, AReleasedJobIsASuccessAlsoWhenTheLauncherIsAskedToEnd) {
 TEST_F(ElasticWorld, ASuccessWithoutAStepOfTheJobsOwnIsNamed) {
   Run(2);
   const control::Epoch epoch = world->membership.epoch();
-  world->Say(0, control::RankBegan{epoch, 0, {500, "it began with step 500"}});
+  world->Say(0, control::RankBegan{epoch, 0, {500, "it started from step 500"}});
   for (const int rank : {0, 1}) {
     world->Say(rank, control::RankDone{.epoch = epoch, .rank = rank, .trained = rank != 0});
   }

@@ -105,7 +105,7 @@ TEST_F(TwoWorkers, AFailedRankFailsTheJobByName) {
     const std::string digit = std::to_string(rank);
     EXPECT_EQ(world->Verdict()->verdict.message,
               "rank " + digit + " on digits-worker-" + digit + " (node-" + digit +
-                  ") exited with code 3; it printed last: out of luck");
+                  ") exited with code 3; last output: out of luck");
     EXPECT_EQ(world->Verdict()->exit_code, 3);
     EXPECT_EQ(world->Verdict()->verdict.first_failure->pod, "digits-worker-" + digit);
   }
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
         FailureCase{"too early",
                     {{0, 0, 0}},
                     "RankFailed",
-                    "ended with code 0 before the training was complete",
+                    "exited with code 0 before the training was complete",
                     1}));
 
 TEST_F(TwoWorkers, TheEarlierFailureIsTheFirst) {
@@ -281,7 +281,7 @@ TEST_F(TwoWorkers, ProcessesOnAHostWithoutAgentAreAWorldMismatch) {
 
     ASSERT_TRUE(world->Decided());
     EXPECT_EQ(world->Verdict()->verdict.reason, "WorldMismatch");
-    EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("did not use the hostfile"));
+    EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("ignored the hostfile"));
   }
 }
 
@@ -292,7 +292,7 @@ TEST_F(TwoWorkers, AnMpirunThatEndsEarlyIsQuoted) {
 
   EXPECT_EQ(world->Verdict()->verdict.reason, "MpirunFailed");
   EXPECT_THAT(world->Verdict()->verdict.message,
-              HasSubstr("it printed last: bash: orted: command not found"));
+              HasSubstr("last output: bash: orted: command not found"));
 }
 
 TEST_F(TwoWorkers, WhatMpirunSaysBetweenRulesIsQuotedWithoutThem) {
@@ -304,7 +304,7 @@ TEST_F(TwoWorkers, WhatMpirunSaysBetweenRulesIsQuotedWithoutThem) {
   Settle(1s);
 
   EXPECT_THAT(world->Verdict()->verdict.message,
-              EndsWith("it printed last: An unrecognized option was included on the mpirun command "
+              EndsWith("last output: An unrecognized option was included on the mpirun command "
                        "line: Option: --foo Please use the \"mpirun --help\" command."));
 }
 
@@ -314,7 +314,7 @@ TEST_F(TwoWorkers, ARuleAloneIsNotWhatWasPrintedLast) {
   Settle(1s);
 
   EXPECT_THAT(world->Verdict()->verdict.message,
-              EndsWith("it printed last: mpirun: Error: unknown option"));
+              EndsWith("last output: mpirun: Error: unknown option"));
 }
 
 TEST_F(TwoWorkers, AnMpirunThatEndsEarlyIsTriedAgainBeforeItIsTheJobsFailure) {
@@ -477,17 +477,17 @@ TEST_F(TwoWorkers, StartTogetherUnlessTheirVersionsDiffer) {
       {"another Open MPI",
        {{"openmpi", "4.1.4"}},
        {{"openmpi", "5.0.7"}},
-       "digits-worker-1 (node-1) has openmpi 5.0.7, digits-worker-0 (node-0) has 4.1.4: use one "
-       "image"},
+       "digits-worker-1 (node-1) has openmpi 5.0.7, digits-worker-0 (node-0) has 4.1.4; use the "
+       "same image"},
       {"another Ringmaster",
        {{"openmpi", "4.1.4"}, {"ringmaster", "0.1.0"}},
        {{"openmpi", "4.1.4"}, {"ringmaster", "0.2.0"}},
-       "digits-worker-1 (node-1) has ringmaster 0.2.0, digits-worker-0 (node-0) has 0.1.0: use "
-       "one image"},
+       "digits-worker-1 (node-1) has ringmaster 0.2.0, digits-worker-0 (node-0) has 0.1.0; use the "
+       "same image"},
       {"another one than the launcher",
        {{"openmpi", "5.0.7"}},
        {{"openmpi", "5.0.7"}},
-       "digits-worker-0 (node-0) has Open MPI 5.0.7, the launcher has 4.1.4: use one image"},
+       "digits-worker-0 (node-0) has Open MPI 5.0.7, the launcher has 4.1.4; use the same image"},
   };
   for (const Case& c : cases) {
     world = std::make_unique<World>();

@@ -40,7 +40,7 @@ TEST(Membership, WaitsForPodsThatTheOrderCannotNameYet) {
 
   EXPECT_TRUE(world.All<StartMpirun>().empty());
   EXPECT_EQ(world.membership.Status(world.now).message,
-            "waits for 1 of 3 workers: the others have no Pod yet");
+            "waiting for 1 of 3 workers: the others do not have a Pod yet");
 }
 
 TEST(Membership, APodThatIsOrderedNoMoreIsReportedForAMinute) {
@@ -95,7 +95,7 @@ TEST(Membership, DoesNotStartBeforeMpirunIsKnown) {
   const Actions ready =
       membership.OnMessage(world.now, 1, control::AgentReady{"10.0.0.1", 2200, {}, {}});
   EXPECT_TRUE(ready.empty());
-  EXPECT_EQ(membership.Status(world.now).message, "waits for 0 of 1 worker") << "and for nobody";
+  EXPECT_EQ(membership.Status(world.now).message, "waiting for 0 of 1 worker") << "and for nobody";
 
   const Actions known = membership.OnMpiVersion(world.now, "5.0.7");
 
@@ -108,12 +108,12 @@ TEST(Membership, SaysWhoIsMissing) {
   EXPECT_THAT(world.membership.Status(world.now).message, HasSubstr("operator"));
   world.Order({0, 1, 2});
   EXPECT_EQ(world.membership.Status(world.now).message,
-            "waits for 3 of 3 workers: digits-worker-0 (node-0) has not dialled");
+            "waiting for 3 of 3 workers: digits-worker-0 (node-0) has not connected");
   world.Arrive(0);
   world.Arrive(2);
 
   EXPECT_EQ(world.membership.Status(world.now).message,
-            "waits for 1 of 3 workers: digits-worker-1 (node-1) has not dialled");
+            "waiting for 1 of 3 workers: digits-worker-1 (node-1) has not connected");
 }
 
 TEST(Membership, SaysWhyAWorkerIsMissing) {
@@ -122,7 +122,7 @@ TEST(Membership, SaysWhyAWorkerIsMissing) {
     const char* why;
   };
   const Case cases[] = {
-      {[](World&) {}, "has not dialled"},
+      {[](World&) {}, "has not connected"},
       {[](World& world) {
          world.DeclareDead({1}, {0, 1}, 2, 2);
        },
@@ -132,7 +132,7 @@ TEST(Membership, SaysWhyAWorkerIsMissing) {
          world.Dial(1);
          world.Close(1);
        },
-       "has lost its connection"},
+       "is disconnected"},
       {[](World& world) {
          world.Dial(1);
          world.Say(1, control::AgentLeaving{"SIGTERM"});
@@ -147,7 +147,7 @@ TEST(Membership, SaysWhyAWorkerIsMissing) {
     c.happens(world);
 
     EXPECT_EQ(world.membership.Status(world.now).message,
-              std::string("waits for 1 of 2 workers: digits-worker-1 (node-1) ") + c.why);
+              std::string("waiting for 1 of 2 workers: digits-worker-1 (node-1) ") + c.why);
   }
 }
 
@@ -299,7 +299,7 @@ TEST(Membership, EveryAgentHearsFromTheLauncherOnceABeat) {
   }
 }
 
-// Direct jobs: whatever changes their world starts their programs anew.
+// Direct jobs: whatever changes their world starts their programs again.
 class RunningWorld : public testing::Test {
  protected:
   RunningWorld() {
@@ -567,7 +567,7 @@ TEST(Membership, AnotherProgramThatBeginsAnewSaysWhyAndHowLongItHadRun) {
          world.Arrive(2);
        },
        "Left", "digits-worker-1"},
-      {"an agent begins anew",
+      {"an agent begins again",
        [](World& world) {
          world.Dial(1, 0, "second");
          world.Ready(1);

@@ -93,7 +93,7 @@ TEST(Stall, EndsTheRankThatHoldsTheOthersUpAndGoesOnWithoutIt) {
   ASSERT_EQ(world.Asked().size(), 1U);
   EXPECT_EQ(world.Sent<control::EndStalledRank>(1), 1);
   EXPECT_EQ(world.Asked().at(0).start, "first");
-  EXPECT_THAT(world.Asked().at(0).reason, HasSubstr("rank 1 stood still for 2"));
+  EXPECT_THAT(world.Asked().at(0).reason, HasSubstr("rank 1 made no progress for 2"));
   EXPECT_THAT(world.Asked().at(0).reason, HasSubstr("at step 10, in phase 'compute'"));
 
   const control::Epoch before = world.membership.epoch();
@@ -107,7 +107,8 @@ TEST(Stall, EndsTheRankThatHoldsTheOthersUpAndGoesOnWithoutIt) {
   EXPECT_EQ(status.failures[0].pod_uid, "uid-1");
   EXPECT_EQ(status.failures[0].signal, 9);
   EXPECT_EQ(status.failures[0].stack, kStack);
-  EXPECT_THAT(status.failures[0].last_lines.back(), HasSubstr("it was ended: rank 1 stood still"));
+  EXPECT_THAT(status.failures[0].last_lines.back(),
+              HasSubstr("it was stopped: rank 1 made no progress"));
   EXPECT_EQ(world.Asked().size(), 1U);
 
   world.Commit(0, 11);
@@ -135,7 +136,7 @@ TEST(Stall, SaysWhichCollectiveTheDeviceThatHangsHasNotComeTo) {
   ASSERT_EQ(status.failures.size(), 1U);
   EXPECT_THAT(
       status.failures[0].last_lines.back(),
-      HasSubstr(": its device never came to collective 1204 of this world, which all others "
+      HasSubstr(": its device never reached collective 1204 of this world, which all others "
                 "did"));
 }
 
@@ -203,7 +204,7 @@ TEST(Stall, GoesOnWithoutTheWorkerWhoseRankCannotBeEnded) {
   const auto status = world.membership.Status(world.now);
   ASSERT_EQ(status.failures.size(), 1U);
   EXPECT_EQ(status.failures[0].stack, kStack);
-  EXPECT_THAT(status.failures[0].last_lines.front(), HasSubstr("could not be ended"));
+  EXPECT_THAT(status.failures[0].last_lines.front(), HasSubstr("could not be stopped"));
 }
 
 TEST(Stall, KeepsOnlyTheNewestStack) {

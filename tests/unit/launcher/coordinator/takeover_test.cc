@@ -215,7 +215,8 @@ TEST_F(Takeover, NamesTheFirstFiveOfWhoMayTrainAlready) {
     }
     world->Pass(40s, {0, 1});
     const std::string message = world->membership.Status(world->now).message;
-    EXPECT_THAT(message, testing::HasSubstr("waits for digits-worker-2 (node-2), digits-worker-3"));
+    EXPECT_THAT(message,
+                testing::HasSubstr("waiting for digits-worker-2 (node-2), digits-worker-3"));
     EXPECT_THAT(message, testing::HasSubstr(", digits-worker-6 (node-6) and 1 more to "));
 
     world->DeclareDead({2}, everyone, 8, 2);

@@ -144,10 +144,10 @@ TEST(FailurePolicy, ARowOfCrashesFailsUntilAStepIsCommitted) {
   EXPECT_EQ(policy.crashes(), 3);
   EXPECT_TRUE(policy.CrashLimitReached());
   EXPECT_TRUE(policy.MustFail());
-  EXPECT_EQ(policy.CrashText(),
-            "rank 0; ranks were killed or ended at their start 3 times in a row without a further "
-            "step, and "
-            "the job fails at 3 (runPolicy.restart.crashLimit)");
+  EXPECT_EQ(
+      policy.CrashText(),
+      "rank 0; ranks were killed or failed to start 3 times in a row without a completed step, and "
+      "the job fails at 3 (runPolicy.restart.crashLimit)");
   EXPECT_EQ(policy.FailureBy(Exit(0, 0, 9), "rank 0").reason, control::kReasonCrashLoop);
   policy.Committed(1);
 
@@ -175,7 +175,7 @@ TEST(FailurePolicy, SaysWhyTheJobFails) {
     EXPECT_EQ(failure.reason, c.reason) << failure.message;
     EXPECT_EQ(failure.exit_code, c.exit_code) << failure.message;
     EXPECT_TRUE(failure.message.starts_with("rank 0 on a ")) << failure.message;
-    EXPECT_TRUE(failure.message.find("it printed nothing") != std::string::npos);
+    EXPECT_TRUE(failure.message.find("it printed no output") != std::string::npos);
     EXPECT_EQ(failure.message.find("failOnExitCodes") != std::string::npos, c.exit.exit_code == 7);
     ASSERT_TRUE(failure.first);
   }
@@ -189,10 +189,10 @@ TEST(FailurePolicy, SaysHowManyRanksHadEndedBeforeWhereThatIsWhyTheJobFails) {
     const char* says;
   };
   const Case cases[] = {
-      {"none may end", 0, 1, "; it printed nothing"},
-      {"one", 1, 1, "; it printed nothing; 1 rank had ended before it, the limit"},
-      {"two", 2, 1, "; it printed nothing; 2 ranks had ended before it, the limit"},
-      {"an error of the user", 2, control::kExitUserError, "; it printed nothing"},
+      {"none may end", 0, 1, "; it printed no output"},
+      {"one", 1, 1, "; it printed no output; 1 rank had ended before it, the limit"},
+      {"two", 2, 1, "; it printed no output; 2 ranks had ended before it, the limit"},
+      {"an error of the user", 2, control::kExitUserError, "; it printed no output"},
   };
   for (const Case& c : cases) {
     FailurePolicy policy(Options());
@@ -211,13 +211,12 @@ TEST(FailurePolicy, SaysHowOftenRanksCrashedAndTheLimitIfThereIsOne) {
     const char* says;
   };
   for (const Case& c :
-       {Case{0, 1,
-             "rank 0; ranks were killed or ended at their start 1 time without a further step"},
+       {Case{0, 1, "rank 0; ranks were killed or failed to start 1 time without a completed step"},
         Case{0, 2,
-             "rank 0; ranks were killed or ended at their start 2 times in a row without a further "
+             "rank 0; ranks were killed or failed to start 2 times in a row without a completed "
              "step"},
         Case{3, 1,
-             "rank 0; ranks were killed or ended at their start 1 time without a further step, and "
+             "rank 0; ranks were killed or failed to start 1 time without a completed step, and "
              "the job "
              "fails at 3 (runPolicy.restart.crashLimit)"}}) {
     CoordinatorOptions options = Options();
@@ -287,10 +286,10 @@ TEST(FailurePolicy, KnowsWhatLoadsAgain) {
 }
 
 TEST(PrintedText, TakesTheLastWordsAndAllOfAFrame) {
-  EXPECT_EQ(PrintedText({}), "it printed nothing");
-  EXPECT_EQ(PrintedText({"----", " "}), "it printed nothing");
-  EXPECT_EQ(PrintedText({"first", " last \r", "--"}), "it printed last: last");
-  EXPECT_EQ(PrintedText({"before", "-----", "one", "two", "-----"}), "it printed last: one two");
+  EXPECT_EQ(PrintedText({}), "it printed no output");
+  EXPECT_EQ(PrintedText({"----", " "}), "it printed no output");
+  EXPECT_EQ(PrintedText({"first", " last \r", "--"}), "last output: last");
+  EXPECT_EQ(PrintedText({"before", "-----", "one", "two", "-----"}), "last output: one two");
 }
 
 }  // namespace

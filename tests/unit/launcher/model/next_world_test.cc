@@ -143,7 +143,7 @@ TEST(FindCulprits, PairsThenTheSilentFewThenTheYoungest) {
       {"few are silent", 5, {{0, -1}, {2, -1}, {4, -1}}, {}, {1, 3}, true},
       {"half is not few", 2, {{0, -1}}, {}, {0}, false},
       {"most are silent", 3, {{1, -1}}, {}, {1}, false},
-      {"whoever is done has nothing to say", 3, {{0, -1}, {1, -1}}, {2}, {1}, false},
+      {"a member that is done has nothing to say", 3, {{0, -1}, {1, -1}}, {2}, {1}, false},
       {"nobody is silent", 3, {{0, -1}, {1, -1}, {2, -1}}, {}, {2}, false},
       {"a peer that is none", 2, {{0, 7}, {1, 1}}, {}, {1}, false},
   };

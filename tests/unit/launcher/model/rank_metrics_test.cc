@@ -17,7 +17,7 @@ TEST(RankMetrics, EachHasItsHelpItsTypeAndNumbersAsTheyAre) {
 
   const std::string text = MetricsText(times);
 
-  EXPECT_THAT(text, HasSubstr("# HELP ringmaster_epoch Number of the world of ranks under this "
+  EXPECT_THAT(text, HasSubstr("# HELP ringmaster_epoch Number of the current world under this "
                               "launcher\n# TYPE ringmaster_epoch gauge\n"
                               "ringmaster_epoch{job=\"team/digits\"} 3\n"));
   EXPECT_THAT(text, HasSubstr("rank=\"0\"} 12345678\nringmaster_rank_step{"));

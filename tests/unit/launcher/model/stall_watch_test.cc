@@ -31,13 +31,13 @@ RankPosition Stopped(RankPosition position) {
   return position;
 }
 
-// Of a rank that has applied steps, but none in this world.
+// For a rank that has applied steps, but none in this world.
 RankPosition Fresh(RankPosition position) {
   position.applied_millis = -1;
   return position;
 }
 
-// Of a process that has applied no step.
+// For a process that has applied no step.
 RankPosition New(RankPosition position) {
   position.step_micros = 0;
   return Fresh(position);
@@ -316,7 +316,7 @@ TEST(StallWatch, BlamesTheRankThatHasGotToFewerCollectivesThanAllOthers) {
       {"its device has not come to one",
        {Counts(9, 8), Counts(9, 8), Counts(9, 7)},
        "2",
-       "its device never came to collective 8 (allreduce) of this world, which all others did"},
+       "its device never reached collective 8 (allreduce) of this world, which all others did"},
       {"it has launched none of this world's",
        {Counts(1, 0), Counts(0, 0), Counts(1, 0)},
        "1",
@@ -495,7 +495,7 @@ TEST(StallWatch, SaysWhereARankStands) {
 
   scene.Say(0, kMakes);
   EXPECT_EQ(scene.watch.PlaceOf(0),
-            "at step 50, in phase 'connect' where it makes its communicator");
+            "at step 50, in phase 'connect' where it creates its communicator");
   scene.Say(0, Connects());
   EXPECT_EQ(scene.watch.PlaceOf(0), "at step 50, in phase 'connect'");
 }

@@ -53,7 +53,7 @@ TEST_F(StartupTest, WaitsForProcessesFromTheNewestOneOn) {
   ASSERT_TRUE(judgement.failure);
   EXPECT_EQ(judgement.failure->reason, control::kReasonMpirunFailed);
   EXPECT_EQ(judgement.failure->message,
-            "mpirun did not start every process in time; expected 2 (a, b), attached 1 (a)");
+            "mpirun did not start all processes in time; expected 2 (a, b), attached 1 (a)");
   EXPECT_EQ(judgement.failure->exit_code, 1);
 }
 
@@ -85,7 +85,7 @@ TEST_F(StartupTest, SaysWhatIsWrongWithTheSetOfProcesses) {
        "a process attached to c, which is not in this world; expected 2 (a, b), attached 1 (c)"},
       {{{"a", {5, 0, 0, 3}}}, "mpirun's world has 3 ranks; expected 2 (a, b), attached 1 (a)"},
       {{{"a", {5, 0, 0, 2}}, {"b", {5, 0, 0, 2}}},
-       "two processes have the same rank of mpirun; expected 2 (a, b), attached 2 (a, b)"},
+       "two processes have the same mpirun rank; expected 2 (a, b), attached 2 (a, b)"},
   };
   for (const auto& c : cases) {
     startup_.Begin(kBegun, 5, {{"a", 0}, {"b", 0}});
@@ -134,9 +134,8 @@ TEST_F(StartupTest, MpirunIsTriedAgainOnceAllMembersHaveBeenHeardAfterItsEnd) {
   const auto again = Judge(kBegun + 300ms).start_again;
 
   ASSERT_TRUE(again);
-  EXPECT_EQ(
-      *again,
-      "mpirun ended with code 3 before every process had attached; it printed last: no route");
+  EXPECT_EQ(*again,
+            "mpirun exited with code 3 before all processes were attached; last output: no route");
 }
 
 TEST_F(StartupTest, TriesAreCountedUntilAGateOpens) {

@@ -108,7 +108,7 @@ TEST(HostFiles, AHostWithoutSshHasNoPort) {
   EXPECT_EQ(Read(paths.hostfile), "10.0.0.2 slots=4\n");
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().message,
-            "the agent of digits-worker-0 reported a port or user that is none");
+            "the agent of digits-worker-0 reported a port or user, which is invalid");
   EXPECT_FALSE(std::filesystem::exists(paths.ssh_config));
   std::filesystem::remove_all(directory);
 }

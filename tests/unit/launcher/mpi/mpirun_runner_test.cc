@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 class MpirunRunnerTest : public testing::Test {
  protected:
-  // Of an mpirun that is this shell script; empty: there is none.
+  // For an mpirun that is this shell script; empty: there is none.
   Result<MpiVersion> Asked(const std::string& script, std::chrono::milliseconds limit) {
     const std::string file = folder_.path() + "/mpirun";
     if (!script.empty()) {
@@ -67,7 +67,7 @@ TEST_F(MpirunRunnerTest, OneThatDoesNotAnswerIsKilledAndSaid) {
 
   ASSERT_FALSE(version.ok());
   EXPECT_EQ(version.error().kind, ErrorKind::kUnavailable);
-  EXPECT_THAT(version.error().message, HasSubstr("mpirun --version has not answered within 1 s"));
+  EXPECT_THAT(version.error().message, HasSubstr("mpirun --version did not respond within 1 s"));
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ TEST(RshArguments, ThatAreWrongAreSaid) {
         Case{{"--socket=/r"}, "the host is missing"},
         Case{{"--socket=/r", "h"}, "the command is missing"},
         Case{{"--socket=/r", "h", std::string(control::kMaxCommandBytes, 'x'), "y"},
-             "the command has 131073 bytes, and a shell takes at most 131071"}}) {
+             "the command has 131073 bytes, but a shell accepts at most 131071"}}) {
     const auto request = ReadRshArguments(c.arguments);
     ASSERT_FALSE(request.ok()) << c.said;
     EXPECT_THAT(request.error().message, HasSubstr(c.said));

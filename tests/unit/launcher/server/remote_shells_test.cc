@@ -85,13 +85,13 @@ TEST_F(Shells, EndTheirCommandWithThem) {
 }
 
 TEST_F(Shells, AreRefusedHostsThatMpirunMayNotReach) {
-  EXPECT_EQ(Ask("10.0.0.9")->finished, "no worker of this start of mpirun has that name");
+  EXPECT_EQ(Ask("10.0.0.9")->finished, "this run of mpirun has no worker with that name");
   EXPECT_EQ(Ask("10.0.0.2", std::string(control::kMaxCommandBytes + 1, 'x'))->finished,
-            "the command is longer than a shell takes");
+            "the command is too long for a shell");
   EXPECT_THAT(Told(), IsEmpty());
 
   const auto first = Ask("10.0.0.2");
-  EXPECT_EQ(Ask("10.0.0.2")->finished, "another command of mpirun runs there");
+  EXPECT_EQ(Ask("10.0.0.2")->finished, "another command of mpirun is already running there");
   shells.OnMessage(7, control::CommandExited{Run().id, 0, 0, ""});
   EXPECT_EQ(Ask("10.0.0.2")->finished, "");
 }
@@ -102,7 +102,7 @@ TEST_F(Shells, AreRefusedWhatIsNoRequest) {
 
   shell->handlers.on_message(control::Heartbeat{});
 
-  EXPECT_EQ(shell->closed, "it said something else than one RshHello");
+  EXPECT_EQ(shell->closed, "its first message is not an RshHello");
 }
 
 TEST_F(Shells, AreToldThatTheirWorkerIsLost) {
@@ -111,7 +111,8 @@ TEST_F(Shells, AreToldThatTheirWorkerIsLost) {
 
   shells.OnAgentGone(7);
 
-  EXPECT_EQ(shell->finished, "lost the connection of that worker's agent while the command ran");
+  EXPECT_EQ(shell->finished,
+            "lost the connection to the agent of that worker while the command was running");
   EXPECT_EQ(other->finished, "");
   EXPECT_EQ(Ask("10.0.0.2")->finished, "the connection of that worker's agent has broken");
 }
@@ -122,10 +123,10 @@ TEST_F(Shells, EndWithTheirMpirun) {
   shells.End();
 
   EXPECT_THAT(Told(), ElementsAre("7 RunCommand", "7 EndCommand"));
-  EXPECT_EQ(shell->finished, "its mpirun has ended");
+  EXPECT_EQ(shell->finished, "its mpirun has exited");
   shell->handlers.on_closed("the peer closed the connection");
   EXPECT_EQ(told.size(), 2U);
-  EXPECT_EQ(Ask("10.0.0.2")->finished, "no worker of this start of mpirun has that name");
+  EXPECT_EQ(Ask("10.0.0.2")->finished, "this run of mpirun has no worker with that name");
 }
 
 }  // namespace

@@ -161,20 +161,21 @@ TEST_F(CheckpointTest, DamageMeansThePreviousOneAndIsNamed) {
                                  .size();
   const Case cases[] = {
       {"a bit of the data", [&](const auto& path) { Flip(path, header + 2222); },
-       "its data do not match their checksum"},
+       "its data does not match its checksum"},
       {"the last bit", [&](const auto& path) { Flip(path, fs::file_size(path) - 1); },
-       "its data do not match their checksum"},
+       "its data does not match its checksum"},
       {"a bit of the header", [](const auto& path) { Flip(path, 100); },
        "its header does not match its checksum"},
       {"a bit of the format", [](const auto& path) { Flip(path, 8); },
        "its header does not match its checksum"},
       {"the header's length", [](const auto& path) { Flip(path, 19); },
        "its header's length is damaged"},
-      {"the first byte", [](const auto& path) { Flip(path, 0); }, "does not begin as a state does"},
+      {"the first byte", [](const auto& path) { Flip(path, 0); },
+       "does not start with a state header"},
       {"the end", [](const auto& path) { fs::resize_file(path, fs::file_size(path) - 1); },
        "bytes instead of"},
-      {"all but the start", [](const auto& path) { fs::resize_file(path, 40); }, "it is cut off"},
-      {"everything", [](const auto& path) { fs::resize_file(path, 0); }, "it is cut off"},
+      {"all but the start", [](const auto& path) { fs::resize_file(path, 40); }, "it is truncated"},
+      {"everything", [](const auto& path) { fs::resize_file(path, 0); }, "it is truncated"},
       {"more than there was", [](const auto& path) { fs::resize_file(path, 100'000); },
        "bytes instead of"},
       {"the file", [](const auto& path) { fs::remove(path); }, "No such file"},
@@ -262,7 +263,7 @@ TEST_F(CheckpointTest, ANewerFormatIsRefusedAndNotTakenForDamage) {
 
   ASSERT_FALSE(header.ok());
   EXPECT_EQ(header.error().kind, ErrorKind::kInvalid);
-  EXPECT_THAT(header.error().message, HasSubstr("format 2, which a newer Ringmaster wrote"));
+  EXPECT_THAT(header.error().message, HasSubstr("format 2, written by a newer Ringmaster"));
 }
 
 TEST_F(CheckpointTest, RetentionKeepsTheNewestAndTouchesNothingNewerThanItsOwn) {
@@ -464,7 +465,7 @@ TEST_F(CheckpointTest, OthersAreFoundByNameAndByPathBelowTheVolumeAlone) {
   EXPECT_EQ(at("team/other/uid/1.1-70"), "70");
   for (const char* outside : {"../x", "team/../../x", "/etc", "team/link/digits/uid", "team/digits",
                               "team/digits/none", "team/digits/old/1.1-9/DONE"}) {
-    EXPECT_THAT(at(outside), HasSubstr("cannot begin with")) << outside;
+    EXPECT_THAT(at(outside), HasSubstr("cannot start from")) << outside;
   }
 }
 

@@ -113,7 +113,7 @@ TEST_F(ResumeTest, OthersGoOnFromTheNewestCheckpointAndSaySo) {
   EXPECT_EQ(launcher_.kept()->step, 15);
   EXPECT_GT(launcher_.kept()->bytes, 0);
   EXPECT_THAT(report.findings.sentences,
-              Contains(HasSubstr("epoch 1.2 adopted step 15 of epoch 1.1, from the newest "
+              Contains(HasSubstr("epoch 1.2 adopted step 15 of epoch 1.1, from the latest "
                                  "checkpoint that was kept, when 16 steps were committed")));
   EXPECT_THAT(StepLogOf("c"),
               HasSubstr(R"({"resumed":{"step":15,"from":"checkpoint","epoch":[1,1],)"
@@ -374,8 +374,9 @@ TEST_F(ResumeTest, ACheckpointOfAnotherModelEndsTheRunAndIsNamed) {
   const Result<RunSummary>& summary = refused.Await();
   ASSERT_FALSE(summary.ok());
   EXPECT_EQ(summary.error().kind, ErrorKind::kInvalid);
-  EXPECT_THAT(summary.error().message, HasSubstr("1.1-15/shard-0: it is of another model: it has "
-                                                 "'other float32 [28]'"));
+  EXPECT_THAT(summary.error().message,
+              HasSubstr("1.1-15/shard-0: it belongs to another model: it has "
+                        "'other float32 [28]'"));
 }
 
 }  // namespace

@@ -168,7 +168,7 @@ TEST_F(SharedMemoryTest, NobodySharesWhereOneDoesNotWantTo) {
 
     ASSERT_TRUE(met.ok()) << met.error().message;
     ASSERT_TRUE(met->has_value());
-    EXPECT_EQ(**met, "rank 1: it was told not to");
+    EXPECT_EQ(**met, "rank 1: it is disabled");
   });
 }
 
@@ -218,7 +218,7 @@ TEST(Segment, IsNotTakenForAnEarlierOne) {
   const auto opened = Segment::Open(earlier, 10'000);
 
   ASSERT_FALSE(opened.ok());
-  EXPECT_THAT(opened.error().message, ::testing::HasSubstr("of others"));
+  EXPECT_THAT(opened.error().message, ::testing::HasSubstr("belongs to other ranks"));
   EXPECT_FALSE(Segment::Open((*later)->description(), 20'000).ok()) << "another size";
   EXPECT_FALSE(Segment::Open("nothing", 10'000).ok());
 }

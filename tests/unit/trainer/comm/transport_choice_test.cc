@@ -99,7 +99,7 @@ TEST(TransportChoice, WhoInsistsOnMemoryIsRefusedWhereItCannotBe) {
 
         ASSERT_FALSE(met.ok());
         EXPECT_EQ(met.error().kind, ErrorKind::kInvalid);
-        EXPECT_THAT(met.error().message, ::testing::HasSubstr("leave --transport=shared-memory"));
+        EXPECT_THAT(met.error().message, ::testing::HasSubstr("remove --transport=shared-memory"));
       },
       std::chrono::seconds(3));
 

@@ -111,7 +111,7 @@ TEST(ReadMaybeGzip, SaysWhereAGzipStreamIsCutOff) {
 
   ASSERT_FALSE(bytes.ok());
   EXPECT_THAT(bytes.error().message, HasSubstr(path));
-  EXPECT_THAT(bytes.error().message, HasSubstr("cut off"));
+  EXPECT_THAT(bytes.error().message, HasSubstr("truncated"));
 }
 
 TEST(ReadMaybeGzip, StopsAtItsLimit) {

@@ -331,7 +331,7 @@ TEST(WorldEntry, GoesBackToACheckpointThatHasAllPartsOfAShardedState) {
   ASSERT_TRUE(rank.entry.Next(Error{}).ok());
 
   EXPECT_EQ(rank.entry.local().version.step, 7);
-  EXPECT_THAT(keeper.distrusted, IsEmpty()) << "it was no checkpoint that lacked them";
+  EXPECT_THAT(keeper.distrusted, IsEmpty()) << "not a checkpoint lacked them";
   EXPECT_THAT(shards.handed_over, ElementsAre(false));
 }
 

@@ -41,8 +41,8 @@ TEST(GpuChoice, ARankWithItsOwnGpuTakesThatOrNone) {
 
   facts.gpus.clear();
   EXPECT_EQ(WhyNot(facts, {.gpus = 4, .local_rank = 3, .pinned = "GPU-7"}),
-            "the job asks for 4 GPUs: its GPU GPU-7, which it has for as long as its Pod lives, is "
-            "gone");
+            "the job asks for 4 GPUs: its GPU GPU-7, which is assigned to this rank for the "
+            "lifetime of its Pod, is gone");
 }
 
 TEST(GpuChoice, PtxIsForTheGpusThatComeAfterIt) {
@@ -72,13 +72,13 @@ TEST(GpuChoice, NeverFallsBack) {
 
   facts.built_in = false;
   EXPECT_EQ(WhyNot(facts, wanted),
-            "the job asks for 2 GPUs: this build of ringmaster-train has no GPU side; use one that "
-            "is built with CUDA");
+            "the job asks for 2 GPUs: this build of ringmaster-train does not support GPUs; use "
+            "one that is built with CUDA");
   facts = TwoH200();
   facts.driver = 0;
   EXPECT_EQ(WhyNot(facts, {.device = "cuda"}),
-            "--device=cuda: no NVIDIA driver is loaded, or this container was not given it; ask "
-            "for nvidia.com/gpu in the job's resources, and look whether the node has a driver");
+            "--device=cuda: no NVIDIA driver is loaded or visible in this container; request "
+            "nvidia.com/gpu in the job's resources and check the node's driver");
   facts.driver = 12090;
   EXPECT_EQ(WhyNot(facts, wanted),
             "the job asks for 2 GPUs: the NVIDIA driver is too old: it runs CUDA up to 12.9, and "
@@ -90,15 +90,17 @@ TEST(GpuChoice, NeverFallsBack) {
             "the job asks for 2 GPUs: no GPU is visible with CUDA_VISIBLE_DEVICES=5");
   facts.visible.clear();
   facts.problem = "initialization error";
-  EXPECT_EQ(WhyNot(facts, wanted),
-            "the job asks for 2 GPUs: no GPU is visible to this process (CUDA says: initialization "
-            "error); ask for nvidia.com/gpu in the job's resources");
+  EXPECT_EQ(
+      WhyNot(facts, wanted),
+      "the job asks for 2 GPUs: no GPU is visible to this process (CUDA reported: initialization "
+      "error); request nvidia.com/gpu in the job's resources");
   facts = TwoH200();
   facts.nccl = 0;
   facts.nccl_problem = "NCCL cannot be loaded: libnccl.so.2: no such file";
-  EXPECT_EQ(WhyNot(facts, wanted),
-            "the job asks for 2 GPUs: there is no NCCL: NCCL cannot be loaded: libnccl.so.2: no "
-            "such file");
+  EXPECT_EQ(
+      WhyNot(facts, wanted),
+      "the job asks for 2 GPUs: NCCL is not available: NCCL cannot be loaded: libnccl.so.2: no "
+      "such file");
 }
 
 TEST(GpuChoice, NeedsMachineCodeForTheGpu) {
@@ -106,8 +108,8 @@ TEST(GpuChoice, NeedsMachineCodeForTheGpu) {
 
   facts.gpus[0] = {.name = "Tesla V100", .architecture = 70};
   EXPECT_EQ(WhyNot(facts, {.device = "cuda"}),
-            "--device=cuda: GPU 0, Tesla V100, is sm_70, and this build has machine code for "
-            "sm_80, sm_90, sm_100; build it with -DCMAKE_CUDA_ARCHITECTURES=70-real");
+            "--device=cuda: GPU 0, Tesla V100, is sm_70, but this build has machine code for "
+            "sm_80, sm_90, sm_100; build with -DCMAKE_CUDA_ARCHITECTURES=70-real");
   facts.gpus[0].architecture = 89;
   EXPECT_EQ(WhyNot(facts, {.device = "cuda"}), "") << "sm_80's runs on all 8.x";
   facts.architectures = {89};
@@ -121,10 +123,11 @@ TEST(OutOfMemory, SaysWhatWasNeededAndWhatWasFree) {
                           "capacity of 139.80 GiB of which 5.25 MiB is free. Including "
                           "non-PyTorch memory, this process has 139 GiB memory in use.",
                           "a step", "lower --global-batch"),
-      "the GPU's memory ran out when 20.00 GiB were needed for a step: 5.25 MiB of 139.80 GiB were "
+      "the GPU ran out of memory when 20.00 GiB were needed for a step: 5.25 MiB of 139.80 GiB "
+      "were "
       "free; lower --global-batch");
   EXPECT_EQ(OutOfMemorySentence("something else", "a step", "lower --global-batch"),
-            "the GPU's memory ran out when memory was needed for a step; lower --global-batch");
+            "the GPU ran out of memory when memory was needed for a step; lower --global-batch");
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ TEST(GpuFault, TheProgramsOwnErrorsSayNothingOfTheDevice) {
 }
 
 TEST(RankFailure, AnUnhealthyDeviceIsTheCauseOfAllElse) {
-  const Error peers{ErrorKind::kUnavailable, "reducing with the other ranks: NCCL says no"};
+  const Error peers{ErrorKind::kUnavailable, "reducing with the other ranks: NCCL reported no"};
   const Error invalid{ErrorKind::kInvalid, "the job asks for 4 GPUs: its GPU is gone"};
 
   for (const GpuFault& fault : {kNoDevice, kEcc}) {
@@ -34,9 +34,9 @@ TEST(RankFailure, AnUnhealthyDeviceIsTheCauseOfAllElse) {
               control::kExitDeviceUnhealthy);
   }
   EXPECT_EQ(FailureOf(peers, SessionEnd::kNone, kEcc, "GPU-7").message,
-            "the GPU GPU-7 of this rank cannot be used any more: CUDA says \"uncorrectable ECC "
+            "the GPU GPU-7 of this rank is no longer usable: CUDA reported \"uncorrectable ECC "
             "error encountered\" (cudaErrorECCUncorrectable); reducing with the other ranks: NCCL "
-            "says no");
+            "reported no");
 }
 
 TEST(RankFailure, AnErrorThatAKernelCausedIsNamedAndCounts) {
@@ -46,7 +46,7 @@ TEST(RankFailure, AnErrorThatAKernelCausedIsNamedAndCounts) {
 
   EXPECT_EQ(failure.exit_code, control::kExitFailed);
   EXPECT_EQ(failure.message,
-            "the GPU of this rank cannot be used any more: CUDA says \"unspecified launch "
+            "the GPU of this rank is no longer usable: CUDA reported \"unspecified launch "
             "failure\" (cudaErrorLaunchFailure)");
 }
 

@@ -445,7 +445,7 @@ TEST(ShardedElastic, AnOwnerAndItsReplicaPeerLostTogetherWithoutACheckpointEndTh
   EXPECT_EQ(summary.error().kind, ErrorKind::kInvalid);
   EXPECT_THAT(summary.error().message,
               HasSubstr("rows 9 to 18 of the sharded state after step 11 were lost together with "
-                        "their copies, and there is no checkpoint to go back to"));
+                        "their copies, and no checkpoint exists"));
 }
 
 // Ranks that die together as soon as a checkpoint is complete.

@@ -34,7 +34,7 @@ TEST(Prepare, RefusesMoreRanksThanThereAreClasses) {
   ASSERT_FALSE(described.ok());
   EXPECT_EQ(described.error().kind, ErrorKind::kInvalid);
   EXPECT_THAT(described.error().message,
-              HasSubstr("the data have 10 classes, fewer than the 11 ranks"));
+              HasSubstr("the data has 10 classes, fewer than the 11 ranks"));
 }
 
 TEST(Prepare, DescribesClassCentres) {

@@ -244,7 +244,7 @@ TEST_F(AgentMembershipTest, LeaveCallsTheWatchAndWakesTheStore) {
 
   ASSERT_FALSE(values.ok());
   EXPECT_EQ(values.error().kind, ErrorKind::kCancelled);
-  EXPECT_THAT(over.get_future().get(), ::testing::HasSubstr("gave this world up"));
+  EXPECT_THAT(over.get_future().get(), ::testing::HasSubstr("abandoned this world"));
 }
 
 TEST_F(AgentMembershipTest, AWatchOfAWorldThatIsOverIsCalledAtOnceAndAnUnwatchedOneNever) {

@@ -66,13 +66,13 @@ TEST(MembershipSchedule, RefusesWhatCannotBeReplayedWithFileAndLine) {
       {R"({"steps":[5,-9],"epoch":[1,2],"members":["a/0/x"]})", "'steps': is not a number"},
       {R"({"steps":[5,18446744073709551615],"epoch":[1,2],"members":["a/0/x"]})", "'steps'"},
       {R"({"steps":[5,9],"epoch":[1],"members":["a/0/x"]})", "'epoch': is not a pair"},
-      {R"({"steps":[6,9],"epoch":[1,2],"members":["a/0/x"]})", "do not follow"},
-      {R"({"steps":[5,4],"epoch":[1,2],"members":["a/0/x"]})", "end before they begin"},
+      {R"({"steps":[6,9],"epoch":[1,2],"members":["a/0/x"]})", "do not continue"},
+      {R"({"steps":[5,4],"epoch":[1,2],"members":["a/0/x"]})", "is before its first step"},
       {R"({"steps":[5,9],"epoch":[1,1],"members":["a/0/x"]})", "not above the one before"},
       {R"({"steps":[5,9],"epoch":[1,2],"members":[]})", "no members"},
       {R"({"steps":[5,9],"epoch":[1,2],"members":["a/0/x",7]})", "'members[1]': expected text"},
-      {R"({"steps":[5,9],"epoch":[1,2],"members":["a/0/x","a/0/x"]})", "named twice"},
-      {R"({"steps":[5,9],"epoch":[1,2],"members":["c/0/z"]})", "nobody has the state"},
+      {R"({"steps":[5,9],"epoch":[1,2],"members":["a/0/x","a/0/x"]})", "names a member twice"},
+      {R"({"steps":[5,9],"epoch":[1,2],"members":["c/0/z"]})", "no member has the state"},
   };
 
   for (const Case& c : cases) {

@@ -153,7 +153,8 @@ Result<void> GlooMesh::Connect(const World& world, Deadline deadline) {
 
   for (std::size_t i = 0; i < peers.size(); ++i) {
     if (down_)
-      return Error{ErrorKind::kCancelled, "the world was given up while its ranks connected"};
+      return Error{ErrorKind::kCancelled,
+                   "the world was abandoned while its ranks were connecting"};
     const std::string& bytes = (*found)[i];
     const std::vector<char> peer_address(bytes.begin(), bytes.end());
     Remember(peer_address);

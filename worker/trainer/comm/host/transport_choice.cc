@@ -11,7 +11,7 @@ namespace ringmaster::trainer {
 namespace {
 
 constexpr char kNoGloo[] =
-    "this build of ringmaster-train has no Gloo; use one that has, or --device=cuda";
+    "this build of ringmaster-train does not include Gloo; use another build or --device=cuda";
 
 // Memory where all ranks can share it, else Gloo. All choose alike, because they have heard the
 // same; also one that was told to use Gloo says so first.
@@ -29,11 +29,13 @@ class ChoosingTransport final : public CollectiveTransport {
     }
     const std::string why = "the ranks cannot share memory: " + **refused;
     if (choice_ == HostTransport::kSharedMemory) {
-      return Error{ErrorKind::kInvalid, why + "; leave --transport=shared-memory out"};
+      return Error{ErrorKind::kInvalid, why + "; remove --transport=shared-memory"};
     }
     if (gloo_ == nullptr) return Error{ErrorKind::kInvalid, why + ", and " + kNoGloo};
-    if (choice_ == HostTransport::kAuto) LogDebug("Reduces over Gloo", {{"reason", why}});
-    if (down_) return Error{ErrorKind::kCancelled, "the world was given up while its ranks met"};
+    if (choice_ == HostTransport::kAuto) LogDebug("Using Gloo for collectives", {{"reason", why}});
+    if (down_)
+      return Error{ErrorKind::kCancelled,
+                   "the world was abandoned while its ranks were connecting"};
     chosen_ = gloo_.get();
     return gloo_->Connect(world, deadline);
   }
@@ -72,7 +74,7 @@ Result<std::unique_ptr<Communicator>> MakeHostCommunicator(const World& world, D
   }
   if (!world.one_machine && transport == HostTransport::kSharedMemory) {
     return Error{ErrorKind::kInvalid,
-                 ranks + " in several Pods shares no memory: leave --transport=shared-memory out"};
+                 ranks + " in several Pods cannot share memory; remove --transport=shared-memory"};
   }
   if (!world.one_machine && gloo == nullptr) {
     return Error{ErrorKind::kInvalid, ranks + ": " + kNoGloo};

@@ -49,7 +49,7 @@ void AbortLimit::Run(const std::stop_token& stop) {
 void EndProcessThatHangs(const std::string& what) {
   std::fprintf(stderr,
                "ringmaster-train: %s did not return in time: this process can no longer use its "
-               "GPU and ends, so that it is started again\n",
+               "GPU and exits so that it is restarted\n",
                what.c_str());
   std::fflush(stderr);
   ::kill(::getpid(), SIGKILL);

@@ -70,9 +70,10 @@ std::optional<std::string> NcclSetting(const std::string& name, const std::strin
 Result<NcclApi> LoadNccl() {
   const std::optional<std::string> blocking = NcclSetting("NCCL_COMM_BLOCKING");
   if (blocking && std::strtol(blocking->c_str(), nullptr, 0) == 1) {
-    return Error{ErrorKind::kInvalid,
-                 "NCCL_COMM_BLOCKING=1 has NCCL's calls wait without a limit, so that ranks could "
-                 "not go on when one is lost; remove it from the environment or NCCL's file"};
+    return Error{
+        ErrorKind::kInvalid,
+        "NCCL_COMM_BLOCKING=1 makes NCCL calls block without a limit, so ranks could not continue "
+        "after losing one; remove it from the environment or the NCCL configuration file"};
   }
   // Never closed: NCCL's threads may run until the process ends.
   void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
@@ -99,11 +100,11 @@ Result<NcclApi> LoadNccl() {
   symbols.Load(api.group_end, "ncclGroupEnd");
   if (!symbols.missing().empty()) {
     return Error{ErrorKind::kUnavailable,
-                 "the NCCL that was loaded has no " + symbols.missing() + ": it is too old"};
+                 "the loaded NCCL does not provide " + symbols.missing() + "; use a newer NCCL"};
   }
   if (get_version(&api.version) != NcclResult::kSuccess || api.version < kOldest) {
     return Error{ErrorKind::kUnavailable, "NCCL " + NcclVersionText(api.version) + " is too old: " +
-                                              NcclVersionText(kOldest) + " or newer is needed"};
+                                              NcclVersionText(kOldest) + " or newer is required"};
   }
   symbols.LoadIf(api.version >= kNcclShrinkSince, api.comm_shrink, "ncclCommShrink");
   symbols.LoadIf(api.version >= kNcclRevokeSince, api.comm_revoke, "ncclCommRevoke");

@@ -214,8 +214,7 @@ bool NcclEngine::CompleteFirst() {
   }
   if (first.sound && !first.sound()) {
     Break(Error{ErrorKind::kUnavailable,
-                "another rank gave up while it took part in what came before, so what came is "
-                "nobody's"}
+                "another rank aborted an earlier operation, so the received data is invalid"}
               .WithContext(Doing(first.name())));
     return false;
   }
@@ -232,7 +231,7 @@ void NcclEngine::CheckLaunched() {
   const auto now = steady_clock::now();
   for (const NcclOperation& operation : launched_) {
     if (now < operation.work->deadline()) continue;
-    const Error late{ErrorKind::kTimeout, "the other ranks did not take part in time"};
+    const Error late{ErrorKind::kTimeout, "the other ranks did not participate in time"};
     return Break(late.WithContext(Doing(operation.name())));
   }
   const NcclResult state = StateOf(runtime_->nccl(), comm_);
@@ -247,7 +246,7 @@ void NcclEngine::Quiesce() {
   if (comm_ != nullptr) {
     runtime_->holders().MarkOthers(this, reason);
     AwaitComputing();
-    const AbortLimit::Watch watch(runtime_->limit(), "letting go of the NCCL communicator");
+    const AbortLimit::Watch watch(runtime_->limit(), "destroying the NCCL communicator");
     state_ = StopLaunched();
     if (state_ == ParentState::kNone) {
       runtime_->Abort(std::exchange(comm_, nullptr));
@@ -280,7 +279,7 @@ ParentState NcclEngine::StopLaunched() {
 }
 
 // The stream waits for the computing that made what it is to send, of which the device may have
-// much to do: that is no sign of a communicator that hangs.
+// much to do: that is not a sign of a communicator that hangs.
 void NcclEngine::AwaitComputing() {
   const Deadline deadline = steady_clock::now() + kComputingLimit;
   for (const NcclOperation& operation : launched_) {

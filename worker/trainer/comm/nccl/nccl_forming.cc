@@ -147,9 +147,9 @@ Result<void> Settle(const NcclApi& nccl, NcclComm comm, NcclResult first, const 
                     const NcclPatience& patience) {
   NcclResult now = first;
   while (now == NcclResult::kInProgress) {
-    if (patience.given_up()) return Error{ErrorKind::kCancelled, call + " was given up"};
+    if (patience.given_up()) return Error{ErrorKind::kCancelled, call + " was abandoned"};
     if (std::chrono::steady_clock::now() >= patience.deadline) {
-      return Error{ErrorKind::kTimeout, call + " did not end in time"};
+      return Error{ErrorKind::kTimeout, call + " did not finish in time"};
     }
     patience.pause();
     now = StateOf(nccl, comm);
@@ -163,7 +163,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
                                   const NcclFormingObserver& observer) {
   const NcclApi& nccl = runtime.nccl();
   std::optional<NcclParent> parent = runtime.TakeParked();
-  // Of a parent that has failed while it was parked NCCL makes nothing (ncclCommEnsureReady).
+  // For a parent that has failed while it was parked NCCL makes nothing (ncclCommEnsureReady).
   if (parent && StateOf(nccl, parent->comm) != NcclResult::kSuccess) {
     runtime.Abort(parent->comm);
     parent.reset();
@@ -210,10 +210,11 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
       return registered.error();
     }
   }
-  LogInfo("Made an NCCL communicator", {{"how", kPathNames[static_cast<std::size_t>(plan->path)]},
-                                        {"rank", world.rank},
-                                        {"size", world.size},
-                                        {"registered", plan->registers}});
+  LogInfo("Created an NCCL communicator",
+          {{"how", kPathNames[static_cast<std::size_t>(plan->path)]},
+           {"rank", world.rank},
+           {"size", world.size},
+           {"registered", plan->registers}});
   return *comm;
 }
 

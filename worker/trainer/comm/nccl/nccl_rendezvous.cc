@@ -22,7 +22,7 @@ struct AsBytes {
   }
   std::string Read(const Json& json, NcclUniqueId& id) const {
     const auto bytes = FromJson<std::vector<int>>(json);
-    if (!bytes.ok() || bytes->size() != id.bytes.size()) return "is no id";
+    if (!bytes.ok() || bytes->size() != id.bytes.size()) return "is not a valid id";
     std::ranges::transform(*bytes, id.bytes.begin(),
                            [](int byte) { return static_cast<char>(byte); });
     return {};
@@ -31,7 +31,7 @@ struct AsBytes {
 
 Error Unreadable(int rank) {
   return {ErrorKind::kUnavailable,
-          "what rank " + std::to_string(rank) + " says about its NCCL cannot be understood"};
+          "the NCCL description of rank " + std::to_string(rank) + " is invalid"};
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ Result<NcclPlan> AgreeOnPlan(const World& world, const NcclStatement& mine, Dead
                              const std::function<void(int rank)>& missing) {
   if (world.size == 1) return Decide({mine}, make_id);
   const Result<void> said = world.store->Set(StatementKey(world.rank), EncodeJson(mine));
-  if (!said.ok()) return said.error().WithContext("publishing this rank's NCCL");
+  if (!said.ok()) return said.error().WithContext("publishing this rank's NCCL description");
   if (world.rank != 0) {
     const auto found = world.store->Get({kPlanKey}, deadline);
     if (!found.ok()) return found.error().WithContext("waiting for rank 0's plan");

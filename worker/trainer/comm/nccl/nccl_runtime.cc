@@ -75,7 +75,7 @@ void* NcclRuntime::MakeRegistered(std::size_t bytes) {
   void* memory = nullptr;
   const NcclResult made = nccl_.memory_alloc(&memory, bytes);
   if (made != NcclResult::kSuccess) {
-    LogWarn("Got no memory of NCCL's own",
+    LogWarn("Failed to allocate memory with NCCL",
             {{"reason", NcclError(nccl_, "ncclMemAlloc", made).message}});
     return nullptr;
   }
@@ -95,7 +95,7 @@ void NcclRuntime::StopRegistering() {
 }
 
 Error NcclError(const NcclApi& nccl, const std::string& call, NcclResult result) {
-  return {ErrorKind::kUnavailable, call + ": NCCL says \"" + nccl.error_string(result) + "\""};
+  return {ErrorKind::kUnavailable, call + ": NCCL reported \"" + nccl.error_string(result) + "\""};
 }
 
 }  // namespace ringmaster::trainer

@@ -23,9 +23,10 @@ Result<StagingPiece> Staging::Take(std::size_t bytes) {
   }
   StagingPiece piece{.bytes = std::bit_ceil(std::max(bytes, kSmallest))};
   const Result<void*> pinned = device_.MakePinned(piece.bytes);
-  if (!pinned.ok()) return pinned.error().WithContext("making page-locked memory for collectives");
+  if (!pinned.ok())
+    return pinned.error().WithContext("allocating page-locked memory for collectives");
   const Result<void*> memory = device_.MakeMemory(piece.bytes);
-  if (!memory.ok()) return memory.error().WithContext("making GPU memory for collectives");
+  if (!memory.ok()) return memory.error().WithContext("allocating GPU memory for collectives");
   piece.pinned = *pinned;
   piece.device = *memory;
   return piece;

@@ -25,7 +25,7 @@ class Talk {
       return "shared-memory/" + topic + "/" + std::to_string(rank);
     };
     Result<void> said = world_.store->Set(key(world_.rank), mine);
-    if (!said.ok()) return said.error().WithContext("saying how this rank can be met");
+    if (!said.ok()) return said.error().WithContext("publishing this rank's address");
     std::vector<std::string> keys;
     for (int rank = 0; rank < world_.size; ++rank) {
       if (rank != world_.rank) keys.push_back(key(rank));
@@ -47,7 +47,7 @@ class Talk {
   std::atomic<int>& missing_;
 };
 
-// Of the lowest rank that said no; empty: nobody did.
+// For the lowest rank that said no; empty: nobody did.
 std::string Objection(const std::vector<std::string>& said) {
   for (std::size_t rank = 0; rank < said.size(); ++rank) {
     if (IsNo(said[rank])) {
@@ -65,9 +65,9 @@ Result<SharedWorld> AgreeOnMemory(const World& world, bool want, std::size_t byt
   SharedWorld shared;
   std::string mine = std::to_string(::getpid());  // a segment's description begins with it, too
   if (!want) {
-    mine = std::string(kNo) + "it was told not to";
+    mine = std::string(kNo) + "it is disabled";
   } else if (!PeerProcess::CanBeWatched()) {
-    mine = std::string(kNo) + "this system does not let it watch processes";
+    mine = std::string(kNo) + "this system does not allow it to watch processes";
   } else if (world.rank == 0) {
     Result<std::unique_ptr<Segment>> made = Segment::Create(bytes);
     mine = made.ok() ? (*made)->description() : kNo + made.error().message;

@@ -72,8 +72,8 @@ bool PeerProcess::CanBeWatched() {
 Meeting::Meeting(std::span<MeetingCell> cells, int rank, std::vector<PeerProcess> processes)
     : cells_(cells), rank_(rank), processes_(std::move(processes)) {}
 
-// Whoever sleeps has said so before it looked a last time, and here it is the other way round: one
-// of the two sees the other.
+// A rank that sleeps has said so before it looked a last time, and here it is the other way round:
+// one of the two sees the other.
 uint64_t Meeting::Arrive() {
   ++arrived_;
   Self().arrived.store(arrived_, std::memory_order_seq_cst);
@@ -119,9 +119,9 @@ void Meeting::Sleep(int peer, uint64_t point, Deadline deadline) {
     }
     self.awaits.store(0);
     if (came) return;
-    if (down_) throw std::runtime_error("the shared memory was given up");
+    if (down_) throw std::runtime_error("the shared memory was closed");
     if (gone) throw std::runtime_error("rank " + std::to_string(peer) + " has left the world");
-    if (late) throw std::runtime_error("rank " + std::to_string(peer) + " did not come in time");
+    if (late) throw std::runtime_error("rank " + std::to_string(peer) + " did not join in time");
     if (processes_[static_cast<std::size_t>(peer)].HasEnded()) other.gone = 1;
   }
 }

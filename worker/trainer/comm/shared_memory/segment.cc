@@ -32,7 +32,7 @@ std::string InHex(const std::byte* bytes) {
 Result<std::unique_ptr<Segment>> Segment::Create(std::size_t bytes) {
   std::unique_ptr<Segment> segment(new Segment());
   segment->fd_ = ::memfd_create("ringmaster-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (segment->fd_ < 0) return SegmentError("making shared memory");
+  if (segment->fd_ < 0) return SegmentError("creating shared memory");
   // All of it now: later there is nobody to tell that memory is short.
   const int full = ::posix_fallocate(segment->fd_, 0, static_cast<off_t>(kPage + bytes));
   if (full != 0) {
@@ -42,7 +42,7 @@ Result<std::unique_ptr<Segment>> Segment::Create(std::size_t bytes) {
   ::fcntl(segment->fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   if (Result<void> mapped = segment->Map(bytes); !mapped.ok()) return mapped.error();
   if (::getrandom(segment->base_, kTokenBytes, 0) != static_cast<ssize_t>(kTokenBytes)) {
-    return SegmentError("drawing a token");
+    return SegmentError("generating a token");
   }
   return segment;
 }
@@ -52,7 +52,7 @@ Result<std::unique_ptr<Segment>> Segment::Open(const std::string& description, s
   int fd = 0;
   std::array<char, 2 * kTokenBytes + 1> token{};
   if (std::sscanf(description.c_str(), "%d %d %32s", &pid, &fd, token.data()) != 3) {
-    return Error{ErrorKind::kInvalid, "'" + description + "' describes no shared memory"};
+    return Error{ErrorKind::kInvalid, "'" + description + "' does not describe shared memory"};
   }
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
   std::unique_ptr<Segment> segment(new Segment());
@@ -62,11 +62,11 @@ Result<std::unique_ptr<Segment>> Segment::Open(const std::string& description, s
   struct stat file {};
   if (::fstat(segment->fd_, &file) != 0 || !S_ISREG(file.st_mode) ||
       file.st_size != static_cast<off_t>(kPage + bytes)) {
-    return Error{ErrorKind::kUnavailable, path + " is not the shared memory of these ranks"};
+    return Error{ErrorKind::kUnavailable, path + " is not a shared memory segment of these ranks"};
   }
   if (Result<void> mapped = segment->Map(bytes); !mapped.ok()) return mapped.error();
   if (InHex(segment->base_) != token.data()) {
-    return Error{ErrorKind::kUnavailable, path + " is the shared memory of others"};
+    return Error{ErrorKind::kUnavailable, path + " belongs to other ranks"};
   }
   return segment;
 }

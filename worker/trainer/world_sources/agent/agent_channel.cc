@@ -35,7 +35,7 @@ void AgentChannel::Take(control::Message message) {
   const MutexLock lock(mutex_);
   if (auto* epoch = std::get_if<control::RankEpoch>(&message)) {
     if (!IsSound(*epoch)) {
-      LogWarn("Ignored a world that does not hold together",
+      LogWarn("Ignored an inconsistent world",
               {{"number", epoch->epoch.number}, {"rank", epoch->rank}});
     } else if (!newest_ || newest_->epoch < epoch->epoch) {
       newest_ = std::move(*epoch);
@@ -68,7 +68,7 @@ void AgentChannel::Lose(Error error) {
 
 std::optional<std::string> AgentChannel::WhyOverLocked(control::Epoch epoch) const {
   if (lost_) return lost_->message;
-  if (epoch < below_) return "the launcher gave this world up";
+  if (epoch < below_) return "the launcher abandoned this world";
   if (newest_ && epoch < newest_->epoch) return "a newer world has started";
   return {};
 }
@@ -114,12 +114,11 @@ Result<std::vector<std::string>> AgentChannel::Ask(control::StoreGet request, De
   if (!values) {
     if (const auto why = WhyOverLocked(request.epoch)) return Error{ErrorKind::kCancelled, *why};
     return Error{ErrorKind::kTimeout,
-                 "not every rank has published its address in time (asked "
-                 "for " +
+                 "not all ranks published their addresses in time (requested " +
                      std::to_string(request.keys.size()) + " keys)"};
   }
   if (values->size() != request.keys.size()) {
-    return Error{ErrorKind::kInternal, "the rendezvous store answered with " +
+    return Error{ErrorKind::kInternal, "the rendezvous store returned " +
                                            std::to_string(values->size()) + " values for " +
                                            std::to_string(request.keys.size()) + " keys"};
   }

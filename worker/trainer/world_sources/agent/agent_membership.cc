@@ -139,7 +139,8 @@ bool AgentMembership::SwitchWanted(control::Epoch epoch, int64_t) {
 // A message that cannot be sent means a lost agent, which every wait reports.
 void AgentMembership::Say(const control::Message& message) {
   const Result<void> sent = channel_->Send(message);
-  if (!sent.ok()) LogWarn("Could not tell the agent", {{"reason", sent.error().message}});
+  if (!sent.ok())
+    LogWarn("Failed to send a message to the agent", {{"reason", sent.error().message}});
 }
 
 void AgentMembership::Broken(const World& world, int peer, const std::string& reason) {

@@ -28,20 +28,20 @@ bool ShareAMember(const ScheduledRun& run, const ScheduledRun& before) {
 // What is wrong with a run that follows `before`, or nothing.
 const char* Judge(const ScheduledRun& run, const ScheduledRun* before) {
   if (run.first != (before == nullptr ? 1 : before->last + 1)) {
-    return "its steps do not follow those before it, or do not begin with step 1";
+    return "its steps do not continue those before it, or do not start with step 1";
   }
-  if (run.last < run.first) return "its steps end before they begin";
+  if (run.last < run.first) return "its last step is before its first step";
   if (!((before == nullptr ? control::Epoch{} : before->epoch) < run.epoch)) {
     return "its epoch is not above the one before it";
   }
   if (run.members.empty()) return "it has no members";
   if (run.full_size < 0) return "its full_size is below 0";
-  if (run.members.size() > MembershipSchedule::kMostRanks) return "there are too many members";
+  if (run.members.size() > MembershipSchedule::kMostRanks) return "it has too many members";
   const std::set<std::string> distinct(run.members.begin(), run.members.end());
-  if (distinct.size() < run.members.size()) return "a member is named twice";
+  if (distinct.size() < run.members.size()) return "it names a member twice";
   if (before != nullptr && !ShareAMember(run, *before)) {
-    return "none of its members computed the steps before it, so nobody has the state to go on "
-           "from: such a run cannot be replayed";
+    return "none of its members computed the steps before it, so no member has the state to "
+           "continue from; such a run cannot be replayed";
   }
   return nullptr;
 }

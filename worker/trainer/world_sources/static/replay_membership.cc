@@ -43,7 +43,7 @@ class ReplayMembership final : public MembershipSource {
   Result<World> AwaitWorld(control::Epoch after) override {
     if (after != left_) {
       return Error{ErrorKind::kUnavailable,
-                   "the replay cannot go on: " + broken_.value_or("the world ended too early")};
+                   "the replay cannot continue: " + broken_.value_or("the world ended too early")};
     }
     for (const ScheduledRun& run : schedule_.runs) {
       if (!(after < run.epoch)) continue;

@@ -11,7 +11,7 @@ class StaticMembership final : public MembershipSource {
 
   Result<World> AwaitWorld(control::Epoch after) override {
     if (after < world_.epoch) return world_;
-    return Error{ErrorKind::kNotFound, "this world never changes: no other one follows"};
+    return Error{ErrorKind::kNotFound, "this world is static, so no other world follows"};
   }
   void Watch(control::Epoch, OverCallback) override {}
   void Unwatch() override {}

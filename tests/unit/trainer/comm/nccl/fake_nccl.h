@@ -379,7 +379,8 @@ class FakeDevice final : public DeviceApi {
 
  private:
   static Error Kept(const std::string& call) {
-    return {ErrorKind::kUnavailable, call + ": CUDA says \"uncorrectable ECC error encountered\""};
+    return {ErrorKind::kUnavailable,
+            call + ": CUDA reported \"uncorrectable ECC error encountered\""};
   }
   Result<void*> Made() {
     if (nccl_.device_broken) return Kept("cudaEventCreate");

@@ -142,7 +142,7 @@ TEST_F(NcclCommunicatorTest, OperationsWaitUntilItIsConnected) {
 }
 
 // Rank 1 waits for rank 0's plan, and after that for nobody in particular; that NCCL is asked again
-// and again is no progress.
+// and again is not progress.
 TEST_F(NcclCommunicatorTest, SaysHowFarConnectingHasComeAndWhomItWaitsFor) {
   rank.nccl.hold_init = true;
   FakeRank other;
@@ -248,7 +248,7 @@ TEST_F(NcclCommunicatorTest, ConnectingThatDoesNotEndIsATimeout) {
   ASSERT_FALSE(reduced.ok());
   EXPECT_EQ(reduced.error().kind, ErrorKind::kTimeout);
   EXPECT_EQ(reduced.error().message,
-            "while connecting rank 0 of 1: ncclCommInitRankConfig did not end in time");
+            "while connecting rank 0 of 1: ncclCommInitRankConfig did not finish in time");
   EXPECT_EQ(rank.nccl.alive(), 0);
 }
 
@@ -314,7 +314,7 @@ TEST_F(NcclCommunicatorTest, WhatAPeerThatGaveUpMadeIsNotConfirmed) {
 
   ASSERT_FALSE(confirmed.ok());
   EXPECT_EQ(confirmed.error().kind, ErrorKind::kUnavailable);
-  EXPECT_THAT(confirmed.error().message, HasSubstr("another rank gave up"));
+  EXPECT_THAT(confirmed.error().message, HasSubstr("another rank aborted"));
   rank.nccl.peer_gave_up = false;
   EXPECT_FALSE(communicator->Barrier(In(kSoon))->Wait().ok()) << "the world is over";
 }
@@ -328,8 +328,8 @@ TEST_F(NcclCommunicatorTest, APassedDeadlineBreaksIt) {
   ASSERT_FALSE(reduced.ok());
   EXPECT_EQ(reduced.error().kind, ErrorKind::kTimeout);
   EXPECT_EQ(reduced.error().message,
-            "while reducing with the other ranks (allreduce): the other ranks did not take part in "
-            "time");
+            "while reducing with the other ranks (allreduce): the other ranks did not participate "
+            "in time");
 }
 
 TEST_F(NcclCommunicatorTest, AbortRevokesWhatIsUnderWayAndKeepsTheCommunicator) {
@@ -396,7 +396,7 @@ TEST_F(NcclCommunicatorTest, WhatWasHalfLaunchedIsUnderWay) {
   EXPECT_EQ(rank.nccl.alive(), 0) << "its memory is the caller's again only after an abort";
 }
 
-// The stream waits for backward: that is no communicator that hangs.
+// The stream waits for backward: that is not a communicator that hangs.
 TEST_F(NcclCommunicatorTest, ComputingThatOperationsWaitForEndsBeforeTheyAreRevoked) {
   rank.nccl.hold_computing = true;
   rank.device->Own(values.data());
