@@ -87,7 +87,7 @@ std::string ShapingOf(const TrainOptions& options, const ShapedBy& by) {
   add("--compression", std::string(NameOf(options.compression)));
   add("--precision", std::string(NameOf(options.precision)));
   if (!digits) {
-    // Of the digits' network it changes no more than rounding.
+    // It changes no more than rounding in the network for digits.
     if (options.micro_batch > 0) add("--micro-batch", options.micro_batch);
     const PartialFcFlags& flags = options.partial_fc;
     add("--classes", flags.classes);

@@ -142,7 +142,7 @@ class Mnist final : public Workload {
   const at::Device device_;
   const at::ScalarType type_;  // of what layers compute
   Layer conv1_, conv2_, linear1_, linear2_;
-  // Of the step under way.
+  // The step that is being computed.
   int64_t step_ = 0;
   MicroBatches parts_ = Share{};
   const Samples* loaded_ = nullptr;  // a micro-batch, the prefetcher's

@@ -112,9 +112,10 @@ TEST(PreflightChecks, GpusThatDoNotAnswerAreNamed) {
   gpus.devices = {{"GPU-0"}, {"GPU-1", "GPU is lost"}, {"", "GPU is lost"}};
 
   ASSERT_TRUE(CheckGpus(config, gpus).has_value());
-  EXPECT_THAT(CheckGpus(config, gpus)->message,
-              HasSubstr("was assigned 4 GPUs and 1 answer; GPU-1 does not (GPU is lost), GPU-2 does "
-                        "not (GPU is lost), GPU-3 does not (the driver does not list it)"));
+  EXPECT_THAT(
+      CheckGpus(config, gpus)->message,
+      HasSubstr("was assigned 4 GPUs and 1 answer; GPU-1 does not (GPU is lost), GPU-2 does "
+                "not (GPU is lost), GPU-3 does not (the driver does not list it)"));
 }
 
 TEST(PreflightChecks, ADriverThatHangsIsAFault) {
