@@ -127,7 +127,7 @@ jq '.kernel = "6.1, see /home/alice/notes"' "$kept" >"$work/x" && cp "$work/x" "
 grep -F 'names paths of the machine' "$work/said" >/dev/null || fail "of a path it said: $(cat "$work/said")"
 jq 'del(.driver) | .kernel = ""' "$kept" >"$work/x" && cp "$work/x" "$kept"
 ! render --check || fail "a report without a driver was taken"
-grep -F 'look at driver' "$work/said" >/dev/null || fail "of a missing driver it said: $(cat "$work/said")"
+grep -F 'check driver' "$work/said" >/dev/null || fail "of a missing driver it said: $(cat "$work/said")"
 
 # Two GPUs: a rank on each. A crash within a case, a test that is not there and a figure that fails are in the report, and decide.
 echo 'NVIDIA H100 80GB HBM3' >>"$says/gpus"
