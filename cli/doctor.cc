@@ -24,7 +24,7 @@ using enum Check::Result;
 
 constexpr char kPlatform[] = "; ask the platform team";
 
-// What one may not see is no mistake of the cluster's.
+// A missing right is not a fault of the cluster.
 Check Unseen(const char* name, const Error& error) {
   return {name, kWarn, "cannot be seen: " + error.message};
 }
@@ -164,7 +164,7 @@ Check PodSecurityCheck(const Result<json>& ns) {
       GetString(*ns, {"metadata", "labels", "pod-security.kubernetes.io/enforce"});
   if (level.empty() || level == "privileged") {
     return {kName, kOk,
-            "this namespace enforces nothing: whoever may create Pods there has its nodes; "
+            "this namespace enforces nothing: a user who may create Pods there controls its nodes; "
             "\"restricted\" is enough for ordinary jobs"};
   }
   return {kName, kOk,

@@ -16,7 +16,7 @@ constexpr std::size_t kMostRecent = 16384;
 constexpr int64_t kRepeatNanos = 1'000'000'000;
 constexpr int64_t kRepeatMillis = 1000;
 
-// Of the beginning of `text`: its time and how many bytes that is.
+// The time at the beginning of `text`, and its length in bytes.
 std::optional<std::pair<int64_t, std::size_t>> TimeAt(std::string_view text) {
   const std::size_t end = text.find(' ');
   const std::string time(text.substr(0, std::min<std::size_t>(end, 40)));

@@ -30,7 +30,7 @@ std::pair<int32_t, std::size_t> NextCharacter(std::string_view text) {
   return {static_cast<int32_t>(character), size};
 }
 
-// Of a sequence that sets colours, ESC [ … m; 0: there is none.
+// The length of a sequence that sets colours, ESC [ … m; 0 without one.
 std::size_t ColourBytes(std::string_view text) {
   if (!text.starts_with("\x1B[")) return 0;
   const std::size_t end = text.find_first_not_of("0123456789;:", 2);

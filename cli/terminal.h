@@ -29,7 +29,7 @@ std::optional<Time> ReadTime(std::string_view rfc3339);
 std::string DurationText(std::chrono::seconds duration);
 // "37 ms", "2.0 s", "1m5s".
 std::string MillisText(int64_t millis);
-// "12m ago"; "?" where the text is no time.
+// "12m ago"; "?" where the text is not a time.
 std::string AgoText(std::string_view rfc3339, Time now);
 
 }  // namespace ringmaster::cli

@@ -16,7 +16,7 @@ namespace {
 using api::Condition;
 using api::FindCondition;
 
-// Of the conditions that may have said so, the first.
+// The first of the conditions that may have said so.
 const Condition* ConditionOf(const api::TrainingJobStatus& status) {
   constexpr const char* kInOrder[] = {api::kFailed,    api::kSucceeded,    api::kStalled,
                                       api::kSuspended, api::kWorkersReady, api::kRunning,

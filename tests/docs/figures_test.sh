@@ -10,7 +10,7 @@ bench/results.py check || fail "run bench/results.py render, or measure what a p
 # A line that names a figure has no number with a unit beside those that say where they come from; nor has our column of what
 # was measured side by side.
 unit='(ms|s|seconds|samples/s|Pods/s|[KMG]iB|[kMG]B|%|×)'
-for page in README.md docs/comparison.md docs/elasticity.md; do
+for page in README.md docs/comparison.md docs/comparison-details.md docs/elasticity.md; do
   bare=$(sed -E 's/\[[^]]*\]\([^)]*RESULTS\.md "[^"]*"\)//g' "$page" | awk -F'|' '
     NF < 5 {print; next}  # in a table: our column, not the other systems
     {print $(NF - 2) " |" $(NF - 1)}' | grep -E '\bB[0-9]+\b' | grep -E "[0-9] ?$unit( |[,.;)|]|$)" || true)

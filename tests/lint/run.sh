@@ -72,7 +72,7 @@ check_vet() {
 
 check_markdown() {
   matching '\.md$' || return 0
-  tests/lint/markdown.py 160 "${chosen[@]}"
+  tests/lint/markdown.py 120 "${chosen[@]}"
 }
 
 # docs/ keeps the words of its authors; the rest that is left out is rendered from files that are checked, or has the words itself.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What release.sh makes, without a registry: the same bits twice, and files that agree with each other. Of the images that
-# images/build.sh has built.
+# What release.sh makes, without a registry: the same bits twice, and files that agree with each other.
+# It uses the images that images/build.sh has built.
 set -euo pipefail
 repository=$(cd "$(dirname "$0")/../.." && pwd)
 programs=$("$repository/deploy/local/build.sh" --print)/bin
