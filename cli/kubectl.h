@@ -6,6 +6,7 @@
 // not, as they become the Error. Not thread-safe.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>

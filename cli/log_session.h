@@ -5,6 +5,7 @@
 // logs` a Pod; memory is bounded, as a Pod that is ahead of the others is not read.
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -4,6 +4,7 @@
 // sequences that would change the terminal or hide text, so all of it goes through Printable. Pure.
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
