@@ -76,9 +76,9 @@ TEST(Status, SaysWhyAJobDoesNotTrainAndWhatToDo) {
        Condition("ChangePending", "True", "ChangedWhileRunning", "spec.worker.env differs")}));
   EXPECT_THAT(waits.out,
               StartsWith("digits in namespace team-a does not train yet, Unschedulable: 0/3 nodes "
-                         "are available\nA Pod finds no node; the message is the scheduler's. Free "
-                         "capacity, or ask for less.\nAlso: ChangePending, ChangedWhileRunning: "
-                         "spec.worker.env differs\n"));
+                         "are available\nA Pod cannot be scheduled; the message comes from the "
+                         "scheduler. Free capacity or request less.\nAlso: ChangePending, "
+                         "ChangedWhileRunning: spec.worker.env differs\n"));
 
   EXPECT_THAT(
       StatusOf(
@@ -86,13 +86,13 @@ TEST(Status, SaysWhyAJobDoesNotTrainAndWhatToDo) {
                   json::array({Condition("Failed", "True", "UserError", "rank 0 ended with 2")})))
           .out,
       StartsWith("digits in namespace team-a has failed, UserError: rank 0 ended with 2\nA "
-                 "rank ended with exit code 2: "));
+                 "rank exited with code 2: "));
   EXPECT_THAT(
       StatusOf(JobWith("Paused", "BelowMinReplicas",
                        json::array({Condition("Running", "False", "BelowMinReplicas", "1 of 2")})))
           .out,
       StartsWith("digits in namespace team-a is paused and keeps its state, "
-                 "BelowMinReplicas: 1 of 2\nFewer workers than "));
+                 "BelowMinReplicas: 1 of 2\nFewer than spec.worker.minReplicas workers "));
   EXPECT_THAT(StatusOf(JobWith("Suspended", "Suspended", json::array())).out,
               StartsWith("digits in namespace team-a is suspended and has no Pods\nTo resume it: "
                          "kubectl -n team-a patch trainingjob digits "));

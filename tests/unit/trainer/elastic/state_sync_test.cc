@@ -209,7 +209,7 @@ TEST(StateSync, AStateThatArrivesDamagedIsNotTakenOver) {
 
   ASSERT_FALSE(ranks[1].adopted.ok());
   EXPECT_EQ(ranks[1].adopted.error().kind, ErrorKind::kUnavailable);
-  EXPECT_THAT(ranks[1].adopted.error().message, HasSubstr("damaged"));
+  EXPECT_THAT(ranks[1].adopted.error().message, HasSubstr("corrupted in transit"));
   EXPECT_EQ(ranks[1].parameters[0], 2);
 }
 

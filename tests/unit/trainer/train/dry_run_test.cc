@@ -29,7 +29,7 @@ TEST(DryRun, SaysWhatTrainingWouldBe) {
   EXPECT_THAT(text, HasSubstr("  parameters     21840 (170 KiB with the optimizer's state)\n"));
   EXPECT_THAT(text, HasSubstr("  data           /data: 60000 samples, 10000 held out\n"));
   EXPECT_THAT(text, HasSubstr("  steps          938 of 256 samples\n"));
-  EXPECT_THAT(text, HasSubstr("per rank 85 or 86 samples per step, on 3 ranks\n"));
+  EXPECT_THAT(text, HasSubstr("  per rank       85 or 86 samples per step, on 3 ranks\n"));
   EXPECT_THAT(text, HasSubstr("  micro-batch    a rank's share while all workers are there\n"));
   EXPECT_THAT(DryRunText({.global_batch = 64, .micro_batch = 16}),
               HasSubstr("  micro-batch    at most 16 samples at once\n"));
@@ -41,7 +41,7 @@ TEST(DryRun, SaysWhatTrainingWouldBe) {
 TEST(DryRun, AnEvenShareIsOneNumberAndNoFolderIsNoCheckpoint) {
   const std::string text = DryRunText({.workload = "mnist", .global_batch = 64, .ranks = 2});
 
-  EXPECT_THAT(text, HasSubstr("per rank 32 samples per step, on 2 ranks\n"));
+  EXPECT_THAT(text, HasSubstr("  per rank       32 samples per step, on 2 ranks\n"));
   EXPECT_THAT(text, HasSubstr("none (--checkpoint-dir)"));
 }
 

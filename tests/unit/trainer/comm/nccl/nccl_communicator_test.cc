@@ -260,7 +260,7 @@ TEST_F(NcclCommunicatorTest, ConnectingThatFailsSaysWhatNcclSays) {
 
   ASSERT_FALSE(reduced.ok());
   EXPECT_EQ(reduced.error().kind, ErrorKind::kUnavailable);
-  EXPECT_THAT(reduced.error().message, HasSubstr("NCCL says \"a fake error\""));
+  EXPECT_THAT(reduced.error().message, HasSubstr("NCCL reported \"a fake error\""));
 }
 
 TEST_F(NcclCommunicatorTest, AbortEndsConnecting) {
