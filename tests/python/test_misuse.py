@@ -64,7 +64,7 @@ for batch in job.batches(dataset, steps=2):
 job = rm.join(model, optimizer, global_batch=8)
 for batch in job.batches(dataset, steps=2):
     job.backward(loss_fn(model(batch.x), batch.y).detach())
-""", "a loss that requires no gradient"),
+""", "a loss that does not require a gradient"),
     "a negative weight": ("""
 job = rm.join(model, optimizer, global_batch=8)
 for batch in job.batches(dataset, steps=2):
@@ -72,10 +72,10 @@ for batch in job.batches(dataset, steps=2):
 """, "the weight -1"),
     "LBFGS": ("""
 job = rm.join(model, torch.optim.LBFGS(model.parameters()), global_batch=8)
-""", "LBFGS computes the loss several times a step"),
+""", "LBFGS computes the loss several times per step"),
     "parameters of another module": ("""
 job = rm.join(model, torch.optim.SGD([*model.parameters(), torch.nn.Parameter(torch.zeros(1))], lr=0.1), global_batch=8)
-""", "group 0 of the optimizer has parameters that are not the model's"),
+""", "group 0 of the optimizer has parameters that the model does not have"),
     "sparse gradients": ("""
 model = torch.nn.EmbeddingBag(10, 2, sparse=True)
 job = rm.join(model, torch.optim.SGD(model.parameters(), lr=0.1), global_batch=8)
@@ -93,7 +93,7 @@ job = rm.join(model, optimizer, global_batch=8)
 for steps in (2, 4):
     for batch in job.batches(dataset, steps=steps):
         job.backward(loss_fn(model(batch.x), batch.y))
-""", "after training had ended with step 2"),
+""", "after training ended with step 2"),
     "two loops at once": ("""
 job = rm.join(model, optimizer, global_batch=8)
 for batch, other in zip(job.batches(dataset, steps=2), job.batches(dataset, steps=2)):
