@@ -54,7 +54,7 @@ spec:
   worker:
     replicas: $2
     minReplicas: 1
-    resources: {requests: {cpu: 100m}}
+    resources: {requests: {cpu: 100m}, limits: {cpu: 500m}}  # other tests run beside this one
     env:
     - {name: PYTHONPATH, value: /packages}
     - {name: OMP_NUM_THREADS, value: "1"}
