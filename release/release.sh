@@ -104,17 +104,17 @@ make_chart() {
 
 make_wheel() { "$tree/worker/python/build_wheel.py" "$output" >/dev/null; }
 
-# The kubectl plugin, where the tree has it: the static program of the preset `tools` with its licence, and krew's manifest.
+# The kubectl plugin: the static program of the preset `tools`, the link by which kubectl completes it, its licence, and krew's manifest.
 make_plugin() {
   local architecture archive folder=$work/plugin
   architecture=$(dpkg --print-architecture)
   archive=kubectl-trainingjob-$version-linux-$architecture.tar.gz
   (cd "$tree" && CCACHE_BASEDIR=$tree CCACHE_NOHASHDIR=1 cmake --preset tools) >"$work/log" || fail "the plugin cannot be configured: $(cat "$work/log")"
-  grep -F 'kubectl-trainingjob:' <(cmake --build "$tree/build/tools" --target help) >/dev/null || { step "  without the kubectl plugin, which this tree has not" && return; }
   CCACHE_BASEDIR=$tree CCACHE_NOHASHDIR=1 cmake --build "$tree/build/tools" --target kubectl-trainingjob >"$work/log" ||
     fail "the plugin cannot be built: $(tail -n 40 "$work/log")"
   mkdir "$folder"
   strip -o "$folder/kubectl-trainingjob" "$tree/build/tools/cli/kubectl-trainingjob"
+  ln -s kubectl-trainingjob "$folder/kubectl_complete-trainingjob"
   install -m 0644 "$tree/LICENSE" "$folder/"
   tar -C "$folder" --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner -c . | gzip -n >"$output/$archive"
   sed "s/VERSION/$version/; s/ARCHITECTURE/$architecture/; s/ARCHIVE/$archive/g; s/SHA256/$(sha256sum "$output/$archive" | cut -d' ' -f1)/" \

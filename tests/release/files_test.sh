@@ -42,10 +42,11 @@ image=registry.example.com/team/ringmaster-operator@$(jq -r '.[] | select(.layou
 "$programs/helm" template ringmaster ringmaster-*.tgz | grep -F "image: $image" >/dev/null || fail "the chart does not name $image"
 grep -F "image: $image" install.yaml >/dev/null || fail "install.yaml does not name $image"
 
-# The plugin, where the tree has it, is a static program, and krew finds it by its SHA-256.
+# The plugin is a static program, and krew finds it by its SHA-256.
 if [ -d "$repository/cli" ]; then
   tar -xzf kubectl-trainingjob-*.tar.gz -C "$work"
   [ -s "$work/LICENSE" ] || fail "the plugin's archive has no licence"
+  [ -x "$work/kubectl_complete-trainingjob" ] || fail "kubectl finds no completion of the plugin"
   ! readelf --program-headers "$work/kubectl-trainingjob" | grep INTERP >/dev/null || fail "the plugin is not static"
   "$work/kubectl-trainingjob" --version | grep -F " $("$repository/release/version.sh")" >/dev/null || fail "the plugin is of another version"
   grep -F "sha256: $(sha256sum kubectl-trainingjob-*.tar.gz | cut -d' ' -f1)" trainingjob.yaml >/dev/null || fail "krew's manifest has another SHA-256"
