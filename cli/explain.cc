@@ -61,6 +61,7 @@ std::string Origin(const std::string& path, const json& value, const Fields& own
   }
   if (value.is_array() && (mine != nullptr || theirs != nullptr))
     return "job and profile " + profile + ", joined";
+  if (path == "image" && ValueAt(written, path) == nullptr) return "the operator's default";
   return "as the run began; changed since";
 }
 

@@ -200,6 +200,12 @@ class LogSession {
       if (end.exit_code != 0) Note(followed, ErrorOfKubectl(followed.errors, end));
       return Pump();
     }
+    if (end.exit_code != 0) {
+      const Error error = ErrorOfKubectl(followed.errors, end);
+      if (error.kind == ErrorKind::kForbidden || error.kind == ErrorKind::kUnauthorized) {
+        return Fail(error);
+      }
+    }
     // Whether its container has ended, is started again or only the connection broke is known soon.
     followed.retry = std::make_unique<boost::asio::steady_timer>(io_, kRetry);
     followed.retry->async_wait(

@@ -229,5 +229,20 @@ TEST(Logs, ABrokenConnectionLosesAndRepeatsNoLine) {
   EXPECT_EQ(ran.out, "[rank 0] one\n[rank 0] two\n");
 }
 
+TEST(Logs, FollowingWithoutTheRightToReadLogsEndsWithTheReason) {
+  FakeKubectl kubectl;
+  const std::string hold = kubectl.Gate("hold");
+  kubectl.Gets(kGetJob, JobObject(RunningStatus()));
+  kubectl.On(kPodsWatch, hold);
+  kubectl.On(kJobWatch, hold);
+  kubectl.Gets(kPodsNow, ListOf({PodObject("digits-worker-0", "worker", 0)}));
+  kubectl.Refuses(LogOf("digits-worker-0"), "Error from server (Forbidden): pods/log is forbidden");
+
+  const auto ran = kubectl.Run({"logs", "-f", "digits"});
+
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("pods/log is forbidden"));
+}
+
 }  // namespace
 }  // namespace ringmaster::cli

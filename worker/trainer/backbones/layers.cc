@@ -93,9 +93,10 @@ at::Tensor BatchNorm::Apply(const at::Tensor& x, bool training, const Prelu* pre
                            .epsilon = kEpsilon},
                           prelu == nullptr ? at::Tensor() : prelu->weight, shortcut);
   }
-  // By the batch, these become its own statistics.
+  // By the batch, these become its own statistics: what they held counts nothing then, but must be
+  // finite.
   const auto statistic = [&](const at::Tensor& average) {
-    return by_batch ? at::empty_like(average.detach()) : average.detach();
+    return by_batch ? at::zeros_like(average.detach()) : average.detach();
   };
   const at::Tensor its_mean = statistic(mean);
   const at::Tensor its_variance = statistic(variance);
