@@ -187,7 +187,7 @@ TEST_F(DataCache, DataThatDoesNotFitEndsTheJobWithASentence) {
   EXPECT_EQ(verdict.reason, control::kReasonPreflightFailed);
   EXPECT_THAT(verdict.message,
               AllOf(HasSubstr("digits-worker-0 (node-of-digits-worker-0) failed the check "
-                              "'data-cache': the data is 8.1 TiB in 6 files and the memory volume "
+                              "'data-cache': the data is 8.1 TiB in 6 files but the memory volume "
                               "holds "),
                     HasSubstr("spec.dataCache.sizeLimit")));
   EXPECT_FALSE(std::filesystem::exists(Cache(job, 0) + "/readme"));
