@@ -55,7 +55,7 @@ Check OperatorCheck(const Result<json>& deployments) {
   const json& items = kube::GetArray(*deployments, {"items"});
   if (items.empty()) {
     return {kName, kFail,
-            std::string("there is no operator; install Ringmaster's chart") + kPlatform};
+            std::string("no operator is installed; install Ringmaster's chart") + kPlatform};
   }
   std::string text;
   bool any = false;
@@ -152,9 +152,9 @@ Check StorageCheck(const Result<json>& classes) {
                   "which not every class has"};
     }
   }
-  return {
-      kName, kWarn,
-      "there is no default: claims for checkpoints and data have to name their class or volume"};
+  return {kName, kWarn,
+          "no storage class is the default; name a class or a volume in claims for checkpoints and "
+          "data"};
 }
 
 Check PodSecurityCheck(const Result<json>& ns) {

@@ -118,7 +118,7 @@ Result<ExplainObjects> ReadExplainObjects(const Kubectl& kubectl, const std::str
   const std::string profile =
       GetString(objects.job, {"status", "profile"}, GetString(objects.job, {"spec", "profile"}));
   std::vector<Arguments> calls{{ns, "controllerrevisions.apps", api::RunPinName(name, uid)}};
-  if (!profile.empty()) calls.push_back({ns, kLocalProfiles, profile});
+  if (!profile.empty()) calls.push_back({ns, std::string(kLocalProfiles) + "/" + profile});
   std::vector<Result<json>> read = kubectl.GetAll(std::move(calls));
   const auto note = [&](const char* what, const Error& error) {
     objects.unread += objects.unread.empty() ? "" : "; ";

@@ -91,7 +91,9 @@ Result<json> Parsed(const Result<std::string>& text) {
   if (!text.ok()) return text.error();
   Result<json> parsed = kube::ParseServerJson(*text);
   if (!parsed.ok()) {
-    return Error{ErrorKind::kInvalid, "kubectl did not print JSON; is the kubectl in PATH one?"};
+    return Error{
+        ErrorKind::kInvalid,
+        "kubectl did not print JSON; check that the kubectl in PATH is the Kubernetes client"};
   }
   return parsed;
 }

@@ -3,10 +3,10 @@
 # docs/release.md says what is in it.
 #
 #   release.sh [OPTION]... REGISTRY      for example registry.example.com/team; credentials are those of `oras login`, `helm registry login`
-#     --output FOLDER                    where the files go (default build/release/VERSION); what is there is replaced
+#     --output FOLDER                    where the files go (default build/release/VERSION); an earlier release there is replaced
 #     --no-push                          makes the files alone
-#     --images-as-they-are               takes the archives that images/build.sh has written before
-#     --dirty                            of a tree with uncommitted changes; labels say so
+#     --images-as-they-are               uses the archives that images/build.sh wrote before, maybe of another commit: labels end in -dirty
+#     --dirty                            allows a tree with uncommitted changes: labels end in -dirty
 #     --plain-http                       a registry without TLS: for tests
 #
 # The same commit, with the same images, gives the same bits. Needs root for the images, as images/build.sh does.
@@ -49,10 +49,11 @@ done
 version=$("$here/version.sh")
 commit=$(git -C "$tree" rev-parse HEAD) || fail "a release is made from a git checkout, whose commit its labels name"
 epoch=$(git -C "$tree" log -1 --format=%ct)
-if [ -n "$(git -C "$tree" status --porcelain)" ]; then
-  [ $dirty = yes ] || fail "the tree differs from commit $commit; commit the changes, or say --dirty"
-  commit+=-dirty
-fi
+differs=$(git -C "$tree" status --porcelain)
+[ -z "$differs" ] || [ $dirty = yes ] || fail "the tree differs from commit $commit; commit the changes, or say --dirty"
+[ -z "$differs" ] && [ $build_images = yes ] || commit+=-dirty
+[ -z "$output" ] || [ -z "$(ls -A "$output" 2>/dev/null)" ] || [ -f "$output/SHA256SUMS" ] ||
+  fail "$output contains files that are not of a release; name another folder, or an empty one"
 output=${output:-$tree/build/release/$version}
 export SOURCE_DATE_EPOCH=$epoch
 
@@ -104,17 +105,15 @@ make_chart() {
 
 make_wheel() { "$tree/worker/python/build_wheel.py" "$output" >/dev/null; }
 
-# The kubectl plugin: the static program of the preset `tools`, the link by which kubectl completes it, its licence, and krew's manifest.
+# The kubectl plugin, as the preset `tools` makes it, with its licence, and krew's manifest.
 make_plugin() {
   local architecture archive folder=$work/plugin
   architecture=$(dpkg --print-architecture)
   archive=kubectl-trainingjob-$version-linux-$architecture.tar.gz
   (cd "$tree" && CCACHE_BASEDIR=$tree CCACHE_NOHASHDIR=1 cmake --preset tools) >"$work/log" || fail "the plugin cannot be configured: $(cat "$work/log")"
-  CCACHE_BASEDIR=$tree CCACHE_NOHASHDIR=1 cmake --build "$tree/build/tools" --target kubectl-trainingjob >"$work/log" ||
+  CCACHE_BASEDIR=$tree CCACHE_NOHASHDIR=1 cmake --build "$tree/build/tools" --target kubectl-plugin >"$work/log" ||
     fail "the plugin cannot be built: $(tail -n 40 "$work/log")"
-  mkdir "$folder"
-  strip -o "$folder/kubectl-trainingjob" "$tree/build/tools/cli/kubectl-trainingjob"
-  ln -s kubectl-trainingjob "$folder/kubectl_complete-trainingjob"
+  cp -rP "$tree/build/tools/plugin" "$folder"
   install -m 0644 "$tree/LICENSE" "$folder/"
   tar -C "$folder" --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner -c . | gzip -n >"$output/$archive"
   sed "s/VERSION/$version/; s/ARCHITECTURE/$architecture/; s/ARCHIVE/$archive/g; s/SHA256/$(sha256sum "$output/$archive" | cut -d' ' -f1)/" \

@@ -67,7 +67,7 @@ fi
 if [ "$what" = all ]; then
   if step "build: tsan (TSan, UBSan)" build tsan --target unit_tests; then
     # cpprestsdk is not built with the sanitizer: what orders its threads is invisible, so all it does looks like races.
-    # kubectl-trainingjob has one thread, and under TSan, which delays signals, it misses the end of a child once in a thousand.
+    # kubectl-trainingjob has one thread, and now and then it misses the end of a child under TSan, which delays signals.
     step "unit tests under TSan and UBSan" run_tests tsan tsan -j2 -L '^unit$' -E '^(http|cli)_test$' || true
   fi
   if step "build: CUDA and PyTorch" install_cuda && step "build: the GPU trainer" build gpu --target ringmaster-train ringmaster-bench trainer_gpu_test; then

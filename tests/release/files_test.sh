@@ -43,14 +43,18 @@ image=registry.example.com/team/ringmaster-operator@$(jq -r '.[] | select(.layou
 grep -F "image: $image" install.yaml >/dev/null || fail "install.yaml does not name $image"
 
 # The plugin is a static program, and krew finds it by its SHA-256.
-if [ -d "$repository/cli" ]; then
-  tar -xzf kubectl-trainingjob-*.tar.gz -C "$work"
-  [ -s "$work/LICENSE" ] || fail "the plugin's archive has no licence"
-  [ -x "$work/kubectl_complete-trainingjob" ] || fail "kubectl finds no completion of the plugin"
-  ! readelf --program-headers "$work/kubectl-trainingjob" | grep INTERP >/dev/null || fail "the plugin is not static"
-  "$work/kubectl-trainingjob" --version | grep -F " $("$repository/release/version.sh")" >/dev/null || fail "the plugin is of another version"
-  grep -F "sha256: $(sha256sum kubectl-trainingjob-*.tar.gz | cut -d' ' -f1)" trainingjob.yaml >/dev/null || fail "krew's manifest has another SHA-256"
-fi
+tar -xzf kubectl-trainingjob-*.tar.gz -C "$work"
+[ -s "$work/LICENSE" ] || fail "the plugin's archive has no licence"
+[ -x "$work/kubectl_complete-trainingjob" ] || fail "kubectl finds no completion of the plugin"
+! readelf --program-headers "$work/kubectl-trainingjob" | grep INTERP >/dev/null || fail "the plugin is not static"
+"$work/kubectl-trainingjob" --version | grep -F " $("$repository/release/version.sh")" >/dev/null || fail "the plugin is of another version"
+grep -F "sha256: $(sha256sum kubectl-trainingjob-*.tar.gz | cut -d' ' -f1)" trainingjob.yaml >/dev/null || fail "krew's manifest has another SHA-256"
+
+# A folder of somebody else's files is left alone.
+mkdir "$work/else" && touch "$work/else/file"
+! release_log=$("$repository/release/release.sh" --no-push --dirty --images-as-they-are --output "$work/else" registry.example.com/team 2>&1) || fail "a folder was replaced"
+grep -F 'not of a release' <<<"$release_log" >/dev/null || fail "a refused folder: $release_log"
+[ -e "$work/else/file" ] || fail "a file that is not of a release was removed"
 
 # One version in the whole tree.
 mkdir -p "$work/other/charts/ringmaster" "$work/other/release"

@@ -87,7 +87,7 @@ TEST(Doctor, WhatATenantMayNotSeeIsAWarningAndWhatIsMissingFails) {
               ContainsRegex("FAIL  rights +you may not create trainingjobs.ringmaster.dev, "
                             "get pods/log in this namespace"));
   EXPECT_THAT(ran.out, ContainsRegex("WARN  nodes, GPUs +cannot be seen: "));
-  EXPECT_THAT(ran.out, ContainsRegex("WARN  storage class +there is no default"));
+  EXPECT_THAT(ran.out, ContainsRegex("WARN  storage class +no storage class is the default"));
   EXPECT_THAT(ran.out, ContainsRegex("WARN  NetworkPolicies +the API does not say"));
   const json told = json::parse(kubectl.Run({"doctor", "-o", "json"}).out);
   EXPECT_EQ(told[0]["result"], "OK");
@@ -107,7 +107,7 @@ TEST(Doctor, AClusterWithoutRingmaster) {
   EXPECT_EQ(ran.code, 1);
   EXPECT_THAT(ran.out, ContainsRegex("FAIL  CRDs +ringmaster.dev/v1alpha1 lacks trainingjobs, "
                                      "localtrainingprofiles, trainingprofiles; install "));
-  EXPECT_THAT(ran.out, ContainsRegex("FAIL  operator +there is no operator; "));
+  EXPECT_THAT(ran.out, ContainsRegex("FAIL  operator +no operator is installed; "));
 }
 
 TEST(Doctor, NoApiServerIsAllThatItSays) {

@@ -13,7 +13,7 @@ using testing::Not;
 using testing::StartsWith;
 
 constexpr char kPin[] = "*' controllerrevisions.apps digits-run-9d1f0a3c '*";
-constexpr char kProfile[] = "*' localtrainingprofiles.ringmaster.dev gpu '*";
+constexpr char kProfile[] = "*' localtrainingprofiles.ringmaster.dev/gpu '*";
 
 json GpuProfile() {
   return {{"metadata", {{"name", "gpu"}}}, {"spec", json::parse(R"({
