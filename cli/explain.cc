@@ -48,7 +48,7 @@ std::string Origin(const std::string& path, const json& value, const Fields& own
   const bool is_theirs = theirs != nullptr && *theirs == value;
   if (is_mine && is_theirs) return "job, and profile " + profile;
   if (is_mine && theirs != nullptr) {
-    return "job; profile " + profile + " yields, with " + ValueText(*theirs);
+    return "job; overrides " + ValueText(*theirs) + " of profile " + profile;
   }
   if (is_mine) {
     // A run's spec has no other defaults.
@@ -57,12 +57,12 @@ std::string Origin(const std::string& path, const json& value, const Fields& own
   }
   if (is_theirs) {
     return "profile " + profile +
-           (mine == nullptr ? "" : "; the job's " + ValueText(*mine) + " does not count");
+           (mine == nullptr ? "" : "; the job's " + ValueText(*mine) + " is overridden");
   }
   if (value.is_array() && (mine != nullptr || theirs != nullptr))
     return "job and profile " + profile + ", joined";
   if (path == "image" && ValueAt(written, path) == nullptr) return "the operator's default";
-  return "as the run began; changed since";
+  return "as of the start of the run; changed since";
 }
 
 json Resolved(const api::TrainingJob& job, const json& written, const json& run, const json& pin) {
@@ -81,21 +81,22 @@ json Resolved(const api::TrainingJob& job, const json& written, const json& run,
   const json& command = kube::GetArray(written, {"spec", "command"});
   const std::string program = command.empty() ? "this program" : ValueText(command[0]);
   say("elasticity.mode", in_status.empty() ? (mode.empty() ? unknown : mode) : in_status,
-      mode.empty() ? "the default for " + program : "as spec says");
+      mode.empty() ? "default for " + program : "as set in spec");
   const auto word = [&](const char* field, const char* otherwise) {
     const bool set = kube::Find(run, {field}) != nullptr;
-    say(field, GetString(run, {field}, otherwise), set ? "as the run's spec says" : "the default");
+    say(field, GetString(run, {field}, otherwise),
+        set ? "as set in the run's spec" : "the default");
   };
   word("launchMode", "PerSlot");
   word("inject", "Auto");
   if (!pin.is_null()) {
     const std::string tools = GetString(pin, {"data", "toolsImage"});
     say("tools image", tools.empty() ? "none" : tools,
-        tools.empty() ? "Ringmaster's programs are the image's own"
-                      : "brings Ringmaster's programs into the Pods");
+        tools.empty() ? "the image contains Ringmaster's programs"
+                      : "adds Ringmaster's programs to the Pods");
   }
   say("started by", status.started_by.empty() ? unknown : status.started_by,
-      status.started_by.empty() ? "the launcher finds it out" : "as the launcher found");
+      status.started_by.empty() ? "the launcher determines it" : "as the launcher determined");
   say("launch agent", status.launch_agent.empty() ? "none or not known yet" : status.launch_agent,
       "spec.mpi.launchAgent is " + GetString(run, {"mpi", "launchAgent"}, "Auto"));
   const std::string resource = GetString(run, {"worker", "gpuResource"}, api::kGpuResource);
@@ -136,8 +137,8 @@ Result<ExplainObjects> ReadExplainObjects(const Kubectl& kubectl, const std::str
     note("the profile: ", read[1].error());
   } else if (profile != "restricted") {
     objects.unread += objects.unread.empty() ? "" : "; ";
-    objects.unread +=
-        "the profile: this namespace shows none of the name " + profile + "; ask the platform team";
+    objects.unread += "the profile: this namespace has no LocalTrainingProfile named " + profile +
+                      "; ask the platform team";
   }
   return objects;
 }
@@ -177,14 +178,13 @@ Result<json> ExplainJson(const ExplainObjects& objects) {
 }
 
 std::string ExplainText(const json& explained) {
-  std::string text =
-      Printable(GetString(explained, {"name"}) + " in namespace " +
-                GetString(explained, {"namespace"}) +
-                (kube::GetBool(explained, {"fromTheRun"})
-                     ? ": what its Pods are made from, until it is suspended or has ended"
-                     : ": what its Pods would be made from; its run has no text of its own that "
-                       "could be read")) +
-      "\n\n";
+  std::string text = Printable(GetString(explained, {"name"}) + " in namespace " +
+                               GetString(explained, {"namespace"}) +
+                               (kube::GetBool(explained, {"fromTheRun"})
+                                    ? ": the spec of its Pods until it is suspended or ends"
+                                    : ": the spec of its Pods if it started now; the spec of its "
+                                      "run could not be read")) +
+                     "\n\n";
   std::vector<std::vector<std::string>> rows{{"RESOLVED", "VALUE", "WHY"}};
   for (const auto& [what, told] : explained["resolved"].items()) {
     rows.push_back({what, GetString(told, {"value"}), GetString(told, {"why"})});

@@ -136,8 +136,8 @@ class LogSession {
     if (reading >= options_.most_requests) {
       return Fail({ErrorKind::kInvalid,
                    options_.job + " has more than " + std::to_string(options_.most_requests) +
-                       " Pods with logs, and each takes a kubectl of its own; choose some with "
-                       "--worker, or raise --max-log-requests"});
+                       " Pods with logs, and a separate kubectl reads each of them; select Pods "
+                       "with --worker or raise --max-log-requests"});
     }
     StartReading(followed);
   }
@@ -224,8 +224,8 @@ class LogSession {
   }
 
   void Note(const Followed& followed, const Error& error) {
-    std::fprintf(stderr, "kubectl trainingjob: no log of %s: %s\n", followed.pod.name.c_str(),
-                 error.message.c_str());
+    std::fprintf(stderr, "kubectl trainingjob: failed to read the log of %s: %s\n",
+                 followed.pod.name.c_str(), error.message.c_str());
   }
 
   // --- with -f

@@ -109,12 +109,12 @@ Explanation ExplainJob(const api::TrainingJob& job, const nlohmann::json& writte
       told.sentence += Because(removed->reason, removed->message);
     }
   } else if (elsewhere) {
-    told.sentence = "is run by another controller, " + manager + ", as spec.managedBy says";
+    told.sentence = "is managed by another controller, " + manager + ", which spec.managedBy names";
   } else if (managed != nullptr && managed->status == api::ConditionStatus::kFalse) {
     told.reason = managed->reason;
-    told.sentence = "is run by no operator" + Because(managed->reason, managed->message);
+    told.sentence = "is not managed by any operator" + Because(managed->reason, managed->message);
   } else if (status.state.empty()) {
-    told.sentence = "was not taken up by an operator yet";
+    told.sentence = "has not been processed by an operator yet";
     told.meaning =
         "If this lasts longer than a few seconds, \"kubectl trainingjob doctor\" says why.";
   } else {

@@ -194,7 +194,7 @@ inline constexpr char kReasonPoliciesOff[] = "PoliciesOff";
 
 // --- Reasons: Protected
 
-// The state is kept as requested again.
+// The state is saved as requested again.
 inline constexpr char kReasonKept[] = "Kept";
 // Checkpoints fail; losing all workers resumes from the last complete one. Check the
 // volume.

@@ -127,8 +127,8 @@ Error CannotExecute(const std::string& program, int reason) {
   const bool missing = reason == ENOENT;
   return {missing ? ErrorKind::kNotFound : ErrorKind::kForbidden,
           "cannot execute \"" + program + "\": " + std::strerror(reason) +
-              (missing ? "; is it in the image, and its interpreter too?"
-                       : "; is it a program for this machine, with the right to execute?")};
+              (missing ? "; check that it and its interpreter are in the image"
+                       : "; check that it is built for this machine and executable")};
 }
 
 void MakeNonBlocking(int descriptor) {

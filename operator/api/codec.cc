@@ -91,7 +91,8 @@ void Describe(auto& a, Is<CheckpointSpec> auto& v) {
   const auto restore_from = [&v](auto& b) {
     b.Sparse("job", v.restore_job);
     b.Sparse("path", v.restore_path);
-    b.Check(v.restore_job.empty() != v.restore_path.empty(), "job", "is needed, or path, not both");
+    b.Check(v.restore_job.empty() != v.restore_path.empty(), "job",
+            "or path is required, but not both");
   };
   a.Inside("restoreFrom", restore_from, /*even_if_empty=*/false);
 }

@@ -150,10 +150,9 @@ Result<int> ReleaseJobs(kube::KubeClient& requests, kube::KubeClient& lease, con
                                   .on_lost = [](const std::string&) { std::_Exit(1); }});
   elector.Start();
   if (leads.wait_for(kLeaseLimit) != std::future_status::ready) {
-    return Error{ErrorKind::kTimeout,
-                 "the Lease " + config.Installation() +
-                     " could not be acquired: an operator of this installation is still running, "
-                     "or the log says what failed"};
+    return Error{ErrorKind::kTimeout, "the Lease " + config.Installation() +
+                                          " could not be acquired: an operator of this "
+                                          "installation may still be running; if not, see the log"};
   }
   JobReleaser releaser(requests, clock, config);
   Result<bool> clean = false;

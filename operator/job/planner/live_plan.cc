@@ -112,7 +112,8 @@ void LivePlanner::RecordEndedPods() {
       plan_.Tell(true, memory ? control::kReasonOOMKilled : api::kEventLauncherReplaced,
                  api::kActionReplace,
                  memory ? FailureText(plan_.status.failures.front()) + ". A new launcher takes over"
-                        : HowItEnded(*launcher) + " without a verdict; a new launcher takes over");
+                        : HowItEnded(*launcher) +
+                              " without reporting a result; a new launcher takes over");
     }
   }
   for (const PodPtr& worker : seen_.failed) {

@@ -162,7 +162,7 @@ std::string CrashText(const api::TrainingJob& job, const api::TrainingJobStatus&
   if (newest == nullptr) return "";
   if (status.crashes->count == 1 && !RanOutOfMemory(*newest)) return "";
   const int limit = LimitOf(job);
-  return FailureText(*newest) + ". This is " + TimesText(status.crashes->count) +
+  return FailureText(*newest) + ". It has happened " + TimesText(status.crashes->count) +
          " without a completed step" +
          (limit > 0
               ? "; the job fails at " + std::to_string(limit) + " (runPolicy.restart.crashLimit)"
@@ -185,7 +185,7 @@ std::optional<Outcome> JudgeCrashes(const api::TrainingJob& job,
   Outcome outcome{.succeeded = false,
                   .reason = CrashReason(status),
                   .message = (newest == nullptr ? "its Pods were killed" : FailureText(*newest)) +
-                             ". This was " + TimesText(status.crashes->count) +
+                             ". It happened " + TimesText(status.crashes->count) +
                              " without a completed step, which is the limit "
                              "(runPolicy.restart.crashLimit)",
                   .verdict = std::nullopt,

@@ -56,8 +56,8 @@ TEST(Status, OneScreenOfAJobThatTrains) {
         "World          4 ranks, epoch 4, mode InPlace, started by Mpirun, over SSH\n",
         "Workers        2 of 2 train, 2 ready, 2 Pods exist\n", "Profile        gpu\n",
         "Checkpoint     step 1000, ", "1 GiB kept\n",
-        "Last recovery  RankKilled of digits-worker-1 on node2: known after 37 ms, training again "
-        "1.4 s later, no step was lost\n",
+        "Last recovery  RankKilled of digits-worker-1 on node2: detected after 37 ms, training "
+        "resumed 1.4 s later, no step was lost\n",
         "RankFailed, digits-worker-1 on node2, rank 3, signal 9\n", "      RuntimeError: boom\n",
         "Warning  WorkerReplaced  Another takes its place\n"}) {
     EXPECT_THAT(ran.out, HasSubstr(line));
@@ -102,12 +102,13 @@ TEST(Status, SaysWhyAJobDoesNotTrainAndWhatToDo) {
                   json::array({Condition("Succeeded", "True", "Completed", "all steps done")})))
           .out,
       StartsWith("digits in namespace team-a has succeeded, Completed: all steps done\n"));
-  EXPECT_THAT(StatusOf(JobObject(nullptr)).out,
-              AllOf(StartsWith("digits in namespace team-a was not taken up by an operator yet\n"),
-                    HasSubstr("kubectl trainingjob doctor")));
+  EXPECT_THAT(
+      StatusOf(JobObject(nullptr)).out,
+      AllOf(StartsWith("digits in namespace team-a has not been processed by an operator yet\n"),
+            HasSubstr("kubectl trainingjob doctor")));
   EXPECT_THAT(StatusOf(JobObject(nullptr, {{"managedBy", "kueue.x-k8s.io/multikueue"}})).out,
-              StartsWith("digits in namespace team-a is run by another controller, "
-                         "kueue.x-k8s.io/multikueue, as spec.managedBy says\n"));
+              StartsWith("digits in namespace team-a is managed by another controller, "
+                         "kueue.x-k8s.io/multikueue, which spec.managedBy names\n"));
 }
 
 TEST(Status, MissingAndUnknownFieldsAreLeftOut) {
@@ -217,7 +218,7 @@ TEST(Errors, ALoginMayAskOnStandardError) {
 
   EXPECT_EQ(ran.err,
             "To sign in, open https://login.example.com\n"
-            "kubectl trainingjob: kubectl ended with exit code 1 and did not say why\n");
+            "kubectl trainingjob: kubectl exited with code 1 without an error message\n");
 }
 
 TEST(Errors, AWrongCommandLineIsCodeTwo) {

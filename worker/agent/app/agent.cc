@@ -254,7 +254,7 @@ void Agent::OnPeerMessage(PeerId peer, control::Message message) {
       return slots_->OnAttachOutput(peer, *output);
     }
     const auto* exit = std::get_if<control::AttachExit>(&message);
-    if (exit == nullptr) return peers_.Close(peer, "attach sent a message that it may not send");
+    if (exit == nullptr) return peers_.Close(peer, "attach sent a message of an unexpected type");
     slots_->OnAttachExit(peer, *exit);
     ReportReadyIfHeld();
     return EndWhenIdle();
@@ -262,7 +262,7 @@ void Agent::OnPeerMessage(PeerId peer, control::Message message) {
   for (const auto& [slot, rank_peer] : rank_peers_) {
     if (rank_peer != peer) continue;
     if (!slots_->OnRankMessage(slot, message)) {
-      peers_.Close(peer, "the rank sent a message that it may not send");
+      peers_.Close(peer, "the rank sent a message of an unexpected type");
     }
     return;
   }

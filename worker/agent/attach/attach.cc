@@ -43,7 +43,7 @@ AttachArguments Failed(int exit_code, std::string message) {
 
 std::string NoAgent(const std::string& host, const std::string& detail) {
   return std::string(control::kNoAgentText) + " (" + detail + "): mpirun placed the rank on " +
-         host + ", which is not a worker of this job; does this Open MPI use the hostfile?";
+         host + ", which is not a worker of this job; check that this Open MPI uses the hostfile";
 }
 
 std::vector<int> OpenDescriptors() {

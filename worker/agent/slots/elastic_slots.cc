@@ -22,8 +22,8 @@ std::string HowToJoin(const SlotsOptions& options) {
 // For the author of a program that ended in the midst of training.
 std::string HowToEndEarly(const SlotsOptions& options) {
   if (options.own_program) return "";
-  return ": a Python script that ends training early leaves its loop on every rank at the same "
-         "step, and calls job.finish() until it returns True";
+  return ": a Python script that ends training early must leave its loop at the same step on every "
+         "rank and call job.finish() until it returns True";
 }
 
 // What an attach ends with whose rank ended as it was told to: with another code mpirun would end

@@ -179,9 +179,9 @@ std::string Job::WaitingForAgentsText(Time now) const {
   if (!all_ready || missing > 0) text += ": " + MissingText();
   if (partial) {
     const auto wait = std::chrono::duration_cast<std::chrono::seconds>(options_.partial_after);
-    text += "; with " + std::to_string(order_->min_replicas) + " it starts after " +
+    text += "; the job starts with " + CountText(order_->min_replicas, "worker") + " after " +
             std::to_string(wait.count()) + " s" +
-            (LastFilled() == Time{} ? "" : " without news of it");
+            (LastFilled() == Time{} ? "" : " without progress of a data cache");
   }
   if (!last_change_.empty()) text += " (the last world ended: " + last_change_ + ")";
   return text;

@@ -70,7 +70,7 @@ class Batch:
     def _pair(self):
         if isinstance(self.data, (list, tuple)) and len(self.data) == 2:
             return self.data
-        raise UserError("a batch has .x and .y where a sample is a pair; this one's samples are not: use .data")
+        raise UserError("a batch has .x and .y only if its samples are pairs; use .data")
 
 
 def _each(data, method, *arguments, **options):

@@ -255,7 +255,7 @@ Result<std::optional<LoadedShard>> CheckpointFolder::LoadNewest(
   if (than != StateVersion{}) {
     for (const std::string& reason : passed_over) {
       LogWarn("Skipped a damaged checkpoint",
-              {{"reason", reason}, {"uses_instead", "what it has"}});
+              {{"reason", reason}, {"uses_instead", "the rank's own state"}});
     }
     return std::optional<LoadedShard>();
   }

@@ -87,7 +87,7 @@ Result<void> CheckpointFolder::LoadRows(const StateVersion& version, const State
   if (!done.ok()) return done.error();
   const auto count = static_cast<int32_t>(done->size()) - 1;
   if (count < 1) {
-    return Error{ErrorKind::kInvalid, PathOf(version) + " has no parts with rows of a table"};
+    return Error{ErrorKind::kInvalid, PathOf(version) + " contains no parts that hold table rows"};
   }
   for (int32_t part = 0; part < count; ++part) {
     const Share of_part = ShareOf(part, count, wanted.all_rows);

@@ -186,7 +186,7 @@ LocalState StateKeeper::TakeOver(const LoadedShard& loaded, StateOrigin origin) 
   LogInfo("Loaded a state", {{"from", NameOf(origin)},
                              {"version", CheckpointName(held.version)},
                              {"of_this_run", same_run ? "yes" : "no"},
-                             {"trained_with", differs.empty() ? "the same" : differs}});
+                             {"trained_with", differs.empty() ? "the same options" : differs}});
   if (!differs.empty()) {
     beginning_ =
         Beginning{.version = held.version, .text = "its state was trained with " + differs};
