@@ -1,7 +1,7 @@
 #pragma once
 
-// Completion of `kubectl trainingjob`: kubectl runs kubectl_complete-trainingjob with the words so
-// far, the last of which is the one to complete, and takes a suggestion a line.
+// Completes the arguments of `kubectl trainingjob`. kubectl runs kubectl_complete-trainingjob with
+// the arguments typed so far, ending with the one to complete, and reads one suggestion per line.
 
 #include <string>
 #include <vector>

@@ -1,9 +1,9 @@
 #pragma once
 
-// Runs kubectl as a child and returns what it printed, so that whatever login a user has works here
-// as it does there. A child gets an argv, never a shell line, and no standard input. What it says
-// on standard error goes to ours at once, as a login may ask for something there; its errors do
-// not, as they become the Error. Not thread-safe.
+// Runs kubectl as a child process and returns its output, so every login that works with kubectl
+// works here. The child gets an argument vector, never a shell command, and no standard input. Its
+// standard error is passed on at once, because a login may ask for something there; kubectl's own
+// error messages become the returned Error instead. Not thread-safe.
 
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Text for people on a terminal. What others wrote, such as logs and messages in a status, may hold
-// sequences that would change the terminal or hide text, so all of it goes through Printable. Pure.
+// Formats text for a terminal. Text from others, such as logs and status messages, may contain
+// sequences that change the terminal or hide text; pass it through Printable(). Pure functions.
 
 #include <chrono>
 #include <cstdint>

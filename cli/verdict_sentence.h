@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether a job trains, and if not, why, and what to do: the first lines of
-// `kubectl trainingjob status`. Pure.
+// Writes the first lines of `kubectl trainingjob status`: whether a job trains, and if not, why and
+// what to do. Pure functions.
 
 #include <string>
 #include <string_view>

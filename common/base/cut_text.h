@@ -1,6 +1,6 @@
 #pragma once
 
-// Texts of strangers (an API server, a webhook, a node) where there is a limit to what may be said.
+// Shortens text from other parties (an API server, a webhook, a node) to a length limit.
 
 #include <cstddef>
 #include <string>

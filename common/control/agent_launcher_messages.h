@@ -1,7 +1,7 @@
 #pragma once
 
-// What agent and launcher say to each other, over TLS; the framing is in messages.h. The agent
-// passes on what its ranks say, and what they are told, too: rank_agent_messages.h.
+// The messages between agent and launcher, sent over TLS; messages.h defines the framing. The agent
+// also relays the messages between its ranks and the launcher (rank_agent_messages.h).
 
 #include <cstdint>
 #include <map>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What attach and the agent say to each other, over the same unix socket as ranks
-// (rank_agent_messages.h); the framing is in messages.h.
+// The messages between attach and the agent. They share a unix socket with those of ranks
+// (rank_agent_messages.h); messages.h defines the framing.
 
 #include <cstdint>
 #include <string>

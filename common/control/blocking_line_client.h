@@ -1,7 +1,7 @@
 #pragma once
 
-// The same lines without Asio: a client of a unix socket whose calls block, up to a deadline. For
-// the trainer's talk with its agent, and for attach-like tools and tests.
+// A blocking client for messages over a unix socket, without Asio. Calls block up to a deadline.
+// Used by the trainer to talk to its agent, by attach-like tools and by tests.
 //
 // Thread-safe: one thread may receive while others send; Shutdown() may be called from any thread
 // and wakes both.

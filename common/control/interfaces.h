@@ -1,8 +1,8 @@
 #pragma once
 
-// The network interfaces of spec.network, and how other programs are told of them. NCCL takes a
-// name for the beginning of names unless told otherwise, Open MPI and Gloo for a whole one: here a
-// name is a whole one for all of them.
+// Passes the network interfaces in spec.network on to other programs. An interface name in the spec
+// is always a full name. Open MPI and Gloo treat names the same way; NCCL treats them as prefixes
+// unless configured otherwise.
 
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 #pragma once
 
 // What the user asked every rank to run. The operator writes it into each Pod (pod_contract.h,
-// kEnvLaunchSpec); agent and launcher read it once at start. It cannot change while the job lives.
+// kEnvLaunchSpec); agent and launcher read it once at start. It does not change during a run.
 
 #include <array>
 #include <optional>

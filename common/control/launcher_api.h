@@ -1,6 +1,6 @@
 #pragma once
 
-// What the operator and a job's launcher say to each other, over HTTPS on kApiPort of the launcher
+// The API between the operator and a job's launcher, served over HTTPS on kApiPort of the launcher
 // Pod's address:
 //
 //   PUT /v1/order     body Order           -> 200 LauncherStatus, 409 when an order with a higher
@@ -8,13 +8,13 @@
 //   GET /v1/status                         -> 200 LauncherStatus
 //   GET /metrics                        -> 200 the ranks' times, in Prometheus' text format
 //
-// Both bodies say which version their writer speaks; README.md, "Versions", has the rule by which
-// they change. "/v1" changes only where that rule cannot be kept.
+// Each body contains its writer's protocol version; see README.md, "Versions", for how bodies may
+// change. "/v1" changes only if a change would break these rules.
 //
-// All want "Authorization: Bearer <operator-token>"; without it the answer is 401 and nothing
-// else. Bodies are JSON: of at most MaxStatusBytes() from the launcher, of kMaxOrderBytes to it.
-// The workers of an order stand in rows, [Pod UID, index, node], with what all Pods' names begin
-// with and the nodes' names said once.
+// All requests require "Authorization: Bearer <operator-token>"; without it, the answer is 401 with
+// no content. Bodies are JSON. The launcher sends at most MaxStatusBytes() and receives at most
+// kMaxOrderBytes. An order lists its workers in rows of [Pod UID, index, node]; the common prefix
+// of the Pod names and the node names appear only once.
 
 #include <compare>
 #include <cstddef>

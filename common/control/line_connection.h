@@ -1,11 +1,11 @@
 #pragma once
 
-// The framing of messages.h on Boost.Asio: connections that carry one message a line, over TLS
-// (agent and launcher) or a unix socket (attach, rank and agent). Used by the launcher and the
-// agent; a trainer uses blocking_line_client.h.
+// Asynchronous connections that carry one message per line (messages.h), over TLS (agent and
+// launcher) or a unix socket (attach, rank and agent). Based on Boost.Asio. Used by the launcher
+// and the agent; a trainer uses blocking_line_client.h.
 //
-// Everything here belongs to one io_context that one thread runs: call only from that thread, and
-// handlers run on it, never from inside the call that caused them. Nothing here blocks.
+// A connection belongs to one io_context, which one thread runs: make all calls from that thread.
+// Handlers run on it too, but never inside the call that triggers them. No call blocks.
 //
 //   DialTls(io, "10.0.0.1", 8470, *tls, {}, [](Result<std::shared_ptr<LineConnection>> dialled) {
 //     if (!dialled.ok()) return Retry(dialled.error());

@@ -1,7 +1,7 @@
 #pragma once
 
-// The one implementation of LineConnection, for any Asio stream. Private to line_connection.cc and
-// its tests.
+// Implements LineConnection for any Asio stream. Private to line_connection.cc and its
+// tests.
 
 #include <cstring>
 #include <deque>

@@ -1,7 +1,7 @@
 #pragma once
 
-// The words of membership (design: ADR 3), shared by all messages: epochs, members,
-// progress, exits. Values only.
+// The types of membership (ADR 3) that all messages share: epochs, members, progress and exits.
+// Plain values.
 
 #include <array>
 #include <compare>

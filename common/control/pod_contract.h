@@ -1,8 +1,8 @@
 #pragma once
 
-// What the operator writes into a job's Pods and what the agent and the launcher read there:
-// environment names, paths, ports and the items of the job's Secret. Both sides include this
-// header, so that neither can drift.
+// The names that the operator, the agent and the launcher share about a job's Pods: environment
+// variables, paths, ports and items of the job's Secret. The operator writes them and the other two
+// read them; all include this header.
 
 namespace ringmaster::control {
 

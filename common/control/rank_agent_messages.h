@@ -1,7 +1,7 @@
 #pragma once
 
-// What a rank and its agent say to each other, over a unix socket; the framing is in messages.h.
-// The agent passes on all but the first four, from the rank to the launcher and back.
+// The messages between a rank and its agent, sent over a unix socket; messages.h defines the
+// framing. The agent relays all but the first four between the rank and the launcher.
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 #pragma once
 
-// The fields of membership.h's values in JSON (common/json/fields.h), for the codecs of this folder
-// alone: it pulls in the JSON library. Which fields may be missing: README.md, "Versions".
+// JSON fields of the values in membership.h (common/json/fields.h), for the codecs of this folder,
+// because it includes the JSON library. README.md, "Versions", lists which fields may be missing.
 
 #include "common/control/membership.h"
 #include "common/json/fields.h"

@@ -1,9 +1,9 @@
 #pragma once
 
-// A small HTTP/1.1 server, plain or over TLS, for callers that nobody vouches for: headers, bodies,
-// connections and times are bounded, and peers without credentials make room for others.
-// Serves the launcher's API to the operator, and the operator's probes and metrics. Belongs to the
-// one thread that runs the io_context; no client, no files, no routing.
+// A small HTTP/1.1 server, plain or over TLS, that is safe for untrusted clients: it bounds
+// headers, bodies, connections and times, and closes connections without credentials first. Serves
+// the launcher's API and the operator's probes and metrics. Runs on the one thread of its
+// io_context. Not a client; serves no files and does no routing.
 
 #include <chrono>
 #include <cstddef>

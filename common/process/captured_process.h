@@ -1,8 +1,8 @@
 #pragma once
 
-// A running program whose two output streams are read as they come, and whose end is told once,
-// after all it printed. The launcher uses it for mpirun; the agent for ranks, sshd and version
-// queries; attach for programs it runs directly. Single-threaded, on the io_context of its reaper.
+// Runs a program and reports its two output streams as they arrive, and its exit after all output.
+// The launcher uses it for mpirun; the agent for ranks, sshd and version queries; attach for
+// programs that it runs directly. Single-threaded, on the io_context of its reaper.
 
 #include <array>
 #include <chrono>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Waits for children: ours and, as PID 1 or subreaper, those that other programs left behind. One
-// handler per child of ours runs when it ends; orphans are only reaped. Single-threaded: everything
-// on the io_context's thread.
+// Waits for child processes: those that this process started and, as PID 1 or subreaper, orphans of
+// other programs. Calls one handler when a started child exits; orphans are only reaped.
+// Single-threaded, on the io_context's thread.
 
 #include <chrono>
 #include <functional>

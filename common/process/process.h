@@ -1,8 +1,8 @@
 #pragma once
 
-// Starting one program: fork and exec with an argv (never a shell), its own process group, and the
-// promise that it ends with us. Used through captured_process.h; waiting for the end is the
-// business of child_reaper.h.
+// Starts a program with fork and exec: an argument vector (never a shell), its own process group,
+// and termination together with this process. Used by captured_process.h; child_reaper.h waits for
+// the exit.
 
 #include <csignal>
 #include <optional>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Elastic training of any LibTorch model: the program that calls this is a rank of a Ringmaster job
-// (a TrainingJob with spec.elasticity.mode: InPlace). Ranks may die, leave and join at any time;
-// the others go on in the same processes, from the same step, and no step is lost or repeated.
+// Elastic training of any LibTorch model. The calling program is a rank of a Ringmaster job (a
+// TrainingJob with spec.elasticity.mode: InPlace). Ranks may die, leave and join at any time; the
+// others continue in the same processes from the same step, and no step is lost or repeated.
 //
 //   auto trainer = ringmaster::Elastic::Start(model->parameters(),
 //                                             {.global_batch = 256, .steps = 1000});
@@ -14,16 +14,16 @@
 //   }
 //   return trainer->Report();
 //
-// All ranks run the same program and train with the same global batch, whatever their number. Which
-// samples a step uses must follow from its number alone: a step that did not happen is begun again,
-// by other ranks, with other shares. All ranks begin with the same parameters if they draw them
-// with the same seed; a rank that joins later takes over the others' parameters and Options::state.
+// All ranks run the same program with the same global batch, whatever their number. The samples of
+// a step must depend only on its number: a step that did not happen is repeated by other ranks with
+// other shares. All ranks start with the same parameters if they initialise them with the same
+// seed. A rank that joins later receives the parameters and Options::state from the others.
 //
-// The rest comes from the job: which ranks there are, over what they reduce, checkpoints
-// (spec.checkpoint), snapshots, progress. A program that no agent started trains alone.
+// The job supplies the rest: the ranks, the transport of reductions, checkpoints (spec.checkpoint),
+// snapshots and progress reports. A program that was not started by an agent trains alone.
 //
-// Errors end training: Begin() gives no further step, error() has the reason, and Report() returns
-// what main() should return. Nothing here throws.
+// Errors end training: Begin() returns no further step, error() returns the reason, and Report()
+// returns the exit code for main(). No function throws.
 
 #include <chrono>
 #include <cstdint>

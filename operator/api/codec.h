@@ -1,8 +1,8 @@
 #pragma once
 
-// TrainingJob JSON <-> types.h. Reading is lenient about what is absent or null (the CRD's
-// defaults) and strict about types; the API server has validated the schema already, so an error
-// here means that the CRD in the cluster is not ours.
+// Converts TrainingJobs between JSON and types.h. Reading treats absent and null fields as the
+// CRD's defaults and is strict about types. The API server has already validated the schema, so an
+// error means that the cluster has another version of the CRD.
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Conditions as Kubernetes keeps them: one per type, lastTransitionTime moves only when the status
-// changes. Pure.
+// Updates conditions as Kubernetes does: one per type, and lastTransitionTime changes only with the
+// status. Pure functions.
 
 #include <string>
 #include <string_view>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Every label, annotation and object name of the TrainingJob API, once; conditions and reasons are
-// in reasons.h. Used by the operator's job/ folder and by tests; the words in crds/ are the same.
-// No behaviour but putting names together.
+// The labels, annotations and object names of the TrainingJob API; conditions and reasons are in
+// reasons.h. Used by the operator's job/ folder and by tests. The names must match those in
+// crds/.
 
 #include <string>
 

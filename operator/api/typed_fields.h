@@ -1,9 +1,9 @@
 #pragma once
 
-// The fields of a spec that stand for a Pod template's: spec.worker.{gpus, resources, env, …},
-// spec.imagePullSecrets and spec.priorityClassName. Decoding writes them into the templates, so
-// whatever makes, judges or pins Pods reads templates alone; TrainingJobSpec::typed_fields says
-// which path of a template is which field, for messages.
+// The fields of a spec that stand for fields of a Pod template: spec.worker.{gpus, resources, env,
+// …}, spec.imagePullSecrets and spec.priorityClassName. Decoding writes them into the templates, so
+// all other code reads only templates. TrainingJobSpec::typed_fields maps paths in a template to
+// these fields, for messages.
 
 #include <string>
 #include <string_view>

@@ -1,8 +1,8 @@
 #pragma once
 
-// The TrainingJob in C++ terms: what the CRD in crds/ says, with its defaults. Values only; codec.h
-// reads and writes their JSON, conditions.h changes conditions. Templates stay JSON text: the API
-// server knows their fields, we do not.
+// The TrainingJob as C++ structs, with the defaults of the CRD in crds/. Plain values: codec.h
+// reads and writes their JSON, and conditions.h updates conditions. Templates stay JSON text,
+// because only the API server knows all of their fields.
 
 #include <chrono>
 #include <cstdint>

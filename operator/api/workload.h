@@ -1,9 +1,9 @@
 #pragma once
 
-// What a TrainingProfile sets in the specs of its jobs (spec.workload): part of a TrainingJob's
-// spec, and how it goes under a job's own. Both are merged as decoding leaves them, with typed
-// fields written into the templates (typed_fields.h), so an item of worker.env and one of
-// worker.template meet in one list. Pure.
+// The workload of a TrainingProfile (spec.workload): the part of a TrainingJob's spec that the
+// profile sets, and how to merge it with a job's spec. Both are merged after decoding, when typed
+// fields are part of the templates (typed_fields.h), so items of worker.env and worker.template end
+// up in one list. Pure functions.
 
 #include <string>
 #include <vector>

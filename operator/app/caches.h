@@ -1,6 +1,6 @@
 #pragma once
 
-// What the operator knows of the cluster, and the watches that keep it so. Used by main.cc alone.
+// The operator's caches of the cluster and the watches that update them. Used only by main.cc.
 
 #include <cstdint>
 #include <functional>

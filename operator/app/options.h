@@ -1,7 +1,7 @@
 #pragma once
 
-// The operator's flags (Options, as typed) and what they mean (Config, validated). Used by main.cc
-// alone.
+// The operator's flags: Options as typed, and Config after validation. Used only by
+// main.cc.
 
 #include <chrono>
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
 
-// A port of the operator's own: a few read-only pages (/healthz and /readyz for the kubelet, or
-// /metrics for Prometheus) from a thread of its own. What a stranger can take of it is bounded by
-// common/net/http_server.h.
+// A port of the operator that serves a few read-only pages from its own thread: /healthz and
+// /readyz for the kubelet, or /metrics for Prometheus. common/net/http_server.h bounds the
+// resources that clients can use.
 
 #include <chrono>
 #include <functional>

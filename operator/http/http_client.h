@@ -1,9 +1,9 @@
 #pragma once
 
-// The seam between Ringmaster and any HTTP library: one request, one answer, or one stream of
-// bytes. kube/ talks to the API server through it, job/ to the launchers; cpprest_http_client.h
-// implements it, tests/fakes/fake_http_client.h scripts it. It knows nothing of Kubernetes: an
-// answer with status 404 is an answer, not an error.
+// The interface between Ringmaster and an HTTP library: a request with one response, or with a
+// stream of bytes. kube/ uses it to talk to the API server. cpprest_http_client.h implements it,
+// and tests/fakes/fake_http_client.h is its fake. It knows nothing about Kubernetes: a response
+// with status 404 is a response, not an error.
 
 #include <algorithm>
 #include <chrono>

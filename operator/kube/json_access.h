@@ -1,10 +1,10 @@
 #pragma once
 
-// Checked reads of JSON that a server or a user wrote: a null, a missing field or a wrong type
-// never throws and never narrows silently. Go servers send null for empty lists; here null equals
-// absent. Paths are field names, outermost first: GetString(pod, {"status", "podIP"}). The Get
-// functions return the default when the value is absent or of another type. What is read whole has
-// its fields described instead (common/json/fields.h).
+// Checked access to JSON from a server or a user: a null, a missing field or a wrong type never
+// throws, and numbers are never silently narrowed. null counts as absent, because Go servers send
+// null for empty lists. Paths are field names, outermost first: GetString(pod, {"status",
+// "podIP"}). The Get functions return the default if the value is absent or has another type. To
+// read whole structs, describe their fields instead (common/json/fields.h).
 
 #include <cstdint>
 #include <initializer_list>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Typed verbs of the Kubernetes API over an HttpClient: one call, one request, errors by kind. No
-// threads, no retries but one after a 401 with a fresh token; what to do about an error is the
-// caller's policy. Thread-safe.
+// Typed verbs of the Kubernetes API over an HttpClient. Each call sends one request and maps errors
+// to kinds. The client has no threads and retries only once, after a 401 with a new token; callers
+// decide how to handle errors. Thread-safe.
 //
 // Errors of all calls: those of HttpClient, and the server's refusals as ReadStatusError()
 // (status_error.h) maps them: kNotFound, kAlreadyExists, kConflict, kInvalid, kForbidden (reason

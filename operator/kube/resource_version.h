@@ -1,8 +1,8 @@
 #pragma once
 
-// The order of resourceVersions, as the API guarantees it (KEP-5504): decimal numbers of any
-// length, compared within one resource. What is not such a number cannot be compared. Used by the
-// freshness gate, and for the terms of leaders.
+// Compares resourceVersions as the API guarantees (KEP-5504): they are decimal numbers of any
+// length, comparable within one resource. Other values cannot be compared. Used by the freshness
+// gate and for the terms of leaders.
 
 #include <compare>
 #include <cstdint>

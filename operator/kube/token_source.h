@@ -1,8 +1,8 @@
 #pragma once
 
-// The bearer token of our service account. The kubelet replaces the file before the token expires,
-// so it is read again at most a minute later, and at once after the server refused it. Used by
-// KubeClient.
+// Reads the bearer token of the operator's service account. The kubelet replaces the file before
+// the token expires, so it is re-read at most a minute later, and at once after the server rejects
+// the token. Used by KubeClient.
 
 #include <chrono>
 #include <string>

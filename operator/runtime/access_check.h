@@ -1,9 +1,9 @@
 #pragma once
 
-// Asks the API server, before anything fails, whether we may do what we will have to do
-// (SelfSubjectAccessReview): an operator whose RBAC is incomplete says which verb on which resource
-// it lacks, stays unready and asks again, instead of crashing or finding out in the middle of a
-// job. Used by main.cc for /readyz.
+// Asks the API server whether the operator has the permissions that it needs
+// (SelfSubjectAccessReview). If some are missing, the operator logs each verb and resource,
+// stays unready and asks again, instead of failing in the middle of a job. Used by main.cc for
+// /readyz.
 
 #include <atomic>
 #include <chrono>

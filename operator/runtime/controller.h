@@ -1,8 +1,8 @@
 #pragma once
 
-// The worker threads between the queue and the reconciler: pop a key, wait until the caches are
-// synced and have seen our own writes, reconcile, then re-queue, back off or forget. Knows nothing
-// of what a key stands for.
+// The worker threads between the queue and a reconciler. A worker takes a key, waits until the
+// caches are synced and contain the operator's own writes, reconciles, and then requeues, backs off
+// or forgets the key. It does not interpret keys.
 
 #include <chrono>
 #include <functional>

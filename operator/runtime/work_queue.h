@@ -1,9 +1,9 @@
 #pragma once
 
-// Keys to reconcile: each at most once in the queue and never twice in progress. A key added while
-// it is in progress comes again when it is done. Delayed adds wait in a heap, the earlier deadline
-// wins; failures back off per key, so one failing job never slows another. Used by Controller
-// (pop/done), the Stores' listeners and timers (add).
+// The queue of keys to reconcile. A key is queued at most once and never processed twice at a time;
+// a key that is added while it is in progress is queued again when it is done. Delayed adds wait in
+// a heap; the earliest deadline wins. Failures back off per key, so one failing job does not slow
+// others. Used by the Controller (pop, done), the Stores' listeners and timers (add).
 
 #include <chrono>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #pragma once
 
-// One line of a rank's audit log, as worker/trainer/telemetry/audit_log.h writes it. The files are
-// untrusted: whatever they hold, a line parses or says what is wrong with it.
+// Parses one line of a rank's audit log (worker/trainer/telemetry/audit_log.h). The files are
+// untrusted: parsing is safe on any input and reports what is wrong.
 
 #include <compare>
 #include <cstddef>

@@ -1,8 +1,8 @@
 #pragma once
 
-// A TrainingProfile: what a platform team prepares for jobs of some namespaces (ADR 47).
-// It counts only in the operator's own namespace, where nobody who runs jobs may write. Here
-// it is read, and one is chosen for a job. Pure.
+// A TrainingProfile: what a platform team allows and sets for jobs of some namespaces (ADR 47).
+// Only profiles in the operator's namespace count, where users of jobs cannot write. Reads profiles
+// and selects the one for a job. Pure functions.
 
 #include <cstdint>
 #include <map>

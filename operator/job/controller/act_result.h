@@ -1,7 +1,7 @@
 #pragma once
 
-// What carrying out one plan came to, as a value. The actor returns it, and the reconciler, which
-// alone writes a job's memory, takes it in. Pure.
+// The result of carrying out one plan. The actor returns it; the reconciler, which alone writes the
+// job's memory, applies it. Pure functions on plain values.
 
 #include <chrono>
 #include <cstdint>

@@ -1,9 +1,9 @@
 #pragma once
 
-// What a change of a job's status counts as: time until training started, time in a phase,
-// restarts, recoveries, an end. Pure; job_metrics.h records it. A change is observed by the
-// operator that wrote it, by compare-and-set, so that nothing counts twice, whichever operator
-// leads next.
+// Derives metrics from a change of a job's status: time until training started, time in a phase,
+// restarts, recoveries and the end. Pure functions; job_metrics.h records the results. The operator
+// that wrote a change observes it. Because the write is a compare-and-set, each change counts once,
+// even if leadership moves.
 
 #include <chrono>
 #include <compare>

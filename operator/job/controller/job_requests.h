@@ -1,9 +1,9 @@
 #pragma once
 
-// The requests of one plan of one job: sends them, and keeps what they met until the actor returns
-// it. Every request may be repeated: names are deterministic, an object that exists already counts
-// only if it is ours, deletes name the UID. The actor has one, and its parts send through it, on
-// the worker that has the job and, side by side, on the request pool's threads.
+// Sends the requests of one plan of one job, and collects errors and notes until the actor returns
+// them. Every request may be repeated: names are deterministic, an existing object counts only if
+// the job owns it, and deletes specify the UID. The actor's parts share one JobRequests, on the
+// job's worker thread and, in parallel, on the request pool's threads.
 
 #include <functional>
 #include <memory>

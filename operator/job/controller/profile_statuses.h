@@ -1,9 +1,9 @@
 #pragma once
 
-// Tells the platform team about each TrainingProfile whether jobs can use it: condition Accepted of
-// its status (profile.h says which). Jobs are judged by the profiles themselves; this status can
-// only keep one from beginning (WhyNoRunBegins()). Called by the one worker of a Controller of its
-// own.
+// Writes the condition Accepted of each TrainingProfile (profile.h), which tells the platform team
+// whether jobs can use it. Jobs are checked against the profiles themselves; the status can only
+// prevent a run from starting (WhyNoRunBegins()). Called by the only worker of a separate
+// Controller.
 
 #include <map>
 #include <string>

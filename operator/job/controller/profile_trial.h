@@ -1,8 +1,8 @@
 #pragma once
 
-// Asks the API server whether it takes the Pods that a TrainingProfile's workload makes, with
-// nothing of any job: a dry run, strict about fields. So its author learns of a mistake in a
-// template, which the CRD cannot see, before a job does. Used by ProfileStatuses.
+// Checks with a dry run, strict about fields, whether the API server accepts the Pods that a
+// TrainingProfile's workload would create. Mistakes in a template, which the CRD cannot detect, are
+// thus reported to the profile's author before a job meets them. Used by ProfileStatuses.
 
 #include <string>
 

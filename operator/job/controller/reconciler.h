@@ -1,8 +1,8 @@
 #pragma once
 
-// One job, from what is to what should be: observe -> plan -> act. Called by the Controller's
-// workers, for different jobs at once, never twice at once for the same one. Keeps only what a
-// restart may lose.
+// Reconciles one job: observe, plan, act. The Controller's workers call it, concurrently for
+// different jobs but never for the same one. It keeps only state that may be lost on a
+// restart.
 
 #include <cstdint>
 #include <functional>

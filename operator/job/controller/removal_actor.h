@@ -1,7 +1,7 @@
 #pragma once
 
-// Carries out one removal plan of one deleted job. Made by the reconciler for one reconcile and
-// thrown away; every act may be repeated, as actor.h's.
+// Carries out one removal plan of a deleted job. The reconciler creates it for each reconcile; as
+// in actor.h, every action may be repeated.
 
 #include <chrono>
 #include <optional>

@@ -1,9 +1,9 @@
 #pragma once
 
-// The seeds of all jobs' keys: the Secret "ringmaster-keyring" in the operator's namespace, made
-// here if it is absent and read by that one name (ADR 8). Its data: "current" names
-// the seed for new jobs, every other entry is a seed under its id. No manifest contains it. Used by
-// the reconciler.
+// The seeds of all jobs' keys, stored in the Secret "ringmaster-keyring" in the operator's
+// namespace (ADR 8). The keyring creates the Secret if it is missing, and reads it by this name
+// only. The entry "current" contains the id of the seed for new jobs; every other entry is a seed,
+// named by its id. Manifests do not contain the Secret. Used by the reconciler.
 
 #include <cstdint>
 #include <map>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Brings Ringmaster's programs into an image that lacks them: an init container copies them into a
-// volume of the Pod, or their image is that volume (worker/tools). Pure.
+// Adds Ringmaster's programs to Pods whose image lacks them. Either an init container copies them
+// into a volume of the Pod, or the volume is their image (worker/tools). Pure functions.
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What all objects of a job have in common: owner, labels, and the words for both; and what all its
-// Pods have. Used by pods, services and the reconciler's Secret.
+// The common parts of all objects of a job: owner reference and labels, and the common parts of its
+// Pods. Used for Pods, Services and the reconciler's Secret.
 
 #include <string>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a job's Pods are put together from: fields that may be there already, variables, volumes,
-// and what of its host a worker gets. Used by pods.cc. A reference that is returned lives as long
-// as the list or object in which it stands is not changed.
+// Helpers that build the manifests of a job's Pods: get-or-create for fields, variables, volumes
+// and a worker's host settings. Used by pods.cc. A returned reference is valid until the list or
+// object that contains it changes.
 
 #include <string>
 #include <string_view>

@@ -1,9 +1,9 @@
 #pragma once
 
-// The manifests of a job's Pods: pure functions of the job, its credentials and its Services'
-// addresses. They start from the user's template and add what Ringmaster needs; without a template
-// they pass the Pod Security profile "restricted" in full. What a spec may say is judgement.h's
-// business: these builders take nothing that it has not judged.
+// Builds the manifests of a job's Pods from the job, its credentials and the addresses of its
+// Services. The builders start from the user's template and add what Ringmaster needs. Without a
+// template, the Pods comply with Pod Security "restricted". They accept only specs that judgement.h
+// has validated. Pure functions.
 
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Times that another machine's clock wrote: a kubelet's in a Pod, an earlier leader's in a job's
-// status. One that lies in our future would delay by the difference of the clocks whatever is
-// counted from it, so it is taken for now and written down so. Pure; used by the reconciler and by
+// Corrects times from the clock of another machine, such as a kubelet's in a Pod or an earlier
+// leader's in a job's status. A time in the future would delay everything computed from it, so it
+// is replaced by the current time and stored as such. Pure functions, used by the reconciler and
 // verdict_policy.
 
 #include <memory>

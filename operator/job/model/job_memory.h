@@ -1,8 +1,8 @@
 #pragma once
 
-// What the process remembers of a job between reconciles. All of it may be lost at any time: a
+// What the process remembers about a job between reconciles. All of it may be lost at any time: a
 // restart costs an early retry, a longer wait for a drain, or evidence that the launcher then
-// replaces by its own. Written by the reconciler alone; read by the plan and the actor.
+// collects itself. Written only by the reconciler; read by the plan and the actor.
 
 #include <chrono>
 #include <cstdint>

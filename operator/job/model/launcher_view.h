@@ -1,8 +1,8 @@
 #pragma once
 
-// What the poller knows of a job's launcher: its newest answer, what it had been told by then, and
-// its silence; and how all launchers do together. Values; made by launcher_session.cc and
-// launcher_poller.cc, read by the plan.
+// What the poller knows about a job's launcher: its latest answer, what it had been sent by then,
+// and how long it has been silent; and an overview of all launchers. Plain values, written by
+// launcher_session.cc and launcher_poller.cc, read by the plan.
 
 #include <chrono>
 #include <map>

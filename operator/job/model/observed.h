@@ -1,7 +1,7 @@
 #pragma once
 
-// What one job has, in named buckets that are decided once, before any policy looks at them: its
-// Pods, its Services and the nodes of its Pods. Values; made by observe.h, read by plans and
+// A job's objects, sorted into named buckets before any policy runs: its Pods, its Services
+// and the nodes of its Pods. Plain values, created by observe.h, read by plans and
 // policies.
 
 #include <cstddef>

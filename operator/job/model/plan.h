@@ -1,7 +1,7 @@
 #pragma once
 
-// What a plan is made from and what it says, as values. make_plan.h makes it, with policies that
-// each read some of the input; the actor carries it out.
+// The input and output of a plan, as values. make_plan.h computes a plan with policies that each
+// read part of the input; the actor carries it out.
 
 #include <chrono>
 #include <cstddef>

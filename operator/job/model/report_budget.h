@@ -1,9 +1,9 @@
 #pragma once
 
-// How often a job's status is written only because its launcher reports something else: at once the
-// first times, then every five seconds. A launcher that reports something new at every question
-// costs the API server about twice what an honest one does. Kept in a job's memory; what the
-// operator sees for itself, and a job's end, do not wait for it.
+// Limits how often a job's status is written only because its launcher reports something new:
+// immediately for the first reports, then every five seconds. A launcher whose report changes with
+// every poll thus costs the API server only about twice as much as an honest one. Stored in the
+// job's memory. The operator's own observations and the end of a job are not delayed.
 
 #include <algorithm>
 #include <chrono>

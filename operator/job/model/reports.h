@@ -1,7 +1,7 @@
 #pragma once
 
-// What the job's present launcher says about its workers, by Pod UID. Answers of an earlier
-// launcher's Pod count for nothing. Made for one plan; points into its input.
+// The current launcher's reports about the job's workers, by Pod UID. Answers of an earlier
+// launcher's Pod are ignored. Created for one plan; refers to the plan's input.
 
 #include <chrono>
 #include <optional>

@@ -1,8 +1,8 @@
 #pragma once
 
-// What to tell people about a job: counts, numbers, conditions and the one-word state, put together
-// from what exists, what the launcher reports and what the policies make of it. The plans call it
-// after they have decided what to do. Pure.
+// Fills a job's status: counts, numbers, conditions and the one-word state. It combines the
+// existing objects, the launcher's reports and the decisions of the policies. The plans call it
+// after they have decided what to do. Pure functions.
 
 #include "common/control/launcher_api.h"
 #include "operator/api/types.h"

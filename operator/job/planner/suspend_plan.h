@@ -1,10 +1,10 @@
 #pragma once
 
-// What to do about a job that shall not run at present (spec.suspend). Its
-// launcher is asked for a checkpoint, which is waited for, as the steps since the last one would be
-// done twice otherwise. Then its launcher is told that no workers are wanted, so that the ranks end
-// in order, and then all Pods go. Once begun it is carried through, also when the job is resumed
-// meanwhile. Services and Secret stay. Pure.
+// Decides how to suspend a job (spec.suspend). First the launcher is asked for a checkpoint,
+// so that no steps have to be repeated. Then it is told that no workers are wanted, so that
+// the ranks stop in order, and finally all Pods are deleted. A suspension that has started
+// is completed even if the job is resumed meanwhile. Services and Secret remain. Pure
+// functions.
 
 #include <chrono>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// What of a spec changed while the job runs, and what to tell people about it: its Pods are made
-// from one text until it is suspended (RunPin in model/job_memory.h). Pure; the reconciler asks
-// what has changed, and every plan tells it.
+// Detects which fields of a spec changed while the job runs, and describes them. A job's Pods are
+// created from one spec until it is suspended (RunPin in model/job_memory.h). Pure functions; the
+// reconciler compares the specs, and every plan reports the result.
 
 #include <optional>
 #include <string>

@@ -1,10 +1,10 @@
 #pragma once
 
-// Whether a job only crashes: its ranks, or whole Pods, are killed again and again and training
-// gets no further. The launcher counts the ranks that it sees die; Pods that end with their agents
-// are counted here; the sum is kept in status.crashes, so that neither a new launcher nor a new
-// operator begins again. What the cluster did to a Pod (evictions, preemptions, lost nodes, deleted
-// Pods) never counts. Pure.
+// Detects jobs that crash repeatedly without training progress, in ranks or whole Pods. The
+// launcher counts the ranks that it sees die; this policy counts Pods that end together with their
+// agents. The sum is stored in status.crashes, so that a new launcher or operator continues the
+// count. Pods that the cluster ended (evictions, preemptions, lost nodes, deletions) do not count.
+// Pure functions.
 
 #include <optional>
 #include <string>

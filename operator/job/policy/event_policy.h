@@ -1,7 +1,7 @@
 #pragma once
 
-// What of a plan people are told as events, beyond what its other policies tell themselves: changes
-// from the old status to the new one. Pure.
+// Creates the events of a plan that no other policy creates, from the difference between the old
+// and the new status. Pure functions.
 
 #include <string>
 

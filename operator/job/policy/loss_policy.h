@@ -1,8 +1,8 @@
 #pragma once
 
-// Which workers are lost although their Pods look alive, and whose end is certain. Lost ones are
-// deleted and replaced at once: a launcher never admits a fenced Pod again. What is certain goes
-// into the order, where it counts as evidence (ADR 158). Pure.
+// Decides which workers are lost although their Pods look alive, and which have certainly ended.
+// Lost workers are deleted and replaced at once: a launcher never admits a fenced Pod again. Orders
+// list those that certainly ended, as evidence (ADR 158). Pure functions.
 
 #include <chrono>
 #include <optional>

@@ -1,9 +1,9 @@
 #pragma once
 
-// What keeps a Pod from starting where its status names nothing: a ConfigMap, a Secret or a volume
-// that is missing is told by the kubelet's events alone. Decides whose events are read, and what
-// they say. Anyone who may write events in the job's namespace can write such a text: it is shown,
-// cut short, and nothing is decided by it. Pure; the reconciler asks.
+// Explains why a Pod does not start if its status gives no reason: only the kubelet's events report
+// a missing ConfigMap, Secret or volume. Decides whose events to read, and extracts the message.
+// Anyone with write access to events in the job's namespace can forge one, so the message is cut
+// and displayed but never used for decisions. Pure functions; the reconciler reads the events.
 
 #include <chrono>
 #include <optional>

@@ -1,8 +1,8 @@
 #pragma once
 
-// How soon a Pod that failed is made again: at once the first times, then with a growing delay,
-// judged by the failures in the job's own status, so that a restarted operator keeps the pace.
-// Pure.
+// Decides how soon a failed Pod is re-created: at once for the first failures, then with a growing
+// delay. It depends on the failures in the job's status, so that a restarted operator continues the
+// delays. Pure functions.
 
 #include <chrono>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether a job trains, as its condition Running says it, its state in one word, and what tools
-// that know nothing of TrainingJobs are to make of it. Pure.
+// Sets the condition Running, the one-word state, and the fields for tools that do not know
+// TrainingJobs. Pure functions.
 
 #include <optional>
 #include <string>

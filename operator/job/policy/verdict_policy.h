@@ -1,8 +1,8 @@
 #pragma once
 
-// Has the job ended, and how? Decided from the launcher Pod's termination message, and from
-// containers that can never start; never from a launcher that is merely gone (ADR 10).
-// Pure.
+// Decides whether and how a job has ended, from the launcher Pod's termination message and from
+// containers that can never start. A launcher that merely disappeared does not end a job (ADR 10).
+// Pure functions.
 
 #include <optional>
 #include <string>

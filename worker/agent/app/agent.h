@@ -1,7 +1,7 @@
 #pragma once
 
-// The agent of one worker: wires slots.h (what to do) to processes, sockets and the launcher. Made
-// by main.cc, runs on its io_context until the launcher says Shutdown or somebody asks it to leave.
+// The agent of one worker: connects slots.h, which decides what to do, to processes, sockets and
+// the launcher. Created by main.cc; runs on its io_context until it is told to end.
 //
 //   worker_readiness.h ─► AgentReady ─► launcher_link.h ◄─► slots.h ◄─► local_peers.h (attach,
 //   rank)

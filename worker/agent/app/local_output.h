@@ -1,7 +1,7 @@
 #pragma once
 
-// What the worker's ranks print: whole lines, marked with the rank, on the agent's own standard
-// streams, so that `kubectl logs` of the worker has it.
+// Writes the output of the worker's ranks to the agent's standard streams, in whole lines prefixed
+// with the rank, so that `kubectl logs` of the worker shows it.
 
 #include <map>
 #include <string>

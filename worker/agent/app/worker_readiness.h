@@ -1,9 +1,9 @@
 #pragma once
 
-// What has to be there before a worker is of use: sshd listens, preflight ran, its GPUs answer, the
-// versions of its programs are known, its data cache is filled. Says so as AgentReady, again
-// whenever something changes. Used by agent.cc; single-threaded but for the checks of preflight.h
-// and the copying of data_cache/.
+// Tracks whether a worker is ready: sshd listens, the preflight checks passed, its GPUs answer, the
+// versions of its programs are known, and its data cache is filled. Reports this as AgentReady, and
+// again after each change. Used by agent.cc. Single-threaded, except for the checks in preflight.h
+// and the copying in data_cache/.
 
 #include <functional>
 #include <map>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What an agent is told by its environment (common/control/pod_contract.h): read once at start,
-// checked, constant after. Nothing here assumes Kubernetes: tests and plain hosts set the same
+// The agent's configuration from environment variables (common/control/pod_contract.h), read and
+// validated once at start. It does not depend on Kubernetes: tests and plain hosts set the same
 // variables.
 
 #include <chrono>

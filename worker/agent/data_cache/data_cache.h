@@ -1,7 +1,7 @@
 #pragma once
 
-// Fills the worker's data cache while the agent goes on: a thread copies, a timer reports. Used by
-// app/worker_readiness.h; handlers run on the io_context's thread.
+// Fills the worker's data cache while the agent continues: a thread copies and a timer reports
+// progress. Used by app/worker_readiness.h; handlers run on the io_context's thread.
 
 #include <atomic>
 #include <chrono>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Whether data fits where a data cache would hold it: in the volume, in what the container may use
-// of memory, in what the node has left. Read once before anything is copied, because what does not
-// fit ends as a killed process, or a killed node, much later. Used by data_cache.cc.
+// Checks whether data fits into a data cache: into the volume, the container's memory limit and the
+// node's available memory. The check runs once before the copy; without it, too much data would get
+// the process or the node killed much later. Used by data_cache.cc.
 
 #include <cstdint>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #pragma once
 
-// The address of this worker, as the launcher and other workers reach it, and its ports. Used by
+// Finds the address and ports at which the launcher and other workers reach this worker. Used by
 // the agent.
 
 #include <string>

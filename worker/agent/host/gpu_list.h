@@ -1,7 +1,7 @@
 #pragma once
 
-// The GPUs of a worker as values: which there are, and which of them belongs to which slot. Pure;
-// used by gpu_watch.h, preflight and the agent.
+// The GPUs of a worker, and the assignment of GPUs to slots. Plain values and pure functions, used
+// by gpu_watch.h, preflight and the agent.
 
 #include <string>
 #include <vector>

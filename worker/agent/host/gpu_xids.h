@@ -1,7 +1,7 @@
 #pragma once
 
-// Which of the driver's messages about a GPU (Xids) mean that it is broken. Pure; used by the
-// agent.
+// Tells which of the driver's GPU messages (Xids) mean that the GPU is broken. Pure functions, used
+// by the agent.
 
 #include <string>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The text of the sshd_config that the agent gives its sshd: key log-in of one user alone, no
-// privilege, no PAM, so that it works as any uid under a read-only root. Pure; used by sshd.h.
+// Generates the sshd_config of the agent's sshd. It allows only key authentication of a single
+// user, without privileges or PAM, so it works as any uid with a read-only root. Pure functions.
 
 #include <map>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-// The attaches that are connected, and the brake on a rank that prints more than its attach takes:
-// while too much is on its way to the attach, what the slot prints is not read. Used by agent.h.
+// The connected attaches. If a rank prints more than its attach reads, the agent stops reading the
+// slot's output until the attach catches up. Used by agent.h.
 
 #include <cstddef>
 #include <functional>

@@ -1,7 +1,7 @@
 #pragma once
 
-// One rank's position page (common/control/position_page.h), from the agent's side: made for each
-// start of a rank, in memory that has no name and cannot change its size, and read without trust.
+// The agent's side of a rank's position page (common/control/position_page.h). A page is created
+// for each start of a rank, in anonymous memory of fixed size. Reading does not trust the content.
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 #pragma once
 
-// The rank processes of this worker's slots: starts them with their environment, reads what they
-// print, tells how they ended and how long they had lived. Decides nothing (slots.h does).
+// The rank processes of this worker's slots: starts them with their environment, reads their
+// output, and reports how they ended and how long they lived. slots.h makes all decisions.
 // Single-threaded.
 
 #include <chrono>

@@ -1,15 +1,15 @@
 #pragma once
 
-// Slots of an elastic job. The agent starts a rank process per slot, which loads while nobody
-// waits; it then goes from epoch to epoch with its model and state, and is started again at once
-// when it dies (common/control/README.md, "How a world changes").
+// The slots of an elastic job. The agent starts one rank process per slot, which loads before a
+// world needs it. The process keeps its model and state from epoch to epoch, and is restarted at
+// once when it dies (common/control/README.md, "How a world changes").
 //
 //   start ─► loading ── RankHello ─► ready ── StartEpoch ─► in a world ── Release, StopEpoch ─► end
 //              ▲                                             │   ▲ └ StartEpoch, with its state
 //              └─────────── died by itself ──────────────────┘
 //
-// An attach stays with its slot over all of this: it ends only when the slot's process was meant
-// to.
+// An attach stays connected to its slot throughout; it ends only when the slot's process was meant
+// to end.
 //
 // Sources: elastic_slots.cc (processes, attaches, output), elastic_world.cc (epochs).
 

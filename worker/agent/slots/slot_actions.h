@@ -1,7 +1,7 @@
 #pragma once
 
-// What the slots of an agent (slots.h) ask for, and are told of ranks: asked of agent.cc, and in
-// tests of a fake that remembers it.
+// The interface through which slots (slots.h) request actions. Implemented by agent.cc, and in
+// tests by a fake that records the requests.
 
 #include <chrono>
 #include <cstdint>

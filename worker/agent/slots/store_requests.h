@@ -1,8 +1,8 @@
 #pragma once
 
-// What one rank told and asked the rendezvous store of its epoch, for the launcher that takes over
-// and has an empty one. Bounded, whatever the rank does: what is beyond it reached the launcher of
-// its time, and is not repeated to the next. Pure; used by elastic_slots.h.
+// Records a rank's requests to the rendezvous store of its epoch and replays them to a launcher
+// that takes over with an empty store. The record is bounded: requests beyond the limit reach the
+// current launcher but are not replayed. Does no I/O; used by elastic_slots.h.
 
 #include <cstddef>
 #include <cstdint>

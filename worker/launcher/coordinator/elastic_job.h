@@ -1,15 +1,15 @@
 #pragma once
 
-// A job whose ranks speak the rank protocol: they keep process, model and state while their world
-// changes.
+// A job whose ranks speak the rank protocol: they keep their process, model and state when their
+// world changes.
 //
 //   Starting → Running ⇄ Forming ⇄ Paused        Adopting (a world runs already) → Running
 //
-// Members are lost, join and leave in place. Held by Coordinator.
+// Members are lost, join and leave without restarting the others. Owned by Coordinator.
 //
-// Sources: elastic_job.cc (what ranks report), elastic_change.cc (one world after another),
-// elastic_members.cc (who is in the next one), elastic_stall.cc (ranks that hang or are slow),
-// elastic_takeover.cc (the world that a launcher before us left), elastic_status.cc (words).
+// Sources: elastic_job.cc (reports of ranks), elastic_change.cc (transitions between worlds),
+// elastic_members.cc (members of the next world), elastic_stall.cc (ranks that hang or are slow),
+// elastic_takeover.cc (the world of an earlier launcher), elastic_status.cc (status text).
 
 #include <map>
 #include <set>

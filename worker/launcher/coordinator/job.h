@@ -1,18 +1,18 @@
 #pragma once
 
-// A job on its way, as far as it does not matter what it runs: who its workers are, the first world
-// and its start by mpirun or the agents, what agents say, and how the job ends.
+// The part of a running job that does not depend on what it runs: its workers, the first world
+// and its start by mpirun or the agents, messages of agents, and the end of the job.
 //
 //   WaitingForOrder → WaitingForAgents → Starting (mpirun, attaches) → Running
 //                          ▲                  │                           │
 //                          └───────────── Stopping ◄──────────────────────┘        → Finished
 //
-// What follows from it is in ElasticJob where the ranks outlive changes of the world, else in
-// DirectJob. They alone derive from it; Coordinator holds one of the two. All state is values, so a
-// job can be copied whole.
+// The derived classes handle the rest: ElasticJob if ranks outlive changes of the world,
+// otherwise DirectJob. Coordinator owns one of them. All state is values, so a job can be
+// copied.
 //
 // Sources: job.cc (events), job_starter.cc (who starts the ranks), worker_loss.cc (lost workers),
-// job_world.cc (the first world, and ending one), job_status.cc (words for people).
+// job_world.cc (starting the first world, and ending a world), job_status.cc (status text).
 
 #include <cstdint>
 #include <map>

@@ -1,6 +1,6 @@
 #pragma once
 
-// What Coordinator asks for: values only. launcher.h carries the actions out; tests compare them.
+// The actions that Coordinator returns, as values. launcher.h carries them out; tests compare them.
 
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,8 @@
 #pragma once
 
-// How far one world of an elastic job is on its way to the next: the switch that its ranks were
-// asked for, what they said about it, and the proposal that workers are accepting. A value; each
-// change begins with a fresh one.
+// The progress of an elastic job from one world to the next: the switch that the ranks were asked
+// for, their answers, and the proposal that workers are accepting. A value; each change starts with
+// a new one.
 
 #include <map>
 #include <optional>

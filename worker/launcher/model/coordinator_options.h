@@ -1,7 +1,7 @@
 #pragma once
 
-// What Coordinator is told once: whose job it is, and its limits. Launcher fills it from Config by
-// OptionsFrom; a test names what it changes.
+// The constant configuration of Coordinator: the identity of the job, and limits. Launcher fills it
+// from Config with OptionsFrom(); tests override single fields.
 
 #include <chrono>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #pragma once
 
-// When ends of ranks fail the job, and which of them is to blame. Nobody is blamed before what
-// belongs to the same event has arrived: a rank that ends because a worker vanished looks like a
-// failure until that worker's silence is noticed. A value; knows no workers and no world.
+// Decides when the exits of ranks fail the job, and which rank caused the failure. It waits until
+// related events have arrived: if a worker disappears, the exit of another rank looks like a
+// failure until the worker's silence is noticed. A value; it knows neither workers nor worlds.
 
 #include <chrono>
 #include <deque>

@@ -1,8 +1,8 @@
 #pragma once
 
-// The rules by which one world of ranks follows another, as values and pure functions: who is a
-// member, who is in the next world, whether enough Pods of the last one agree, which members
-// cannot reach each other. A job asks; nothing here knows of connections or time.
+// The rules for the transition between worlds, as values and pure functions: who is a member, who
+// is in the next world, whether enough Pods of the last world agree, and which members cannot reach
+// each other. They do not depend on connections or time.
 
 #include <cstddef>
 #include <functional>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Measures one recovery after the other: from the first loss to the first step that the members
-// after it have committed. Pure; held by a job.
+// Measures recoveries: from the first loss to the first step that the next world committed. Does no
+// I/O; owned by a job.
 
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-// How many ranks may end by themselves before the job gives up: at most `limit` within a sliding
-// window. Signals are not counted, they are the machine's doing. Pure.
+// Limits how many ranks may end by themselves before the job fails: at most `limit` within a
+// sliding window. Ranks that are killed by signals do not count. Does no I/O.
 
 #include <chrono>
 #include <deque>

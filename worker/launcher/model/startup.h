@@ -1,8 +1,8 @@
 #pragma once
 
-// One start of the first world, by mpirun or the agents: which of mpirun's processes have attached,
-// how it ended, and what that means while the start gate is shut. A value; tries are counted from
-// the last gate that opened.
+// One start of the first world by mpirun or the agents: which of mpirun's processes have attached,
+// how mpirun ended, and what that means before the start gate opens. A value; attempts are counted
+// from the last time that the gate opened.
 
 #include <cstdint>
 #include <functional>

@@ -1,9 +1,9 @@
 #pragma once
 
-// What a launcher that was started again is told of the world that runs: the agents' WorldReports,
-// newest per Pod. The highest epoch among them wins; a Pod that reports a lower one still tells
-// who of the winner's members runs there. Who its members are, one of them is asked. What ranks say
-// before that is known is kept until it is. A value.
+// Collects the agents' WorldReports, from which a restarted launcher learns about the running
+// world. Only the newest report per Pod counts. The highest epoch wins; Pods that report a lower
+// one still tell which members of the winning world run there. One of the winner's agents is asked
+// for its members, and reports of ranks are kept until the answer arrives. A value.
 
 #include <map>
 #include <optional>

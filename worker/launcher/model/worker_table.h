@@ -1,7 +1,7 @@
 #pragma once
 
-// What the launcher knows of each worker Pod, by its UID and by its connection. A value, without
-// decisions: a job makes them.
+// What the launcher knows about each worker Pod, by UID and by connection. A value; the job makes
+// all decisions.
 
 #include <map>
 #include <optional>

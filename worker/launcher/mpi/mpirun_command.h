@@ -1,9 +1,9 @@
 #pragma once
 
-// The mpirun line of each Open MPI generation, as argv and environment: pure functions, no shell
-// anywhere. The two generations ignore each other's option names without a word, so the line is
-// made for the one that is installed, and the start gate (start_gate.h) proves that it did what was
-// meant.
+// Builds the mpirun command for each generation of Open MPI, as argv and environment, without a
+// shell. Each generation silently ignores the other's option names, so the command depends on
+// the installed generation, and the start gate (start_gate.h) verifies the effect. Pure
+// functions.
 
 #include <functional>
 #include <map>

@@ -1,9 +1,9 @@
 #pragma once
 
-// The unix socket of ringmaster-rsh, mpirun's way to a host without sshd: each connection asks for
-// one command on one host, whose agent runs it. Passes the request on to the agent and what comes
-// of it back. Only processes of our own user are admitted (by the kernel's word), only to the hosts
-// of the mpirun that runs, and to each of them one at a time. Used by Launcher, on its thread.
+// The unix socket of ringmaster-rsh, through which mpirun reaches hosts without sshd. Each
+// connection requests one command on one host; the socket relays the request to the host's agent,
+// and the output back. Accepts only processes of the same user, as reported by the kernel, only for
+// hosts of the running mpirun, and one command at a time per host. Used by Launcher, on its thread.
 
 #include <cstdint>
 #include <functional>

@@ -1,16 +1,16 @@
 #pragma once
 
-// Batch normalisation in training, with what follows it: a PReLU, or the addition of a shortcut. By
-// channel
+// Batch normalisation in training, followed by a PReLU or the addition of a shortcut. For each
+// channel,
 //
 //   z = (x - mean) * inverse * weight + bias        y = z > 0 ? z : slope * z, or z + shortcut
 //
-// with gradients as in Ioffe and Szegedy, arXiv 1502.03167, section 3. Sums are of floats, the
-// values' distance from the first row's (Chan, Golub and LeVeque 1983, "Algorithms for computing
-// the sample variance"), always in the same order: the same bits each time.
+// with gradients as in Ioffe and Szegedy, arXiv 1502.03167, section 3. Sums are float sums of the
+// differences from the first row (Chan, Golub and LeVeque 1983, "Algorithms for computing the
+// sample variance"), always in the same order, so that results are reproducible to the bit.
 //
-// Here is what has to be computed; how it becomes a layer is in batch_norm.h. Implemented by
-// host_norm.h, and for GPUs by gpu/kernel_norm.h.
+// This interface defines the arithmetic; batch_norm.h makes it a layer. Implemented by host_norm.h
+// and, for GPUs, by gpu/kernel_norm.h.
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Writes checkpoints behind the training's back: Offer() copies the state and returns, a thread
-// writes the copy, asks whether it counts, completes it and removes old ones. Training never waits
-// for the disk: what is offered while the last one is under way is skipped.
+// Writes checkpoints in the background. Offer() copies the state and returns; a thread writes the
+// copy, asks for the grant, completes the checkpoint and removes old ones. Training never waits for
+// the disk: an offer is skipped while the previous one is still being written.
 
 #include <cstdint>
 #include <functional>

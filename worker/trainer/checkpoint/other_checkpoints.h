@@ -1,7 +1,7 @@
 #pragma once
 
-// Where a job's checkpoints lie on its volume, <volume>/<namespace>/<name>/<uid>, and those of
-// others there, with which a job may begin where it is told so. Functions on files.
+// The paths of a job's checkpoints on its volume, <volume>/<namespace>/<name>/<uid>, and of other
+// jobs' checkpoints there, from which a job can start if its spec says so. Functions on files.
 
 #include <cstdint>
 #include <map>

@@ -1,7 +1,7 @@
 #pragma once
 
-// A state to a file and back. Reading trusts no length in the file: memory is taken for the state
-// that the reader has, never for what a header asks for.
+// Writes a state to a file and reads it back. Reading trusts no length in the file: it allocates
+// memory for the reader's own state, never for the size in a header.
 
 #include <optional>
 #include <stop_token>

@@ -1,15 +1,15 @@
 #pragma once
 
-// The file that holds a state: a header that says what it is, then the values. Checkpoints on disk
-// and snapshots in memory are both such files. Encoding and decoding only, on bytes.
+// The format of a file with a state: a header that describes it, followed by the values. Used for
+// checkpoints on disk and for snapshots in memory. Encodes and decodes bytes only.
 //
 //   "RMSHARD\n" | format (4) | 0 (4) | header bytes (8) | header checksum (8) | fields … | 0 … |
 //   data
 //
-// Little-endian; the header is a multiple of 64 bytes. Every format begins with these 32 bytes, so
-// that one which is too new can be told from one that is damaged. The data are the parts of the
-// state (flat float memory: parameters, then what the optimizer keeps), one after the other: they
-// do not depend on how many ranks there were.
+// Little-endian; the header's size is a multiple of 64 bytes. Every format version starts with the
+// same 32 bytes, so that a newer version can be told from a damaged file. The data contains the
+// parts of the state (flat float memory: parameters, then the optimizer's state) one after the
+// other, independent of the number of ranks.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,11 +1,11 @@
 #pragma once
 
-// A worker's newest state in memory that outlives its ranks: two files in a folder of the agent (in
-// a Pod, of /dev/shm), written in turn by the worker's first rank, as all have the same state. Each
-// has the format of shard_format.h, its first bytes last: a rank that is killed while it writes
-// leaves the other one whole.
+// Keeps a worker's latest state in memory that outlives its ranks: two files in a folder of the
+// agent (in a Pod, in /dev/shm). The worker's first rank writes them alternately, because all ranks
+// have the same state. Each has the format of shard_format.h and its first bytes are written last,
+// so that a rank that is killed while it writes leaves the other file intact.
 //
-// Ranks that are started again on the same Pod go on from there without disk or network.
+// Ranks that restart in the same Pod resume from a snapshot without disk or network access.
 
 #include <array>
 #include <chrono>

@@ -1,8 +1,8 @@
 #pragma once
 
-// The session's Checkpointer: snapshots in memory after steps (snapshot.h), a checkpoint every so
-// many committed ones (checkpoint_writer.h). Asks the MembershipSource who may complete a
-// checkpoint.
+// Implements Checkpointer for the session: saves snapshots in memory after steps (snapshot.h) and
+// checkpoints at intervals of committed steps (checkpoint_writer.h). Asks the MembershipSource
+// whether a checkpoint may be completed.
 
 #include <atomic>
 #include <chrono>

@@ -1,9 +1,9 @@
 #pragma once
 
-// Where gradients are encoded and decoded, and where what is owed of them lies: on the host here,
-// on a GPU in gpu/cuda_row_codec.cc. Made once for a process; used by compressed_reducer.cc and
-// error_feedback.cc. On a GPU the calls only put work on one stream of the codec's own, in their
-// order, so memory that is named in one must stay until Finish().
+// The interface that encodes and decodes gradients and stores their residuals, implemented on the
+// host here and on a GPU in gpu/cuda_row_codec.cc. Created once per process; used by
+// compressed_reducer.cc and error_feedback.cc. On a GPU, calls only queue work in order on the
+// codec's own stream, so the memory that they use must live until Finish().
 
 #include <cstddef>
 #include <memory>

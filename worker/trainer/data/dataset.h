@@ -1,7 +1,7 @@
 #pragma once
 
-// Labelled 28×28 grey images for the mnist workload: from a folder of IDX files, or drawn by the
-// program itself. Thread-safe: a generated set draws an image when it is first asked for.
+// Labelled 28×28 grey images for the mnist workload, read from a folder of IDX files or generated.
+// Thread-safe: a generated set draws an image when it is first requested.
 
 #include <cstdint>
 #include <memory>

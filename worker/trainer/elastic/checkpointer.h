@@ -1,6 +1,6 @@
 #pragma once
 
-// Keeps the training state outside of the process, and finds it again. The session tells it of
+// Saves the training state outside of the process and restores it. The session notifies it about
 // steps and worlds; implemented by checkpoint/.
 
 #include <cstdint>

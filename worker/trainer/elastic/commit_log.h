@@ -1,7 +1,7 @@
 #pragma once
 
-// What becomes of an applied step: recorded at once, and reported and kept once it is committed,
-// that is, when every rank is known to have applied it. Used by the session.
+// Records each applied step at once, and reports and saves it once it is committed, that is, when
+// every rank is known to have applied it. Used by the session.
 
 #include <optional>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where a rank learns which world it is in, and whom it tells how it fares. The session asks it;
-// nothing else of the trainer knows whether an agent, flags or nobody decides.
+// The interface through which a rank learns its world and reports its progress. Used by the
+// session; the rest of the trainer does not know whether an agent or flags decide on membership.
 
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a session works with besides its model: limits, and the parts that it may do without. They
-// are interfaces of this folder, implemented in folders that the session does not know.
+// The options of a session besides its model: limits and optional components. The components are
+// interfaces in this folder, implemented in folders that the session does not depend on.
 
 #include <chrono>
 #include <cstdint>

@@ -1,11 +1,11 @@
 #pragma once
 
-// The part of a model's state that is spread over the ranks: each holds a share of it and nobody
-// else does, such as the class centres of Partial FC. The session calls it where worlds and steps
-// change; a workload whose state is the same on all ranks has none.
+// The part of a model's state that is sharded over the ranks, such as the class centres of Partial
+// FC: only one rank holds each share. The session calls this interface when worlds and steps
+// change; workloads whose state is the same on all ranks do not have one.
 //
-// The promise is that of the replicated state: what one step applied anywhere is never lost while
-// one copy of every part survives. A version (StateVersion) names the same step for both parts.
+// Sharded state has the same guarantee as replicated state: an applied step is never lost while one
+// copy of every part survives. A version (StateVersion) identifies the same step for both.
 
 #include <chrono>
 #include <cstdint>

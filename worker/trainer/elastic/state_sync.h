@@ -1,9 +1,9 @@
 #pragma once
 
-// How the ranks of a new world come to one state. Each states what it has; the highest version
-// wins, and the lowest rank that has it sends it to those behind, in bounded pieces. They receive
-// into memory of their own and take it over only when all of it has come and its checksum is right:
-// an attempt that breaks half-way changes nothing.
+// Brings the ranks of a new world to the same state. Each rank reports its version; the highest one
+// wins, and the lowest rank that has it sends it to the others in bounded pieces. They receive into
+// separate memory and adopt the state only when it is complete and its checksum matches, so a
+// failed attempt changes nothing.
 
 #include <chrono>
 #include <cstddef>

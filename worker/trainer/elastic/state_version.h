@@ -1,7 +1,7 @@
 #pragma once
 
-// Which state a rank holds, and where it has it from. Values only; compared by state_sync.h,
-// written into checkpoints and snapshots (checkpoint/).
+// The version of a rank's state and its origin. Plain values, compared by state_sync.h and stored
+// in checkpoints and snapshots (checkpoint/).
 
 #include <compare>
 #include <cstdint>

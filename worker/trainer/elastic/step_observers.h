@@ -1,7 +1,7 @@
 #pragma once
 
-// Whom the session tells of worlds, steps and what it is doing. Implemented by telemetry/; none of
-// them changes what happens.
+// The interfaces through which the session reports worlds, steps and its current activity.
+// Implemented by telemetry/. Observers do not affect the training.
 
 #include <chrono>
 #include <cstddef>

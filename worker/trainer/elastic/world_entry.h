@@ -1,8 +1,8 @@
 #pragma once
 
-// Takes a rank from one world into the next: waits for a world, connects with its ranks, brings all
-// of them to one state, and leaves the world when it is over. Used by the session (elastic_torch/),
-// which runs the steps between.
+// Moves a rank from one world to the next: waits for a world, connects its ranks, synchronises
+// their state, and leaves the world when it is over. Used by the session (elastic_torch/), which
+// runs the steps in between.
 
 #include <array>
 #include <atomic>

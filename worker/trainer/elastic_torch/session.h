@@ -1,7 +1,7 @@
 #pragma once
 
-// The elastic step. A step begins, its gradients are reduced bucket by bucket while backward runs,
-// and only when every bucket is known to be good may the caller update the parameters:
+// Runs elastic steps. A step's gradients are reduced bucket by bucket while backward runs, and the
+// caller may update the parameters only when every bucket is known to be valid:
 //
 //   session.Join();                        // wait for a world, connect, come to one state
 //   while (session.applied_steps() < total) {
@@ -13,13 +13,13 @@
 //     optimizer.Step(...);  session.Applied(progress);
 //   }
 //
-// When the world changes, calls that take part in it wait for the next world, without a time limit,
-// connect and sync state (elastic/state_sync.h) before they return; applied_steps(), world() and
-// share() may then be others. Errors are final: the rank should end. Knows nothing of workloads or
-// flags, and of checkpoints, compression and telemetry only the interfaces in elastic/. Nothing
-// here throws.
+// When the world changes, the calls above wait for the next world without a time limit, connect and
+// synchronise the state (elastic/state_sync.h) before they return; applied_steps(), world() and
+// share() may change meanwhile. Errors are final: the rank should exit. The session does not depend
+// on workloads or flags, and uses checkpoints, compression and telemetry only through the
+// interfaces in elastic/. No function throws.
 //
-// Its parts: WorldEntry goes from world to world, StepReducer reduces a step, CommitLog records and
+// Its parts: WorldEntry moves between worlds, StepReducer reduces a step, CommitLog records and
 // reports applied steps.
 
 #include <cstdint>

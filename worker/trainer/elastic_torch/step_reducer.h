@@ -1,8 +1,8 @@
 #pragma once
 
-// Reduces one step at a time over the ranks of a world: gradients bucket by bucket while backward
-// runs, the loss and the ranks' votes with the last bucket, and whatever the computing of the step
-// asks of the other ranks. Used by the session; does not know that worlds change.
+// Reduces one step at a time over the ranks of a world: the gradients bucket by bucket while
+// backward runs, and the loss and the ranks' votes with the last bucket. Also runs the collectives
+// of the step's computation. Used by the session; it does not handle changes of the world.
 
 #include <chrono>
 #include <cstddef>

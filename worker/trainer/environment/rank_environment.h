@@ -1,8 +1,8 @@
 #pragma once
 
-// What makes this process a rank of a job: the variables that the agent gives its ranks
-// (common/control/pod_contract.h), turned into what a session works with. ringmaster-train and the
-// library (worker/trainer/library) call it at their start. It decides nothing about training.
+// Configures this process as a rank of a job: converts the variables that the agent sets
+// (common/control/pod_contract.h) into the components of a session. ringmaster-train and the
+// library (worker/trainer/library) call it at start. It does not affect the training itself.
 
 #include <cstdint>
 #include <memory>

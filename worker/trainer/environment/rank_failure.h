@@ -1,7 +1,7 @@
 #pragma once
 
-// What a rank says last, and with what it exits, so that the launcher knows what to do about it.
-// Pure; used by ringmaster-train and the library.
+// The last message and the exit code of a failed rank, by which the launcher decides what to do.
+// Pure functions, used by ringmaster-train and the library.
 
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-// This rank's GPU, as the rest of the trainer sees it. Implemented by cuda_gpu.cc, and by no_gpu.cc
-// in builds without CUDA, where nothing is ever found.
+// This rank's GPU as seen by the rest of the trainer. Implemented by cuda_gpu.cc, and in builds
+// without CUDA by no_gpu.cc, which finds no GPUs.
 
 #include <chrono>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which GPU a rank trains on, or why it cannot: a pure decision over what was found. A job that
-// asks for GPUs and cannot have its own never falls back to the CPU.
+// Selects the GPU of a rank or explains why none can be used. A pure function of the detected
+// devices. A rank of a job that requests GPUs never falls back to the CPU.
 
 #include <cstdint>
 #include <optional>

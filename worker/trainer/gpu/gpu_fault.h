@@ -1,7 +1,7 @@
 #pragma once
 
-// What CUDA's errors say of a GPU: which of them are the device's own, so that no other start of
-// the program on it helps, and how they are told. Pure.
+// Tells which CUDA errors are faults of the device, which a restart of the program does not fix,
+// and formats them. Pure functions.
 
 #include <string>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The softmax of a margin head on a GPU, over sampled rows × samples of cosines (partial_fc/
-// margin.h, softmax.h). Memory is the GPU's; work is put on `stream` (a cudaStream_t), and CUDA's
-// error number is returned, 0 for none.
+// Kernels for the softmax of a margin head on a GPU, over sampled rows × samples of cosines
+// (partial_fc/margin.h, softmax.h). They take GPU memory, queue their work on `stream` (a
+// cudaStream_t) and return CUDA's error number, 0 for success.
 
 #include <cstdint>
 

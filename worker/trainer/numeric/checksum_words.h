@@ -1,6 +1,6 @@
 #pragma once
 
-// The arithmetic of checksum.h, for the host and for devices.
+// The arithmetic of checksum.h, for hosts and devices.
 
 #include <cstddef>
 #include <cstdint>

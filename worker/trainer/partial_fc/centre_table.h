@@ -1,13 +1,13 @@
 #pragma once
 
-// The class centres of one rank, and what saves those of the others: its shard, the log of the last
-// steps' inputs, a copy of its source's shard. The session's ShardedState; head.h computes with it.
+// The class centres of one rank, and what is needed to restore those of lost ranks: its shard, the
+// log of the last steps' inputs, and a copy of another rank's shard. Implements the session's
+// ShardedState; head.h computes with it.
 //
-// How nothing is lost, though nobody else has a rank's rows: after the forward pass of a step every
-// rank holds all inputs of the step's update of any row. A rank that applied a step proves that all
-// had come that far; so a rank behind rolls forward, and nothing is ever undone. Rows of a lost
-// rank come from its replica peer's copy, on which the steps since are repeated from the log, to
-// the bit.
+// No update is lost although only one rank has a row: after the forward pass of a step, every rank
+// holds all inputs of the step's update of any row. If one rank applied a step, all ranks got that
+// far, so a rank that is behind can catch up, and no step is ever undone. The rows of a lost rank
+// are restored from its replica peer's copy by repeating the later steps from the log, to the bit.
 
 #include <cstdint>
 #include <functional>

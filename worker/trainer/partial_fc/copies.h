@@ -1,8 +1,8 @@
 #pragma once
 
-// Copies of other ranks' rows, in blocks that each have a version of their own. The copy of the
-// source (replica_peers.h) comes piece by piece, in rounds that never end; those of earlier worlds
-// stay until every rank has the present source's. Decides what is sent when; sends nothing itself.
+// Copies of other ranks' rows, in blocks with their own versions. The copy of the source rank
+// (replica_peers.h) arrives piece by piece in endless rounds; copies from earlier worlds are kept
+// until every rank has that of its current source. Decides what to send when, but does not send.
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 #pragma once
 
-// The inputs of the last steps that this rank applied, in order and without a gap: with them, rows
-// of an older version, of any rank, are brought to the present one.
+// The inputs of the last steps that this rank applied, in order and without gaps. With them, older
+// rows of any rank can be updated to the current version.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the ranks of a new world say and send each other to bring every row to the rank that it
-// belongs to there. Owns the memory that its operations work on: after a failure it lives until the
-// communicator has ended. Thread-safety: one thread.
+// The messages and transfers by which the ranks of a new world bring every row to the rank that
+// owns it there. Owns the memory of its operations, which must live until the communicator has
+// ended after a failure. Not thread-safe.
 
 #include <chrono>
 #include <cstddef>

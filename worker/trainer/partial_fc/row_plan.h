@@ -1,7 +1,7 @@
 #pragma once
 
-// Which rank provides which rows when a world forms: a pure function of what its ranks say they
-// hold, so that all of them come to the same plan.
+// Plans which rank sends which rows when a world forms. A pure function of what the ranks report to
+// hold, so that all ranks compute the same plan.
 
 #include <cstdint>
 #include <span>

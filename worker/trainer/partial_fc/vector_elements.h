@@ -1,6 +1,6 @@
 #pragma once
 
-// The arithmetic of vectors.h, element by element, for the host and for devices.
+// The elementwise arithmetic of vectors.h, for hosts and devices.
 
 #include <cmath>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Says where this rank stands, in the page that its agent reads (common/control/position_page.h).
-// Costs a few stores to memory and a reading of the clock per call; without a page nothing at all
-// happens. Session and step loop call it.
+// Reports this rank's position in the page that its agent reads (common/control/position_page.h). A
+// call costs a few stores and a reading of the clock; without a page, calls do nothing. Used by the
+// session and the step loop.
 
 #include <chrono>
 #include <cstdint>

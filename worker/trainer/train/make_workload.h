@@ -1,7 +1,7 @@
 #pragma once
 
-// From flags to what is trained: reads the data, builds the model, says how long and how to
-// descend. Called once by the program, before it says hello to anybody.
+// Creates the workload from flags: reads the data, builds the model, and sets the number of steps
+// and the optimizer. The program calls it once, before it contacts its agent or peers.
 
 #include <cstdint>
 #include <memory>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What of a command line shapes training: which steps there are and what each does to the state.
-// The rest (where things lie, how fast, what is written) may differ between two runs of one
+// The flags that affect the result of a training: its steps and what each does to the
+// state. Other flags (paths, speed, output) may differ between two runs of the same
 // training.
 
 #include <cstdint>

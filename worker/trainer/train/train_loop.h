@@ -1,8 +1,8 @@
 #pragma once
 
-// The step loop: data, forward, backward and reduction, update, log, until the last step; then the
-// held-out accuracy, and the release of all ranks. Reads top to bottom; everything it needs is
-// handed in, so that tests run several ranks of it in one process.
+// The step loop: data, forward, backward and reduction, update and log until the last step,
+// followed by the held-out accuracy and the release of all ranks. All dependencies are arguments,
+// so that tests can run several ranks in one process.
 
 #include <cstdint>
 #include <functional>

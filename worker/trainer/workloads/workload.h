@@ -1,7 +1,7 @@
 #pragma once
 
-// What is trained: a model, a loss and a data source. Implementations draw everything random from
-// (seed, step, sample), so that the same step on any world size computes the same sums.
+// What is trained: a model, a loss and a data source. Implementations draw all random numbers from
+// (seed, step, sample), so that worlds of any size compute the same sums in a step.
 
 #include <cstdint>
 #include <string>

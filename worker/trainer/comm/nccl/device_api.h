@@ -1,9 +1,9 @@
 #pragma once
 
-// The few calls of the CUDA runtime that the communicator makes, on the one device of this process.
-// Implemented by gpu/cuda_device.cc and by a fake in tests. None but MakeMemory(), and
-// Contribute() the first time, waits for the device: one that did would hang behind a collective
-// whose peer is gone, until that is aborted.
+// The calls of the CUDA runtime that the communicator makes on this process's device. Implemented
+// by gpu/cuda_device.cc and by a fake in tests. Only MakeMemory(), and the first call of
+// Contribute(), wait for the device: any other wait would hang behind a collective with a lost peer
+// until that is aborted.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Makes the NCCL communicator of a world: from the one before where all ranks can, else again. No
-// call of NCCL blocks: each is asked about until it has ended, was given up or is too late.
+// Creates the NCCL communicator of a world, from the previous one if all ranks can, otherwise from
+// scratch. It polls each NCCL call until it completes, is given up or exceeds its deadline.
 
 #include <functional>
 #include <string>

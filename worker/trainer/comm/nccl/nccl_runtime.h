@@ -1,8 +1,8 @@
 #pragma once
 
-// What the NCCL communicators of one process share: the library, the device, staging memory, the
-// limit on aborts, the last world's communicator, from which the next one may be made, and memory
-// that NCCL reduces where it lies.
+// The resources that all NCCL communicators of a process share: the library, the device, staging
+// memory, the limit on aborts, the last world's communicator for creating the next one, and memory
+// that NCCL reduces in place.
 
 #include <chrono>
 #include <deque>

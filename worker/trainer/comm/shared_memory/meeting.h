@@ -1,11 +1,11 @@
 #pragma once
 
-// Where ranks of one machine meet in memory that all of them have mapped: each has come to so many
-// points, in the same order, and waits until others have come to one. Who waits looks again and
-// again for a moment, since a peer is mostly nearly there, then sleeps in a futex and is woken by
-// the rank that it waits for; a peer whose process has ended is noticed meanwhile. What a rank
-// wrote before it came to a point is seen by those who waited for it there. Used by the
-// shared-memory transport alone.
+// Synchronises ranks of one machine through shared memory. All ranks pass the same points
+// in the same order; a rank announces that it has reached a point, and waits until others
+// have. A waiting rank first spins, because peers are usually close, then sleeps in a futex
+// until the other rank wakes it; it also notices when a peer's process has ended. Writes
+// before a point are visible to ranks that waited for it. Used only by the shared-memory
+// transport.
 
 #include <atomic>
 #include <cstddef>

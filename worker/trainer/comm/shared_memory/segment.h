@@ -1,9 +1,9 @@
 #pragma once
 
-// A piece of memory that several processes of one machine have mapped. It has no name: it is an
-// anonymous file of the process that made it, which others open through /proc, so only processes of
-// the same user in the same PID namespace can, and it is gone with the last of them, however they
-// ended. A random token in it says whether what was opened is what was meant.
+// A shared memory segment of several processes on one machine. It is an anonymous file that its
+// creator holds and others open through /proc, so only processes of the same user and PID namespace
+// can map it, and it disappears with the last of them. A random token verifies that the opened file
+// is the intended one.
 
 #include <cstddef>
 #include <memory>

@@ -1,8 +1,8 @@
 #pragma once
 
-// A rank's connection to its agent, and what came over it: worlds, their ends, the store's answers,
-// grants. One thread receives and hands over what it got (Take, Lose); others wait for it. Used by
-// AgentMembership and its worlds' stores, which may outlive it.
+// A rank's connection to its agent, and the messages received: worlds and their ends, answers of
+// the store, and grants. One thread receives and passes messages on (Take, Lose), and others wait
+// for them. Used by AgentMembership and the stores of its worlds, which may outlive it.
 //
 // Thread-safe.
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Which members computed which steps of a job, as `ringmaster-audit --schedule` writes it
-// (worker/audit/report.h): a line for each run of steps that one world computed. Read once, for
-// replay_membership.h. The file is untrusted: it parses, or a sentence says what is wrong where.
+// The members that computed each step of a job, as written by `ringmaster-audit --schedule`
+// (worker/audit/report.h): one line per range of steps that one world computed. Read once, for
+// replay_membership.h. The file is untrusted: parsing is safe and reports what is wrong and where.
 
 #include <cstddef>
 #include <cstdint>
