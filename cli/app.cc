@@ -33,7 +33,7 @@ struct Options {
   LogOptions logs{};
 };
 
-// Adds kubectl's flags; what was given of them is appended to `given`.
+// Adds kubectl's flags; those that were given are appended to `given`.
 void AddKubectlFlags(CLI::App& app, Arguments& given) {
   for (const KubectlFlag& flag : kKubectlFlags) {
     const std::string names = flag.short_name[0] == '\0'
@@ -63,7 +63,7 @@ void AddKubectlFlags(CLI::App& app, Arguments& given) {
       ->group("kubectl's flags");
 }
 
-// Names of objects, so that kubectl cannot take one for a flag.
+// Checks names of objects, so that kubectl cannot mistake one for a flag.
 std::string WrongName(std::string& name) {
   for (const std::string_view prefix : {"trainingjobs/", "trainingjob/", "tj/"}) {
     if (name.starts_with(prefix)) name.erase(0, prefix.size());
@@ -104,7 +104,7 @@ int Show(const Result<std::string>& text) {
   return 0;
 }
 
-// Other than ASCII is escaped, so that a terminal shows it as it is.
+// Escapes non-ASCII characters, so that a terminal shows the text as it is.
 std::string JsonText(const nlohmann::json& json) {
   return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -168,7 +168,7 @@ int RunLogs(const Kubectl& kubectl, Options options) {
   return shown.ok() ? 0 : Fail(shown.error());
 }
 
-// The commands, as they are parsed and as they are completed.
+// The commands, for parsing and for completion.
 struct Commands {
   Commands(CLI::App& app, Options& options) {
     status = AddCommand(app, "status", "Show on one screen whether a job trains, and if not, why");
@@ -213,7 +213,7 @@ struct Commands {
   CLI::App* doctor = nullptr;
 };
 
-// How kubectl asks for completions: by another name of the program, or a command of its own.
+// kubectl asks for completions by another program name or by a command of its own.
 bool AsksForCompletion(int argc, char** argv) {
   const std::string_view path = argc > 0 ? argv[0] : "";
   return path.substr(path.rfind('/') + 1) == "kubectl_complete-trainingjob" ||

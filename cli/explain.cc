@@ -39,7 +39,7 @@ Result<api::Workload> WorkloadOf(const json& profile) {
 
 Fields FieldsOfRun(const api::TrainingJobSpec& spec) { return FieldsOf(api::EncodeRunSpec(spec)); }
 
-// Where the value of one field of the run is from.
+// Tells where the value of one field of the run comes from.
 std::string Origin(const std::string& path, const json& value, const Fields& own,
                    const Fields& under, const Fields& written, const std::string& profile) {
   const json* mine = ValueAt(own, path);
@@ -51,7 +51,7 @@ std::string Origin(const std::string& path, const json& value, const Fields& own
     return "job; overrides " + ValueText(*theirs) + " of profile " + profile;
   }
   if (is_mine) {
-    // A run's spec has no other defaults.
+    // Other fields of a run's spec have no defaults.
     const bool may_be_default = path.starts_with("checkpoint.") || path.starts_with("runPolicy.");
     return may_be_default && ValueAt(written, path) == nullptr ? "default" : "job";
   }

@@ -109,7 +109,7 @@ bool IsErrorOfKubectl(std::string_view line) {
 }
 
 Error ErrorOfKubectl(std::string_view printed, ProcessEnd end) {
-  // The last line is the error; those before it may be tries of the same.
+  // The last line is the error; earlier lines may be attempts of the same request.
   while (printed.ends_with('\n')) printed.remove_suffix(1);
   std::string_view line = printed.substr(printed.rfind('\n') + 1);
   if (line.starts_with("error: ")) line.remove_prefix(7);

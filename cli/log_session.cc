@@ -206,7 +206,7 @@ class LogSession {
         return Fail(error);
       }
     }
-    // Whether its container has ended, is started again or only the connection broke is known soon.
+    // The watch soon tells whether the container ended, restarts or the connection broke.
     followed.retry = std::make_unique<boost::asio::steady_timer>(io_, kRetry);
     followed.retry->async_wait(
         [this, uid, clean = end.exit_code == 0](boost::system::error_code error) {
@@ -279,7 +279,7 @@ class LogSession {
     watch->process = *std::move(started);
   }
 
-  // The API server ends each watch after a while.
+  // The API server ends each watch after some time.
   void OnWatchEnd(const std::shared_ptr<Watched>& watch, ProcessEnd end) {
     if (finished_) return;
     const Error error = ErrorOfKubectl(watch->errors, end);
@@ -349,7 +349,7 @@ class LogSession {
     io_.stop();  // children end with us
   }
 
-  // What still runs holds handlers that hold it.
+  // Running children have handlers that hold the session.
   void Forget() {
     for (auto& [uid, followed] : pods_) {
       if (followed.process != nullptr) followed.process->Forget();
@@ -361,7 +361,7 @@ class LogSession {
 
   void Print(const std::string& pod, const LogLine& line) {
     if (options_.rank && line.rank != *options_.rank) return;
-    // What a launcher alone has: mpirun's own words, or a rank's whose worker has no log.
+    // Lines that only a launcher has: mpirun's own, or of ranks whose worker has no log.
     const bool of_rank = line.rank >= 0 && !line.may_repeat;
     const std::string who = of_rank || options_.rank ? "rank " + std::to_string(line.rank) : pod;
     std::string text = options_.timestamps ? line.time + " " : "";

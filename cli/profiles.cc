@@ -20,7 +20,7 @@ std::string Listed(const std::vector<std::string>& parts, const char* otherwise)
   return text.empty() ? otherwise : text;
 }
 
-// What an object of allows or limits says, whatever a later version adds to it.
+// Formats an object of allows or limits, including fields of later versions.
 std::vector<std::string> Said(const json* object) {
   std::vector<std::string> said;
   if (object == nullptr || !object->is_object()) return said;

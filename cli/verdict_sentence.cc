@@ -16,7 +16,7 @@ namespace {
 using api::Condition;
 using api::FindCondition;
 
-// The first of the conditions that may have said so.
+// Returns the first of the conditions that may explain the state.
 const Condition* ConditionOf(const api::TrainingJobStatus& status) {
   constexpr const char* kInOrder[] = {api::kFailed,    api::kSucceeded,    api::kStalled,
                                       api::kSuspended, api::kWorkersReady, api::kRunning,

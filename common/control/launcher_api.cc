@@ -73,7 +73,7 @@ void Describe(auto& a, Is<LauncherStatus> auto& v) {
   a.Version("version", v.version, kFirstApiVersion);
   a.Field("term", v.term);
   a.Field("epoch", v.epoch);
-  // A phase of a newer launcher: the job lives, and neither runs undisturbed nor has it ended.
+  // A phase that only a newer launcher knows: the job runs, and may be interrupted.
   a.Field("phase", v.phase, AsWord(kPhaseNames, LauncherPhase::kForming));
   a.Field("lastOrder", v.last_order);
   a.Optional("ordered", v.ordered);

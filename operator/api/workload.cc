@@ -155,7 +155,7 @@ std::optional<double> Amount(const json& quantity) {
   return std::nullopt;
 }
 
-// Where a template asks for more than its own limit.
+// Collects requests of a template that exceed the template's own limits.
 std::vector<std::string> AboveTheirLimits(const std::string& text, const std::string& path) {
   std::vector<std::string> found;
   const Result<json> parsed = ParseJson(text);

@@ -75,7 +75,7 @@ std::optional<std::string> WorkQueue::Pop(std::stop_token stop) {
     const auto changed = [this]()
                              RINGMASTER_REQUIRES(mutex_) { return !ready_.empty() || shut_down_; };
     if (delayed_.empty()) {
-      // A delayed key that another thread adds must wake us as well, to wait for its deadline.
+      // A delayed key that another thread adds must also wake this one, to wait for its deadline.
       changed_.Wait(mutex_, stop,
                     [&]() RINGMASTER_REQUIRES(mutex_) { return changed() || !delayed_.empty(); });
     } else {

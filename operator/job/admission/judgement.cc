@@ -17,7 +17,7 @@ Judgement Judge(const api::TrainingJob& job, const JobRules& rules) {
         {.path = "spec.profile", .message = rules.problem, .by_policy = true});
     return judgement;
   }
-  // What both templates take from one field is found twice.
+  // A violation that both templates take from one field is found twice.
   const auto add = [&](Violation violation) {
     violation.path = api::PathAsWritten(job.spec.typed_fields, violation.path);
     const std::string text = violation.Text();
