@@ -79,7 +79,7 @@ class Canceller {
     if (stopped_) return {ErrorKind::kCancelled, what + ": stopped"};
     if (expired_) return {ErrorKind::kTimeout, what + ": deadline exceeded"};
     const auto* http = dynamic_cast<const web::http::http_exception*>(&thrown);
-    // Of the library's error codes, only this one is reliable.
+    // Only this one of the library's error codes is reliable.
     if (http != nullptr && http->error_code() == std::errc::timed_out) {
       return {ErrorKind::kTimeout, what + ": the server sent nothing for too long"};
     }
