@@ -88,7 +88,7 @@ TEST(Doctor, WhatATenantMayNotSeeIsAWarningAndWhatIsMissingFails) {
                             "get pods/log in this namespace"));
   EXPECT_THAT(ran.out, ContainsRegex("WARN  nodes, GPUs +cannot be read: "));
   EXPECT_THAT(ran.out, ContainsRegex("WARN  storage class +no storage class is the default"));
-  EXPECT_THAT(ran.out, ContainsRegex("WARN  NetworkPolicies +the API does not say"));
+  EXPECT_THAT(ran.out, ContainsRegex("WARN  NetworkPolicies +the API does not show"));
   const json told = json::parse(kubectl.Run({"doctor", "-o", "json"}).out);
   EXPECT_EQ(told[0]["result"], "OK");
   EXPECT_EQ(told[1]["check"], "operator");

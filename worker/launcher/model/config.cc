@@ -40,7 +40,7 @@ Result<void> ReadExitCodes(const Environment& environment, const char* name, std
   return {};
 }
 
-// In the image all programs lie side by side.
+// In the image, all programs are in the same folder.
 std::string SiblingProgram(const char* name) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);

@@ -1,4 +1,4 @@
-// The parts of a checkpoint: what CheckpointFolder does for a state that is spread over ranks.
+// The parts of a checkpoint: CheckpointFolder's functions for a sharded state.
 
 #include <algorithm>
 #include <filesystem>
@@ -61,7 +61,7 @@ Result<void> CheckpointFolder::AdoptParts(CheckpointDraft& draft, const control:
   return {};
 }
 
-// Cheap: headers and sizes. The data are checked by those who read them.
+// Cheap: checks headers and sizes. Readers check the data.
 Result<void> CheckpointFolder::CheckParts(const StateVersion& version,
                                           const StateIdentity& identity,
                                           const std::vector<DoneShard>& done) const {

@@ -282,7 +282,7 @@ void AddPartialFcFlags(CLI::App& app, PartialFcFlags& flags) {
       ->group(kGroup);
 }
 
-// What is not kept as it was given.
+// Converts values that are not stored as given.
 struct Given {
   double timeout_seconds = 30;
   bool check_build = false;
