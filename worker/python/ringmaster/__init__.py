@@ -19,8 +19,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from .agent import join_membership
 from .errors import RingmasterError, UserError
-from .world import join_membership
 
 if TYPE_CHECKING:
     import torch

@@ -3,7 +3,6 @@
 `Membership` has two implementations: `agent.AgentMembership` in a job, `alone.LoneMembership` without one.
 """
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from functools import cached_property
 from threading import Event
 from typing import NamedTuple
 
-from .errors import UserError, listed
+from .errors import listed
 
 _PEERS_NAMED = 4  # in one sentence
 
@@ -208,20 +207,3 @@ class Membership(ABC):
 
     def close(self) -> None:
         """Ends the connection: every wait ends with PeerLost."""
-
-
-def join_membership() -> Membership:
-    """The worlds announced by the agent, or without an agent a world of this process only.
-
-    Unavailable: nobody listens on the agent's socket. UserError: the variables that lead there are wrong.
-    """
-    from .agent import AgentMembership
-    from .alone import LoneMembership
-
-    path = os.environ.get("RINGMASTER_AGENT_SOCKET")
-    if path is None:
-        return LoneMembership()
-    slot = os.environ.get("RINGMASTER_SLOT", "0")
-    if not (slot.isascii() and slot.isdigit()):
-        raise UserError(f"RINGMASTER_SLOT is {slot!r}, which is not a number; do not change it")
-    return AgentMembership(path, int(slot))

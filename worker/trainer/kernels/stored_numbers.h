@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include <cuda_runtime.h>
+
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
