@@ -25,7 +25,7 @@
 
 namespace ringmaster::control {
 
-// What the rank says of itself.
+// What the rank reports about itself.
 struct PagePosition {
   Epoch epoch;  // of the world that it is in, or was in last
   int64_t step = 0;

@@ -112,8 +112,8 @@ class Communicator {
   // kCancelled and `reason`.
   virtual void Abort(const std::string& reason) = 0;
 
-  // Once an operation has failed: the rank that could not be reached, -1 where nobody knows. Not
-  // known of a connection that breaks later: a rank that lost another one closes all of its own.
+  // After an operation has failed: the rank that could not be reached, or -1 if unknown.
+  // Connections that break later do not count: a rank that lost another one closes all of its own.
   virtual int LostPeer() const { return -1; }
 };
 

@@ -32,14 +32,14 @@ class RowCodec {
   // makes tensors or vectors there does.
   virtual std::shared_ptr<std::byte> Allocate(std::size_t bytes) = 0;
 
-  // What the calling thread has computed by now.
+  // A mark of the work that the calling thread has queued so far.
   using Mark = std::shared_ptr<void>;
   virtual Result<Mark> Computed() = 0;
 
   // The calling thread is about to use this codec and communicators: their operations start after
   // what this codec was asked for before them.
   virtual Result<void> Attach() = 0;
-  // What is asked for from now on starts after `mark`.
+  // Later operations start after `mark`.
   virtual Result<void> StartAfter(const Mark& mark) = 0;
 
   // codec.h says what they do.

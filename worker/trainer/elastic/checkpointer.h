@@ -28,11 +28,11 @@ class Checkpointer {
   // a sentence: there are checkpoints, and this rank must not begin without them (another model, a
   // newer format, all damaged). kUnavailable: what there is cannot be read now.
   virtual Result<LocalState> Restore(const LocalState& local, bool to_begin) = 0;
-  // What the last Restore() to begin found, where there is something to say of it.
+  // The result of the last Restore() to begin, if it must be reported.
   virtual const std::optional<Beginning>& beginning() const = 0;
 
-  // This job's newest complete checkpoint up to a version, damaged ones left out; nothing where
-  // there is none, or it cannot be read now.
+  // This job's newest complete checkpoint up to a version, ignoring damaged ones; empty if there is
+  // none or it cannot be read now.
   virtual std::optional<control::KeptCheckpoint> NewestKept(const StateVersion& up_to) const = 0;
 
   // Takes another job's state, with which this world begins, towards a complete checkpoint of this
@@ -62,7 +62,7 @@ class Checkpointer {
   // The world is over: a checkpoint whose parts are not all written is given up.
   virtual void WorldEnded() = 0;
 
-  // The next two return early once `given_up` returns true: what is being written goes on.
+  // The next two return early once `given_up` returns true; writing continues.
   using GivenUp = std::function<bool()>;
   // Training is over with this state: writes this rank's part of it, within a limit.
   virtual void FinishPart(const World& world, const LocalState& local,

@@ -21,7 +21,7 @@
 
 namespace ringmaster::trainer {
 
-// What all ranks have after state sync.
+// What all ranks have after a sync.
 struct Adopted {
   LocalState held;
   uint64_t checksum = 0;

@@ -90,7 +90,7 @@ class Session {
   int64_t micro_batch() const;
   MicroBatches micro_batches() const { return {share(), micro_batch()}; }
   int64_t applied_steps() const { return worlds_.local().version.step; }
-  // What training went on from in this world, if no rank had it in memory.
+  // The state from which training resumed in this world, if no rank had it in memory.
   const std::optional<LocalState>& resumed() const { return worlds_.resumed(); }
 
   // For the phases of a step that the session does not see: data, computing, update, evaluation.

@@ -26,8 +26,8 @@ int NumberIn(const char* variable);
 // Whether an agent started this process.
 bool HasAgent();
 
-// The worlds that the agent tells of; without an agent one world of this rank alone. `clock`
-// outlives the source. Errors as of AgentMembership::Connect().
+// The worlds that the agent announces; without an agent, one world of this rank alone. `clock`
+// outlives the source. Errors are those of AgentMembership::Connect().
 Result<std::unique_ptr<MembershipSource>> JoinJob(const Clock& clock);
 
 // Reports to the page that the agent reads. A rank that cannot report trains all the same; it is

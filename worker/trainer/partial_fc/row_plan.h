@@ -44,7 +44,7 @@ ClassRange ShardOf(int rank, int size, int64_t classes);
 // of: while it keeps these as copies, no rank of the new world is the only one with its rows.
 std::vector<ClassRange> RowsToKeep(int rank, std::span<const std::vector<HeldRows>> held,
                                    int64_t classes);
-// How many rows only their owner in the new world has, though all others keep RowsToKeep().
+// The number of rows that only their new owner has, even if all others keep RowsToKeep().
 int64_t CountRowsHeldOnce(std::span<const std::vector<HeldRows>> held, int64_t classes);
 
 // The part of `range` inside `window`; empty where they do not meet.

@@ -16,7 +16,7 @@ namespace ringmaster::trainer {
 std::span<const char* const> ShapingFlags();
 std::span<const char* const> OtherFlags();
 
-// What the flags come to with the data.
+// The values that result from the flags and the data.
 struct ShapedBy {
   int64_t steps = 0;  // of the whole run
   double weight_decay = 0;
