@@ -1,7 +1,7 @@
 #pragma once
 
-// What a job may request beyond an ordinary Pod, as its TrainingProfile (profile.h) allows and
-// limits it. Plain values, used by template_policy.h, rights_policy.h and pod_policy.h.
+// The rights and limits of a job beyond an ordinary Pod, from its TrainingProfile (profile.h).
+// Plain values, used by template_policy.h, rights_policy.h and pod_policy.h.
 
 #include <map>
 #include <optional>

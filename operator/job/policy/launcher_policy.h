@@ -25,7 +25,7 @@ inline constexpr std::chrono::seconds kLauncherSilenceLimit{5};
 // For so long the silence of others keeps a launcher that is silent, too.
 inline constexpr std::chrono::seconds kLauncherHoldLimit{60};
 
-// What is heard of the launchers.
+// The known state of the launchers.
 struct LauncherHearing {
   const LauncherView* own = nullptr;  // the job's present one; null: nobody has asked it yet
   bool answered_earlier = false;      // an earlier operator, which wrote down a world

@@ -25,7 +25,7 @@ struct NextQuestion {
   std::optional<std::chrono::milliseconds> left;  // until somebody is to be asked about
 };
 
-// One Pod at a time of a job, ever more seldom: what is missing for one is missing for all.
+// One Pod of a job at a time, less and less often: what one Pod lacks, all lack.
 NextQuestion PodToAskAbout(const Observed& observed, const JobMemory& memory, Clock::Time now);
 
 // Its newest event where that is a warning: "FailedMount: configmap "data" not found"; else empty.

@@ -9,7 +9,7 @@
 //     ... forward ...;  session.SetLoss(loss_sum);  ... backward ...   // may use collectives()
 //     auto step = session.Reduce();        // gradients are now means over the global batch
 //     if (step.failed()) return step.error();
-//     if (step.world_changed()) continue;  // the step did not happen; another world goes on
+//     if (step.world_changed()) continue;  // the step did not happen; another world follows
 //     optimizer.Step(...);  session.Applied(progress);
 //   }
 //

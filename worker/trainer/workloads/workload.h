@@ -1,7 +1,7 @@
 #pragma once
 
-// What is trained: a model, a loss and a data source. Implementations draw all random numbers from
-// (seed, step, sample), so that worlds of any size compute the same sums in a step.
+// The interface of a workload: a model, a loss and a data source. Implementations draw all random
+// numbers from (seed, step, sample), so that worlds of any size compute the same sums in a step.
 
 #include <cstdint>
 #include <string>
