@@ -1,6 +1,6 @@
 #pragma once
 
-// What the user asked every rank to run. The operator writes it into each Pod (pod_contract.h,
+// The user's program, which every rank runs. The operator writes it into each Pod (pod_contract.h,
 // kEnvLaunchSpec); agent and launcher read it once at start. It does not change during a run.
 
 #include <array>
