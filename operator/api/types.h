@@ -316,7 +316,7 @@ struct TrainingJob {
   int64_t generation = 0;
   bool deleting = false;
   bool held = false;  // its finalizers have kFinalizer: it stays until its checkpoints are removed
-  std::string installation{};  // that shall have it, by its annotation; empty: who has it keeps it
+  std::string installation{};  // assigned by its annotation; empty: the owner keeps it
   TrainingJobSpec spec;
   TrainingJobStatus status;
 

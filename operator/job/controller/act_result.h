@@ -29,7 +29,7 @@ struct ActResult {
   // Errors and notes of this plan.
   std::optional<Refusal> refusal;
   std::optional<Error> error;  // for the queue's back-off
-  bool again = false;          // the stores are behind, or somebody else changed an object first
+  bool again = false;          // the stores are behind, or another client changed an object first
   bool job_gone = false;
   std::set<std::string> taken_names;  // of Pods: an object that is going has the name
   bool pin_changed = false;           // another object has the pin's name

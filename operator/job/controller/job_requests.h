@@ -47,7 +47,7 @@ struct ActorTools {
   runtime::EventSink& events;
   NetworkIsolation isolation{};
   std::string installation{};       // ours (ownership.h)
-  JobObserver* observer = nullptr;  // null: nobody listens
+  JobObserver* observer = nullptr;  // null: no listener
   Injection injection{};
 };
 

@@ -60,7 +60,7 @@ struct SlowStart {
   std::string asked;                         // UID of the one whose events were read last
   std::string warning;                       // its newest one; empty: there is none
   Clock::Time ask_again{};
-  int times = 0;  // that somebody was asked about
+  int times = 0;  // of the last question
 };
 
 // A suspension that is under way.
@@ -90,7 +90,7 @@ struct JobMemory {
   int64_t unused_term = 0;    // a term that was raised and whose Pod was certainly not created
   std::set<std::string> taken_names;
   std::optional<Clock::Time> progress_written;
-  std::optional<Clock::Time> unclaimed_since;  // since when a job that nobody has is to be ended
+  std::optional<Clock::Time> unclaimed_since;  // since when an unclaimed job is to be ended
   ReportBudget reports;                        // for writes that the launcher's reports cause
   std::optional<Clock::Time> ended_since;      // since when we know that the job is over
   std::optional<SuspensionMemory> suspension;

@@ -27,7 +27,7 @@ inline constexpr std::chrono::seconds kLauncherHoldLimit{60};
 
 // The known state of the launchers.
 struct LauncherHearing {
-  const LauncherView* own = nullptr;  // the job's present one; null: nobody has asked it yet
+  const LauncherView* own = nullptr;  // the job's current one; null: it was never asked
   bool answered_earlier = false;      // an earlier operator, which wrote down a world
   LaunchersHeard all{};
 };

@@ -22,7 +22,7 @@ inline constexpr std::chrono::seconds kAskAboutStartAfter{5};
 
 struct NextQuestion {
   std::optional<PodQuestion> ask;                 // now
-  std::optional<std::chrono::milliseconds> left;  // until somebody is to be asked about
+  std::optional<std::chrono::milliseconds> left;  // until the next question
 };
 
 // One Pod of a job at a time, less and less often: what one Pod lacks, all lack.

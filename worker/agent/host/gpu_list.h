@@ -16,7 +16,7 @@ struct GpuDevice {
 
 struct GpuList {
   std::vector<GpuDevice> devices{};  // in the order of the PCI bus, as nvidia-smi counts them
-  std::string problem{};             // why nobody could say; empty: `devices` are all
+  std::string problem{};             // why the list is incomplete; empty: it is complete
   bool hangs = false;                // that is because the driver hangs
 };
 

@@ -23,7 +23,7 @@ class SlotOutput {
   static constexpr std::size_t kMaxWaitingBytes = 256 * 1024;
 
   enum class Way {
-    kWait,      // nobody knows yet whose it is
+    kWait,      // its owner is not known yet
     kAttach,    // as it comes
     kLauncher,  // in whole lines, while it takes output
     kLocal      // nobody beyond the agent's own streams

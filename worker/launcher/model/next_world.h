@@ -44,10 +44,10 @@ std::vector<control::Member> NextWorld(NextWorldInput input);
 // What is known about the last started world's Pods when the next one forms.
 struct Quorum {
   int pods = 0;
-  int known_dead = 0;        // by evidence
-  int accepted = 0;          // with us, and have promised no epoch after that world to anybody else
-  bool formed_here = false;  // that world, by this launcher
-  bool all_accounted = false;  // nobody is missing: each is with us or known dead
+  int known_dead = 0;          // by evidence
+  int accepted = 0;            // with us, without a promise of a later epoch to others
+  bool formed_here = false;    // that world, by this launcher
+  bool all_accounted = false;  // none is missing: each is with us or known dead
 };
 
 // More than half of the Pods that are not known dead, or exactly half for the launcher that formed

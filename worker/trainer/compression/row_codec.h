@@ -53,8 +53,8 @@ class RowCodec {
 
   // Blocks until all that was asked for has ended. kTimeout: not by `deadline`.
   virtual Result<void> Finish(Deadline deadline) = 0;
-  // After it nothing that was asked for works on any memory. A GPU that cannot be brought there
-  // ends the process: what it still writes could be taken for gradients of a later step.
+  // Afterwards no requested operation accesses any memory. If a GPU cannot be brought to that
+  // state, the process ends, because late writes could look like gradients of a later step.
   virtual void Quiesce() = 0;
 
  private:

@@ -35,7 +35,7 @@ struct WrittenShard {
 struct Beginning {
   StateVersion version;
   std::string text{};  // for people: a sentence; empty where there is nothing to say
-  std::optional<control::KeptCheckpoint> kept{};  // the job's newest one that it could go on from
+  std::optional<control::KeptCheckpoint> kept{};  // the job's newest one that it could resume from
 };
 
 // Thread-safety: one caller, but for the calls about checkpoints, which come from any one thread;

@@ -66,8 +66,8 @@ class ShardedState {
   // the next call.
   virtual Result<ShardedOutcome> Sync(const ShardedWorld& world) = 0;
 
-  // The step under way has no update: its sums are not finite numbers. Said before the ranks
-  // compute once more to find out why, and so by all of them before one of them goes on without it.
+  // The current step has no update, because its sums are NaN or infinite. All ranks call it before
+  // they compute the step again to find the cause, so that none continues without it.
   virtual void Exclude() = 0;
 
   // The replicated part of a step is applied, and this is the version after it: applies the

@@ -35,8 +35,8 @@ class StepAudit {
                        std::optional<uint64_t> part) = 0;
 };
 
-// Where this rank stands, for those who look for ranks that hang. This class itself reports
-// nothing. Thread-safety: one thread, except WaitsFor(), ComesTo() and Counts().
+// Receives the position of this rank, to find ranks that hang. This class itself reports nothing.
+// Thread-safety: one thread, except WaitsFor(), ComesTo() and Counts().
 class RankPosition {
  public:
   RankPosition() = default;

@@ -23,7 +23,7 @@ struct ShapedBy {
   uint64_t data = 0;  // fingerprint
 };
 
-// A line for each, "--flag=value" and "training data=…": two runs with the same text train alike.
+// One line each, "--flag=value" and "training data=…": runs with the same text train identically.
 std::string ShapingOf(const TrainOptions& options, const ShapedBy& by);
 
 }  // namespace ringmaster::trainer
