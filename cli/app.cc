@@ -175,7 +175,7 @@ struct Commands {
     logs = AddCommand(app, "logs", "Print the logs of all ranks of a job, ordered by time");
     explain =
         AddCommand(app, "explain",
-                   "Show the spec that a job's Pods are made from, and which profile set what");
+                   "Show the spec that a job's Pods are created from, and which profile set what");
     profiles = AddCommand(app, "profiles",
                           "List the TrainingProfiles that jobs of the namespace may name");
     doctor = AddCommand(app, "doctor", "Check whether the cluster is ready for TrainingJobs");

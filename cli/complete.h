@@ -14,7 +14,7 @@ struct CompletedCommand {
   std::vector<std::string> flags{};
 };
 
-// What to print; asks the API server for names where a name is to be completed.
+// Returns the text to print; asks the API server for names to complete.
 std::string Complete(const std::vector<CompletedCommand>& commands,
                      const std::vector<std::string>& words);
 

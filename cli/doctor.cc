@@ -151,7 +151,7 @@ Check StorageCheck(const Result<json>& classes) {
       return {kName, kOk,
               GetString(item, {"metadata", "name"}) + " (" + GetString(item, {"provisioner"}) +
                   ") is the default; checkpoints of jobs on several nodes need ReadWriteMany, "
-                  "which not every class has"};
+                  "which not every class supports"};
     }
   }
   return {kName, kWarn,

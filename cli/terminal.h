@@ -23,7 +23,7 @@ std::string Printable(std::string_view text);
 std::string Columns(const std::vector<std::vector<std::string>>& rows,
                     std::string_view indent = "");
 
-// What Kubernetes writes; unset for anything else.
+// Parses a time as Kubernetes writes it; unset for anything else.
 std::optional<Time> ReadTime(std::string_view rfc3339);
 
 // "45s", "12m", "3h12m", "2d4h"; of a negative time "0s".

@@ -7,7 +7,7 @@
 
 namespace ringmaster {
 
-// At most `most_bytes` of a UTF-8 text, cut at a character's start: nobody takes half of one.
+// At most `most_bytes` of a UTF-8 text, never cut within a character.
 std::string CutText(std::string text, std::size_t most_bytes);
 
 }  // namespace ringmaster

@@ -27,7 +27,7 @@ struct AttachGo {
   int rank = 0;
 };
 
-// What the rank printed. agent -> attach: for its own stream. attach -> agent: of direct programs.
+// Output of the rank. agent -> attach: to print. attach -> agent: from direct programs.
 struct RankOutput {
   bool is_stderr = false;
   std::string data;  // bytes; base64 on the wire

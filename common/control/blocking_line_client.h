@@ -22,7 +22,7 @@ class BlockingLineClient {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  // Connects, or fails at once (kUnavailable: nobody listens).
+  // Connects, or fails immediately (kUnavailable: there is no listener).
   static Result<std::unique_ptr<BlockingLineClient>> Connect(const std::string& socket_path);
 
   ~BlockingLineClient();
@@ -34,9 +34,9 @@ class BlockingLineClient {
   // kInvalid when the message exceeds a line.
   Result<void> Send(const Message& message, Deadline deadline);
 
-  // The next message. kTimeout: none yet, call again. kUnavailable: the peer closed or Shutdown()
-  // was called. kInvalid: the peer sent what is not a message; types that are not known are passed
-  // over. One thread at a time.
+  // Returns the next message. kTimeout: none yet, call again. kUnavailable: the peer closed or
+  // Shutdown() was called. kInvalid: the peer sent an invalid message; unknown types are skipped.
+  // One thread at a time.
   Result<Message> Receive(Deadline deadline);
 
   // Ends both directions for good; blocked and later calls return kUnavailable.

@@ -25,8 +25,8 @@ bool IsInterfaceName(std::string_view name);
 // With commas between.
 std::string InterfaceList(const std::vector<std::string>& names);
 
-// Those excluded, and the loopback: NCCL and Open MPI leave it out by themselves, but not where
-// they are told what to leave out.
+// The excluded interfaces and the loopback: NCCL and Open MPI exclude it by default, but not if
+// they are given a list.
 std::vector<std::string> ExcludedWithLoopback(const Interfaces& interfaces);
 
 // The value of NCCL_SOCKET_IFNAME; empty: none.

@@ -102,8 +102,8 @@ Result<Order> DecodeOrder(std::string_view text) {
   if (!order.ok()) return order.error().WithContext("reading an order");
   if (order->replicas < 0 || order->min_replicas < 0 || order->min_replicas > order->replicas) {
     return Error{ErrorKind::kInvalid,
-                 "while reading an order: replicas and minReplicas break 0 <= minReplicas <= "
-                 "replicas"};
+                 "while reading an order: replicas and minReplicas must satisfy 0 <= minReplicas "
+                 "<= replicas"};
   }
   return order;
 }

@@ -64,9 +64,9 @@ struct Order {
   int version = kApiVersion;
 };
 
-// What a launcher is doing, for people and for the operator's conditions. kAdopting: a launcher
-// that was started again learns from the agents which world runs. kForming: members change, ranks
-// keep their state. kPaused: too few members or no quorum (pause_reason), ranks keep their state.
+// The launcher's current activity, for users and the operator's conditions. kAdopting: a restarted
+// launcher learns from the agents which world is running. kForming: members change, ranks keep
+// their state. kPaused: too few members or no quorum (pause_reason), ranks keep their state.
 enum class LauncherPhase {
   kWaitingForOrder,
   kWaitingForAgents,
@@ -117,14 +117,14 @@ struct Straggler {
 };
 inline constexpr std::size_t kMaxStragglers = 16;
 
-// What is not kept at present, although the job asks for it: training goes on.
+// What cannot be saved at present although the job requests it; training continues.
 struct ProtectionFault {
   std::string what;  // "checkpoint", "snapshot", "copy" or "restore"
   std::string pod;
   std::string message;
 };
 
-// Who starts the ranks.
+// The program that starts the ranks.
 inline constexpr char kByMpirun[] = "Mpirun";
 inline constexpr char kByAgents[] = "Agents";
 // ... and how mpirun reaches the workers.
@@ -150,14 +150,14 @@ struct LauncherStatus {
   std::vector<RankExit> failures;  // of ranks while the job went on, newest last, at most 16
   std::string message;  // what it waits for, in a sentence; empty when there is nothing to wait for
   std::vector<Straggler> stragglers;  // slowest first, at most kMaxStragglers
-  // How often in a row, under this launcher, ranks were killed, or ended while they loaded, without
-  // a step beyond those committed before.
+  // How many times in a row, under this launcher, ranks were killed, or ended while loading,
+  // without a new committed step.
   int crashes = 0;
   int version = kApiVersion;
 };
 
-// What the operator reads of a status, by how many workers its order names; the launcher keeps
-// within it.
+// The size of a status that the operator reads, by the number of ordered
+// workers.
 constexpr std::size_t MaxStatusBytes(std::size_t ordered_workers) {
   return (64 << 10) + 256 * ordered_workers;
 }

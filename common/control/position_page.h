@@ -6,7 +6,7 @@
 // which the agent requests with a signal (worker/trainer/telemetry/stack_signal.h).
 //
 //   0 … 127     words: the position and its checksum
-//   128 … 255   words of their own: the peer, the stacks, how far connecting has come, collectives
+//   128 … 255   separate words: the peer, the stacks, the progress of connecting, collectives
 //   4096 …      text of the stacks
 //
 // The agent does not trust the content: it ignores a page whose checksum does not match. A page
@@ -25,7 +25,7 @@
 
 namespace ringmaster::control {
 
-// What the rank says of itself.
+// What the rank reports about itself.
 struct PagePosition {
   Epoch epoch;  // of the world that it is in, or was in last
   int64_t step = 0;

@@ -46,8 +46,8 @@ struct RankSwitch {
 
 // --- rank -> agent -> launcher
 
-// A rank cannot go on in its epoch because of its peers. An observation, not evidence of anybody's
-// death.
+// A rank cannot continue in its epoch because of its peers. An observation, not evidence of a
+// loss.
 struct RankBroken {
   Epoch epoch;
   int rank = 0;
@@ -105,7 +105,7 @@ struct RankBegan {
   std::optional<KeptCheckpoint> kept{};
 };
 
-// What a slot cannot keep at present, and why; an empty fault: it can again. Again after every
+// What a slot cannot save at present, and why; an empty fault: it can again. Repeated after every
 // Welcome while it holds.
 struct RankProtection {
   int slot = 0;

@@ -52,7 +52,7 @@ void Describe(auto& a, Is<RankPosition> auto& v) {
   a.Optional("stopped", v.stopped);
   a.Field("step", v.step);
   a.Optional("bucket", v.bucket);
-  // What a newer rank may be doing, nobody is blamed for.
+  // An activity that only newer ranks report is never blamed.
   a.Field("phase", v.phase, AsWord(kRankPhaseNames, RankPhase::kEvaluate));
   a.Optional("peer", v.peer);
   a.Field("stillMillis", v.still_millis);

@@ -75,7 +75,7 @@ class JsonWriter {
     describe(inner);
     if (even_if_empty || !inner.json_.empty()) json_[name] = std::move(inner.json_);
   }
-  // What a reader refuses, beyond types.
+  // Additional checks of a reader, beyond types.
   void Check(bool /*fine*/, const char* /*name*/, const char* /*wrong*/) {}
 
   Json Take() && { return std::move(json_); }
@@ -84,7 +84,7 @@ class JsonWriter {
   Json json_ = Json::object();
 };
 
-// Where a value stands in its document; made into text only for an error.
+// The position of a value in its document; formatted only for errors.
 struct JsonPlace {
   const JsonPlace* outer = nullptr;
   std::string_view name{};  // without one: an item of a list
@@ -246,7 +246,7 @@ Result<T> FromJson(const Json& json, std::string_view path = "") {
   return value;
 }
 
-// What cannot be read keeps its default, and texts are cut to `longest_text` bytes.
+// Invalid fields keep their defaults, and texts are cut to `longest_text` bytes.
 template <typename T>
 T FromJsonLeniently(const Json& json, std::size_t longest_text) {
   T value;

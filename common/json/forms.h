@@ -20,8 +20,8 @@
 
 namespace ringmaster {
 
-// An enum whose values are 0 … N - 1, by name. Another name is read as `unknown`, or refused where
-// there is none.
+// An enum whose values are 0 … N - 1, by name. Other names are read as `unknown`, or rejected if
+// there is no such value.
 template <std::size_t kN, typename Unknown = std::nullopt_t>
 class AsWord {
  public:

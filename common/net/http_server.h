@@ -44,17 +44,17 @@ struct HttpServerOptions {
   // From the connection, or the answer before, until a header has come; then for a body, and for an
   // answer.
   std::chrono::seconds limit{5};
-  // Who was admitted may be silent for so long between two requests.
+  // How long an admitted client may be silent between two requests.
   std::chrono::seconds idle_limit{5};
 };
 
-// Says, once and on any thread, how a request goes on: without a value it is served, else answered
-// so and the connection closed.
+// Decides, once and on any thread, how to handle a request: serve it if there is no value, else
+// send that answer and close the connection.
 using Admit = std::function<void(std::optional<HttpAnswer> refusal)>;
 
 struct HttpHandlers {
-  // Asked when the header has come, before a body is read (`body` is empty). Null: everybody is
-  // served, and nobody counts as having shown credentials. No `admit` outlives the io_context.
+  // Called after the header, before the body is read (`body` is empty). Null: all requests are
+  // served, and no client counts as authenticated. No `admit` outlives the io_context.
   std::function<void(const HttpRequest& request, Admit admit)> check{};
   // On the server's thread: answers from memory, at once. What it throws is answered with 500.
   std::function<HttpAnswer(const HttpRequest& request)> answer{};

@@ -22,7 +22,7 @@ class NewestTraceback {
 
   // At most kMaxLines, those that say most: of Python's the last, of the others the first.
   const std::deque<std::string>& lines() const { return lines_; }
-  // How many lines came after the last of lines().
+  // The number of lines after the last one of lines().
   std::size_t lines_since() const { return since_; }
 
  private:

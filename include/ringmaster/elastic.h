@@ -44,13 +44,13 @@ class [[gnu::visibility("default")]] Elastic {
     int64_t global_batch = 1;
     // For the whole run.
     int64_t steps = 1;
-    // What the optimizer changes besides the parameters, such as momentum: a rank that joins takes
-    // it over, and it is in checkpoints. Like the parameters it must follow from the reduced
-    // gradients alone; all ranks have the same bits. Float32, contiguous, on the parameters'
+    // State that the optimizer changes in addition to the parameters, such as momentum. A rank that
+    // joins receives it, and checkpoints contain it. Like the parameters, it must depend only on
+    // the reduced gradients; all ranks have the same bits. Float32, contiguous, on the parameters'
     // device.
     std::vector<at::Tensor> state{};
-    // What else shapes training, "name=value" a line: learning rate, seed, data. Ranks that differ
-    // in it do not train together. A checkpoint of other settings is taken up, and the job says so.
+    // Other settings that affect training, one "name=value" per line: learning rate, seed, data.
+    // They must be equal on all ranks. The job reports differences to a checkpoint that it loads.
     std::string settings{};
     // For connecting with the ranks of a world, and for the reductions of a step: ranks that take
     // longer count as lost. Unset: spec.faultTolerance.connectTimeoutSeconds of the job, which is
@@ -77,7 +77,7 @@ class [[gnu::visibility("default")]] Elastic {
   // moves, and they have gradients from here on: until the object is gone their data and gradients
   // may be written, but not replaced (as Module::to() and zero_grad() do).
   static std::unique_ptr<Elastic> Start(std::vector<at::Tensor> parameters, Options options);
-  // Leaves the job. Other ranks go on without this one, unless all steps are trained.
+  // Leaves the job. Other ranks continue without this one, unless all steps are trained.
   ~Elastic();
   Elastic(const Elastic&) = delete;
   Elastic& operator=(const Elastic&) = delete;
@@ -114,7 +114,7 @@ class [[gnu::visibility("default")]] Elastic {
   // for the next one.
   void Applied();
 
-  // How many steps are applied; the next one has this number.
+  // The number of applied steps, which is also the number of the next step.
   int64_t step() const;
   // For the present world: 0 <= rank() < world_size(). Both may change wherever a call blocks.
   int rank() const;

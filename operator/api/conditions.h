@@ -14,7 +14,7 @@ namespace ringmaster::api {
 // Adds the condition or replaces the one of its type. `now` is RFC 3339.
 void SetCondition(std::vector<Condition>& conditions, Condition condition, const std::string& now);
 
-// Null when there is none. The pointer lives as long as `conditions` is unchanged.
+// Null if there is none. The pointer is valid while `conditions` is unchanged.
 const Condition* FindCondition(const std::vector<Condition>& conditions, std::string_view type);
 
 bool IsTrue(const std::vector<Condition>& conditions, std::string_view type);

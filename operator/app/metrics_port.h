@@ -28,7 +28,7 @@ class MetricsPort {
  private:
   explicit MetricsPort(std::unique_ptr<runtime::TokenAccess> access);
 
-  const std::unique_ptr<runtime::TokenAccess> access_;  // null: everybody may read
+  const std::unique_ptr<runtime::TokenAccess> access_;  // null: no token is required
   std::unique_ptr<http::AdminServer> server_;
 };
 

@@ -20,10 +20,10 @@ using AdminPages = std::map<std::string, std::function<net::HttpAnswer()>>;
 
 struct AdminProtection {
   net::TlsSource tls{};  // null: plain HTTP
-  // Judges the bearer token of a client that asks for a page, and calls back once, on any thread.
-  // Null: everybody may read.
+  // Reviews the bearer token of a client that requests a page, and calls back once, on any thread.
+  // Null: no token is required.
   std::function<void(const std::string& token, net::Admit admit)> judge{};
-  // How long those who were admitted may be silent.
+  // How long admitted clients may be silent.
   std::chrono::seconds idle_limit{5};
 };
 

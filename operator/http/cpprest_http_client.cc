@@ -184,7 +184,7 @@ class CpprestHttpClient final : public HttpClient {
   // Reads the whole body, completely unless it is too long.
   Result<bool> ReadBody(web::http::http_response& answer, std::string& body) const {
     const Error too_long{ErrorKind::kInvalid,
-                         "the answer of " + options_.base_url + " is longer than " +
+                         "the response of " + options_.base_url + " is longer than " +
                              std::to_string(options_.max_response_bytes) + " bytes",
                          kTooLong};
     if (answer.headers().has("Content-Length")) {

@@ -41,11 +41,11 @@ std::map<std::string, std::string> GetStringMap(const nlohmann::json& json, Json
 // replaced whole.
 nlohmann::json MakeMergePatch(const nlohmann::json& from, const nlohmann::json& to);
 
-// ParseJson (common/json/json.h) for what the API server sends: leaves out metadata.managedFields,
-// a third of many objects that nobody reads, without building it.
+// ParseJson (common/json/json.h) for the API server's objects: skips metadata.managedFields, which
+// is unused and a third of many objects, without building it.
 Result<nlohmann::json> ParseServerJson(std::string_view text);
-// What the beginning of a watch event says of its object, as far as it goes: metadata may lie
-// behind what was cut off.
+// The object that the beginning of a watch event is about, as far as known: metadata may be in the
+// part that was cut off.
 struct EventBeginning {
   std::string ns;
   std::string name;

@@ -52,11 +52,11 @@ struct WatchOptions {
   bool send_initial_events = false;   // WatchList: existing objects first, then a marked bookmark
   std::chrono::seconds timeout{300};  // the server ends the watch after this
   std::function<void()> on_open{};    // once, when the server has accepted the watch
-  // The beginning of an event that is longer than 8 MiB and was passed over.
+  // The beginning of an event that was longer than 8 MiB and was skipped.
   std::function<void(std::string_view)> on_long_line{};
 };
 
-// What must still hold for a delete; both are sent when not empty, and a mismatch is kConflict.
+// Preconditions of a delete; both are sent if not empty, and a mismatch is kConflict.
 struct DeletePreconditions {
   std::string uid{};
   std::string resource_version{};
@@ -121,7 +121,7 @@ class KubeClient {
   Result<http::Response> Authorized(http::Request& request, const Perform& perform);
   Result<http::Response> Exchange(http::Request request, const std::string& doing,
                                   std::stop_token stop);
-  // The same, of an answer that may be longer than anybody wants to hold.
+  // The same, for an answer that may be too long to hold in memory.
   Result<http::Response> ExchangeBounded(http::Request request, const std::string& doing,
                                          std::size_t max_bytes, std::stop_token stop);
   Result<nlohmann::json> ExchangeJson(http::Request request, const std::string& doing);

@@ -14,7 +14,7 @@ namespace ringmaster::kube {
 // Nothing when either is not a decimal number without leading zero.
 std::optional<std::strong_ordering> CompareResourceVersions(std::string_view a, std::string_view b);
 
-// As a number; nothing where it is none, or larger than an int64_t.
+// As a number; empty if it is not one or exceeds an int64_t.
 std::optional<int64_t> NumberOf(std::string_view version);
 
 }  // namespace ringmaster::kube

@@ -18,7 +18,7 @@ class TokenSource {
   // A token that never changes (kubeconfig), or a file that does; `file` wins when both are given.
   TokenSource(const Clock& clock, std::string fixed_token, std::string file);
 
-  // Empty when there is none, or the file cannot be read: the server will answer 401 and say so.
+  // Empty if there is none or the file cannot be read: the server will then answer 401.
   std::string Token();
 
   // The server refused `token`: read the file again at the next Token().

@@ -40,9 +40,9 @@ class AccessCheck {
   void Start();
 
   bool Complete() const { return complete_; }
-  // What is missing, one sentence; empty when complete or not asked yet.
+  // The missing permissions, in one sentence; empty if complete or not asked yet.
   std::string Problem() const;
-  // What is missing and can be done without, one sentence.
+  // The missing optional permissions, in one sentence.
   std::string Note() const;
 
   // Asks for every rule once. True when all are allowed. What the thread does in a loop; for tests.

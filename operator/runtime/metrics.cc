@@ -185,7 +185,7 @@ struct Metrics::Impl {
         requests(registry),
         dropped_events(prometheus::BuildCounter()
                            .Name("ringmaster_events_dropped_total")
-                           .Help("Events about jobs that the API server did not accept")
+                           .Help("Events about jobs that were dropped")
                            .Register(registry)
                            .Add({})),
         leader(Gauge(registry, "leader_election_master_status", "1 if this process is the leader",
@@ -194,7 +194,7 @@ struct Metrics::Impl {
                          "Total processing time of the keys in progress, in seconds",
                          {{"name", controller}})),
         longest(Gauge(registry, "workqueue_longest_running_processor_seconds",
-                      "Processing time of the key longest in progress, in seconds",
+                      "Longest processing time of a key in progress, in seconds",
                       {{"name", controller}})) {
     const prometheus::Labels version{{"version", RINGMASTER_VERSION}};
     Gauge(registry, "ringmaster_build_info", "Always 1; the version is the label", version).Set(1);

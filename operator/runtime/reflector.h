@@ -66,7 +66,7 @@ struct WatchListSupport {
   std::atomic<bool> usable{true};
 };
 
-// What the reflector tells about itself; metrics.h implements it. Called on the reflector's thread.
+// Observes the reflector; metrics.h implements it. Called on the reflector's thread.
 class ReflectorObserver {
  public:
   virtual ~ReflectorObserver() = default;

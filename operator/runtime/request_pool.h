@@ -73,7 +73,7 @@ class RequestPool {
   void OpenLocked(std::unique_ptr<Lane> lane) RINGMASTER_REQUIRES(mutex_);
   Kind* NextLocked() RINGMASTER_REQUIRES(mutex_);
   void StartThreadsLocked() RINGMASTER_REQUIRES(mutex_);
-  // How many closures could run now if there were threads for them.
+  // The number of closures that could run now with enough threads.
   std::size_t ReadyLocked() const RINGMASTER_REQUIRES(mutex_);
 
   const std::size_t limit_;  // in flight, of each kind

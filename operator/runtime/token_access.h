@@ -27,8 +27,8 @@ inline constexpr kube::Resource kSubjectAccessReviews{
 
 enum class Access {
   kAllowed,
-  kUnauthenticated,  // nobody's token
-  kForbidden,        // of somebody who may not
+  kUnauthenticated,  // an invalid token
+  kForbidden,        // of a user without the permission
   kBusy,             // too many unknown tokens at once: ask again
   kUnknown,          // the API server did not say
 };

@@ -25,8 +25,8 @@
 
 namespace ringmaster::runtime {
 
-// What the queue tells about itself; metrics.h implements it. Called with the queue's lock held:
-// count, no more.
+// Observes the queue; metrics.h implements it. Called with the queue's lock held, so only
+// count.
 class WorkQueueObserver {
  public:
   virtual ~WorkQueueObserver() = default;
@@ -57,7 +57,7 @@ class WorkQueue {
   // Like AddAfter, but a later deadline wins as well.
   void Postpone(const std::string& key, std::chrono::nanoseconds delay);
 
-  // What is ready now is handed out in this order; what is added later comes after it.
+  // Keys that are ready now are handed out in this order; later ones follow.
   void Sort(const std::function<bool(const std::string&, const std::string&)>& before);
 
   // Counts one more failure of the key and adds it after its back-off, which grows to `limit` at
@@ -80,7 +80,7 @@ class WorkQueue {
   bool Drain(std::chrono::milliseconds limit);
 
   std::size_t depth() const;
-  // How long the longest key in progress has been so; zero when none is. For health checks and
+  // How long the longest key in progress has been so; zero if none is. For health checks and
   // metrics.
   std::chrono::nanoseconds LongestInProgress() const;
   std::chrono::nanoseconds TotalInProgress() const;

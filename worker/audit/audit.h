@@ -90,7 +90,7 @@ class Audit {
     Epoch epoch;
     int rank = 0;
   };
-  // How far a member's log reaches.
+  // The end of a member's log.
   struct Reach {
     Epoch epoch;
     int64_t step = 0;

@@ -17,7 +17,7 @@ namespace ringmaster::job {
 void CheckContainer(const nlohmann::json& container, const std::string& path, const JobRules& rules,
                     Findings& found);
 
-// Beside that, the one that Ringmaster runs, whose name is `name`.
+// In addition, checks Ringmaster's own container, whose name is `name`.
 void CheckManagedContainer(const nlohmann::json& container, const std::string& path,
                            const std::string& name, Findings& found);
 

@@ -41,7 +41,7 @@ bool TakesGpus(const nlohmann::json& container);
 // Whether a variable of a container's `env` says that it sees no GPU.
 bool HidesGpus(const nlohmann::json& variable);
 
-// Whether an item of a container's `envFrom`, whose content nobody here reads, can hold
+// Whether an item of a container's `envFrom`, whose content is not read here, may contain
 // kVisibleGpus.
 bool MayNameGpus(const nlohmann::json& source);
 

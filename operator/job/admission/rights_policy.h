@@ -13,7 +13,7 @@
 
 namespace ringmaster::job {
 
-// What no profile could allow is not by_policy.
+// Violations that no profile could allow are not by_policy.
 std::vector<Violation> CheckRequests(const api::TrainingJobSpec& spec, const JobRules& rules);
 
 // Whether `image` lies under `prefix`: the same, or going on after it with a new part, or with a

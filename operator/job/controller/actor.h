@@ -26,7 +26,7 @@ class Actor {
  private:
   // False where that failed, and is noted: nothing else is done then.
   bool EndFirst(const Plan& plan);
-  // What the status names is done after it.
+  // Performs the actions that the status describes, after the status write.
   void FollowStatus(const Plan& plan);
 
   const ActorInput input_;

@@ -17,7 +17,7 @@ struct FinalizerWrite {
   std::string after{};
 };
 
-// kConflict: somebody else changed the job first, or it is another one by now.
+// kConflict: another client changed the job first, or it was replaced.
 Result<FinalizerWrite> WriteFinalizer(kube::KubeClient& client, const api::TrainingJob& job,
                                       bool held);
 

@@ -20,7 +20,7 @@ namespace ringmaster::job {
 
 using FloatSeconds = std::chrono::duration<double>;
 
-// What was started again. Both are of the fixed lists below.
+// What was restarted. Both values are from the fixed lists below.
 struct Restart {
   std::string role;
   std::string cause;
@@ -67,7 +67,7 @@ std::optional<Clock::WallTime> PhaseSince(const api::TrainingJob& job);
 // Since when a job that is to train does not: it is Pending, Starting or Paused. Nothing otherwise.
 std::optional<Clock::WallTime> WaitingSince(const api::TrainingJob& job);
 
-// How long each drained worker took that the plan deletes: from its mark to now.
+// The drain times of the workers that the plan deletes: from their marks until now.
 std::vector<FloatSeconds> DrainTimes(const Plan& plan, const JobMemory& memory, Clock::Time now);
 
 // All values of the labels, in which whatever is not listed is "Other": nothing that a user or a

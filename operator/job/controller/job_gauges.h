@@ -40,7 +40,7 @@ class StallWatch {
 };
 
 struct NamespaceGauges {
-  // Of jobs that have not ended and are not suspended: all their workers'.
+  // For jobs that have not ended and are not suspended: all their workers.
   int64_t gpus_requested = 0;
   int gpus_productive = 0;                           // of workers in a world that trains
   std::map<std::string, FloatSeconds> longest_wait;  // by phase: Pending, Starting, Paused

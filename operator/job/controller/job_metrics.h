@@ -38,7 +38,7 @@ class JobMetrics final : public JobObserver {
   void OnChange(const JobChange& change) override;
   void OnDrained(FloatSeconds took) override;
 
-  // Where all jobs stand; for Metrics::AddCollector. Nothing unless `leading`.
+  // The gauges of all jobs, for Metrics::AddCollector. Empty unless `leading`.
   void Collect(bool leading, std::vector<prometheus::MetricFamily>& families);
 
  private:

@@ -38,7 +38,7 @@ struct NetworkIsolation {
   std::string operator_ns{};
 };
 
-// What an actor needs of the process; all outlive it.
+// What an actor needs from the process; all outlive it.
 struct ActorTools {
   const Clock& clock;
   kube::KubeClient& client;
@@ -47,11 +47,11 @@ struct ActorTools {
   runtime::EventSink& events;
   NetworkIsolation isolation{};
   std::string installation{};       // ours (ownership.h)
-  JobObserver* observer = nullptr;  // null: nobody listens
+  JobObserver* observer = nullptr;  // null: no listener
   Injection injection{};
 };
 
-// What an actor works on; the references outlive it, and nobody writes them meanwhile.
+// The input of an actor; the references outlive it and are not written meanwhile.
 struct ActorInput {
   const api::TrainingJob& job;  // has the text of its run (run_pin.h), of the revision `revision`
   std::string revision;
@@ -100,7 +100,7 @@ class JobRequests {
   // An error for the queue's back-off, whatever its kind.
   void NoteBackOff(const Error& error);
   void NoteRefusal(Refusal refusal) RINGMASTER_EXCLUDES(mutex_);
-  // Somebody else's object is in the way: `message` says which, and what to do about it.
+  // Another client's object is in the way: `message` names it and what to do about it.
   void NoteConflict(std::string message);
   void NoteAgain();
   // Anything else: `note` writes it into the ActResult, under the lock.

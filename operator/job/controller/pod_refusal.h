@@ -12,8 +12,8 @@
 
 namespace ringmaster::job {
 
-// `message` is what the server said of `pod`, which was made from `spec` (pods.h), which stands at
-// the path `root`.
+// `message` is the server's refusal of `pod`, which was created from `spec` (pods.h), whose path is
+// `root`.
 std::string InWordsOfTheJob(const std::string& message, const nlohmann::json& pod,
                             const api::TrainingJobSpec& spec, const std::string& root = "spec");
 

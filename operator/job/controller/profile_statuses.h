@@ -38,7 +38,7 @@ class ProfileStatuses {
   Result<runtime::ReconcileResult> Reconcile(const std::string& key);
 
  private:
-  // What the API server says of its Pods; each spec is tried once, and again while its priority
+  // The API server's answer about its Pods; each spec is tried once, and again while its priority
   // class does not exist.
   Result<Trial> Try(const std::string& key, const Profile& profile);
   std::vector<std::string> AbsentOf(const Profile& profile) const;
@@ -50,8 +50,8 @@ class ProfileStatuses {
 
   const ProfileStatusesParts parts_;
   std::map<std::string, Tried> tried_;
-  // What was written last, by key. It counts more than what the store shows: that may be older, or
-  // somebody else's, and two operators that disagree must not write over each other for ever.
+  // The last status written, by key. It takes precedence over the store, which may be older or show
+  // another operator's status; two operators that disagree must not overwrite each other forever.
   std::map<std::string, api::Condition> written_;
 };
 

@@ -17,10 +17,10 @@ struct Trial {
   std::string absent_class{};  // its priority class, which may be made later
 };
 
-// Both are empty where nothing is wrong, or nothing that the server says of the Pods themselves.
-// Refusals by quotas, policies and webhooks of `ns` are ignored: jobs in other namespaces may not
-// meet them. Errors are transient.
-// REQUIRES: profile.problem is empty.
+// Both are empty if nothing is wrong, or if the refusal is not about the Pods
+// themselves. Refusals by quotas, policies and webhooks of `ns` are ignored, because
+// other namespaces may not have them. Errors are transient. REQUIRES: profile.problem is
+// empty.
 Result<Trial> TryPods(kube::KubeClient& client, const std::string& ns, const Profile& profile);
 
 }  // namespace ringmaster::job

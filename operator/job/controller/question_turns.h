@@ -28,7 +28,7 @@ class QuestionTurns {
   };
 
   std::map<std::string, Place> places_;  // by namespace
-  Clock::Time next_{};                   // the first moment that nobody has yet
+  Clock::Time next_{};                   // the first free moment
   bool busy_ = false;
 };
 

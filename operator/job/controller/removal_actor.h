@@ -24,7 +24,7 @@ class RemovalActor {
 
   // When to look again; unset once the job is released. An error is for the queue's back-off.
   Result<std::optional<std::chrono::milliseconds>> Act(const RemovalPlan& plan);
-  // What is to be remembered after that.
+  // What to remember afterwards.
   const RemovalMemory& memory() const { return memory_; }
 
  private:

@@ -21,7 +21,7 @@ class StatusWriter {
 
   // Puts the finalizer on the job, or takes it off.
   void WriteHold(bool held);
-  // By compare-and-set: what somebody else has written meanwhile is not written over.
+  // By compare-and-set, so that changes of other clients are not overwritten.
   void WriteStatus(const Plan& plan);
 
  private:

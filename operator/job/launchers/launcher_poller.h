@@ -59,7 +59,7 @@ class LauncherPoller {
 
   // Nothing before the first exchange with the job's present launcher ended.
   std::optional<LauncherView> Latest(const std::string& job_uid) const;
-  // How the others do, as a job of this namespace sees it: is it that launcher, or we?
+  // The state of the other launchers, which tells whether the launcher or the operator is at fault.
   LaunchersHeard Heard(const std::string& ns) const;
 
  private:

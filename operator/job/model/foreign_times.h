@@ -14,14 +14,14 @@
 
 namespace ringmaster::job {
 
-// The time of an RFC 3339 text as Kubernetes writes it (UTC); nothing when it is none.
+// Parses an RFC 3339 time as Kubernetes writes it (UTC); empty if the text is not one.
 std::optional<Clock::WallTime> ParseTime(const std::string& text);
 
 // `text` where it is a time before `now`, else `now`; both as Kubernetes writes them.
 std::string NotAfter(const std::string& text, const std::string& now);
 
-// The job with every time of the future in its status replaced by `now`, or the same job where
-// there is none. When the training is expected to end may lie in the future.
+// The job with every future time in its status replaced by `now`, or the same job if there is none.
+// The expected end of training may be in the future.
 std::shared_ptr<const api::TrainingJob> WithoutFutureTimes(
     std::shared_ptr<const api::TrainingJob> job, Clock::WallTime now);
 

@@ -17,7 +17,7 @@ class ReportBudget {
   static constexpr std::chrono::seconds kPeriod{5};
   static constexpr int kAtOnce = 30;
 
-  // How long the next such write has to wait; zero: it may be made.
+  // How long the next such write must wait; zero: not at all.
   std::chrono::milliseconds Wait(Clock::Time now) const {
     const auto wait = next_ - now - (kAtOnce - 1) * kPeriod;
     return std::max(std::chrono::milliseconds(0),

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the stores keep about a job's Pods and Services, about Nodes and Namespaces, and about their
+// The stores' projections of a job's Pods and Services, of Nodes and Namespaces, and of their
 // TrainingProfiles: structs with typed fields instead of JSON documents (6,400 Pods as JSON trees
 // take 145 MiB). The projections below create them as objects arrive; observe and plan read them.
 

@@ -19,8 +19,8 @@
 
 namespace ringmaster::job {
 
-// How often a status is written for its progress alone: all jobs together at most a hundred times a
-// second, and each at least every ten seconds.
+// How often a status is written only for its progress: at most a hundred times a second for all
+// jobs together, and at least every ten seconds for each.
 std::chrono::milliseconds ProgressPeriod(std::size_t jobs);
 
 // REQUIRES: the job is not being deleted.

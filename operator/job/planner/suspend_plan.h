@@ -12,7 +12,7 @@
 
 namespace ringmaster::job {
 
-// How long a checkpoint is waited for: a suspension is often a preemption, and others wait.
+// The time limit for a checkpoint: a suspension is often a preemption, and other jobs wait.
 inline constexpr std::chrono::minutes kCheckpointLimit{2};
 // From the order to end the ranks on; then the Pods are deleted all the same.
 inline constexpr std::chrono::seconds kSuspendLimit{30};
@@ -20,7 +20,7 @@ inline constexpr std::chrono::seconds kSuspendLimit{30};
 // It is to be suspended, or on its way there.
 bool ShallBeSuspended(const api::TrainingJob& job);
 
-// REQUIRES: the job has not ended, and shall be suspended.
+// REQUIRES: the job has not ended and must be suspended.
 Plan MakeSuspendPlan(const PlanInput& input);
 
 // The condition Suspended is true: the job has no Pods but such as are on their way out.

@@ -12,9 +12,9 @@
 
 namespace ringmaster::job {
 
-// Where two specs differ in what a run keeps, as paths of fields ("spec.worker.template.spec");
-// at most a handful, problems of `today` before all. Empty: nowhere. `pinned`: what the run's Pods
-// are made from.
+// The differences between two specs in what a run fixes, as field paths
+// ("spec.worker.template.spec"); at most a handful, problems of `today` first. Empty if there are
+// none. `pinned`: the spec that the run's Pods are created from.
 std::vector<std::string> ChangedFields(const api::TrainingJobSpec& pinned,
                                        const api::TrainingJobSpec& today);
 

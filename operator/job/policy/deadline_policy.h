@@ -14,7 +14,7 @@
 
 namespace ringmaster::job {
 
-// Whether a clock has run out and, while it has not, when it will; neither where there is none.
+// Whether a time limit has expired and, if not, when it will; neither if there is none.
 struct ClockCheck {
   bool expired = false;
   std::optional<std::chrono::milliseconds> left;

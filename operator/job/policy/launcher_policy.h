@@ -25,9 +25,9 @@ inline constexpr std::chrono::seconds kLauncherSilenceLimit{5};
 // For so long the silence of others keeps a launcher that is silent, too.
 inline constexpr std::chrono::seconds kLauncherHoldLimit{60};
 
-// What is heard of the launchers.
+// The known state of the launchers.
 struct LauncherHearing {
-  const LauncherView* own = nullptr;  // the job's present one; null: nobody has asked it yet
+  const LauncherView* own = nullptr;  // the job's current one; null: it was never asked
   bool answered_earlier = false;      // an earlier operator, which wrote down a world
   LaunchersHeard all{};
 };

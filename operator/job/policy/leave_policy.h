@@ -38,7 +38,7 @@ enum class Leave {
 Leave JudgeLeaver(const PodView& pod, const api::TrainingJob& job, const Reports& reports,
                   std::optional<Clock::Time> marked_since, Clock::Time now);
 
-// How long a Pod with such a mark may still take; zero once it is overdue.
+// The remaining time of a Pod with such a mark; zero once it is overdue.
 std::chrono::milliseconds DrainTimeLeft(std::optional<Clock::Time> marked_since, Clock::Time now);
 
 }  // namespace ringmaster::job

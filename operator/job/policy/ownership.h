@@ -26,8 +26,8 @@ struct Scope {
 // `launcher_service`: the job's own, or null.
 bool IsOurs(const api::TrainingJob& job, const ServiceView* launcher_service, const Scope& scope);
 
-// Nobody has it yet, as far as can be seen. `installation`: ours; where that is empty there is but
-// one, which has every job.
+// No installation has it yet, as far as known. `installation`: ours; empty if there is only one,
+// which manages every job.
 bool IsUnclaimed(const api::TrainingJob& job, const ServiceView* launcher_service,
                  const std::string& installation);
 

@@ -22,10 +22,10 @@ inline constexpr std::chrono::seconds kAskAboutStartAfter{5};
 
 struct NextQuestion {
   std::optional<PodQuestion> ask;                 // now
-  std::optional<std::chrono::milliseconds> left;  // until somebody is to be asked about
+  std::optional<std::chrono::milliseconds> left;  // until the next question
 };
 
-// One Pod at a time of a job, ever more seldom: what is missing for one is missing for all.
+// One Pod of a job at a time, less and less often: what one Pod lacks, all lack.
 NextQuestion PodToAskAbout(const Observed& observed, const JobMemory& memory, Clock::Time now);
 
 // Its newest event where that is a warning: "FailedMount: configmap "data" not found"; else empty.

@@ -19,7 +19,7 @@ std::optional<api::Condition> JudgeRunning(const control::LauncherStatus* answer
                                            bool launcher_lost,
                                            const api::TrainingJobStatus& status);
 
-// For a job that goes on: Running, Paused, Starting or Pending. `launcher` may be null.
+// For a running job: Running, Paused, Starting or Pending. `launcher` may be null.
 std::string StateOf(const std::vector<api::Condition>& conditions, const PodPtr& launcher);
 
 // The reason of the condition that says most about `status.state`.

@@ -29,8 +29,8 @@ struct RemovedCheckpoints {
   int64_t bytes = 0;
 };
 
-// What was already removed stays so. kInvalid: it cannot be removed, whenever it is tried.
-// kUnavailable: not now.
+// Files that were already removed stay removed. kInvalid: permanent failure. kUnavailable:
+// temporary failure.
 Result<RemovedCheckpoints> RemoveOwnCheckpoints(const CheckpointOwner& owner);
 
 }  // namespace ringmaster::agent

@@ -29,7 +29,7 @@ class WorkerReadiness {
  public:
   struct Handlers {
     std::function<void(const control::AgentReady&)> on_change;
-    // Once: what the driver says of the worker's GPUs. Not where it has none.
+    // Called once with the driver's list of GPUs, if the worker has any.
     std::function<void(const GpuList&)> on_gpus;
     std::function<void(const GpuTrouble&)> on_gpu_trouble;
     // Once: ranks can load. Within Start() where there is no data cache and no GPU, never where the
@@ -54,7 +54,7 @@ class WorkerReadiness {
 
  private:
   void StartSshd();
-  // What it prints, to its end or the limit, goes to `done`.
+  // Its output, until it ends or the limit, is passed to `done`.
   void Ask(std::vector<std::string> argv, std::vector<std::string> environment,
            std::function<void(const std::string& answer)> done);
   void AskVersion();

@@ -24,18 +24,18 @@ struct MemoryRoom {
   std::optional<std::int64_t> node_bytes{};
 };
 
-// Where the kernel tells: tests point at files of their own.
+// Paths of the kernel's files; tests use their own.
 struct MemorySources {
   std::filesystem::path meminfo = "/proc/meminfo";
   CgroupSources cgroups{};
 };
 
-// The room in the file system of `folder`. Fails where that cannot be asked; a limit that the
-// kernel does not tell is none.
+// The space in the file system of `folder`. Fails if it cannot be determined; an unknown limit
+// counts as none.
 Result<MemoryRoom> ReadMemoryRoom(const std::filesystem::path& folder,
                                   const MemorySources& sources = {});
 
-// What /proc/meminfo calls available.
+// The available memory in /proc/meminfo.
 std::optional<std::int64_t> ReadNodeMemory(const MemorySources& sources);
 
 // Why data of this size does not fit, and what to do, in a sentence; nothing where it fits. Pure.

@@ -26,7 +26,7 @@ struct SourceEntry {
   std::filesystem::path link{};  // of a link: where it leads, relative to the folder it is in
 };
 
-// What a walk found.
+// The result of a walk.
 struct SourceSize {
   std::int64_t bytes = 0;           // sum of the files' sizes
   std::int64_t bytes_in_pages = 0;  // the same with each file rounded up to whole pages of memory

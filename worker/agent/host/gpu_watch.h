@@ -61,8 +61,8 @@ class GpuWatch {
   bool told_ = false;
 };
 
-// The process's own part: prints which GPUs there are, and what befalls them until it is ended.
-// Returns the exit code.
+// Runs in the child process: prints the GPUs, and their errors until it is stopped. Returns the
+// exit code.
 int PrintGpus(const std::string& library);
 
 }  // namespace ringmaster::agent

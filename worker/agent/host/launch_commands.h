@@ -32,7 +32,7 @@ class LaunchCommands {
 
   // One that cannot be started is reported from within the call.
   void Run(const control::RunCommand& run);
-  // SIGTERM, then SIGKILL. A daemon that has detached itself goes on.
+  // SIGTERM, then SIGKILL. A daemon that has detached itself continues.
   void End(int64_t id);
   // Those of a launcher that hears nothing of them any more; no handler runs.
   void EndAll();

@@ -13,7 +13,7 @@
 
 namespace ringmaster::agent {
 
-// Where the kernel tells: tests point at files of their own.
+// Paths of the kernel's files; tests use their own.
 struct CgroupSources {
   std::filesystem::path own_cgroups = "/proc/self/cgroup";
   std::filesystem::path cgroups = "/sys/fs/cgroup";  // versions 1 and 2

@@ -22,8 +22,8 @@ namespace ringmaster::agent {
 
 class Nvml {
  public:
-  // `library` as dlopen() takes it; a static program passes it over. kNotFound: there is none.
-  // kUnavailable: it cannot reach a driver, in its words.
+  // `library` as for dlopen(); ignored by a static program. kNotFound: it does not exist.
+  // kUnavailable: it cannot reach a driver, with its error.
   static Result<std::unique_ptr<Nvml>> Open(const std::string& library);
   virtual ~Nvml() = default;
 

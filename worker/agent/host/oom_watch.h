@@ -21,12 +21,12 @@ class OomWatch {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Kills from before this are nobody's.
+  // Earlier kills are ignored.
   explicit OomWatch(std::optional<MemoryGroup> group = MemoryGroup::Find());
 
-  // What a process that ended just now was killed for; nothing where it was not, or not for this.
-  // Each kill that the kernel has counted explains one end, and none that comes much later: others
-  // of the container may have been killed too.
+  // The out-of-memory kill of a process that has just ended; empty if it ended for another reason.
+  // Each kill that the kernel counted explains one exit, and none much later: it may have killed
+  // other processes of the container too.
   std::optional<control::OutOfMemory> Explain(const ProcessEnd& end, Time now);
 
  private:

@@ -21,14 +21,14 @@ class AttachPeers {
   explicit AttachPeers(Pause pause) : pause_(std::move(pause)) {}
 
   void Add(PeerId attach, int slot, int pid) { attaches_[attach] = {slot, pid}; }
-  // Nothing keeps its slot waiting for it. Also before we close its connection: nobody tells us
-  // that it is gone then.
+  // Its slot no longer waits for it. Also called before we close its connection, which is not
+  // reported.
   void Remove(PeerId attach);
   bool Contains(PeerId attach) const { return attaches_.contains(attach); }
-  // -1: it is gone, and its pid may be somebody else's.
+  // -1: it has ended, and its pid may have been reused.
   int Pid(PeerId attach) const;
 
-  // What is on its way to it, after more was sent.
+  // The bytes in transit to it, after more were sent.
   void OnQueued(PeerId attach, std::size_t bytes);
   void OnDrained(PeerId attach);
 

@@ -40,7 +40,7 @@ class LocalPeers {
 
   // Nothing happens for a peer that is gone.
   void Send(PeerId peer, const control::Message& message);
-  // What was sent before still arrives.
+  // Earlier messages still arrive.
   void Close(PeerId peer, const std::string& reason);
   std::size_t QueuedBytes(PeerId peer) const;
 

@@ -61,7 +61,7 @@ class RankProcesses {
 
   // The slot's rank is this process of its group: it said so itself.
   void SetRank(int slot, pid_t process);
-  // Where the slot's rank says it stands; nothing where it says nothing.
+  // The position that the slot's rank reports; empty if it reports none.
   std::optional<RankPage::Reading> Position(int slot) const;
   // Whether a signal or a debugger holds the slot's rank.
   bool Stopped(int slot) const;

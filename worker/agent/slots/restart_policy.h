@@ -23,7 +23,7 @@ class RestartPolicy {
   // after the start, and is never answered at once.
   std::chrono::milliseconds OnCannotStart();
 
-  // What follows is not repetition of what went before.
+  // Later failures do not repeat earlier ones.
   void Forget() { quick_deaths_ = 0; }
 
  private:

@@ -18,12 +18,12 @@ namespace ringmaster::agent {
 
 class SlotOutput {
  public:
-  // What waits for somebody to take it; beyond it the oldest is left out, which the one who takes
-  // the rest is told in one line.
+  // The limit of waiting output; beyond it the oldest is dropped, which one line reports to the
+  // reader of the rest.
   static constexpr std::size_t kMaxWaitingBytes = 256 * 1024;
 
   enum class Way {
-    kWait,      // nobody knows yet whose it is
+    kWait,      // its owner is not known yet
     kAttach,    // as it comes
     kLauncher,  // in whole lines, while it takes output
     kLocal      // nobody beyond the agent's own streams
@@ -39,7 +39,7 @@ class SlotOutput {
 
   void Add(bool is_stderr, std::string_view data);
 
-  // Where it goes from here on, and what waits with it.
+  // Changes the destination, also for the output that waits.
   void GoTo(const Route& route);
 
   // The launcher takes output again.

@@ -63,10 +63,10 @@ class Slots {
   virtual void OnAttachExit(AttachId /*attach*/, const control::AttachExit& /*exit*/) {}
   void OnAttachGone(AttachId attach);
 
-  // The Pod is to go: tells the launcher. True when ranks are in a world and go on until the
+  // The Pod will terminate: tells the launcher. True if ranks are in a world and continue until the
   // launcher has formed another one without them (Drained() then).
   [[nodiscard]] bool Leave(const std::string& reason);
-  // Nothing of this worker is in a world that goes on.
+  // No rank of this worker is in a world that continues.
   virtual bool Drained() const = 0;
 
   // Ends all ranks; none is started from here on.

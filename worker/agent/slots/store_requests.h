@@ -23,10 +23,10 @@ class StoreRequests {
   [[nodiscard]] bool Set(const control::StoreSet& set);
   void Get(const control::StoreGet& get);
   void Answered(std::int64_t id);
-  // Nobody waits for an answer any more.
+  // The answer is no longer needed.
   void ForgetGets() { gets_.clear(); }
 
-  // What still holds, the keys first.
+  // Requests to replay, keys first.
   std::vector<control::Message> All() const;
 
  private:

@@ -33,8 +33,8 @@ class Coordinator {
   Result<Actions> OnOrder(Time now, const control::Order& order) {
     return job().OnOrder(now, order);
   }
-  // mpirun was found, or there is none or no need of one, and agents start the ranks. No epoch
-  // starts before.
+  // mpirun was found, or is missing or not needed, and agents start the ranks. No epoch starts
+  // before.
   Actions OnMpiVersion(Time now, const std::string& version) {
     return job().OnMpiVersion(now, version);
   }
@@ -65,7 +65,7 @@ class Coordinator {
   // Our own process is asked to end, without a verdict: a direct job's program goes with us, an
   // elastic job's ranks wait for the next launcher.
   Actions OnTerminate(Time now) { return job().OnTerminate(now); }
-  // We cannot go on: a verdict.
+  // The launcher cannot continue: returns a verdict.
   Actions OnOwnFailure(Time now, const std::string& reason, const std::string& message) {
     return job().OnOwnFailure(now, reason, message);
   }

@@ -72,7 +72,7 @@ class Job {
   //
   // One line of an agent; false: an agent never says that.
   virtual bool Hear(Time now, Worker& worker, const control::Message& message) = 0;
-  // What it has changed is judged with the next tick.
+  // The effects of its changes are evaluated with the next tick.
   virtual bool CanWait(const control::Message& message) const;
   // Whatever has become possible or necessary.
   virtual void Advance(Time now) = 0;
@@ -92,9 +92,9 @@ class Job {
   // A member's process went with its agent.
   virtual void NoteEnd(Time /*now*/, const control::Member& /*member*/) {}
   virtual bool EndIsKnown(const control::Member& /*member*/) const { return false; }
-  // We slept, not they: nobody is judged by what was before.
+  // This launcher was suspended, not the agents: no agent is judged by old times.
   virtual void WeWereLate(Time /*now*/) {}
-  // How often agents speak.
+  // The heartbeat interval of agents.
   virtual void NoteBeat(std::chrono::milliseconds /*beat*/) {}
   // The first world: mpirun starts; every process is ready; the gate opens.
   virtual void NoteStart() {}
@@ -118,7 +118,7 @@ class Job {
   virtual std::vector<std::string> Builds() const { return {}; }
   virtual std::vector<control::Straggler> Stragglers(Time /*now*/) const { return {}; }
 
-  // What agents of any job say.
+  // Messages of agents, for any job.
   void On(Time now, Worker& worker, const control::AgentReady& ready);
   void On(Time now, Worker& worker, const control::DataCacheProgress& progress);
   void On(Time now, Worker& worker, const control::Heartbeat& heartbeat);
@@ -169,7 +169,7 @@ class Job {
   bool SameBuild(const std::string& pod_uid, const std::string& other) const;
   std::string UnfitText(const std::string& pod_uid, const std::vector<std::string>& builds) const;
   std::vector<std::string> ProgramsToMatch() const;
-  // Who starts the ranks, mpirun or the agents, and how mpirun reaches the workers
+  // The starter of the ranks, mpirun or the agents, and mpirun's way to the workers
   // (job_starter.cc).
   void LetAgentsStart();
   void ChooseStarter(const Worker& worker);

@@ -36,8 +36,8 @@ class FailurePolicy {
   // A new world starts from nothing: what failed before it is not its failure.
   void Reset();
 
-  // A rank ended while the job goes on: for the status, and for the limit. That it was killed does
-  // not count there, but may be what the others' ends come from.
+  // A rank ended while the job continues: for the status and the limit. A kill does not count for
+  // the limit, but may have caused the exits of others.
   void Fail(Time now, const control::RankExit& exit);
   // It ended before the first world, and no other start can help: the job fails.
   void FailStart(Time now, const control::RankExit& exit);

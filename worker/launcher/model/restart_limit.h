@@ -11,7 +11,7 @@
 
 namespace ringmaster::launcher {
 
-// What the user knows of the program's own exit codes. A code is in one of the two at most.
+// The user's settings for the program's own exit codes. A code is in at most one of the two.
 struct ExitCodeRules {
   std::set<int> fail;     // no start will mend it: the job fails at once
   std::set<int> ignored;  // not the program's doing: not counted

@@ -43,13 +43,13 @@ class StallWatch {
   using Time = Clock::Time;
   using Millis = std::chrono::milliseconds;
 
-  // `floor`: F above; 0 judges nobody, ever. `fresh`: how old a rank's word may be.
+  // `floor`: F above; 0 disables the watch. `fresh`: the maximum age of a report.
   StallWatch(Millis floor, Millis fresh) : floor_(floor), fresh_(fresh) {}
 
   void set_fresh(Millis fresh) { fresh_ = fresh; }
   // A new world of so many ranks. Step times of earlier ones still count.
   void Begin(Time now, int ranks);
-  // Our own time was late: nobody is judged by what was before.
+  // This launcher itself was late: ignore older reports.
   void Restart(Time now) { moved_at_ = now; }
   // REQUIRES: 0 <= position.rank < ranks.
   void Report(Time now, const control::RankPosition& position);
@@ -68,7 +68,7 @@ class StallWatch {
 
   // Since when ranks wait for others longer than is usual, whichever rank is to blame.
   std::optional<Time> StandsStillSince(Time now) const;
-  // Where the hindmost ranks stand, and how many collectives they have launched and begun.
+  // The position of the hindmost ranks, and how many collectives they have launched and begun.
   std::string Record() const;
 
   // "at step 41, in compute, waiting for rank 2".

@@ -16,7 +16,7 @@ class StartGate {
  public:
   using Slot = std::pair<std::string, int>;  // Pod UID, slot
 
-  // What is wrong with the set as a whole; `slot` and `world_size` where they say more.
+  // The problem with the set as a whole; `slot` and `world_size` if they give details.
   struct Fault {
     enum class Kind { kAttachedTwice, kNotExpected, kOtherWorldSize, kSameRank };
     Kind kind = Kind::kAttachedTwice;

@@ -45,7 +45,7 @@ class Startup {
     std::function<std::string(const Slot&)> name;
     const std::vector<control::Member>& members;
   };
-  // What is to be done about this start; neither: wait.
+  // What to do about this start; neither: wait.
   struct Judgement {
     std::optional<Failure> failure{};
     std::optional<std::string> start_again{};  // the cause

@@ -33,10 +33,10 @@ class RemoteShells {
   // mpirun starts: whom it may reach from here on, by the names of its hostfile. What is left of
   // the one before ends.
   void Begin(std::map<std::string, ConnectionId> hosts);
-  // It has ended: nobody may be reached, and what still runs ends.
+  // mpirun has ended: hosts are no longer reachable, and running commands end.
   void End() { Begin({}); }
 
-  // What an agent says of its commands; false: it says something else.
+  // An agent's message about its commands; false: it is about something else.
   bool OnMessage(ConnectionId agent, const control::Message& message);
   void OnAgentGone(ConnectionId agent);
 

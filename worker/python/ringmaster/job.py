@@ -81,7 +81,7 @@ class Job:
 
     @property
     def steps(self) -> int:
-        """How many steps are applied, over all worlds."""
+        """The number of applied steps, over all worlds."""
         return self._worlds.held.version.step
 
     @property
@@ -100,7 +100,7 @@ class Job:
 
     @property
     def loss(self) -> float:
-        """Of the last step that this rank has applied: the mean over the global batch. Not a number before the first."""
+        """The mean loss over the global batch of the last step that this rank applied. NaN before the first."""
         return self._mean_loss
 
     @property

@@ -353,7 +353,7 @@ def _await_freed() -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """What Gloo says, without the place in its source and its advice."""
+    """Gloo's error message, without source location and advice."""
     text = (str(error).splitlines() or [""])[0]
     return re.sub(r"^\[[^\]]*\]\s*", "", text).split(". This is typically")[0] or type(error).__name__
 

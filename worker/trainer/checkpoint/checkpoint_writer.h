@@ -24,8 +24,8 @@ struct CheckpointCalls {
   // For a state that is spread over ranks: blocks until all of them have written their parts, and
   // says how many; null where there are no parts.
   std::function<Result<int>(const StateVersion&, const std::stop_token&)> parts{};
-  // Blocks until the launcher lets this checkpoint count, or an error says that nobody
-  // does; kCancelled once stopped.
+  // Blocks until the launcher grants the checkpoint, or an error says that it never will;
+  // kCancelled once stopped.
   std::function<Result<void>(const StateVersion&, const DoneShard&, const std::stop_token&)> grant;
   // It is complete, and so many bytes are held by the complete ones that are kept.
   std::function<void(const StateVersion&, int64_t bytes)> complete;
@@ -37,7 +37,7 @@ struct CheckpointCalls {
 class CheckpointWriter {
  public:
   CheckpointWriter(CheckpointFolder folder, int keep, CheckpointCalls calls);
-  // What is under way is given up.
+  // Abandons the current checkpoint.
   ~CheckpointWriter();
 
   // Copies `state` and has it written in this world with `header`, whose parts and checksum are

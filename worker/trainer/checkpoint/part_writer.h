@@ -25,7 +25,7 @@ class PartWriter {
   // `failing` is told, from the writer's thread, why parts cannot be written now, and an empty text
   // once they can again; only when that changes.
   PartWriter(CheckpointFolder folder, std::function<void(const std::string& reason)> failing);
-  // What is under way is given up.
+  // Abandons the current part.
   ~PartWriter();
 
   // Copies `rows` and has them written in this world with `header`, whose checksum is filled in

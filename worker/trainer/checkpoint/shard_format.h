@@ -32,8 +32,8 @@ inline constexpr char kDamaged[] = "Damaged";
 Error Damaged(std::string what);
 bool IsDamage(const Error& error);
 
-// What a state belongs to. Another model cannot go on from it; all else that shapes training may
-// differ, and is told.
+// Identifies the training of a state. A different model cannot load it; all other differences are
+// allowed and reported.
 struct StateIdentity {
   std::string run;        // who trains: the same for all ranks, worlds and launchers; may be empty
   std::string model;      // a line for each parameter: name, type and shape; and how they lie
@@ -68,12 +68,12 @@ Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes);
 // kDamaged: the parts' sizes overflow.
 Result<uint64_t> ShardDataBytes(const ShardHeader& header);
 
-// Why a state of `have` cannot be taken over by a rank of `want`, whose parts have `parts` values:
-// a sentence; empty when it can. The run does not matter. `shards`: how many the state shall have.
+// Why a rank of `want`, whose parts have `parts` values, cannot load a state of `have`, as a
+// sentence; empty if it can. The run does not matter. `shards`: the required number of shards.
 std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
                      std::span<const uint64_t> parts, int32_t shards = 1);
 
-// What shaped the training of `theirs` otherwise than `ours`, for people; empty: nothing.
+// The differences between the training settings of `theirs` and `ours`, for users; empty: none.
 std::string WhatDiffers(std::string_view theirs, std::string_view ours);
 
 }  // namespace ringmaster::trainer

@@ -44,8 +44,8 @@ class SnapshotFiles {
   SnapshotFiles(const SnapshotFiles&) = delete;
   SnapshotFiles& operator=(const SnapshotFiles&) = delete;
 
-  // The newest whole one of this run that is above `than`; nothing where there is none. What is
-  // damaged or of another run is of no use and is overwritten.
+  // The newest complete snapshot of this run that is above `than`; empty if there is none. Damaged
+  // snapshots and those of another run are overwritten.
   std::optional<LoadedShard> Load(const StateVersion& than, const StateIdentity& identity,
                                   const std::vector<uint64_t>& parts);
 

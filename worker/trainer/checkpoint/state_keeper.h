@@ -92,7 +92,7 @@ class StateKeeper final : public Checkpointer {
   std::optional<Beginning> beginning_;
   std::atomic<bool> keeps_other_ = false;  // training waits for it
   bool skipped_ = false;                   // that one was skipped has been said
-  StateVersion restored_;                  // the checkpoint that training goes on from
+  StateVersion restored_;                  // the checkpoint that training resumed from
   StateVersion offered_;                   // the newest that rank 0 has being written
 
   std::optional<SnapshotFiles> snapshots_;

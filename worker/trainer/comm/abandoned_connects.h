@@ -26,7 +26,7 @@ class AbandonedConnects {
   // `ended` becomes true as the last thing that `thread` does.
   void Take(std::jthread thread, std::shared_ptr<const std::atomic<bool>> ended);
 
-  // How many have not ended.
+  // The number of threads that have not ended.
   int Hanging();
 
  private:

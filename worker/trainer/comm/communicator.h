@@ -5,7 +5,7 @@
 // thread or stream of the communicator, while the caller continues to compute:
 //
 //   auto work = communicator.AllReduce(bucket, deadline);
-//   ...                                   // backward goes on
+//   ...                                   // backward continues
 //   if (auto done = work->Wait(); !done.ok()) ...   // the world is broken: form a new communicator
 //
 // Every rank must call the same operations with the same sizes in the same order. The first failure
@@ -103,8 +103,8 @@ class Communicator {
   virtual WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) = 0;
   virtual WorkHandle Barrier(Deadline deadline) = 0;
 
-  // Where this, and all operations before it, have ended well here, those have ended well on every
-  // rank. They may be under way when it is called. At once where that is never in doubt. On every
+  // If this and all earlier operations succeed here, the earlier ones have succeeded on every rank.
+  // They may still be running at the call. Returns at once if that is never in doubt. Call on every
   // rank.
   virtual WorkHandle Confirm(Deadline deadline);
 
@@ -112,8 +112,8 @@ class Communicator {
   // kCancelled and `reason`.
   virtual void Abort(const std::string& reason) = 0;
 
-  // Once an operation has failed: the rank that could not be reached, -1 where nobody knows. Not
-  // known of a connection that breaks later: a rank that lost another one closes all of its own.
+  // After an operation has failed: the rank that could not be reached, or -1 if unknown.
+  // Connections that break later do not count: a rank that lost another one closes all of its own.
   virtual int LostPeer() const { return -1; }
 };
 

@@ -35,8 +35,8 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: one caller. While a step is reduced, nobody else calls the communicator, but for
-// Abort() and LostPeer().
+// Thread-safety: one caller. While a step is reduced, no other code calls the communicator, except
+// for Abort() and LostPeer().
 class CompressedReducer {
  public:
   // `feedback` is of the same codec, and knows the buckets; there is one at least. The references
@@ -66,8 +66,8 @@ class CompressedReducer {
     RowCodec::Mark computed;
     WorkHandle work;
   };
-  // Of one bucket on its way. Gathered pieces take the place of sent ones, the reduced piece that
-  // of received ones.
+  // A bucket in progress. Gathered pieces replace sent ones, and the reduced piece replaces
+  // received ones.
   struct Wire {
     RowMemory outgoing;
     RowMemory incoming;

@@ -32,7 +32,7 @@ struct BucketResiduals {
   std::size_t moved_begin = 0;
 };
 
-// What became of the residuals on entering a world.
+// What happened to the residuals on entering a world.
 enum class ResidualFate { kNone, kKept, kTakenOver, kDropped };
 // none, kept, taken-over (of a step that the other ranks saw applied), dropped.
 const char* NameOf(ResidualFate fate);

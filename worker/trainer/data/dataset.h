@@ -22,7 +22,7 @@ class ImageSet {
   // kImagePixels bytes, row by row, that live as long as the set. REQUIRES: index in [0, size()).
   virtual const uint8_t* Image(int64_t index) = 0;
   virtual uint8_t Label(int64_t index) const = 0;
-  // Of all pixels and labels, or of what they are drawn from: equal sets have equal fingerprints.
+  // The fingerprint of all pixels and labels, or of their generator's input: equal for equal sets.
   virtual uint64_t fingerprint() const = 0;
 };
 

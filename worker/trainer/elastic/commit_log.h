@@ -29,7 +29,7 @@ class CommitLog {
   // A collective has completed, so every rank has applied the step before it. `next` is the phase
   // that follows.
   void Committed(const World& world, const LocalState& local, control::RankPhase next);
-  // The step that is being reduced shall be kept in any case once it is committed.
+  // Save the current step in any case once it is committed.
   void WantCheckpoint(bool wanted) { checkpoint_wanted_ = wanted; }
 
  private:

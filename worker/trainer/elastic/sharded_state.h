@@ -48,7 +48,7 @@ struct ShardedWorld {
   std::function<void(const std::string& reason)> unprotected{};
 };
 
-// What came of it, the same on all ranks.
+// The result, which is the same on all ranks.
 struct ShardedOutcome {
   std::string lost;  // which parts no rank of the world has at that version; empty: all are there
   uint64_t checksum = 0;  // of the whole, where nothing is lost
@@ -66,8 +66,8 @@ class ShardedState {
   // the next call.
   virtual Result<ShardedOutcome> Sync(const ShardedWorld& world) = 0;
 
-  // The step under way has no update: its sums are not finite numbers. Said before the ranks
-  // compute once more to find out why, and so by all of them before one of them goes on without it.
+  // The current step has no update, because its sums are NaN or infinite. All ranks call it before
+  // they compute the step again to find the cause, so that none continues without it.
   virtual void Exclude() = 0;
 
   // The replicated part of a step is applied, and this is the version after it: applies the
@@ -84,8 +84,8 @@ class ShardedState {
   virtual int64_t all_rows() const = 0;
   // This rank's share, until the next call. REQUIRES, as below: Sync() has succeeded.
   virtual ShardView view() const = 0;
-  // Of this rank's share. The sum over the ranks, modulo 2^64, is that of the whole, whatever the
-  // world's size.
+  // The checksum of this rank's share. The sum over all ranks, modulo 2^64, is that of the whole
+  // state, whatever the world's size.
   virtual uint64_t checksum() const = 0;
 };
 

@@ -99,9 +99,9 @@ Result<std::size_t> StateSync::Winner() const {
   for (std::size_t rank = 0; rank < all_.size(); ++rank) {
     const bool same = all_[rank].held.version == all_[winner].held.version;
     if (same && all_[rank].checksum != all_[winner].checksum) {
-      return Differs(
-          rank, winner,
-          "other parameters after the same " + CountText(all_[winner].held.version.step, "step"));
+      return Differs(rank, winner,
+                     "different parameters after the same " +
+                         CountText(all_[winner].held.version.step, "step"));
     }
   }
   return winner;

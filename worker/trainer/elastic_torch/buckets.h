@@ -60,9 +60,9 @@ class Buckets {
   // The memory to reduce for bucket `index`; at the end of the last one are the averages'
   // gradients, then the scalars.
   Elements Bucket(int index);
-  // How many values at the end of bucket `index` must arrive as they are: the last has some.
+  // The number of values at the end of bucket `index` that must not be compressed.
   std::size_t exact_count(int index) const;
-  // How many values each bucket has before those.
+  // The number of values in each bucket before those.
   std::vector<std::size_t> gradient_counts();
 
   // The scalars: set after Arm(), on the device in the order of its computing.

@@ -9,7 +9,7 @@
 //     ... forward ...;  session.SetLoss(loss_sum);  ... backward ...   // may use collectives()
 //     auto step = session.Reduce();        // gradients are now means over the global batch
 //     if (step.failed()) return step.error();
-//     if (step.world_changed()) continue;  // the step did not happen; another world goes on
+//     if (step.world_changed()) continue;  // the step did not happen; another world follows
 //     optimizer.Step(...);  session.Applied(progress);
 //   }
 //
@@ -46,8 +46,8 @@ struct WorldChanged {};
 // The call happened on every rank.
 struct Done {};
 
-// What came of a call that all ranks of a world make: it happened on all of them with a result, or
-// the world has changed, or an error ended this rank's session.
+// The outcome of a call that all ranks of a world make: success on all of them with a result, a
+// change of the world, or an error that ended this rank's session.
 template <typename T = Done>
 class [[nodiscard]] Outcome {
  public:
@@ -90,18 +90,18 @@ class Session {
   int64_t micro_batch() const;
   MicroBatches micro_batches() const { return {share(), micro_batch()}; }
   int64_t applied_steps() const { return worlds_.local().version.step; }
-  // What training went on from in this world, if no rank had it in memory.
+  // The state from which training resumed in this world, if no rank had it in memory.
   const std::optional<LocalState>& resumed() const { return worlds_.resumed(); }
 
   // For the phases of a step that the session does not see: data, computing, update, evaluation.
   RankPosition& position() { return *options_.position; }
 
   void Begin();
-  // After Begin(), for each backward of the step but one, before it runs: gradients add up, and are
-  // reduced while the last backward goes on.
+  // After Begin(), before each backward of the step except the last: gradients accumulate, and are
+  // reduced during the last backward.
   void ExpectAnotherBackward() { step_.ExpectAnotherBackward(); }
-  // What computing the step may ask of the other ranks, from Begin() to Reduce(). After an error of
-  // it, Reduce() is the next call.
+  // The collectives of the step's computation, from Begin() to Reduce(). After one of them fails,
+  // call Reduce() next.
   StepCollectives& collectives() { return step_.collectives(); }
   // Whether a collective has failed since Begin(): Reduce() will return that the world changed.
   bool step_broken() const { return step_.broken(); }

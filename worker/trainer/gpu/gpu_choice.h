@@ -18,8 +18,8 @@ struct FoundGpu {
   int64_t memory_bytes = 0;
 };
 
-// What this build can do, and what this machine has. CUDA's versions are as it counts them: 13020
-// is 13.2.
+// The capabilities of this build and machine. CUDA versions are as CUDA encodes them: 13020 is
+// 13.2.
 struct GpuFacts {
   bool built_in = false;             // this build has the trainer's GPU side
   std::vector<int> architectures{};  // that its kernels are compiled for

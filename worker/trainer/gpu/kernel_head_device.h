@@ -13,8 +13,8 @@
 
 namespace ringmaster::trainer {
 
-// What kernels work on: a LibTorch device, and the stream (a cudaStream_t) on which it computes
-// now.
+// The device of the kernels in LibTorch, and the stream (a cudaStream_t) that it currently
+// uses.
 struct KernelDevice {
   at::Device device = at::kCPU;
   std::function<void*()> stream;

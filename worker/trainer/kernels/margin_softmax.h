@@ -19,7 +19,7 @@ struct MarginTile {
   Margin margin;
 };
 
-// How many floats of memory LaunchLogits() needs for its sums.
+// The number of floats that LaunchLogits() needs for its sums.
 int64_t LogitSumFloats(int64_t rows, int64_t samples);
 
 // One pass: cosines become logits, those of the samples' own classes with their margin, which go to

@@ -17,7 +17,7 @@ namespace ringmaster::trainer {
 class Fingerprint {
  public:
   Fingerprint() = default;
-  // Goes on from another one.
+  // Continues another fingerprint.
   explicit Fingerprint(uint64_t value) : value_(value) {}
 
   void Add(uint64_t word) { value_ = (value_ ^ word) * 0x100000001b3ULL; }

@@ -19,7 +19,7 @@ struct PhiloxKey {
   uint32_t words[2];
 };
 
-// What a random number is for. Streams of different purposes never share a counter.
+// The purpose of a random number. Streams of different purposes never share a counter.
 enum class RandomPurpose : uint32_t {
   kDataOrder = 1,
   kDropout = 2,

@@ -56,8 +56,8 @@ class CentreTable final : public ShardedState {
   // REQUIRES: Sync() has succeeded.
   const Rows& rows() const { return rows_; }
   HeadDevice& device() { return *device_; }
-  // What the step under way works with; its labels are those of the inputs given to Prepared().
-  // Valid until Sync().
+  // The input of the current step; its labels are those given to Prepared(). Valid until
+  // Sync().
   ShardStep& step() { return *step_; }
   // A collective of the step is done, so every rank of the world has its rows.
   void Confirmed();
@@ -109,7 +109,7 @@ class CentreTable final : public ShardedState {
   bool told_ = false;
   std::function<void(const std::string& reason)> unprotected_;
 
-  // What operations work on.
+  // Memory of the operations.
   std::unique_ptr<RowExchange> exchange_;
   std::vector<float> received_;
   std::optional<ClassRange> arrived_;  // whose values are in received_, of the step under way

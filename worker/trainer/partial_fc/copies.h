@@ -57,7 +57,7 @@ class Copies {
   void Keep(Block copy) { older_.push_back(std::move(copy)); }
 
   int every() const { return every_; }
-  // What the next exchange carries, the same on all ranks: until the copies are complete, more.
+  // The content of the next exchange, the same on all ranks; more until the copies are complete.
   CopyRound next() const;
   // The exchange is done: `rows` of the source came, as they are at `version`.
   void Received(ClassRange range, std::span<const float> rows, const StateVersion& version,
@@ -68,7 +68,7 @@ class Copies {
   // All that is held, older copies included.
   std::vector<Block*> blocks();
   std::size_t bytes() const;
-  // The oldest version among them; `present` where there is none.
+  // The oldest version among them; `present` if there are none.
   StateVersion Oldest(const StateVersion& present) const;
 
  private:

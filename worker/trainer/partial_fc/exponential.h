@@ -10,7 +10,7 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Where the search for a greatest logit begins: e^(kNoMaximum - logit) is 0.
+// The initial value of a search for the greatest logit: e^(kNoMaximum - logit) is 0.
 inline constexpr float kNoMaximum = -3e38F;
 
 // REQUIRES: x <= 88. A NaN gives a NaN.

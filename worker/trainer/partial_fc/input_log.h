@@ -21,7 +21,7 @@ class InputLog {
   }
   void Clear() { steps_.clear(); }
 
-  // How many steps after `version` there are.
+  // The number of steps after `version`.
   int64_t StepsAfter(const StateVersion& version) const;
   // The first step after `version`. REQUIRES: there is one.
   const StepInputs& After(const StateVersion& version) const;

@@ -11,7 +11,7 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Of each sample: the greatest logit so far, and the sum of e^(logit - maximum). Begin with
+// For each sample: the greatest logit so far, and the sum of e^(logit - maximum). Initially
 // kNoMaximum and 0.
 struct SoftmaxSums {
   std::span<float> maximum;

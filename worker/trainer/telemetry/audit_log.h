@@ -32,11 +32,11 @@
 
 namespace ringmaster::trainer {
 
-// Where ranks write it whose command line says nothing else.
+// The default folder of audit logs, unless the command line sets one.
 inline constexpr char kEnvAuditLog[] = "RINGMASTER_AUDIT_LOG";
 
-// Thread-safety: one thread. A log that cannot be written any more says so once and ends; training
-// goes on, and the audit finds the missing tail.
+// Thread-safety: one thread. If the log cannot be written any more, it reports that once and ends;
+// training continues, and the audit detects the missing tail.
 class AuditLog final : public StepAudit {
  public:
   // `path` is a folder (made if it is missing), in which the file is named after the rank's member,

@@ -47,7 +47,7 @@ struct RunSummary {
   int64_t held_out_samples = 0;
 };
 
-// How often a step is written: every so many steps, or, where that is 0, after so much time.
+// How often steps are written: by number of steps or, if that is 0, by time.
 struct LogEvery {
   int64_t steps = 1;
   std::chrono::milliseconds time{0};

@@ -48,7 +48,7 @@ class Timeline final : public CollectiveTrace {
   void EnterWorld(int rank, std::string member);
   // The step that events belong to from here on.
   void SetStep(int64_t step);
-  // A phase begins, and with it the one before ends. The same one again goes on.
+  // Begins a phase and ends the previous one. The same phase again continues.
   void Enter(const char* phase);
   // Its step is filled in.
   void Add(Event event);

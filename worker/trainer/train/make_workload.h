@@ -33,7 +33,7 @@ Result<LabelledData> LoadLabelled(const TrainOptions& options);
 // All of flags and data that shapes training (shaping.h).
 std::string ShapingOf(const TrainOptions& options, const MadeWorkload& made);
 
-// Of what must be the same on every rank.
+// The fingerprint of what must be equal on every rank.
 uint64_t FingerprintOf(const TrainOptions& options, const MadeWorkload& made);
 
 }  // namespace ringmaster::trainer

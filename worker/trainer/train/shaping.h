@@ -16,14 +16,14 @@ namespace ringmaster::trainer {
 std::span<const char* const> ShapingFlags();
 std::span<const char* const> OtherFlags();
 
-// What the flags come to with the data.
+// The values that result from the flags and the data.
 struct ShapedBy {
   int64_t steps = 0;  // of the whole run
   double weight_decay = 0;
   uint64_t data = 0;  // fingerprint
 };
 
-// A line for each, "--flag=value" and "training data=…": two runs with the same text train alike.
+// One line each, "--flag=value" and "training data=…": runs with the same text train identically.
 std::string ShapingOf(const TrainOptions& options, const ShapedBy& by);
 
 }  // namespace ringmaster::trainer

@@ -21,8 +21,8 @@ namespace ringmaster::trainer {
 struct TrainPlan {
   int64_t steps = 0;
   int64_t global_batch = 0;
-  // How often rank 0 logs a step; the first of a world, the last, and those without an update
-  // always.
+  // How often rank 0 logs a step; the first of a world, the last, and skipped ones are always
+  // logged.
   LogEvery log_every{};
   std::function<double()> process_millis{};  // since the process started
   bool skip_not_finite =

@@ -24,7 +24,7 @@ class DeviceApi {
   // LibTorch has made so already.
   virtual Result<void> Use() = 0;
 
-  // What the calling thread computes on.
+  // The stream of the calling thread's computation.
   virtual DeviceStream ComputingStream() = 0;
   virtual Result<DeviceStream> MakeStream() = 0;
   virtual void DropStream(DeviceStream stream) = 0;
@@ -33,7 +33,7 @@ class DeviceApi {
   virtual void DropEvent(DeviceEvent event) = 0;
   // `event` is done once all that is on `stream` by now has ended.
   virtual Result<void> Record(DeviceEvent event, DeviceStream stream) = 0;
-  // What comes on `stream` from now on starts after `event`.
+  // Later work on `stream` starts after `event`.
   virtual Result<void> Follow(DeviceStream stream, DeviceEvent event) = 0;
   virtual Result<bool> Done(DeviceEvent event) = 0;
 

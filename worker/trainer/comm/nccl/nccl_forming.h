@@ -12,7 +12,7 @@
 
 namespace ringmaster::trainer {
 
-// Of one thread that makes NCCL's calls.
+// Belongs to the one thread that makes NCCL's calls.
 struct NcclPatience {
   Deadline deadline;
   std::function<bool()> given_up;  // asked between looks
@@ -27,7 +27,7 @@ Result<void> Settle(const NcclApi& nccl, NcclComm comm, NcclResult first, const 
 // Told while a communicator is formed, on the forming thread.
 struct NcclFormingObserver {
   std::function<void(int rank)> missing;  // as in nccl_rendezvous.h
-  // What has been reached; that NCCL was asked once more is nothing.
+  // What has been reached; another poll of NCCL does not count.
   std::function<void(control::ConnectStage stage)> comes_to;
 };
 

@@ -12,7 +12,7 @@
 
 namespace ringmaster::trainer {
 
-// What became of a rank's last communicator.
+// The state of a rank's last communicator.
 enum class ParentState : int {
   kNone = 0,     // aborted, or never was
   kHealthy = 1,  // nothing failed, nothing is under way

@@ -77,8 +77,8 @@ class NcclRuntime {
   // are gone. Ends the process when that takes longer than the limit.
   void Abort(NcclComm comm);
 
-  // Where NCCL puts a communicator: as long as this object, since a call that was given up may
-  // still do so.
+  // Where NCCL stores a communicator: lives as long as this object, since an abandoned call may
+  // still use it.
   NcclComm* MakeSlot();
 
   // Keeps a communicator for the next world; one that is kept already is aborted.

@@ -26,7 +26,7 @@ class Staging {
 
   // At least `bytes`.
   Result<StagingPiece> Take(std::size_t bytes);
-  // Of no operation any more.
+  // No longer in use by any operation.
   void Return(const StagingPiece& piece);
 
  private:

@@ -17,7 +17,7 @@
 
 namespace ringmaster::trainer {
 
-// Of one rank, in the shared memory. All zero at first.
+// The state of one rank in shared memory. Initially zero.
 struct alignas(128) MeetingCell {  // no two in one pair of cache lines
   std::atomic<uint64_t> arrived;   // the last point that the rank has come to
   std::atomic<uint64_t> settled;   // up to where it has come to for good
@@ -59,8 +59,8 @@ class Meeting {
   // This rank has come to its next point, whose number is the same on every rank.
   uint64_t Arrive();
 
-  // What it has come to stays so when it leaves. What it comes to after that counts only as long as
-  // it is there: who is given up amid an operation has no part in it.
+  // The last point reached is kept when a rank leaves. Points that it reaches later count only
+  // while it is present: a rank that is given up during an operation does not take part in it.
   void Settle();
 
   // Blocks until `peer`, or every rank, has come to the point. Throws where the peer is gone, at

@@ -17,9 +17,9 @@ namespace ringmaster::trainer {
 // Thread-safety: constant after construction; the memory is its users' matter.
 class Segment {
  public:
-  // Of zeros.
+  // Creates a zeroed segment.
   static Result<std::unique_ptr<Segment>> Create(std::size_t bytes);
-  // What another process, or this one, created and described so.
+  // Maps the segment that a process created and described this way.
   static Result<std::unique_ptr<Segment>> Open(const std::string& description, std::size_t bytes);
 
   ~Segment();

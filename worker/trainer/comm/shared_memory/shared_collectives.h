@@ -16,7 +16,7 @@
 
 namespace ringmaster::trainer {
 
-// What of a segment belongs to whom: a cell for each rank, then two slots for each.
+// The layout of a segment: a cell for each rank, then two slots for each.
 class SharedLayout {
  public:
   explicit SharedLayout(int ranks);

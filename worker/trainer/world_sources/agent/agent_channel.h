@@ -75,7 +75,7 @@ class AgentChannel {
   // The highest the agent sent.
   std::optional<control::RankEpoch> newest_ RINGMASTER_GUARDED_BY(mutex_);
   control::Epoch below_ RINGMASTER_GUARDED_BY(mutex_);  // every epoch below is over
-  // The newest that shall be left at a boundary.
+  // The newest epoch to leave at a boundary.
   control::Epoch switch_ RINGMASTER_GUARDED_BY(mutex_);
   // This rank will not be in the epoch after switch_.
   bool leaving_ RINGMASTER_GUARDED_BY(mutex_) = false;

@@ -23,8 +23,8 @@ struct ScheduledRun {
   int full_size = 0;                 // the ranks that the job wanted; 0: not known
 };
 
-// Steps 1 … N without a gap; epochs rise; each run has a member that computed the steps before it,
-// and so has the state to go on from.
+// Steps 1 … N without gaps and with rising epochs; each run has a member that computed the steps
+// before it, and thus has the state.
 struct MembershipSchedule {
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
   static constexpr std::size_t kMostRanks = std::size_t{1} << 14;
