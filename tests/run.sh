@@ -62,13 +62,13 @@ if [ "$what" = all ] && step "configure: dev" configure dev; then
   step "lint" run_tests dev lint -j2 -L '^lint$' || true
 fi
 if step "build: dev (ASan)" build dev; then
-  step "unit tests" run_tests dev unit -j2 -L '^unit$' || true
+  step "unit tests" run_tests dev unit -j3 -L '^unit$' || true
 fi
 if [ "$what" = all ]; then
   if step "build: tsan (TSan, UBSan)" build tsan --target unit_tests; then
     # cpprestsdk is not built with the sanitizer: what orders its threads is invisible, so all it does looks like races.
     # kubectl-trainingjob has one thread, and now and then it misses the end of a child under TSan, which delays signals.
-    step "unit tests under TSan and UBSan" run_tests tsan tsan -j2 -L '^unit$' -E '^(http|cli)_test$' || true
+    step "unit tests under TSan and UBSan" run_tests tsan tsan -j3 -L '^unit$' -E '^(http|cli)_test$' || true
   fi
   if step "build: CUDA and PyTorch" install_cuda && step "build: the GPU trainer" build gpu --target ringmaster-train ringmaster-bench trainer_gpu_test; then
     step "tests of the GPU trainer" run_tests gpu gpu -L '^gpu$' || true
@@ -78,7 +78,7 @@ if [ "$what" = all ]; then
   fi
   step "build: Kubernetes, helm and Prometheus" outcome kubernetes || true
   step "build: images" outcome images || true
-  # One of each kind beside the others: what they have to themselves, tests/{runtime,e2e}/CMakeLists.txt say.
-  step "runtime, integration and end-to-end tests" run_tests dev jobs -j3 -L '^(runtime|integration|e2e)$' || true
+  # Runtime tests run one at a time, and so do those on the jobs' cluster: tests/{runtime,e2e}/CMakeLists.txt. The others run beside them.
+  step "runtime, integration and end-to-end tests" run_tests dev jobs -j4 -L '^(runtime|integration|e2e)$' || true
 fi
 summary
