@@ -72,7 +72,8 @@ class RequestPool {
   Request TakeTurnLocked() RINGMASTER_REQUIRES(mutex_);
   void OpenLocked(std::unique_ptr<Lane> lane) RINGMASTER_REQUIRES(mutex_);
   Kind* NextLocked() RINGMASTER_REQUIRES(mutex_);
-  void StartThreadsLocked() RINGMASTER_REQUIRES(mutex_);
+  // One thread for each of so many requests that became ready; more are started where too few wait.
+  void WakeLocked(std::size_t requests) RINGMASTER_REQUIRES(mutex_);
   // The number of closures that could run now with enough threads.
   std::size_t ReadyLocked() const RINGMASTER_REQUIRES(mutex_);
 
