@@ -14,6 +14,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 what=${1:-all}
 export RINGMASTER_PATIENCE=${RINGMASTER_PATIENCE:-4}  # limits of waiting, on machines that others keep busy
+export OMP_WAIT_POLICY=passive  # threads that wait leave the processors to others
 export GTEST_BRIEF=1  # of a failed program only the failed tests, whatever a log keeps of its output
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-10G}
 . tests/steps.sh
@@ -78,7 +79,7 @@ if [ "$what" = all ]; then
   fi
   step "build: Kubernetes, helm and Prometheus" outcome kubernetes || true
   step "build: images" outcome images || true
-  # Runtime tests run one at a time, and so do those on the jobs' cluster: tests/{runtime,e2e}/CMakeLists.txt. The others run beside them.
+  # What runs beside what, tests/{runtime,e2e}/CMakeLists.txt say.
   step "runtime, integration and end-to-end tests" run_tests dev jobs -j4 -L '^(runtime|integration|e2e)$' || true
 fi
 summary
