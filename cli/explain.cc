@@ -44,6 +44,7 @@ std::string Origin(const std::string& path, const json& value, const Fields& own
                    const Fields& under, const Fields& written, const std::string& profile) {
   const json* mine = ValueAt(own, path);
   const json* theirs = ValueAt(under, path);
+  if (path == "image" && value == "") return "the operator's default";
   const bool is_mine = mine != nullptr && *mine == value;
   const bool is_theirs = theirs != nullptr && *theirs == value;
   if (is_mine && is_theirs) return "job, and profile " + profile;
@@ -182,8 +183,7 @@ std::string ExplainText(const json& explained) {
                 GetString(explained, {"namespace"}) +
                 (kube::GetBool(explained, {"fromTheRun"})
                      ? ": what its Pods are made from, until it is suspended or has ended"
-                     : ": what its Pods would be made from; its run has no text of its own that "
-                       "could be read")) +
+                     : ": what its Pods would be made from now, by its spec and its profile")) +
       "\n\n";
   std::vector<std::vector<std::string>> rows{{"RESOLVED", "VALUE", "WHY"}};
   for (const auto& [what, told] : explained["resolved"].items()) {
@@ -192,8 +192,8 @@ std::string ExplainText(const json& explained) {
   text += Columns(rows) + "\n";
   rows = {{"FIELD OF SPEC", "FROM", "VALUE"}};
   for (const json& field : explained["fields"]) {
-    rows.push_back(
-        {GetString(field, {"field"}), GetString(field, {"from"}), ValueText(field["value"])});
+    rows.push_back({GetString(field, {"field"}), GetString(field, {"from"}),
+                    field["value"] == "" ? "not set" : ValueText(field["value"])});
   }
   text += Columns(rows);
   const std::string unread = GetString(explained, {"unread"});
