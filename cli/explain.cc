@@ -44,6 +44,7 @@ std::string Origin(const std::string& path, const json& value, const Fields& own
                    const Fields& under, const Fields& written, const std::string& profile) {
   const json* mine = ValueAt(own, path);
   const json* theirs = ValueAt(under, path);
+  if (path == "image" && value == "") return "the operator's default";
   const bool is_mine = mine != nullptr && *mine == value;
   const bool is_theirs = theirs != nullptr && *theirs == value;
   if (is_mine && is_theirs) return "job, and profile " + profile;
@@ -178,13 +179,13 @@ Result<json> ExplainJson(const ExplainObjects& objects) {
 }
 
 std::string ExplainText(const json& explained) {
-  std::string text = Printable(GetString(explained, {"name"}) + " in namespace " +
-                               GetString(explained, {"namespace"}) +
-                               (kube::GetBool(explained, {"fromTheRun"})
-                                    ? ": the spec of its Pods until it is suspended or ends"
-                                    : ": the spec of its Pods if it started now; the spec of its "
-                                      "run could not be read")) +
-                     "\n\n";
+  std::string text =
+      Printable(GetString(explained, {"name"}) + " in namespace " +
+                GetString(explained, {"namespace"}) +
+                (kube::GetBool(explained, {"fromTheRun"})
+                     ? ": the spec of its Pods until it is suspended or ends"
+                     : ": the spec of its Pods if it started now, from its spec and profile")) +
+      "\n\n";
   std::vector<std::vector<std::string>> rows{{"RESOLVED", "VALUE", "WHY"}};
   for (const auto& [what, told] : explained["resolved"].items()) {
     rows.push_back({what, GetString(told, {"value"}), GetString(told, {"why"})});
@@ -192,8 +193,8 @@ std::string ExplainText(const json& explained) {
   text += Columns(rows) + "\n";
   rows = {{"FIELD OF SPEC", "FROM", "VALUE"}};
   for (const json& field : explained["fields"]) {
-    rows.push_back(
-        {GetString(field, {"field"}), GetString(field, {"from"}), ValueText(field["value"])});
+    rows.push_back({GetString(field, {"field"}), GetString(field, {"from"}),
+                    field["value"] == "" ? "not set" : ValueText(field["value"])});
   }
   text += Columns(rows);
   const std::string unread = GetString(explained, {"unread"});

@@ -66,6 +66,7 @@ class LogSession {
                [this](const std::string& pod, const LogLine& line) { Print(pod, line); }) {}
 
   Result<void> Run() {
+    if (job_ended_) ended_at_ = NowMillis();
     const Result<json> pods = kubectl_.Get({namespace_flag_, "pods", Selector()});
     if (!pods.ok()) return pods.error();
     for (const PodView& pod : PodsOf(*pods, uid_)) Learn(pod);

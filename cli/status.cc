@@ -71,9 +71,9 @@ std::string WorldText(const api::TrainingJobStatus& status) {
                  status.launch_agent.empty() ? "" : "over " + status.launch_agent});
 }
 
-std::string WorkersText(const api::WorkerCounts& workers) {
-  return std::to_string(workers.members) + " of " + std::to_string(workers.desired) + " train, " +
-         std::to_string(workers.ready) + " ready, " +
+std::string WorkersText(const api::WorkerCounts& workers, bool training) {
+  return std::to_string(training ? workers.members : 0) + " of " + std::to_string(workers.desired) +
+         " train, " + std::to_string(workers.ready) + " ready, " +
          CountText(workers.replicas, "Pod", "exists", "exist");
 }
 
@@ -196,7 +196,8 @@ Result<std::string> StatusText(const JobObjects& objects, Time now) {
     text += Labelled("Progress", ProgressText(*status.progress, told.training, now));
   if (!status.state.empty()) {
     text += Labelled("World", WorldText(status));
-    text += Labelled("Workers", WorkersText(status.workers));
+    const bool over = status.state == "Succeeded" || status.state == "Failed";
+    if (!over) text += Labelled("Workers", WorkersText(status.workers, told.training));
   }
   if (!status.profile.empty()) text += Labelled("Profile", status.profile);
   if (status.checkpoint) text += Labelled("Checkpoint", CheckpointText(*status.checkpoint, now));

@@ -60,6 +60,11 @@ Explanation InState(const api::TrainingJob& job) {
     told.sentence = "has failed" + why;
   } else if (status.state == "Suspended") {
     told.sentence = "is suspended and has no Pods";
+    const std::string_view message = MessageOf(condition);
+    const std::size_t where_it_resumes = message.find("; ");
+    if (where_it_resumes != std::string_view::npos) {
+      told.sentence += message.substr(where_it_resumes);
+    }
     told.reason.clear();
     told.meaning = "To resume it: kubectl -n " + job.ns + " patch trainingjob " + job.name +
                    " --type=merge -p '{\"spec\": {\"suspend\": false}}'";
@@ -84,6 +89,7 @@ void AddWhatElse(const api::TrainingJobStatus& status, std::vector<std::string>&
   if (isolated != nullptr && isolated->reason == api::kReasonPoliciesMissing) {
     add(api::kNetworkIsolated, api::ConditionStatus::kFalse);
   }
+  if (status.state != "Running") return;
   for (const api::Straggler& slow : status.stragglers) {
     also.push_back("rank " + std::to_string(slow.rank) + " of " + slow.worker + " on " + slow.node +
                    " is slow: its part of a step takes " + std::to_string(slow.step_millis) +

@@ -102,6 +102,17 @@ TEST(Explain, AJobWithoutAProfileOrStatus) {
   EXPECT_THAT(ran.out, testing::ContainsRegex("image +job +registry.example.com/worker:1\n"));
 }
 
+TEST(Explain, AnImageThatNeitherSpecNorRunNamesIsTheOperators) {
+  FakeKubectl kubectl;
+  json job = JobObject(nullptr);
+  job["spec"].erase("image");
+  kubectl.Gets(kGetJob, job);
+  kubectl.Refuses(kPin, "Error from server (NotFound): none");
+
+  EXPECT_THAT(kubectl.Run({"explain", "digits"}).out,
+              testing::ContainsRegex("image +the operator's default +not set\n"));
+}
+
 TEST(Profiles, OfTheNamespace) {
   FakeKubectl kubectl;
   json hostile = GpuProfile();

@@ -69,6 +69,33 @@ TEST(Status, OneScreenOfAJobThatTrains) {
   EXPECT_THAT(ran.out, HasSubstr("digits-worker-0    node1  Running  2      0         "));
 }
 
+// The words of a reason are those of its comment up to what else it is used for, which names
+// fields.
+TEST(Status, TheMeaningOfAReasonIsWhole) {
+  EXPECT_THAT(
+      StatusOf(JobWith("Failed", "OOMKilled",
+                       json::array({Condition("Failed", "True", "OOMKilled", "no memory")})))
+          .out,
+      HasSubstr("OOMKilled: no memory\nA rank or Pod ran out of memory crashLimit times in a row. "
+                "Raise the memory limit.\n"));
+}
+
+TEST(Status, WorkersOfAJobThatIsPausedOrHasEndedDoNotTrain) {
+  json paused = JobWith("Paused", "BelowMinReplicas", json::array());
+  paused["status"]["workers"]["members"] = 2;
+  paused["status"]["stragglers"] = json::array({{{"rank", 1},
+                                                 {"worker", "digits-worker-1"},
+                                                 {"node", "node2"},
+                                                 {"stepMilliseconds", 103},
+                                                 {"medianMilliseconds", 64}}});
+
+  const std::string out = StatusOf(paused).out;
+  EXPECT_THAT(out, HasSubstr("Workers        0 of 2 train, 0 ready, 1 Pod exists\n"));
+  EXPECT_THAT(out, Not(HasSubstr("is slow")));
+  EXPECT_THAT(StatusOf(JobWith("Failed", "RankFailed", json::array())).out,
+              Not(HasSubstr("Workers  ")));
+}
+
 TEST(Status, SaysWhyAJobDoesNotTrainAndWhatToDo) {
   const auto waits = StatusOf(JobWith(
       "Pending", "Unschedulable",
@@ -93,6 +120,14 @@ TEST(Status, SaysWhyAJobDoesNotTrainAndWhatToDo) {
           .out,
       StartsWith("digits in namespace team-a is paused and keeps its state, "
                  "BelowMinReplicas: 1 of 2\nFewer than spec.worker.minReplicas workers "));
+  EXPECT_THAT(
+      StatusOf(JobWith("Suspended", "Suspended",
+                       json::array({Condition("Suspended", "True", "Suspended",
+                                              "the job is suspended and has no Pods; it will "
+                                              "resume from step 7")})))
+          .out,
+      StartsWith("digits in namespace team-a is suspended and has no Pods; it will resume from "
+                 "step 7\nTo resume it: "));
   EXPECT_THAT(StatusOf(JobWith("Suspended", "Suspended", json::array())).out,
               StartsWith("digits in namespace team-a is suspended and has no Pods\nTo resume it: "
                          "kubectl -n team-a patch trainingjob digits "));
