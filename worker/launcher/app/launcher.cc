@@ -117,12 +117,16 @@ class Launcher {
     if (ending_) return;
     const bool none = !version.ok() && version.error().kind == ErrorKind::kNotFound;
     const bool another = !version.ok() && version.error().kind == ErrorKind::kInvalid;
-    if (none || (another && !config_.spec.AsksForMpirun())) {
+    if ((none || another) && !config_.spec.AsksForMpirun()) {
       return StartByAgents(version.error().message);
     }
     if (!version.ok()) {
-      return Apply(coordinator_.OnOwnFailure(clock_.Now(), control::kReasonMpirunFailed,
-                                             version.error().message));
+      const std::string& found = version.error().message;
+      return Apply(coordinator_.OnOwnFailure(
+          clock_.Now(), control::kReasonMpirunFailed,
+          none ? "spec.mpi is set, but " + found +
+                     "; use an image with Open MPI 4 or 5, or remove spec.mpi"
+               : found));
     }
     if (UserName(::geteuid()).empty() && !config_.spec.AsksForMpirun()) {
       return StartByAgents("mpirun and ssh require a user name, but uid " +
