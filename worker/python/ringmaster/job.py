@@ -69,7 +69,7 @@ class Job:
         self._total_steps = 0  # 0: not known
         self._unreported: Progress | None = None  # of the applied step, until it is committed
         self._leave = False  # all ranks leave this world before the next step
-        self._checkpoint_wanted = False
+        self._suspending = False  # the job is to be suspended after the applied step
         self._trained = False  # a step of the state is of this job
         self._in_step = False
         self._looping = False  # over batches()
@@ -179,6 +179,8 @@ class Job:
 
     def _ready(self) -> bool:
         """Once all is done that belongs between two steps: whether another one is made."""
+        if self._suspending and not self._leave:
+            self._await_suspension()
         if self._leave:
             self._leave_at_boundary()
         if not self.finishing:
@@ -250,8 +252,7 @@ class Job:
             self._in_step = False
             self._change(over)
             return False
-        self._leave = reduced.leave
-        self._checkpoint_wanted = self._checkpoint_wanted or reduced.checkpoint
+        self._leave, self._suspending = reduced.leave, reduced.checkpoint
         self._committed()
         self._training.certain()
         self._position.enter(Phase.UPDATE)
@@ -287,8 +288,7 @@ class Job:
             return
         if self.rank == 0:
             self._membership.report(self._worlds.world, self._unreported)
-            wanted, self._checkpoint_wanted = self._checkpoint_wanted, False
-            if self._keeper is not None and (wanted or self._keeper.due(self.steps)):
+            if self._keeper is not None and self._keeper.due(self.steps):
                 self._position.enter(Phase.EVALUATE)  # copying a large state takes long
                 self._keeper.take(self._worlds.held, self._training.as_dict)
         self._unreported = None
@@ -376,6 +376,14 @@ class Job:
             self._change(over)
             return False
 
+    def _await_suspension(self) -> None:
+        self._suspending = False
+        try:
+            self._worlds.await_suspension(self._unreported, self._committed)
+            self._leave = self._membership.switch_wanted(self._worlds.world.epoch)
+        except WorldOver as over:
+            self._change(over)
+
     def _change(self, over: WorldOver) -> None:
         self._worlds.change(over)
         self._entered()
@@ -386,6 +394,5 @@ class Job:
 
     def _entered(self) -> None:
         """A new world: what was wanted or not certain in the last one is no more."""
-        self._leave = False
-        self._checkpoint_wanted = False
+        self._leave = self._suspending = False
         self._unreported = None

@@ -161,8 +161,12 @@ class Membership(ABC):
         return False
 
     def checkpoint_wanted(self, epoch: Epoch) -> bool:
-        """Whether a checkpoint of the step that is about to begin is wanted. Asked of rank 0; True once."""
+        """Whether the job is to be suspended with a checkpoint of the step that is about to begin. Asked of rank 0; True
+        once."""
         return False
+
+    def await_suspension(self, world: World, progress: Progress, timeout: float) -> None:
+        """After that step: blocks until the ranks of `world` must leave it, or for `timeout` seconds."""
 
     @abstractmethod
     def broken(self, world: World, peer: int, reason: str) -> None:
