@@ -1,13 +1,18 @@
 #pragma once
 
-// Texts of strangers (an API server, a webhook, a node) where there is a limit to what may be said.
+// Texts for messages that have room for only so much.
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 
 namespace ringmaster {
 
 // At most `most_bytes` of a UTF-8 text, cut at a character's start: nobody takes half of one.
 std::string CutText(std::string text, std::size_t most_bytes);
+
+// "a, b", or with more items than `most` "a, b and 3 more". Empty without items.
+std::string ListText(std::span<const std::string> items, std::size_t most = SIZE_MAX);
 
 }  // namespace ringmaster
