@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/cut_text.h"
 #include "operator/api/codec.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
@@ -106,14 +107,12 @@ std::optional<api::Condition> NoticeOfChange(const std::vector<std::string>& cha
   if (!refused && !known) return std::nullopt;
   api::Condition notice{.type = api::kChangePending, .status = api::ConditionStatus::kFalse};
   if (refused) {
-    std::string fields;
-    for (const std::string& field : changed) fields += (fields.empty() ? "" : ", ") + field;
     notice.status = api::ConditionStatus::kTrue;
     notice.reason = api::kReasonChangedWhileRunning;
     notice.message =
         "the job still runs with the spec that it was started with; changed since then in the job "
         "or its TrainingProfile: " +
-        fields +
+        ListText(changed) +
         ". To apply the change, set spec.suspend to true, wait for the condition Suspended and set "
         "it to false; or revert the change";
   } else if (ended) {

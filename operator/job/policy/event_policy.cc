@@ -1,12 +1,12 @@
 #include "operator/job/policy/event_policy.h"
 
-#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/count_text.h"
+#include "common/base/cut_text.h"
 #include "common/control/reasons.h"
 #include "common/control/verdict.h"
 #include "operator/api/conditions.h"
@@ -58,14 +58,7 @@ std::string WhoWasTakenAway(const Observed& observed, const JobMemory& memory) {
   for (const GoneWorker& worker : memory.gone) {
     if (worker.news && !worker.pod.empty()) add(worker.pod, worker.node, " was deleted");
   }
-  std::string all;
-  for (std::size_t i = 0; i < std::min(texts.size(), kMostNamed); ++i) {
-    all += (i == 0 ? "" : ", ") + texts[i];
-  }
-  if (texts.size() > kMostNamed) {
-    all += " and " + std::to_string(texts.size() - kMostNamed) + " more";
-  }
-  return all;
+  return ListText(texts, kMostNamed);
 }
 
 void TellWorkers(const api::TrainingJob& job, const Observed& observed, const JobMemory& memory,

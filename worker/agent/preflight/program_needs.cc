@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/count_text.h"
+#include "common/base/cut_text.h"
 #include "common/process/process.h"
 #include "worker/agent/preflight/program_file.h"
 
@@ -60,16 +61,10 @@ std::vector<std::string> NotFound(const std::string& listing) {
 std::optional<Finding> JudgeListing(const std::string& file, const std::string& listing) {
   const std::vector<std::string> missing = NotFound(listing);
   if (missing.empty()) return std::nullopt;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(missing.size(), kMostNamed); ++i) {
-    names += (i == 0 ? "" : ", ") + missing[i];
-  }
-  if (missing.size() > kMostNamed) {
-    names += " and " + std::to_string(missing.size() - kMostNamed) + " more";
-  }
   return Finding{
       "libraries",
-      "\"" + file + "\" needs shared libraries that are not found here: " + names +
+      "\"" + file +
+          "\" needs shared libraries that are not found here: " + ListText(missing, kMostNamed) +
           "; install them in the image or add their folder to LD_LIBRARY_PATH (worker.env)"};
 }
 

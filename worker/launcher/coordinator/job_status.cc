@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <vector>
 
 #include "common/base/byte_text.h"
 #include "common/base/count_text.h"
+#include "common/base/cut_text.h"
 #include "worker/launcher/coordinator/job.h"
 
 namespace ringmaster::launcher {
@@ -211,18 +213,11 @@ std::string Job::NameOf(const std::string& pod_uid) const {
   return node.empty() ? pod : pod + " (" + node + ")";
 }
 
-// "a, b"; of many, the first ones and the number of others.
 std::string Job::NamesOf(const std::set<std::string>& pod_uids) const {
   constexpr std::size_t kMostNamed = 5;
-  std::string names;
-  std::size_t named = 0;
-  for (const std::string& pod_uid : pod_uids) {
-    if (named == kMostNamed) {
-      return names + " and " + std::to_string(pod_uids.size() - named) + " more";
-    }
-    names += (named++ == 0 ? "" : ", ") + NameOf(pod_uid);
-  }
-  return names;
+  std::vector<std::string> names;
+  for (const std::string& pod_uid : pod_uids) names.push_back(NameOf(pod_uid));
+  return ListText(names, kMostNamed);
 }
 
 std::string Job::SlotText(const Slot& slot) const {
