@@ -5,6 +5,7 @@
 // because only the API server knows all of their fields.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -19,7 +20,7 @@ inline constexpr char kGpuResource[] = "nvidia.com/gpu";  // the default of work
 
 struct WorkerSpec {
   int replicas = 1;
-  std::optional<int> min_replicas;    // unset: 1 in place, otherwise replicas
+  std::optional<int> min_replicas;    // unset: see MinReplicas()
   std::optional<int> max_replicas;    // `replicas` never exceeds it
   std::string gpu_resource{};         // what GPUs are called here; empty: nvidia.com/gpu
   bool privileged = false;            // its container is
@@ -171,8 +172,19 @@ struct TrainingJobSpec {
   }
   bool InPlace() const { return Mode() == ElasticityMode::kInPlace; }
   bool DeletesCheckpoints() const { return checkpoint && checkpoint->delete_with_job; }
+  // Whether ringmaster-train spreads its classes over the ranks: with each lost worker the others
+  // have more of them to keep.
+  bool SpreadsClasses() const {
+    for (std::size_t i = 0; i < command.size(); ++i) {
+      const bool after_flag = i > 0 && command[i - 1] == "--workload";
+      if (command[i] == "--workload=partial-fc" || (after_flag && command[i] == "partial-fc"))
+        return true;
+    }
+    return false;
+  }
   int MinReplicas() const {
-    const int least = worker.min_replicas.value_or(InPlace() ? 1 : worker.replicas);
+    const bool any = InPlace() && !SpreadsClasses();
+    const int least = worker.min_replicas.value_or(any ? 1 : worker.replicas);
     return least < worker.replicas ? least : worker.replicas;
   }
 
