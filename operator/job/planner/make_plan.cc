@@ -86,7 +86,8 @@ std::optional<Outcome> Judge(const PlanInput& input) {
   }
   return Outcome{.succeeded = false,
                  .reason = input.memory.refusal->reason,
-                 .message = input.memory.refusal->message,
+                 .message = input.memory.refusal->message +
+                            "; correct the spec, then delete the job and apply it again",
                  .verdict = std::nullopt,
                  .failure = std::nullopt};
 }
