@@ -1,13 +1,13 @@
 #pragma once
 
-// Texts of strangers (an API server, a webhook, a node) where there is a limit to what may be said.
+// Shortens text from other parties (an API server, a webhook, a node) to a length limit.
 
 #include <cstddef>
 #include <string>
 
 namespace ringmaster {
 
-// At most `most_bytes` of a UTF-8 text, cut at a character's start: nobody takes half of one.
+// At most `most_bytes` of a UTF-8 text, never cut within a character.
 std::string CutText(std::string text, std::size_t most_bytes);
 
 }  // namespace ringmaster

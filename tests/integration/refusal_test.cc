@@ -652,7 +652,8 @@ TEST_F(ProfileTest, InTheOperatorsOwnNamespaceOneGrantsNothing) {
   WaitFor("its refusal", [&] {
     for (const json& condition : At(admin().Get(jobs + "/" + ns()).body, "/status/conditions")) {
       if (TextAt(condition, "/reason") == "RefusedByProfile") {
-        return TextAt(condition, "/message").find("in the operator's namespace") != std::string::npos;
+        return TextAt(condition, "/message").find("in the operator's namespace") !=
+               std::string::npos;
       }
     }
     return false;

@@ -13,7 +13,7 @@ from unittest import mock
 
 from fake_agent import LIMIT, Call, FakeAgent
 from ringmaster import world as worlds
-from ringmaster.agent import AgentMembership
+from ringmaster.agent import AgentMembership, join_membership
 from ringmaster.alone import LoneMembership
 from ringmaster.connection import AgentConnection
 from ringmaster.errors import PeerLost, RingmasterError, Unavailable, UserError, WorldOver
@@ -553,18 +553,18 @@ class Connecting(unittest.TestCase):
         agent = FakeAgent()
         self.addCleanup(agent.close)
         with mock.patch.dict(os.environ, {"RINGMASTER_AGENT_SOCKET": agent.path, "RINGMASTER_SLOT": "3"}):
-            membership = worlds.join_membership()
+            membership = join_membership()
         self.addCleanup(membership.close)
         agent.accept()
         Call(membership.await_world, Epoch())
         self.assertEqual(agent.receive()["slot"], 3)
         with mock.patch.dict(os.environ, {"RINGMASTER_AGENT_SOCKET": agent.path, "RINGMASTER_SLOT": "x"}):
-            self.assertRaisesRegex(UserError, "RINGMASTER_SLOT", worlds.join_membership)
+            self.assertRaisesRegex(UserError, "RINGMASTER_SLOT", join_membership)
 
     def test_without_an_agent_a_process_trains_alone(self):
         environment = {name: value for name, value in os.environ.items() if name != "RINGMASTER_AGENT_SOCKET"}
         with mock.patch.dict(os.environ, environment, clear=True):
-            membership = worlds.join_membership()
+            membership = join_membership()
         self.assertIsInstance(membership, LoneMembership)
         world = membership.await_world(Epoch())
         self.assertEqual((world.rank, world.size, world.me.name), (0, 1, "static/0/1"))

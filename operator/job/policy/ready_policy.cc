@@ -21,7 +21,7 @@ namespace {
 using api::Condition;
 using api::ConditionStatus;
 
-// Shorter silence is a restart, a full queue or a slow node.
+// Shorter silence is caused by a restart, a full queue or a slow node.
 constexpr auto kTellSilenceAfter = std::chrono::seconds(5);
 
 std::string ReadyOf(int ready, int wanted) {

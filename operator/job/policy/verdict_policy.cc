@@ -42,13 +42,13 @@ bool NamesMissingProgram(const std::string& message) {
          (ContainsAny(message, kOfAnyFile) && ContainsAny(message, kOfPrograms));
 }
 
-// A kubelet that has just started knows neither ConfigMaps and Secrets nor Services yet.
+// A kubelet that has just started does not know ConfigMaps, Secrets and Services yet.
 bool NamesLateKubelet(const std::string& message) {
   constexpr std::array kWords{"failed to sync", "not yet been read"};
   return ContainsAny(message, kWords);
 }
 
-// What the runtime's words mean for who chose the image.
+// Explains the runtime's message to the user who chose the image.
 std::string WhatTheImageLacks(const PodView& pod, const std::string& message) {
   const char* program =
       pod.role == Role::kLauncher ? control::kLauncherProgram : control::kAgentProgram;
@@ -107,7 +107,7 @@ std::optional<Outcome> JudgeVerdicts(const Observed& observed, const std::string
       return OutcomeOf(*std::move(verdict), *observed.launcher, wall_now);
     }
   }
-  // A success that an earlier launcher saw did happen; its failures may be those of its own end.
+  // A success that an earlier launcher observed is real; failures may be caused by its own end.
   for (const PodPtr& launcher : observed.old_launchers) {
     auto verdict = VerdictOf(*launcher);
     if (verdict && verdict->succeeded) return OutcomeOf(*std::move(verdict), *launcher, wall_now);

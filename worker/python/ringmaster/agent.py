@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import messages
+from .alone import LoneMembership
 from .connection import AgentConnection
-from .errors import PeerLost, RingmasterError, Unavailable, WorldOver
+from .errors import PeerLost, RingmasterError, Unavailable, UserError, WorldOver
 from .world import Epoch, KeptCheckpoint, Membership, Progress, Store, World
 
 _REPORT_INTERVAL = 0.5  # seconds
@@ -23,6 +24,20 @@ _STOP_INTERVAL = 0.1  # seconds between looks at an Event, which wakes nobody he
 _CLOSE_LIMIT = 10.0  # seconds for the reader to end
 
 _log = logging.getLogger("ringmaster")
+
+
+def join_membership() -> Membership:
+    """The worlds announced by the agent, or without an agent a world of this process only.
+
+    Unavailable: nobody listens on the agent's socket. UserError: the variables that lead there are wrong.
+    """
+    path = os.environ.get("RINGMASTER_AGENT_SOCKET")
+    if path is None:
+        return LoneMembership()
+    slot = os.environ.get("RINGMASTER_SLOT", "0")
+    if not (slot.isascii() and slot.isdigit()):
+        raise UserError(f"RINGMASTER_SLOT is {slot!r}, which is not a number; do not change it")
+    return AgentMembership(path, int(slot))
 
 
 class AgentMembership(Membership):

@@ -81,7 +81,7 @@ class Job:
 
     @property
     def steps(self) -> int:
-        """How many steps are applied, over all worlds."""
+        """The number of applied steps, over all worlds."""
         return self._worlds.held.version.step
 
     @property
@@ -100,7 +100,7 @@ class Job:
 
     @property
     def loss(self) -> float:
-        """Of the last step that this rank has applied: the mean over the global batch. Not a number before the first."""
+        """The mean loss over the global batch of the last step that this rank applied. NaN before the first."""
         return self._mean_loss
 
     @property
@@ -125,8 +125,7 @@ class Job:
         another loop follows, which has a higher number of steps.
         """
         if self.finished:
-            raise UserError(f"batches() was called after training ended with step {self.steps}: give the loops before "
-                            "the last one finish=False")
+            raise UserError(f"batches() was called after training ended with step {self.steps}; pass finish=False to all loops except the last")
         if self._looping:
             raise UserError("batches() was called within another loop over batches()")
         self._source = BatchSource(dataset, global_batch=self.global_batch, seed=self.seed, micro_batch=self.micro_batch,
@@ -175,8 +174,7 @@ class Job:
         """Begins the next step, for a loop of one's own: this rank's share of it. Leaves the world first if all ranks
         are to leave it."""
         if not self._ready():
-            raise UserError(f"begin() was called after another rank had ended training with step {self.steps}: a loop of "
-                            "one's own ends where job.finishing is true")
+            raise UserError(f"begin() was called after another rank had ended training with step {self.steps}; a custom loop must end when job.finishing is true")
         return self._begin()
 
     def _ready(self) -> bool:
@@ -240,7 +238,7 @@ class Job:
             return False
         if self._left > 0:
             raise UserError(f"step() was called while {self._left} samples of the step were left: with micro_batch a step has "
-                            "several micro-batches; remove step() from the loop over batches(), which makes the step")
+                            "several micro-batches; remove step() from the loop over batches(), which calls it")
         if not self._worlds.communicator.over:
             if self._reducer.passes == 0:
                 raise UserError(f"step {self.steps + 1} was made without job.backward()")

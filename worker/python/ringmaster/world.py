@@ -3,7 +3,6 @@
 `Membership` has two implementations: `agent.AgentMembership` in a job, `alone.LoneMembership` without one.
 """
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from functools import cached_property
 from threading import Event
 from typing import NamedTuple
 
-from .errors import UserError, listed
+from .errors import listed
 
 _PEERS_NAMED = 4  # in one sentence
 
@@ -90,7 +89,7 @@ class World:
 
 @dataclass
 class Progress:
-    """Where training stands after rank 0's last committed step."""
+    """The training progress after rank 0's last committed step."""
 
     step: int  # steps committed so far
     total_steps: int = 0  # 0: unknown
@@ -108,7 +107,7 @@ class KeptCheckpoint(NamedTuple):
 
 
 class Store(ABC):
-    """Where the ranks of one world find each other: a key is written once and read by all. Thread-safe."""
+    """The store through which the ranks of one world connect: a key is written once and read by all. Thread-safe."""
 
     @abstractmethod
     def set(self, key: str, value: bytes) -> None:
@@ -194,7 +193,7 @@ class Membership(ABC):
         """The checkpoint that was granted last is complete; `nbytes` are held by all that are kept."""
 
     def began(self, world: World, step: int, text: str, kept: KeptCheckpoint | None) -> None:
-        """What training starts from, by rank 0 of the first world: the state's step, and a sentence or ""."""
+        """The state from which training starts, from rank 0 of the first world: its step, and a sentence or ""."""
 
     def nothing_trained(self) -> None:
         """Before finish(): no step of the state is of this job."""
@@ -208,20 +207,3 @@ class Membership(ABC):
 
     def close(self) -> None:
         """Ends the connection: every wait ends with PeerLost."""
-
-
-def join_membership() -> Membership:
-    """The worlds announced by the agent, or without an agent a world of this process only.
-
-    Unavailable: nobody listens on the agent's socket. UserError: the variables that lead there are wrong.
-    """
-    from .agent import AgentMembership
-    from .alone import LoneMembership
-
-    path = os.environ.get("RINGMASTER_AGENT_SOCKET")
-    if path is None:
-        return LoneMembership()
-    slot = os.environ.get("RINGMASTER_SLOT", "0")
-    if not (slot.isascii() and slot.isdigit()):
-        raise UserError(f"RINGMASTER_SLOT is {slot!r}, which is not a number; do not change it")
-    return AgentMembership(path, int(slot))

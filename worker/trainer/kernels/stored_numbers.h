@@ -1,8 +1,10 @@
 #pragma once
 
-// Numbers as they lie in memory, of 16 bits or 32, and the floats that kernels compute with.
+// Loads and stores 16-bit and 32-bit numbers as floats, in which kernels compute.
 
 #include <cstdint>
+
+#include <cuda_runtime.h>
 
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-// The second half of a reduce-scatter whose pieces travelled straight to their ranks.
+// The second half of a reduce-scatter: reduces the pieces that other ranks sent directly.
 
 #include <cstddef>
 #include <cstring>
