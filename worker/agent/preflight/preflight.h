@@ -1,7 +1,7 @@
 #pragma once
 
 // The checks that run before a worker is ready. All checks run in parallel, and their results are
-// collected within a second. Used by the agent at start.
+// collected within a limit. Used by the agent at start.
 
 #include <chrono>
 #include <functional>
