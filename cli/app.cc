@@ -33,7 +33,7 @@ struct Options {
   LogOptions logs{};
 };
 
-// Adds kubectl's flags; what was given of them is appended to `given`.
+// Adds kubectl's flags; those that were given are appended to `given`.
 void AddKubectlFlags(CLI::App& app, Arguments& given) {
   for (const KubectlFlag& flag : kKubectlFlags) {
     const std::string names = flag.short_name[0] == '\0'
@@ -52,18 +52,18 @@ void AddKubectlFlags(CLI::App& app, Arguments& given) {
          [&given](const std::vector<std::string>& groups) {
            for (const std::string& group : groups) given.push_back("--as-group=" + group);
          },
-         "a group to act as; may be repeated")
+         "group to impersonate; may be repeated")
       ->expected(1)
       ->take_all()
       ->group("kubectl's flags");
   app.add_flag_function(
          "--insecure-skip-tls-verify",
          [&given](int64_t /*times*/) { given.emplace_back("--insecure-skip-tls-verify"); },
-         "do not check the API server's certificate")
+         "do not verify the API server's certificate")
       ->group("kubectl's flags");
 }
 
-// Names of objects, so that kubectl cannot take one for a flag.
+// Checks names of objects, so that kubectl cannot mistake one for a flag.
 std::string WrongName(std::string& name) {
   for (const std::string_view prefix : {"trainingjobs/", "trainingjob/", "tj/"}) {
     if (name.starts_with(prefix)) name.erase(0, prefix.size());
@@ -75,7 +75,7 @@ std::string WrongName(std::string& name) {
                     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
                   }) &&
       name.front() != '-';
-  return fine ? "" : "a job's name has lower-case letters, digits and dashes alone";
+  return fine ? "" : "a job's name contains only lower-case letters, digits and dashes";
 }
 
 CLI::App* AddCommand(CLI::App& app, const char* name, const char* help) {
@@ -104,7 +104,7 @@ int Show(const Result<std::string>& text) {
   return 0;
 }
 
-// Other than ASCII is escaped, so that a terminal shows it as it is.
+// Escapes non-ASCII characters, so that a terminal shows the text as it is.
 std::string JsonText(const nlohmann::json& json) {
   return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -119,25 +119,24 @@ int RunStatus(const Kubectl& kubectl, const Options& options) {
 }
 
 void AddLogOptions(CLI::App* command, LogOptions& logs) {
-  command->add_option("--rank", logs.rank, "the lines of this rank alone")
+  command->add_option("--rank", logs.rank, "print only the lines of this rank")
       ->check(CLI::NonNegativeNumber);
   command
       ->add_option("--worker", logs.workers,
-                   "the log of this worker alone, by its number; may be "
-                   "repeated")
+                   "print only the log of the worker with this number; may be repeated")
       ->check(CLI::NonNegativeNumber)
       ->expected(1)
       ->take_all();
-  command->add_option("--since", logs.since, "only what is newer than this, for example 10m");
-  command->add_option("--tail", logs.tail, "only the last lines, so many of each Pod")
+  command->add_option("--since", logs.since,
+                      "print only lines that are newer than this, for example 10m");
+  command->add_option("--tail", logs.tail, "number of recent lines to print from each Pod")
       ->check(CLI::NonNegativeNumber);
-  command->add_flag(
-      "-f,--follow", logs.follow,
-      "go on with what is printed, by Pods that are replaced, too, until the job ends");
-  command->add_flag("--timestamps", logs.timestamps, "the time in front of each line");
+  command->add_flag("-f,--follow", logs.follow,
+                    "follow the logs, also of Pods that replace others, until the job ends");
+  command->add_flag("--timestamps", logs.timestamps, "print the time before each line");
   command
       ->add_option("--max-log-requests", logs.most_requests,
-                   "how many Pods' logs are read at once, at most")
+                   "maximum number of Pods whose logs are read at once")
       ->capture_default_str()
       ->check(CLI::Range(std::size_t{1}, std::size_t{10000}));
 }
@@ -169,16 +168,17 @@ int RunLogs(const Kubectl& kubectl, Options options) {
   return shown.ok() ? 0 : Fail(shown.error());
 }
 
-// The commands, as they are parsed and as they are completed.
+// The commands, for parsing and for completion.
 struct Commands {
   Commands(CLI::App& app, Options& options) {
-    status = AddCommand(app, "status", "Whether a job trains, and if not, why: one screen");
-    logs = AddCommand(app, "logs", "What all ranks of a job print, by time");
-    explain = AddCommand(app, "explain",
-                         "What a job's Pods are made from: which profile set what, and what was "
-                         "resolved");
-    profiles = AddCommand(app, "profiles", "Which TrainingProfiles the namespace's jobs may name");
-    doctor = AddCommand(app, "doctor", "Whether the cluster is ready for TrainingJobs");
+    status = AddCommand(app, "status", "Show on one screen whether a job trains, and if not, why");
+    logs = AddCommand(app, "logs", "Print the logs of all ranks of a job, ordered by time");
+    explain =
+        AddCommand(app, "explain",
+                   "Show the spec that a job's Pods are created from, and which profile set what");
+    profiles = AddCommand(app, "profiles",
+                          "List the TrainingProfiles that jobs of the namespace may name");
+    doctor = AddCommand(app, "doctor", "Check whether the cluster is ready for TrainingJobs");
     for (CLI::App* command : {status, logs, explain}) AddJob(command, options);
     for (CLI::App* command : {status, explain, profiles, doctor}) AddOutput(command, options);
     AddLogOptions(logs, options.logs);
@@ -213,7 +213,7 @@ struct Commands {
   CLI::App* doctor = nullptr;
 };
 
-// How kubectl asks for completions: by another name of the program, or a command of its own.
+// kubectl asks for completions by another program name or by a command of its own.
 bool AsksForCompletion(int argc, char** argv) {
   const std::string_view path = argc > 0 ? argv[0] : "";
   return path.substr(path.rfind('/') + 1) == "kubectl_complete-trainingjob" ||
@@ -223,7 +223,7 @@ bool AsksForCompletion(int argc, char** argv) {
 int RunProgram(int argc, char** argv) {
   Options options;
   Arguments flags;
-  CLI::App app("Looks into TrainingJobs of Ringmaster, through kubectl and with its login.",
+  CLI::App app("Inspects Ringmaster's TrainingJobs through kubectl and with its credentials.",
                kProgram);
   app.set_version_flag("--version", std::string("kubectl-trainingjob ") + RINGMASTER_VERSION);
   app.require_subcommand(1);

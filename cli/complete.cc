@@ -19,7 +19,7 @@ const KubectlFlag* FlagOf(std::string_view word) {
   return nullptr;
 }
 
-// What `kubectl … -o name` printed, without the types; names alone, whatever else there is.
+// Parses the output of `kubectl … -o name`: names without types; anything else is ignored.
 std::vector<std::string> Names(const Result<std::string>& printed) {
   std::vector<std::string> names;
   if (!printed.ok()) return names;

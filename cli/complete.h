@@ -1,7 +1,7 @@
 #pragma once
 
-// Completion of `kubectl trainingjob`: kubectl runs kubectl_complete-trainingjob with the words so
-// far, the last of which is the one to complete, and takes a suggestion a line.
+// Completes the arguments of `kubectl trainingjob`. kubectl runs kubectl_complete-trainingjob with
+// the arguments typed so far, ending with the one to complete, and reads one suggestion per line.
 
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ struct CompletedCommand {
   std::vector<std::string> flags{};
 };
 
-// What to print; asks the API server for names where a name is to be completed.
+// Returns the text to print; asks the API server for names to complete.
 std::string Complete(const std::vector<CompletedCommand>& commands,
                      const std::vector<std::string>& words);
 

@@ -26,7 +26,7 @@ constexpr char kPlatform[] = "; ask the platform team";
 
 // A missing right is not a fault of the cluster.
 Check Unseen(const char* name, const Error& error) {
-  return {name, kWarn, "cannot be seen: " + error.message};
+  return {name, kWarn, "cannot be read: " + error.message};
 }
 
 Check CrdCheck(const Result<std::string>& discovery) {
@@ -42,7 +42,8 @@ Check CrdCheck(const Result<std::string>& discovery) {
       std::erase(missing, GetString(resource, {"name"}));
     }
   }
-  if (missing.empty()) return {kName, kOk, "TrainingJobs and profiles are there, v1alpha1"};
+  if (missing.empty())
+    return {kName, kOk, "TrainingJobs and TrainingProfiles are installed, v1alpha1"};
   std::string names;
   for (const std::string& name : missing) names += (names.empty() ? "" : ", ") + name;
   return {kName, kFail,
@@ -70,7 +71,7 @@ Check OperatorCheck(const Result<json>& deployments) {
     if (version != RINGMASTER_VERSION) text += " (this plugin is " RINGMASTER_VERSION ")";
   }
   if (any) return {kName, kOk, text};
-  return {kName, kFail, text + "; look at its Pods' events and logs"};
+  return {kName, kFail, text + "; check the events and logs of its Pods"};
 }
 
 struct Right {
@@ -96,9 +97,10 @@ Check RightsCheck(const std::vector<Result<std::string>>& answers) {
     fails = fails || kRights[i].needed;
   }
   if (lacks.empty())
-    return {"rights", kOk, "you may run jobs in this namespace and read what they do"};
+    return {"rights", kOk,
+            "you may create jobs in this namespace and read their Pods, logs and events"};
   return {"rights", fails ? kFail : kWarn,
-          "you may not " + lacks + " in this namespace; the cluster's role edit has all of them"};
+          "you may not " + lacks + " in this namespace; the ClusterRole edit grants all of these"};
 }
 
 bool IsDevice(std::string_view resource) {
@@ -129,15 +131,15 @@ Check NodesCheck(const Result<json>& nodes) {
   }
   std::erase_if(devices, [](const auto& device) { return device.second == 0; });
   if (ready == 0)
-    return {kName, kFail, "no node is ready and schedulable; look at \"kubectl get nodes\""};
+    return {kName, kFail, "no node is ready and schedulable; run \"kubectl get nodes\""};
   std::string text = CountText(ready, "node", "is", "are") + " ready";
   for (const auto& [resource, count] : devices)
     text += ", " + std::to_string(count) + " " + resource;
   if (!devices.empty()) return {kName, kOk, text};
   return {kName, kWarn,
           text +
-              ", and none offers GPUs: jobs without GPUs run; for GPUs install their vendor's "
-              "device plugin"};
+              ", but none has GPUs: only jobs without GPUs can run; to use GPUs, install the "
+              "device plugin of their vendor"};
 }
 
 Check StorageCheck(const Result<json>& classes) {
@@ -149,7 +151,7 @@ Check StorageCheck(const Result<json>& classes) {
       return {kName, kOk,
               GetString(item, {"metadata", "name"}) + " (" + GetString(item, {"provisioner"}) +
                   ") is the default; checkpoints of jobs on several nodes need ReadWriteMany, "
-                  "which not every class has"};
+                  "which not every class supports"};
     }
   }
   return {kName, kWarn,
@@ -164,7 +166,8 @@ Check PodSecurityCheck(const Result<json>& ns) {
       GetString(*ns, {"metadata", "labels", "pod-security.kubernetes.io/enforce"});
   if (level.empty() || level == "privileged") {
     return {kName, kOk,
-            "this namespace enforces nothing: a user who may create Pods there controls its nodes; "
+            "this namespace enforces no level: a user who may create Pods in it can take control "
+            "of nodes; "
             "\"restricted\" is enough for ordinary jobs"};
   }
   return {kName, kOk,
@@ -179,13 +182,13 @@ Check PoliciesCheck(const Result<json>& agents) {
       "calico-node", "cilium", "antrea-agent",          "kube-router", "ovnkube-node",
       "weave-net",   "canal",  "kube-network-policies", "netd"};
   constexpr char kTest[] =
-      "the API does not say whether they are enforced; to test it, deny all ingress to a Pod by a "
-      "NetworkPolicy and connect to it from another one";
+      "the API does not show whether they are enforced; to test it, deny all ingress to a Pod with "
+      "a NetworkPolicy and connect to it from another Pod";
   if (!agents.ok()) return {kName, kWarn, kTest};
   for (const json& agent : kube::GetArray(*agents, {"items"})) {
     const std::string name = GetString(agent, {"metadata", "name"});
     if (std::find(std::begin(kEnforcing), std::end(kEnforcing), name) != std::end(kEnforcing)) {
-      return {kName, kOk, name + " runs, which enforces them unless it is configured not to"};
+      return {kName, kOk, name + " is running; it enforces them unless configured not to"};
     }
   }
   return {kName, kWarn, kTest};
@@ -199,8 +202,9 @@ Check ProfilesCheck(const Result<json>& profiles) {
     names += (names.empty() ? "" : ", ") + GetString(profile, {"metadata", "name"});
     if (kube::GetBool(profile, {"spec", "default"})) names += " (default)";
   }
-  if (names.empty()) return {kName, kOk, "jobs of this namespace can name none: ordinary Pods"};
-  return {kName, kOk, "jobs of this namespace can name " + names};
+  if (names.empty())
+    return {kName, kOk, "no profile is available; jobs of this namespace get ordinary Pods"};
+  return {kName, kOk, "jobs of this namespace can use " + names};
 }
 
 const char* WordOf(Check::Result result) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// `kubectl trainingjob doctor`: is this cluster ready for TrainingJobs, as far as the user may see.
-// It creates nothing.
+// `kubectl trainingjob doctor` checks whether the cluster is ready for TrainingJobs, as far as the
+// user may see. It creates nothing.
 
 #include <string>
 #include <vector>

@@ -39,30 +39,31 @@ Result<api::Workload> WorkloadOf(const json& profile) {
 
 Fields FieldsOfRun(const api::TrainingJobSpec& spec) { return FieldsOf(api::EncodeRunSpec(spec)); }
 
-// Where the value of one field of the run is from.
+// Tells where the value of one field of the run comes from.
 std::string Origin(const std::string& path, const json& value, const Fields& own,
                    const Fields& under, const Fields& written, const std::string& profile) {
   const json* mine = ValueAt(own, path);
   const json* theirs = ValueAt(under, path);
+  if (path == "image" && value == "") return "the operator's default";
   const bool is_mine = mine != nullptr && *mine == value;
   const bool is_theirs = theirs != nullptr && *theirs == value;
   if (is_mine && is_theirs) return "job, and profile " + profile;
   if (is_mine && theirs != nullptr) {
-    return "job; profile " + profile + " yields, with " + ValueText(*theirs);
+    return "job; overrides " + ValueText(*theirs) + " of profile " + profile;
   }
   if (is_mine) {
-    // A run's spec has no other defaults.
+    // Other fields of a run's spec have no defaults.
     const bool may_be_default = path.starts_with("checkpoint.") || path.starts_with("runPolicy.");
     return may_be_default && ValueAt(written, path) == nullptr ? "default" : "job";
   }
   if (is_theirs) {
     return "profile " + profile +
-           (mine == nullptr ? "" : "; the job's " + ValueText(*mine) + " does not count");
+           (mine == nullptr ? "" : "; the job's " + ValueText(*mine) + " is overridden");
   }
   if (value.is_array() && (mine != nullptr || theirs != nullptr))
     return "job and profile " + profile + ", joined";
   if (path == "image" && ValueAt(written, path) == nullptr) return "the operator's default";
-  return "as the run began; changed since";
+  return "as of the start of the run; changed since";
 }
 
 json Resolved(const api::TrainingJob& job, const json& written, const json& run, const json& pin) {
@@ -81,21 +82,22 @@ json Resolved(const api::TrainingJob& job, const json& written, const json& run,
   const json& command = kube::GetArray(written, {"spec", "command"});
   const std::string program = command.empty() ? "this program" : ValueText(command[0]);
   say("elasticity.mode", in_status.empty() ? (mode.empty() ? unknown : mode) : in_status,
-      mode.empty() ? "the default for " + program : "as spec says");
+      mode.empty() ? "default for " + program : "as set in spec");
   const auto word = [&](const char* field, const char* otherwise) {
     const bool set = kube::Find(run, {field}) != nullptr;
-    say(field, GetString(run, {field}, otherwise), set ? "as the run's spec says" : "the default");
+    say(field, GetString(run, {field}, otherwise),
+        set ? "as set in the run's spec" : "the default");
   };
   word("launchMode", "PerSlot");
   word("inject", "Auto");
   if (!pin.is_null()) {
     const std::string tools = GetString(pin, {"data", "toolsImage"});
     say("tools image", tools.empty() ? "none" : tools,
-        tools.empty() ? "Ringmaster's programs are the image's own"
-                      : "brings Ringmaster's programs into the Pods");
+        tools.empty() ? "the image contains Ringmaster's programs"
+                      : "adds Ringmaster's programs to the Pods");
   }
   say("started by", status.started_by.empty() ? unknown : status.started_by,
-      status.started_by.empty() ? "the launcher finds it out" : "as the launcher found");
+      status.started_by.empty() ? "the launcher determines it" : "as the launcher determined");
   say("launch agent", status.launch_agent.empty() ? "none or not known yet" : status.launch_agent,
       "spec.mpi.launchAgent is " + GetString(run, {"mpi", "launchAgent"}, "Auto"));
   const std::string resource = GetString(run, {"worker", "gpuResource"}, api::kGpuResource);
@@ -136,8 +138,8 @@ Result<ExplainObjects> ReadExplainObjects(const Kubectl& kubectl, const std::str
     note("the profile: ", read[1].error());
   } else if (profile != "restricted") {
     objects.unread += objects.unread.empty() ? "" : "; ";
-    objects.unread +=
-        "the profile: this namespace shows none of the name " + profile + "; ask the platform team";
+    objects.unread += "the profile: this namespace has no LocalTrainingProfile named " + profile +
+                      "; ask the platform team";
   }
   return objects;
 }
@@ -181,9 +183,8 @@ std::string ExplainText(const json& explained) {
       Printable(GetString(explained, {"name"}) + " in namespace " +
                 GetString(explained, {"namespace"}) +
                 (kube::GetBool(explained, {"fromTheRun"})
-                     ? ": what its Pods are made from, until it is suspended or has ended"
-                     : ": what its Pods would be made from; its run has no text of its own that "
-                       "could be read")) +
+                     ? ": the spec of its Pods until it is suspended or ends"
+                     : ": the spec of its Pods if it started now, from its spec and profile")) +
       "\n\n";
   std::vector<std::vector<std::string>> rows{{"RESOLVED", "VALUE", "WHY"}};
   for (const auto& [what, told] : explained["resolved"].items()) {
@@ -192,8 +193,8 @@ std::string ExplainText(const json& explained) {
   text += Columns(rows) + "\n";
   rows = {{"FIELD OF SPEC", "FROM", "VALUE"}};
   for (const json& field : explained["fields"]) {
-    rows.push_back(
-        {GetString(field, {"field"}), GetString(field, {"from"}), ValueText(field["value"])});
+    rows.push_back({GetString(field, {"field"}), GetString(field, {"from"}),
+                    field["value"] == "" ? "not set" : ValueText(field["value"])});
   }
   text += Columns(rows);
   const std::string unread = GetString(explained, {"unread"});

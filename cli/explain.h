@@ -1,9 +1,9 @@
 #pragma once
 
-// `kubectl trainingjob explain JOB`: from which profile a job's run was merged, which field came
-// from where, and what was resolved that neither says. The text of the run is the operator's own
-// (its ControllerRevision); where a user may not read it, the merge is computed here as the
-// operator does it.
+// `kubectl trainingjob explain JOB` shows which fields of a job's run come from the job, from its
+// profile or from defaults, and which values Ringmaster resolved. It reads the run's spec from its
+// ControllerRevision. If the user may not read that, it merges job and profile itself, as the
+// operator does.
 
 #include <string>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the commands show of a job's Pods. Pure.
+// The rows that the commands print about a job's Pods. Pure functions.
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Cuts what `kubectl get --watch -o json` prints, objects of several lines one after the other,
-// into its objects. Pure.
+// Splits the output of `kubectl get --watch -o json`, a sequence of multi-line objects, into
+// objects. Does no I/O.
 
 #include <cstddef>
 #include <functional>

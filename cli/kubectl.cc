@@ -78,7 +78,7 @@ void Start(ChildReaper& reaper, ProcessSpec spec, Call& call) {
   call.not_started = started.error();
   if (call.not_started->kind == ErrorKind::kNotFound) {
     call.not_started->message =
-        "kubectl is not in PATH; install it, because this plugin does all of its work through it";
+        "kubectl is not in PATH; install kubectl, which this plugin runs for all requests";
     call.not_started->reason = kNoKubectl;
   }
 }
@@ -109,15 +109,15 @@ bool IsErrorOfKubectl(std::string_view line) {
 }
 
 Error ErrorOfKubectl(std::string_view printed, ProcessEnd end) {
-  // The last line is the error; those before it may be tries of the same.
+  // The last line is the error; earlier lines may be attempts of the same request.
   while (printed.ends_with('\n')) printed.remove_suffix(1);
   std::string_view line = printed.substr(printed.rfind('\n') + 1);
   if (line.starts_with("error: ")) line.remove_prefix(7);
   Error error{ErrorKind::kUnavailable, Printable(line)};
   if (line.empty()) {
-    error.message = end.signal != 0 ? "kubectl was ended by signal " + std::to_string(end.signal)
-                                    : "kubectl ended with exit code " +
-                                          std::to_string(end.exit_code) + " and did not say why";
+    error.message = end.signal != 0 ? "kubectl was killed by signal " + std::to_string(end.signal)
+                                    : "kubectl exited with code " + std::to_string(end.exit_code) +
+                                          " without an error message";
   } else if (Has(line, "doesn't have a resource type") ||
              Has(line, "could not find the requested")) {
     error.kind = ErrorKind::kNotFound;
@@ -181,8 +181,8 @@ Result<json> Kubectl::GetJob(const std::string& name) const {
                       ? "this cluster has no TrainingJobs, because Ringmaster is not installed; "
                         "ask the platform team"
                       : "there is no TrainingJob \"" + name +
-                            "\" in this namespace; \"kubectl get trainingjobs -A\" lists those of "
-                            "all namespaces, and -n names another one";
+                            "\" in this namespace; \"kubectl get trainingjobs -A\" lists the jobs "
+                            "of all namespaces, and -n selects a namespace";
   return error;
 }
 

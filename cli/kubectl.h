@@ -1,9 +1,9 @@
 #pragma once
 
-// Runs kubectl as a child and returns what it printed, so that whatever login a user has works here
-// as it does there. A child gets an argv, never a shell line, and no standard input. What it says
-// on standard error goes to ours at once, as a login may ask for something there; its errors do
-// not, as they become the Error. Not thread-safe.
+// Runs kubectl as a child process and returns its output, so every login that works with kubectl
+// works here. The child gets an argument vector, never a shell command, and no standard input. Its
+// standard error is passed on at once, because a login may ask for something there; kubectl's own
+// error messages become the returned Error instead. Not thread-safe.
 
 #include <string>
 #include <string_view>
@@ -31,8 +31,8 @@ class Kubectl {
   // that is looked up in PATH, or a path.
   explicit Kubectl(Arguments flags, std::string program = "kubectl");
 
-  // What it printed on standard output. Blocks until it ends. The error's message is kubectl's own;
-  // kNotFound and kForbidden are the API server's.
+  // Returns its standard output. Blocks until it exits. Error messages are kubectl's; kNotFound and
+  // kForbidden come from the API server.
   Result<std::string> Run(const Arguments& arguments) const;
   // All at once; the results in the order of the calls.
   std::vector<Result<std::string>> RunAll(const std::vector<Arguments>& calls) const;
@@ -54,7 +54,7 @@ class Kubectl {
   const std::string program_;
 };
 
-// What a kubectl that failed meant, by what it printed on standard error.
+// Classifies a failure of kubectl by its standard error.
 Error ErrorOfKubectl(std::string_view printed, ProcessEnd end);
 
 // Which lines of kubectl's standard error are its errors, and no warning or question to the user.

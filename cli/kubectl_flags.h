@@ -1,6 +1,6 @@
 #pragma once
 
-// The flags of kubectl that kubectl-trainingjob has, too, and passes on.
+// The flags that kubectl-trainingjob accepts and passes on to kubectl.
 
 namespace ringmaster::cli {
 
@@ -12,21 +12,21 @@ struct KubectlFlag {
 
 // Those that take a value.
 inline constexpr KubectlFlag kKubectlFlags[] = {
-    {"--namespace", "-n", "the namespace; the default is the context's"},
-    {"--context", "", "a context of the kubeconfig"},
-    {"--kubeconfig", "", "the kubeconfig file"},
-    {"--cluster", "", "a cluster of the kubeconfig"},
-    {"--user", "", "a user of the kubeconfig"},
-    {"--as", "", "who to act as"},
-    {"--as-uid", "", "the UID of who to act as"},
-    {"--server", "-s", "the API server's address"},
-    {"--token", "", "a bearer token for the API server"},
-    {"--certificate-authority", "", "the file with the API server's CA"},
-    {"--client-certificate", "", "the file with the client's certificate"},
-    {"--client-key", "", "the file with the client's key"},
-    {"--tls-server-name", "", "the name in the API server's certificate"},
-    {"--request-timeout", "", "how long one request may take, for example 10s"},
-    {"--cache-dir", "", "where kubectl keeps what it has discovered"},
+    {"--namespace", "-n", "namespace; default: that of the context"},
+    {"--context", "", "context of the kubeconfig file"},
+    {"--kubeconfig", "", "kubeconfig file"},
+    {"--cluster", "", "cluster of the kubeconfig file"},
+    {"--user", "", "user of the kubeconfig file"},
+    {"--as", "", "user to impersonate"},
+    {"--as-uid", "", "UID to impersonate"},
+    {"--server", "-s", "address of the API server"},
+    {"--token", "", "bearer token for the API server"},
+    {"--certificate-authority", "", "file with the certificate authority of the API server"},
+    {"--client-certificate", "", "file with the client's certificate"},
+    {"--client-key", "", "file with the client's key"},
+    {"--tls-server-name", "", "name that the API server's certificate must have"},
+    {"--request-timeout", "", "time limit of a single request, for example 10s"},
+    {"--cache-dir", "", "folder of kubectl's discovery cache"},
 };
 
 }  // namespace ringmaster::cli

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMostHeldBytes = std::size_t{256} << 10;  // of a stream
 constexpr std::size_t kMostRecent = 16384;
-// How much later a launcher has a rank's line than the worker, clocks that differ included.
+// How much later than the worker a launcher logs a rank's line, including clock differences.
 constexpr int64_t kRepeatNanos = 1'000'000'000;
 constexpr int64_t kRepeatMillis = 1000;
 

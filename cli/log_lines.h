@@ -1,10 +1,10 @@
 #pragma once
 
-// The lines of a job's logs, and the order in which they are shown. Pure.
+// Parses the lines of a job's logs and orders them by time. Does no I/O.
 //
-// A worker's log has the lines of its ranks, each with "[rank N] " in front, and those of its
-// agent. A launcher's log has its own lines, what mpirun says, and once more what rank 0 printed
-// and what was unusual on other ranks, with mpirun's tag "[1,N]<stdout>: " or without.
+// A worker's log contains the lines of its ranks, each prefixed with "[rank N] ", and those of its
+// agent. A launcher's log contains its own lines and mpirun's. It repeats the output of rank 0 and
+// unusual output of other ranks, with or without mpirun's tag "[1,N]<stdout>: ".
 
 #include <cstddef>
 #include <cstdint>

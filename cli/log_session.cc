@@ -66,6 +66,7 @@ class LogSession {
                [this](const std::string& pod, const LogLine& line) { Print(pod, line); }) {}
 
   Result<void> Run() {
+    if (job_ended_) ended_at_ = NowMillis();
     const Result<json> pods = kubectl_.Get({namespace_flag_, "pods", Selector()});
     if (!pods.ok()) return pods.error();
     for (const PodView& pod : PodsOf(*pods, uid_)) Learn(pod);
@@ -136,8 +137,8 @@ class LogSession {
     if (reading >= options_.most_requests) {
       return Fail({ErrorKind::kInvalid,
                    options_.job + " has more than " + std::to_string(options_.most_requests) +
-                       " Pods with logs, and each takes a kubectl of its own; choose some with "
-                       "--worker, or raise --max-log-requests"});
+                       " Pods with logs, and a separate kubectl reads each of them; select Pods "
+                       "with --worker or raise --max-log-requests"});
     }
     StartReading(followed);
   }
@@ -206,7 +207,7 @@ class LogSession {
         return Fail(error);
       }
     }
-    // Whether its container has ended, is started again or only the connection broke is known soon.
+    // The watch soon tells whether the container ended, restarts or the connection broke.
     followed.retry = std::make_unique<boost::asio::steady_timer>(io_, kRetry);
     followed.retry->async_wait(
         [this, uid, clean = end.exit_code == 0](boost::system::error_code error) {
@@ -224,8 +225,8 @@ class LogSession {
   }
 
   void Note(const Followed& followed, const Error& error) {
-    std::fprintf(stderr, "kubectl trainingjob: no log of %s: %s\n", followed.pod.name.c_str(),
-                 error.message.c_str());
+    std::fprintf(stderr, "kubectl trainingjob: failed to read the log of %s: %s\n",
+                 followed.pod.name.c_str(), error.message.c_str());
   }
 
   // --- with -f
@@ -279,7 +280,7 @@ class LogSession {
     watch->process = *std::move(started);
   }
 
-  // The API server ends each watch after a while.
+  // The API server ends each watch after some time.
   void OnWatchEnd(const std::shared_ptr<Watched>& watch, ProcessEnd end) {
     if (finished_) return;
     const Error error = ErrorOfKubectl(watch->errors, end);
@@ -349,7 +350,7 @@ class LogSession {
     io_.stop();  // children end with us
   }
 
-  // What still runs holds handlers that hold it.
+  // Running children have handlers that hold the session.
   void Forget() {
     for (auto& [uid, followed] : pods_) {
       if (followed.process != nullptr) followed.process->Forget();
@@ -361,7 +362,7 @@ class LogSession {
 
   void Print(const std::string& pod, const LogLine& line) {
     if (options_.rank && line.rank != *options_.rank) return;
-    // What a launcher alone has: mpirun's own words, or a rank's whose worker has no log.
+    // Lines that only a launcher has: mpirun's own, or of ranks whose worker has no log.
     const bool of_rank = line.rank >= 0 && !line.may_repeat;
     const std::string who = of_rank || options_.rank ? "rank " + std::to_string(line.rank) : pod;
     std::string text = options_.timestamps ? line.time + " " : "";

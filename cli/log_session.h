@@ -1,8 +1,8 @@
 #pragma once
 
-// `kubectl trainingjob logs JOB`: the lines of all ranks, agents and launchers of a job by time,
-// and with -f those that come, across Pods that are replaced, until the job ends. One `kubectl
-// logs` a Pod; memory is bounded, as a Pod that is ahead of the others is not read.
+// `kubectl trainingjob logs JOB` prints the lines of all ranks, agents and launchers of a job by
+// time. With -f it follows them until the job ends, also in replacement Pods. It runs one `kubectl
+// logs` per Pod and does not read Pods that are ahead of the others, which bounds memory.
 
 #include <cstddef>
 #include <cstdint>

@@ -20,7 +20,7 @@ std::string Listed(const std::vector<std::string>& parts, const char* otherwise)
   return text.empty() ? otherwise : text;
 }
 
-// What an object of allows or limits says, whatever a later version adds to it.
+// Formats an object of allows or limits, including fields of later versions.
 std::vector<std::string> Said(const json* object) {
   std::vector<std::string> said;
   if (object == nullptr || !object->is_object()) return said;
@@ -62,8 +62,8 @@ Result<json> ReadLocalProfiles(const Kubectl& kubectl) {
 std::string ProfilesText(const json& list) {
   const json& profiles = kube::GetArray(list, {"items"});
   if (profiles.empty()) {
-    return "Jobs of this namespace can name no profile: each is an ordinary Pod's worth, without "
-           "rights beyond Pod Security \"restricted\". If there should be one, ask the platform "
+    return "No TrainingProfile is available in this namespace: jobs run in ordinary Pods, without "
+           "rights beyond Pod Security \"restricted\". If you need a profile, ask the platform "
            "team.\n";
   }
   std::string text;
@@ -71,7 +71,7 @@ std::string ProfilesText(const json& list) {
     const std::string description = kube::GetString(profile, {"spec", "description"});
     std::string head = kube::GetString(profile, {"metadata", "name"});
     if (kube::GetBool(profile, {"spec", "default"})) {
-      head += " (the default: for jobs without spec.profile)";
+      head += " (default for jobs without spec.profile)";
     }
     if (!description.empty()) head += ": " + description;
     text += Printable(head) + "\n";

@@ -1,7 +1,7 @@
 #pragma once
 
-// `kubectl trainingjob profiles`: which TrainingProfiles the jobs of a namespace may name, as its
-// LocalTrainingProfiles say.
+// `kubectl trainingjob profiles` lists the TrainingProfiles that jobs of a namespace may name. It
+// reads the namespace's LocalTrainingProfiles.
 
 #include <string>
 

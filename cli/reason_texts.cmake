@@ -21,7 +21,7 @@ function(ringmaster_reason_texts reasons out)
     elseif(line MATCHES "= \"([A-Za-z]+)\"" AND table)
       set(word ${CMAKE_MATCH_1})
       # What else a reason is used for is of no interest here.
-      string(REGEX REPLACE " Also [^.]*\\." "" comment "${comment}")
+      string(REGEX REPLACE " Also ([^.]|\\.[a-zA-Z])*\\." "" comment "${comment}")
       string(REPLACE "`" "" comment "${comment}")
       string(REPLACE "\\" "\\\\" comment "${comment}")
       string(REPLACE "\"" "\\\"" comment "${comment}")

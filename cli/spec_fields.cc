@@ -20,7 +20,7 @@ constexpr const char* kTyped[] = {
     "worker.nodeSelector", "worker.tolerations", "worker.resourceClaims",
     "imagePullSecrets",    "priorityClassName"};
 
-// The name of a field of the API that stands for the path, else the path.
+// Returns the API field that stands for the path, or the path itself.
 std::string AsTyped(const std::string& path) {
   for (const char* typed : kTyped) {
     for (const std::string& in_template : api::PathsInTemplates(typed)) {
@@ -37,7 +37,7 @@ std::string Step(const std::string& path, const std::string& key) {
   return path.empty() ? key : path + "." + key;
 }
 
-// By what an item of a list is known; empty: by nothing.
+// The field that identifies items of a list; empty if there is none.
 std::string NameOf(const json& item) {
   const std::string mount = kube::GetString(item, {"mountPath"});
   return mount.empty() ? kube::GetString(item, {"name"}) : mount;
@@ -60,7 +60,7 @@ void Collect(const json& value, const std::string& path, std::map<std::string, j
 std::map<std::string, json> FieldsOf(const json& spec) {
   std::map<std::string, json> fields;
   Collect(spec, "", fields);
-  // A name is known by its place.
+  // A name belongs to the object that contains it.
   std::erase_if(fields, [](const auto& field) {
     return field.first.ends_with("].name") || field.first.ends_with("].mountPath");
   });

@@ -1,6 +1,6 @@
 #pragma once
 
-// The fields of a spec, flat: a path and a value for each. Pure.
+// Flattens a spec into pairs of path and value. Pure functions.
 
 #include <map>
 #include <string>

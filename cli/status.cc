@@ -71,9 +71,9 @@ std::string WorldText(const api::TrainingJobStatus& status) {
                  status.launch_agent.empty() ? "" : "over " + status.launch_agent});
 }
 
-std::string WorkersText(const api::WorkerCounts& workers) {
-  return std::to_string(workers.members) + " of " + std::to_string(workers.desired) + " train, " +
-         std::to_string(workers.ready) + " ready, " +
+std::string WorkersText(const api::WorkerCounts& workers, bool training) {
+  return std::to_string(training ? workers.members : 0) + " of " + std::to_string(workers.desired) +
+         " train, " + std::to_string(workers.ready) + " ready, " +
          CountText(workers.replicas, "Pod", "exists", "exist");
 }
 
@@ -86,15 +86,15 @@ std::string RecoveryText(const api::Recovery& recovery) {
   std::string text = recovery.cause;
   if (!recovery.worker.empty()) text += " of " + recovery.worker;
   if (!recovery.node.empty()) text += " on " + recovery.node;
-  text += ": known after " + MillisText(recovery.detected_millis) + ", training again " +
+  text += ": detected after " + MillisText(recovery.detected_millis) + ", training resumed " +
           MillisText(recovery.resumed_millis) + " later";
   if (recovery.from_start) {
-    text += ", from the program's beginning";
+    text += ", from the start of the program";
     if (recovery.ran_millis > 0) text += " after it had run for " + MillisText(recovery.ran_millis);
   } else {
     text += recovery.steps_lost == 0
                 ? ", no step was lost"
-                : ", " + CountText(recovery.steps_lost, "step", "was", "were") + " done again";
+                : ", " + CountText(recovery.steps_lost, "step", "was", "were") + " repeated";
   }
   return text;
 }
@@ -196,14 +196,15 @@ Result<std::string> StatusText(const JobObjects& objects, Time now) {
     text += Labelled("Progress", ProgressText(*status.progress, told.training, now));
   if (!status.state.empty()) {
     text += Labelled("World", WorldText(status));
-    text += Labelled("Workers", WorkersText(status.workers));
+    const bool over = status.state == "Succeeded" || status.state == "Failed";
+    if (!over) text += Labelled("Workers", WorkersText(status.workers, told.training));
   }
   if (!status.profile.empty()) text += Labelled("Profile", status.profile);
   if (status.checkpoint) text += Labelled("Checkpoint", CheckpointText(*status.checkpoint, now));
   if (status.crashes) {
-    text +=
-        Labelled("Crashes", TimesText(status.crashes->count) + " without a further step, at step " +
-                                std::to_string(status.crashes->step));
+    text += Labelled("Crashes", TimesText(status.crashes->count) +
+                                    " without a completed step, at step " +
+                                    std::to_string(status.crashes->step));
   }
   if (status.last_recovery) text += Labelled("Last recovery", RecoveryText(*status.last_recovery));
   text += PodsTable(PodsOf(objects.pods, job->uid), status, now);

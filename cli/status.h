@@ -1,7 +1,7 @@
 #pragma once
 
-// `kubectl trainingjob status JOB`: one screen that says whether a job trains, and if not, why.
-// What is shown is computed by pure functions.
+// `kubectl trainingjob status JOB` shows on one screen whether a job trains, and if not, why. Pure
+// functions compute the text.
 
 #include <string>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Text for people on a terminal. What others wrote, such as logs and messages in a status, may hold
-// sequences that would change the terminal or hide text, so all of it goes through Printable. Pure.
+// Formats text for a terminal. Text from others, such as logs and status messages, may contain
+// sequences that change the terminal or hide text; pass it through Printable(). Pure functions.
 
 #include <chrono>
 #include <cstdint>
@@ -23,7 +23,7 @@ std::string Printable(std::string_view text);
 std::string Columns(const std::vector<std::vector<std::string>>& rows,
                     std::string_view indent = "");
 
-// What Kubernetes writes; unset for anything else.
+// Parses a time as Kubernetes writes it; unset for anything else.
 std::optional<Time> ReadTime(std::string_view rfc3339);
 
 // "45s", "12m", "3h12m", "2d4h"; of a negative time "0s".

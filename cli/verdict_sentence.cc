@@ -16,7 +16,7 @@ namespace {
 using api::Condition;
 using api::FindCondition;
 
-// The first of the conditions that may have said so.
+// Returns the first of the conditions that may explain the state.
 const Condition* ConditionOf(const api::TrainingJobStatus& status) {
   constexpr const char* kInOrder[] = {api::kFailed,    api::kSucceeded,    api::kStalled,
                                       api::kSuspended, api::kWorkersReady, api::kRunning,
@@ -60,6 +60,11 @@ Explanation InState(const api::TrainingJob& job) {
     told.sentence = "has failed" + why;
   } else if (status.state == "Suspended") {
     told.sentence = "is suspended and has no Pods";
+    const std::string_view message = MessageOf(condition);
+    const std::size_t where_it_resumes = message.find("; ");
+    if (where_it_resumes != std::string_view::npos) {
+      told.sentence += message.substr(where_it_resumes);
+    }
     told.reason.clear();
     told.meaning = "To resume it: kubectl -n " + job.ns + " patch trainingjob " + job.name +
                    " --type=merge -p '{\"spec\": {\"suspend\": false}}'";
@@ -84,6 +89,7 @@ void AddWhatElse(const api::TrainingJobStatus& status, std::vector<std::string>&
   if (isolated != nullptr && isolated->reason == api::kReasonPoliciesMissing) {
     add(api::kNetworkIsolated, api::ConditionStatus::kFalse);
   }
+  if (status.state != "Running") return;
   for (const api::Straggler& slow : status.stragglers) {
     also.push_back("rank " + std::to_string(slow.rank) + " of " + slow.worker + " on " + slow.node +
                    " is slow: its part of a step takes " + std::to_string(slow.step_millis) +
@@ -109,12 +115,12 @@ Explanation ExplainJob(const api::TrainingJob& job, const nlohmann::json& writte
       told.sentence += Because(removed->reason, removed->message);
     }
   } else if (elsewhere) {
-    told.sentence = "is run by another controller, " + manager + ", as spec.managedBy says";
+    told.sentence = "is managed by another controller, " + manager + ", which spec.managedBy names";
   } else if (managed != nullptr && managed->status == api::ConditionStatus::kFalse) {
     told.reason = managed->reason;
-    told.sentence = "is run by no operator" + Because(managed->reason, managed->message);
+    told.sentence = "is not managed by any operator" + Because(managed->reason, managed->message);
   } else if (status.state.empty()) {
-    told.sentence = "was not taken up by an operator yet";
+    told.sentence = "has not been processed by an operator yet";
     told.meaning =
         "If this lasts longer than a few seconds, \"kubectl trainingjob doctor\" says why.";
   } else {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether a job trains, and if not, why, and what to do: the first lines of
-// `kubectl trainingjob status`. Pure.
+// Writes the first lines of `kubectl trainingjob status`: whether a job trains, and if not, why and
+// what to do. Pure functions.
 
 #include <string>
 #include <string_view>
@@ -24,7 +24,7 @@ struct Explanation {
 // `written`: the job's JSON, of which `job` is read.
 Explanation ExplainJob(const api::TrainingJob& job, const nlohmann::json& written);
 
-// What reasons.h says of a reason, or of a cause of a recovery; empty for others.
+// The description of a reason, or of a cause of a recovery, in reasons.h; empty for others.
 std::string_view MeaningOfReason(std::string_view reason);
 std::string_view MeaningOfCause(std::string_view cause);
 

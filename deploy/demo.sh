@@ -16,14 +16,14 @@ start_local_cluster() {
   deploy/local/prerequisites.sh
   say "Kubernetes, built once into the cache"
   deploy/local/build.sh
-  say "images: operator and worker (Debian 13: Open MPI 5, LibTorch 2.15)"
-  images/build.sh operator worker-debian13
+  say "images: operator, tools and worker (Debian 13: Open MPI 5, LibTorch 2.15)"
+  images/build.sh operator tools worker-debian13
   say "a cluster of $NODES nodes"
   deploy/local/cluster.sh --name "$NAME" up "$NODES"
   eval "$(deploy/local/cluster.sh --name "$NAME" env)"
   say "images into the nodes"
   # shellcheck disable=SC2046  # one path a word
-  deploy/local/cluster.sh --name "$NAME" load $(images/build.sh --archives operator worker-debian13)
+  deploy/local/cluster.sh --name "$NAME" load $(images/build.sh --archives operator tools worker-debian13)
 }
 
 # A person who may edit one namespace. On an existing cluster the caller's own rights are used.

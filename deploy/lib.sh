@@ -14,12 +14,15 @@ die() { echo "error: $*" >&2; exit 1; }
 # On a machine that others keep busy, all limits of waiting are RINGMASTER_PATIENCE times as long.
 patience=${RINGMASTER_PATIENCE:-1}
 
+# What is waited for needs the processors that asking takes: the longer it has taken, the less often it is asked for.
 wait_for() { # what seconds command...: until the command succeeds
-  local what=$1 deadline=$((SECONDS + $2 * patience))
+  local what=$1 begin=$SECONDS waited
+  local limit=$(($2 * patience))
   shift 2
   until "$@" >/dev/null 2>&1; do
-    [ $SECONDS -lt $deadline ] || die "$what did not happen in time"
-    sleep 0.1
+    waited=$((SECONDS - begin))
+    [ $waited -lt $limit ] || die "$what did not happen in time"
+    sleep 0.$((waited < 9 ? 1 + waited / 3 : 4))
   done
 }
 

@@ -166,9 +166,9 @@ def render_group(path, field, sections, depth):
     lines = ["#" * depth + f" {sections[path]}", ""]
     if "description" in field:
         lines += paragraph(field["description"])
-    lines += table(["Field", "Type", "Default", "Bounds", "What it is"], rows)
+    lines += table(["Field", "Type", "Default", "Bounds", "Description"], rows)
     if rules:
-        lines += ["Refused at apply, with these words:", ""]
+        lines += ["The API server rejects objects that break these rules:", ""]
         for where, message in rules:
             lines += paragraph(message if where == path else f"`{where}`: {message}", "- ")[:-1]
         lines += [""]
@@ -200,9 +200,9 @@ def render_version(kind, version):
             lines += render_group(path, group, sections, 3)
     columns = version.get("additionalPrinterColumns", [])
     if columns:
-        lines += [f"### {kind}: columns", "", "What `kubectl get` shows; with `-o wide` the wide ones, too.", ""]
+        lines += [f"### {kind}: columns", "", "The columns of `kubectl get`; those marked wide require `-o wide`.", ""]
         lines += table(
-            ["Column", "From", "", "What it is"],
+            ["Column", "From", "", "Description"],
             [[c["name"], code(c["jsonPath"]), "wide" if c.get("priority") else "", cell(c.get("description", ""))] for c in columns],
         )
     return lines

@@ -67,7 +67,7 @@ def render(text):
         if not options:
             continue
         title = "Flags" if title == "Options" else title
-        lines += [f"## {title}", "", "| Flag | Values | Default | What it is |", "|---|---|---|---|"]
+        lines += [f"## {title}", "", "| Flag | Values | Default | Description |", "|---|---|---|---|"]
         for option in options:
             names = ", ".join(f"`{name}`" for name in option["names"])
             default = f"`{option['default']}`" if option["default"] else ""

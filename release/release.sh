@@ -47,10 +47,10 @@ done
 [[ $registry =~ ^[A-Za-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)*$ ]] || fail "'$registry' does not name a registry; write HOST[:PORT][/FOLDER], without https://"
 
 version=$("$here/version.sh")
-commit=$(git -C "$tree" rev-parse HEAD) || fail "a release is made from a git checkout, whose commit its labels name"
+commit=$(git -C "$tree" rev-parse HEAD) || fail "a release requires a git checkout, because its labels contain the commit"
 epoch=$(git -C "$tree" log -1 --format=%ct)
 differs=$(git -C "$tree" status --porcelain)
-[ -z "$differs" ] || [ $dirty = yes ] || fail "the tree differs from commit $commit; commit the changes, or say --dirty"
+[ -z "$differs" ] || [ $dirty = yes ] || fail "the tree differs from commit $commit; commit the changes or pass --dirty"
 [ -z "$differs" ] && [ $build_images = yes ] || commit+=-dirty
 [ -z "$output" ] || [ -z "$(ls -A "$output" 2>/dev/null)" ] || [ -f "$output/SHA256SUMS" ] ||
   fail "$output contains files that are not of a release; name another folder, or an empty one"

@@ -14,6 +14,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 what=${1:-all}
 export RINGMASTER_PATIENCE=${RINGMASTER_PATIENCE:-4}  # limits of waiting, on machines that others keep busy
+export OMP_WAIT_POLICY=passive  # threads that wait leave the processors to others
 export GTEST_BRIEF=1  # of a failed program only the failed tests, whatever a log keeps of its output
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-10G}
 . tests/steps.sh
@@ -62,13 +63,13 @@ if [ "$what" = all ] && step "configure: dev" configure dev; then
   step "lint" run_tests dev lint -j2 -L '^lint$' || true
 fi
 if step "build: dev (ASan)" build dev; then
-  step "unit tests" run_tests dev unit -j2 -L '^unit$' || true
+  step "unit tests" run_tests dev unit -j3 -L '^unit$' || true
 fi
 if [ "$what" = all ]; then
   if step "build: tsan (TSan, UBSan)" build tsan --target unit_tests; then
     # cpprestsdk is not built with the sanitizer: what orders its threads is invisible, so all it does looks like races.
     # kubectl-trainingjob has one thread, and now and then it misses the end of a child under TSan, which delays signals.
-    step "unit tests under TSan and UBSan" run_tests tsan tsan -j2 -L '^unit$' -E '^(http|cli)_test$' || true
+    step "unit tests under TSan and UBSan" run_tests tsan tsan -j3 -L '^unit$' -E '^(http|cli)_test$' || true
   fi
   if step "build: CUDA and PyTorch" install_cuda && step "build: the GPU trainer" build gpu --target ringmaster-train ringmaster-bench trainer_gpu_test; then
     step "tests of the GPU trainer" run_tests gpu gpu -L '^gpu$' || true
@@ -78,7 +79,7 @@ if [ "$what" = all ]; then
   fi
   step "build: Kubernetes, helm and Prometheus" outcome kubernetes || true
   step "build: images" outcome images || true
-  # One of each kind beside the others: what they have to themselves, tests/{runtime,e2e}/CMakeLists.txt say.
-  step "runtime, integration and end-to-end tests" run_tests dev jobs -j3 -L '^(runtime|integration|e2e)$' || true
+  # What runs beside what, tests/{runtime,e2e}/CMakeLists.txt say.
+  step "runtime, integration and end-to-end tests" run_tests dev jobs -j4 -L '^(runtime|integration|e2e)$' || true
 fi
 summary

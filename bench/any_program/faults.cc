@@ -16,8 +16,8 @@ constexpr bench::FaultNames<FaultKind, 5> kNames{{{
     {FaultKind::kKillLauncher, "kill-launcher"},
 }}};
 
-constexpr uint64_t kShortestCalm = 2000;  // milliseconds
-constexpr uint64_t kLongestCalm = 10'000;
+constexpr uint64_t kShortestCalm = 500;  // milliseconds
+constexpr uint64_t kLongestCalm = 3000;
 
 }  // namespace
 

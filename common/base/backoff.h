@@ -1,7 +1,7 @@
 #pragma once
 
-// Exponential back-off with jitter: pure, so that policies can be tested by table. Used by the
-// reflectors, the work queue, the agent's redial and the quota retry.
+// Exponential back-off with jitter. Used by the reflectors, the work queue, the agent's reconnects
+// and the quota retries. A pure function, so that tests can cover policies with tables.
 
 #include <chrono>
 

@@ -26,7 +26,7 @@ std::optional<std::string> DecodeBase64(std::string_view text) {
     return std::nullopt;
   }
   bytes.resize(bytes.size() - (text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0));
-  // OpenSSL also takes white space, and bits that padding cuts off.
+  // OpenSSL also accepts white space, and bits that padding should have cut off.
   if (EncodeBase64(bytes) != text) return std::nullopt;
   return bytes;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Base64 (RFC 4648, with padding): bytes in JSON and YAML. Used by the codecs of the control
-// protocol, for Secrets, and for kubeconfig files.
+// Base64 (RFC 4648, with padding) for bytes in JSON and YAML. Used by the codecs of the control
+// protocol and to read Secrets and kubeconfig files.
 
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Sizes as people read them, in binary units, for messages and logs: "140 GiB", "1.5 MiB",
-// "17 bytes". Pure; what programs read stays a number.
+// Formats sizes for messages and logs in binary units: "140 GiB", "1.5 MiB", "17 bytes". Pure
+// functions. Output for programs contains plain numbers instead.
 
 #include <cstdint>
 #include <string>

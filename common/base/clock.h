@@ -1,8 +1,8 @@
 #pragma once
 
-// Time as a dependency: everything that waits or judges by time takes a Clock, so that tests move
-// time by hand. SystemClock is the real one; tests/fakes/fake_clock.h the other. Wall time is only
-// for people and for the API's timestamps; limits and delays use Now().
+// The interface through which code reads the time and waits, so that tests can control time.
+// SystemClock is the real implementation; tests/fakes/fake_clock.h is the fake one. Limits and
+// delays use Now(); wall time is only for messages and for the API's timestamps.
 
 #include <chrono>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-// A number with its noun, for messages: "1 worker", "3 workers". Pure.
+// Formats a number with its noun for messages: "1 worker", "3 workers". Pure functions.
 
 #include <cstdint>
 #include <string>

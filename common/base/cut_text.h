@@ -1,6 +1,6 @@
 #pragma once
 
-// Texts for messages that have room for only so much.
+// Shortens texts and lists in messages to a limit.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace ringmaster {
 
-// At most `most_bytes` of a UTF-8 text, cut at a character's start: nobody takes half of one.
+// At most `most_bytes` of a UTF-8 text, never cut within a character.
 std::string CutText(std::string text, std::size_t most_bytes);
 
 // "a, b", or with more items than `most` "a, b and 3 more". Empty without items.

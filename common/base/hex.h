@@ -1,6 +1,6 @@
 #pragma once
 
-// Lower-case hexadecimal digits: of keys, hashes and checksums.
+// Formats keys, hashes and checksums as lower-case hexadecimal digits.
 
 #include <cstdint>
 #include <string>

@@ -1,13 +1,13 @@
 #pragma once
 
-// Structured logs on spdlog: a constant message and key=value pairs, one line each, to standard
-// error.
+// Structured logs, based on spdlog: one line with a constant message and key=value pairs, written
+// to standard error.
 //
 //   LogInfo("Created the worker Pods", {{"job", key}, {"count", n}});
 //
-// Messages are capitalised, in the past tense, without a full stop. State changes are info, the
-// rest debug. An error that is also returned is not logged: the top of the call chain logs it once.
-// Never log a secret.
+// Messages are capitalised, in the past tense and without a full stop. Log state changes at info
+// and everything else at debug. Do not log an error that is also returned: the top of the call
+// chain logs it once. Never log a secret.
 
 #include <initializer_list>
 #include <string>

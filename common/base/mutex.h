@@ -1,10 +1,10 @@
 #pragma once
 
-// Locks that clang checks: a Mutex, the scope that holds it, and what waits for a change under it.
-// A member names the mutex that guards it, a private helper the one that its caller holds, and
-// clang refuses to compile an access without it (-Wthread-safety). They are std::mutex and its
-// condition variables otherwise, at the same price; g++ does not check. Used by all that has
-// threads; docs/architecture/threads.md says which thread may take which lock.
+// Mutexes whose use clang checks: Mutex, MutexLock and CondVar. A data member is annotated with the
+// mutex that guards it, and a private method with the mutex that its caller must hold. clang
+// rejects access without that mutex (-Wthread-safety); g++ does not check. The classes wrap
+// std::mutex and std::condition_variable at no extra cost. docs/architecture/threads.md lists which
+// thread may take which lock.
 //
 //   mutable Mutex mutex_;
 //   CondVar changed_;

@@ -1,10 +1,10 @@
 #pragma once
 
-// What every fallible function of ours returns: a value or an Error.
+// The return type of functions that can fail: a value or an Error.
 //
-// An Error has a kind, by which callers decide what to do next, and a message for people: "while
-// doing X: reason", lower case, no full stop. Each layer adds what it was doing with `WithContext`;
-// the top logs or reports it once.
+// An Error has a kind, by which callers decide what to do next, and a message for users: "while
+// doing X: reason", in lower case, without a full stop. Each layer adds its context with
+// `WithContext`; the top layer logs or reports the error once.
 //
 //   Result<Job> job = Load(path);
 //   if (!job.ok()) return job.error().WithContext("loading the job");

@@ -1,9 +1,9 @@
 #pragma once
 
-// A name for the user that we run as. A cluster may run a Pod under any uid, also one no passwd
-// file knows; ssh and sshd refuse to work without an entry. The worker image's name service also
-// reads <directory>/passwd and <directory>/group (libnss-extrausers, whose directory links there),
-// so an entry can be added without writing to a read-only root.
+// Adds a passwd entry for the current user. A cluster may run a Pod under any uid, including one
+// without an entry, and ssh and sshd refuse to run without one. The worker image's name service
+// also reads <directory>/passwd and <directory>/group (through libnss-extrausers), so an entry can
+// be added under a read-only root.
 
 #include <string>
 #include <sys/types.h>

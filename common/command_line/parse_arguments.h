@@ -1,7 +1,7 @@
 #pragma once
 
-// How our programs parse their command lines. CLI11 by itself reads "--flag=" as it reads "--flag"
-// and takes the next argument for the value.
+// Parses the command lines of Ringmaster's programs with CLI11. Rejects "--flag=": CLI11 itself
+// would read it as "--flag" and take the next argument as the value.
 
 #include <CLI/CLI.hpp>
 

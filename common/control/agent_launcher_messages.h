@@ -1,7 +1,7 @@
 #pragma once
 
-// What agent and launcher say to each other, over TLS; the framing is in messages.h. The agent
-// passes on what its ranks say, and what they are told, too: rank_agent_messages.h.
+// The messages between agent and launcher, sent over TLS; messages.h defines the framing. The agent
+// also relays the messages between its ranks and the launcher (rank_agent_messages.h).
 
 #include <cstdint>
 #include <map>
@@ -61,8 +61,8 @@ struct AgentReady {
 
 // Both ways.
 struct Heartbeat {
-  // From the launcher: how often the agent is to say it from here on; 0: as it does. The more
-  // workers there are, the more seldom each of them.
+  // From the launcher: the agent's heartbeat interval from now on; 0: unchanged. The more workers
+  // there are, the longer it is.
   int every_millis = 0;
 };
 
@@ -104,8 +104,8 @@ struct SlotAttached {
   int mpi_world_size = 0;
 };
 
-// What a rank printed that no attach carries (its mpirun is gone, or it joined later); the launcher
-// prints it with the rank's tag. Whole lines.
+// Output of a rank without an attach (its mpirun is gone, or it joined later). The launcher prints
+// it with the rank's tag. Whole lines.
 struct SlotOutput {
   int slot = 0;
   int rank = -1;
@@ -120,14 +120,14 @@ struct RankExited {
   RankExit exit;
 };
 
-// Where this worker's ranks of the epoch stand; with every heartbeat while there are any. Only
-// ranks that say so (position_page.h), each once.
+// The positions of this worker's ranks in the epoch, sent with every heartbeat. Contains only ranks
+// that report one (position_page.h), each once.
 struct RankPositions {
   Epoch epoch;
   std::vector<RankPosition> ranks;
 };
 
-// Where the threads of a rank were that did not go on, before its end is reported.
+// The stacks of a rank that hung, sent before its exit is reported.
 struct RankStack {
   int slot = 0;
   std::string start;  // Member::start
@@ -135,7 +135,7 @@ struct RankStack {
   std::string text;  // at most kMaxStackBytes
 };
 
-// What a command of RunCommand prints.
+// Output of a command from RunCommand.
 struct CommandOutput {
   int64_t id = 0;
   bool is_stderr = false;
@@ -185,8 +185,8 @@ struct SwitchEpoch {
 };
 
 // The start gate is open: ranks of this epoch run. Sent to every member's agent. Ranks of an
-// earlier epoch that are members go on in this one with their state; processes in slots that are no
-// members are left alone.
+// earlier epoch that are members continue in this one with their state; processes in other slots
+// are not affected.
 struct StartEpoch {
   Epoch epoch;
   int64_t cohort = kStartedByAgents;  // of the mpirun that started the processes

@@ -1,6 +1,6 @@
 #pragma once
 
-// The fields of agent_launcher_messages.h in JSON, for messages.cc alone, like wire.h.
+// JSON fields of the messages in agent_launcher_messages.h. Used only by messages.cc.
 
 #include "common/control/agent_launcher_messages.h"
 #include "common/control/members_wire.h"

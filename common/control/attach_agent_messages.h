@@ -1,7 +1,7 @@
 #pragma once
 
-// What attach and the agent say to each other, over the same unix socket as ranks
-// (rank_agent_messages.h); the framing is in messages.h.
+// The messages between attach and the agent. They share a unix socket with those of ranks
+// (rank_agent_messages.h); messages.h defines the framing.
 
 #include <cstdint>
 #include <string>
@@ -27,7 +27,7 @@ struct AttachGo {
   int rank = 0;
 };
 
-// What the rank printed. agent -> attach: for its own stream. attach -> agent: of direct programs.
+// Output of the rank. agent -> attach: to print. attach -> agent: from direct programs.
 struct RankOutput {
   bool is_stderr = false;
   std::string data;  // bytes; base64 on the wire

@@ -1,6 +1,6 @@
 #pragma once
 
-// The fields of attach_agent_messages.h in JSON, for messages.cc alone, like wire.h.
+// JSON fields of the messages in attach_agent_messages.h. Used only by messages.cc.
 
 #include "common/control/attach_agent_messages.h"
 #include "common/control/wire.h"

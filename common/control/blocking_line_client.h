@@ -1,7 +1,7 @@
 #pragma once
 
-// The same lines without Asio: a client of a unix socket whose calls block, up to a deadline. For
-// the trainer's talk with its agent, and for attach-like tools and tests.
+// A blocking client for messages over a unix socket, without Asio. Calls block up to a deadline.
+// Used by the trainer to talk to its agent, by attach-like tools and by tests.
 //
 // Thread-safe: one thread may receive while others send; Shutdown() may be called from any thread
 // and wakes both.
@@ -22,7 +22,7 @@ class BlockingLineClient {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  // Connects, or fails at once (kUnavailable: nobody listens).
+  // Connects, or fails immediately (kUnavailable: there is no listener).
   static Result<std::unique_ptr<BlockingLineClient>> Connect(const std::string& socket_path);
 
   ~BlockingLineClient();
@@ -34,9 +34,9 @@ class BlockingLineClient {
   // kInvalid when the message exceeds a line.
   Result<void> Send(const Message& message, Deadline deadline);
 
-  // The next message. kTimeout: none yet, call again. kUnavailable: the peer closed or Shutdown()
-  // was called. kInvalid: the peer sent what is not a message; types that are not known are passed
-  // over. One thread at a time.
+  // Returns the next message. kTimeout: none yet, call again. kUnavailable: the peer closed or
+  // Shutdown() was called. kInvalid: the peer sent an invalid message; unknown types are skipped.
+  // One thread at a time.
   Result<Message> Receive(Deadline deadline);
 
   // Ends both directions for good; blocked and later calls return kUnavailable.

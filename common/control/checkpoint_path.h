@@ -1,7 +1,7 @@
 #pragma once
 
-// Where a job's checkpoints are on its volume: the trainer writes them, and the agent removes them
-// when the job is deleted.
+// The path of a job's checkpoints on its volume. The trainer writes checkpoints there, and the
+// agent removes them when the job is deleted.
 
 #include <string>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The exit codes of ranks, agents and launchers. They are API, as the values of reasons.h are.
-// docs/render.py renders docs/reasons.md from both.
+// The exit codes of ranks, agents and launchers. They are part of the API, like the values in
+// reasons.h. docs/render.py renders docs/reasons.md from both headers.
 
 namespace ringmaster::control {
 

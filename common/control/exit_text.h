@@ -1,7 +1,7 @@
 #pragma once
 
-// How a rank ended, in words for people: the launcher's verdict and status, and the operator's
-// status.failures say the same. Pure.
+// Describes how a rank ended. The launcher uses it for its verdict and status, and the operator for
+// status.failures, so both use the same text. Pure functions.
 
 #include <string>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The network interfaces of spec.network, and how other programs are told of them. NCCL takes a
-// name for the beginning of names unless told otherwise, Open MPI and Gloo for a whole one: here a
-// name is a whole one for all of them.
+// Passes the network interfaces in spec.network on to other programs. An interface name in the spec
+// is always a full name. Open MPI and Gloo treat names the same way; NCCL treats them as prefixes
+// unless configured otherwise.
 
 #include <string>
 #include <string_view>
@@ -25,8 +25,8 @@ bool IsInterfaceName(std::string_view name);
 // With commas between.
 std::string InterfaceList(const std::vector<std::string>& names);
 
-// Those excluded, and the loopback: NCCL and Open MPI leave it out by themselves, but not where
-// they are told what to leave out.
+// The excluded interfaces and the loopback: NCCL and Open MPI exclude it by default, but not if
+// they are given a list.
 std::vector<std::string> ExcludedWithLoopback(const Interfaces& interfaces);
 
 // The value of NCCL_SOCKET_IFNAME; empty: none.

@@ -1,6 +1,6 @@
 #pragma once
 
-// The checkpoint that a rank reports when its job resumes from it. A value.
+// The checkpoint from which a job resumes, as reported by a rank. A plain value.
 
 #include <cstdint>
 

@@ -9,7 +9,7 @@
 namespace ringmaster::control {
 namespace {
 
-// Our bench speaks the trainer's protocol, but where it measures MPI itself.
+// Ringmaster's bench speaks the trainer's protocol, unless it measures MPI itself.
 constexpr char kBenchProgram[] = "ringmaster-bench";
 constexpr char kBenchOverMpi[] = "--backend=mpi";
 
@@ -48,7 +48,7 @@ Result<LaunchSpec> DecodeLaunchSpec(std::string_view text) {
   Result<LaunchSpec> spec = DecodeJson<LaunchSpec>(text);
   if (!spec.ok()) return fail(spec.error().message);
   if (spec->command.empty() || spec->command.front().empty()) return fail("the command is empty");
-  // A NUL would silently cut an argument where it becomes a C string.
+  // A NUL would silently truncate the argument when it becomes a C string.
   for (const auto* list : {&spec->command, &spec->mpi_extra_args, &spec->mpi_pass_env}) {
     for (const std::string& text_item : *list) {
       if (text_item.find('\0') != std::string::npos) return fail("an argument contains a NUL byte");

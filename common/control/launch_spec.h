@@ -1,7 +1,7 @@
 #pragma once
 
-// What the user asked every rank to run. The operator writes it into each Pod (pod_contract.h,
-// kEnvLaunchSpec); agent and launcher read it once at start. It cannot change while the job lives.
+// The user's program, which every rank runs. The operator writes it into each Pod (pod_contract.h,
+// kEnvLaunchSpec); agent and launcher read it once at start. It does not change during a run.
 
 #include <array>
 #include <optional>
@@ -41,9 +41,9 @@ struct LaunchSpec {
   // spec.elasticity.allowedSizes: of a world, in workers, ascending; empty: any.
   std::vector<int> allowed_sizes{};
 
-  // True, an elastic job: the agent owns the ranks, which speak the rank protocol and go on when
-  // the world changes. False, a direct job: they live in one world, and a changed one restarts
-  // them.
+  // True for an elastic job: the agent owns the ranks, which speak the rank protocol and continue
+  // when the world changes. False for a direct job: ranks live in one world and restart for the
+  // next.
   bool InPlace() const { return in_place.value_or(SpeaksRankProtocol(command)); }
   bool PerWorker() const { return ranks_per_process > 0; }
   // It says what mpirun is to do, so only mpirun can start its ranks.

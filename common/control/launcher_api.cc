@@ -73,7 +73,7 @@ void Describe(auto& a, Is<LauncherStatus> auto& v) {
   a.Version("version", v.version, kFirstApiVersion);
   a.Field("term", v.term);
   a.Field("epoch", v.epoch);
-  // A phase of a newer launcher: the job lives, and neither runs undisturbed nor has it ended.
+  // A phase that only a newer launcher knows: the job runs, and may be interrupted.
   a.Field("phase", v.phase, AsWord(kPhaseNames, LauncherPhase::kForming));
   a.Field("lastOrder", v.last_order);
   a.Optional("ordered", v.ordered);
@@ -102,8 +102,8 @@ Result<Order> DecodeOrder(std::string_view text) {
   if (!order.ok()) return order.error().WithContext("reading an order");
   if (order->replicas < 0 || order->min_replicas < 0 || order->min_replicas > order->replicas) {
     return Error{ErrorKind::kInvalid,
-                 "while reading an order: replicas and minReplicas break 0 <= minReplicas <= "
-                 "replicas"};
+                 "while reading an order: replicas and minReplicas must satisfy 0 <= minReplicas "
+                 "<= replicas"};
   }
   return order;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the operator and a job's launcher say to each other, over HTTPS on kApiPort of the launcher
+// The API between the operator and a job's launcher, served over HTTPS on kApiPort of the launcher
 // Pod's address:
 //
 //   PUT /v1/order     body Order           -> 200 LauncherStatus, 409 when an order with a higher
@@ -8,13 +8,13 @@
 //   GET /v1/status                         -> 200 LauncherStatus
 //   GET /metrics                        -> 200 the ranks' times, in Prometheus' text format
 //
-// Both bodies say which version their writer speaks; README.md, "Versions", has the rule by which
-// they change. "/v1" changes only where that rule cannot be kept.
+// Each body contains its writer's protocol version; see README.md, "Versions", for how bodies may
+// change. "/v1" changes only if a change would break these rules.
 //
-// All want "Authorization: Bearer <operator-token>"; without it the answer is 401 and nothing
-// else. Bodies are JSON: of at most MaxStatusBytes() from the launcher, of kMaxOrderBytes to it.
-// The workers of an order stand in rows, [Pod UID, index, node], with what all Pods' names begin
-// with and the nodes' names said once.
+// All requests require "Authorization: Bearer <operator-token>"; without it, the answer is 401 with
+// no content. Bodies are JSON. The launcher sends at most MaxStatusBytes() and receives at most
+// kMaxOrderBytes. An order lists its workers in rows of [Pod UID, index, node]; the common prefix
+// of the Pod names and the node names appear only once.
 
 #include <compare>
 #include <cstddef>
@@ -64,9 +64,9 @@ struct Order {
   int version = kApiVersion;
 };
 
-// What a launcher is doing, for people and for the operator's conditions. kAdopting: a launcher
-// that was started again learns from the agents which world runs. kForming: members change, ranks
-// keep their state. kPaused: too few members or no quorum (pause_reason), ranks keep their state.
+// The launcher's current activity, for users and the operator's conditions. kAdopting: a restarted
+// launcher learns from the agents which world is running. kForming: members change, ranks keep
+// their state. kPaused: too few members or no quorum (pause_reason), ranks keep their state.
 enum class LauncherPhase {
   kWaitingForOrder,
   kWaitingForAgents,
@@ -117,14 +117,14 @@ struct Straggler {
 };
 inline constexpr std::size_t kMaxStragglers = 16;
 
-// What is not kept at present, although the job asks for it: training goes on.
+// What cannot be saved at present although the job requests it; training continues.
 struct ProtectionFault {
   std::string what;  // "checkpoint", "snapshot", "copy" or "restore"
   std::string pod;
   std::string message;
 };
 
-// Who starts the ranks.
+// The program that starts the ranks.
 inline constexpr char kByMpirun[] = "Mpirun";
 inline constexpr char kByAgents[] = "Agents";
 // ... and how mpirun reaches the workers.
@@ -150,14 +150,14 @@ struct LauncherStatus {
   std::vector<RankExit> failures;  // of ranks while the job went on, newest last, at most 16
   std::string message;  // what it waits for, in a sentence; empty when there is nothing to wait for
   std::vector<Straggler> stragglers;  // slowest first, at most kMaxStragglers
-  // How often in a row, under this launcher, ranks were killed, or ended while they loaded, without
-  // a step beyond those committed before.
+  // How many times in a row, under this launcher, ranks were killed, or ended while loading,
+  // without a new committed step.
   int crashes = 0;
   int version = kApiVersion;
 };
 
-// What the operator reads of a status, by how many workers its order names; the launcher keeps
-// within it.
+// The size of a status that the operator reads, by the number of ordered
+// workers.
 constexpr std::size_t MaxStatusBytes(std::size_t ordered_workers) {
   return (64 << 10) + 256 * ordered_workers;
 }

@@ -34,7 +34,7 @@ Error Unavailable(const std::string& doing, const error_code& error) {
                "while " + doing + ": " + (refused ? "timed out" : error.message())};
 }
 
-// One dial over TCP and TLS; owns itself through its handlers.
+// One connection attempt over TCP and TLS; its handlers own it.
 class TlsDial : public std::enable_shared_from_this<TlsDial> {
  public:
   TlsDial(asio::io_context& io, TlsContext& tls, const DialOptions& options, OnDialled on_dialled)
@@ -97,8 +97,8 @@ class TlsDial : public std::enable_shared_from_this<TlsDial> {
   std::string name_;
 };
 
-// Accepts on any protocol until stopped. Handlers share it, so that a connection accepted in the
-// same moment as the listener goes finds it stopped, not destroyed.
+// Accepts connections of any protocol until stopped. Handlers share ownership, so a connection that
+// is accepted while the listener is destroyed finds it stopped.
 template <typename Protocol>
 class Acceptor : public std::enable_shared_from_this<Acceptor<Protocol>> {
  public:
@@ -132,7 +132,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor<Protocol>> {
         });
   }
 
-  // Out of descriptors or memory: what is queued in the backlog waits until some are given back.
+  // Descriptors or memory are exhausted: connections wait in the backlog until some are released.
   void Retry() {
     retry_.expires_after(std::chrono::milliseconds(50));
     retry_.async_wait([self = this->shared_from_this()](const error_code&) {
@@ -198,7 +198,7 @@ class TlsListener final : public LineListener {
   };
 
   static void Accept(const std::shared_ptr<Shared>& shared, tcp::socket socket) {
-    // An agent's handshake is short: the oldest one makes room.
+    // An agent's handshake is short, so the oldest connection is closed to make room.
     if (shared->handshakes.size() >= shared->options.max_handshakes) {
       shared->handshakes.front()->out = true;
       shared->handshakes.front()->Abandon();
@@ -251,7 +251,7 @@ class UnixListener final : public LineListener {
     ::unlink(path_.c_str());
     acceptor.open(local(), error);
     if (!error) acceptor.bind(local::endpoint(path_), error);
-    // The directory is private already; the mode also covers one that a test chose.
+    // The directory is already private; the mode also protects one that a test chose.
     if (!error && ::chmod(path_.c_str(), 0600) != 0) {
       error = error_code(errno, boost::system::system_category());
     }
@@ -287,7 +287,7 @@ void DialTls(asio::io_context& io, const std::string& address, int port, TlsCont
 
 void DialUnix(asio::io_context& io, const std::string& path, const DialOptions& options,
               OnDialled on_dialled) {
-  // A unix socket connects, or not, at once: there is nothing to wait for.
+  // A unix socket connects or fails immediately, so there is nothing to wait for.
   local::socket socket(io);
   error_code error;
   if (path.size() >= sizeof(sockaddr_un::sun_path)) {

@@ -1,11 +1,11 @@
 #pragma once
 
-// The framing of messages.h on Boost.Asio: connections that carry one message a line, over TLS
-// (agent and launcher) or a unix socket (attach, rank and agent). Used by the launcher and the
-// agent; a trainer uses blocking_line_client.h.
+// Asynchronous connections that carry one message per line (messages.h), over TLS (agent and
+// launcher) or a unix socket (attach, rank and agent). Based on Boost.Asio. Used by the launcher
+// and the agent; a trainer uses blocking_line_client.h.
 //
-// Everything here belongs to one io_context that one thread runs: call only from that thread, and
-// handlers run on it, never from inside the call that caused them. Nothing here blocks.
+// A connection belongs to one io_context, which one thread runs: make all calls from that thread.
+// Handlers run on it too, but never inside the call that triggers them. No call blocks.
 //
 //   DialTls(io, "10.0.0.1", 8470, *tls, {}, [](Result<std::shared_ptr<LineConnection>> dialled) {
 //     if (!dialled.ok()) return Retry(dialled.error());
@@ -32,7 +32,7 @@ class io_context;
 
 namespace ringmaster::control {
 
-// Who is at the other end of a unix socket, by the kernel's word.
+// The process at the other end of a unix socket, as reported by the kernel.
 struct UnixPeer {
   int pid = -1;
   unsigned uid = 0;
@@ -46,7 +46,7 @@ struct SharedLine {
   std::shared_ptr<const std::string> text;  // with its newline
 };
 
-// One connection. It lives while somebody holds the pointer and, after Start(), until it is closed.
+// One connection. It lives as long as its pointer is held and, after Start(), until it is closed.
 class LineConnection {
  public:
   struct Handlers {
@@ -77,8 +77,8 @@ class LineConnection {
   // closed too or after one second. Messages that still arrive are dropped.
   virtual void Finish(const std::string& reason) = 0;
 
-  // For lines from here on, both ways: a stranger's may be shorter than those of a peer that has
-  // said who it is.
+  // The limit for lines from now on, both ways: it may be lower for peers that have not identified
+  // themselves.
   virtual void SetMaxLineBytes(std::size_t bytes) = 0;
 
   virtual bool open() const = 0;
@@ -137,8 +137,8 @@ Result<std::unique_ptr<LineListener>> ListenTls(boost::asio::io_context& io,
                                                 TlsContext& tls, const ListenOptions& options,
                                                 LineListener::OnAccepted on_accepted);
 
-// Listens on a unix socket with mode 0600; a socket file that nobody listens on any more is
-// replaced.
+// Listens on a unix socket with mode 0600; replaces a socket file without a
+// listener.
 Result<std::unique_ptr<LineListener>> ListenUnix(boost::asio::io_context& io,
                                                  const std::string& path,
                                                  const ListenOptions& options,

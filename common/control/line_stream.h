@@ -1,7 +1,7 @@
 #pragma once
 
-// The one implementation of LineConnection, for any Asio stream. Private to line_connection.cc and
-// its tests.
+// Implements LineConnection for any Asio stream. Private to line_connection.cc and its
+// tests.
 
 #include <cstring>
 #include <deque>
@@ -112,7 +112,7 @@ class LineStream final : public LineConnection,
   static constexpr std::size_t kReadBytes = 16 << 10;    // as much as TLS has at once
   static constexpr std::size_t kJoinedBytes = 16 << 10;  // lines that are written as one
 
-  // What is written at once: lines of this connection alone, or one of many connections.
+  // Data that is written at once: lines of this connection, or one line for many connections.
   struct Piece {
     std::string own;
     std::shared_ptr<const std::string> shared;
@@ -189,8 +189,8 @@ class LineStream final : public LineConnection,
   void Deliver() {
     Result<Message> message = Decode(partial_);
     partial_.clear();
-    // What a newer peer says beyond what we know: a peer that must be understood is named by its
-    // hello.
+    // Ignores what a newer peer adds: the hello states which versions must be
+    // understood.
     if (!message.ok() && message.error().reason == kReasonUnknownType) {
       return LogDebug("Skipped a line", {{"peer", peer_}, {"reason", message.error().message}});
     }
@@ -224,8 +224,8 @@ class LineStream final : public LineConnection,
     boost::system::error_code error;
     Socket().shutdown(boost::asio::socket_base::shutdown_send, error);
     if (error) return Close(finish_reason_);
-    // A connection that nobody reads (refused before Start) has nobody to see the peer close: the
-    // timer ends it.
+    // No read notices when the peer of a rejected connection closes it: the timer ends
+    // it.
     if (!started_) Start({});
   }
 

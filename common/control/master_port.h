@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the processes of one world meet (MASTER_PORT, beside rank 0's address): launcher and agents
-// find the same one without a message.
+// Computes MASTER_PORT, the port at which the processes of a world meet on rank 0's address.
+// Launcher and agents compute the same port without exchanging messages.
 
 #include <string_view>
 

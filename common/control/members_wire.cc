@@ -46,7 +46,7 @@ void Describe(auto& a, Is<World> auto& v) {
   a.Field("order", v.order);
 }
 
-// Takes what all starts begin with out of them.
+// Removes the common prefix from all starts.
 void ShareBegin(Host& host) {
   std::string_view shared = host.starts.front();
   for (const std::string& start : host.starts) {
@@ -54,7 +54,7 @@ void ShareBegin(Host& host) {
     shared = shared.substr(0, static_cast<std::size_t>(differs.first - shared.begin()));
   }
   std::size_t bytes = shared.size();
-  // No letter of several bytes is cut.
+  // Do not cut within a multi-byte character.
   const std::string& first = host.starts.front();
   while (bytes > 0 && bytes < first.size() &&
          (static_cast<unsigned char>(first[bytes]) & 0xC0U) == 0x80U)

@@ -1,14 +1,14 @@
 #pragma once
 
-// A world's members on the wire, at the price of its workers and not of its ranks:
+// The JSON encoding of a world's members. Its size depends on the number of workers, not ranks:
 //
 //   {"hosts": [{"podUid": "…", "pod": "…", "node": "…", "address": "…",
 //               "slots": [0, 1, 2], "start": "3f6c-", "starts": ["1", "1", "4"]}, …],
 //    "order": [0, 2, 1, 3, 0, 1]}
 //
-// A host's slots stand in the order of its ranks; what their starts begin with is said once.
-// "order" is pairs: the next so many of that host's members have the next ranks. So ranks count
-// from 0 without being named. Private to the codecs of this folder, like wire.h.
+// A host lists its slots in the order of their ranks. "start" is the common prefix of its "starts".
+// "order" consists of pairs of a host and a count: the host's next members have the next ranks.
+// Private to the codecs of this folder, like wire.h.
 
 #include <string>
 #include <vector>

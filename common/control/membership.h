@@ -1,7 +1,7 @@
 #pragma once
 
-// The words of membership (design: ADR 3), shared by all messages: epochs, members,
-// progress, exits. Values only.
+// The types of membership (ADR 3) that all messages share: epochs, members, progress and exits.
+// Plain values.
 
 #include <array>
 #include <compare>
@@ -50,7 +50,7 @@ struct RankRange {
   friend bool operator==(const RankRange&, const RankRange&) = default;
 };
 
-// What a rank is doing, in the order in which a world and a step go by.
+// The activity of a rank, in the order of a world and its steps.
 enum class RankPhase {
   kWait,      // for a world
   kConnect,   // with the other ranks of a new one, and saying what state it has
@@ -65,7 +65,7 @@ enum class RankPhase {
 inline constexpr std::array<const char*, 9> kRankPhaseNames = {
     "wait", "connect", "adopt", "data", "compute", "reduce", "update", "evaluate", "done"};
 
-// How far a rank has come with connecting, where that takes more than one step (NCCL).
+// The progress of a rank that connects in several stages (NCCL).
 enum class ConnectStage {
   kBegin,
   kMeet,    // agrees with the other ranks on how
@@ -91,8 +91,8 @@ inline constexpr std::array<const char*, 8> kCollectiveNames = {
     "none",       "allreduce", "reduce-scatter", "allgather",
     "all-to-all", "broadcast", "barrier",        "confirmation"};
 
-// How many collectives of a world a rank has got to, where it counts them (on GPUs). All ranks
-// begin the same ones in the same order.
+// How many collectives of a world a rank has reached, if it counts them (on GPUs). All ranks begin
+// the same ones in the same order.
 struct CollectiveCounts {
   int64_t launched = -1;  // its host gave them to the device; -1: it does not count
   int64_t begun = -1;     // its device has come to them; -1: not known at the moment
@@ -101,7 +101,7 @@ struct CollectiveCounts {
   friend bool operator==(const CollectiveCounts&, const CollectiveCounts&) = default;
 };
 
-// Where a rank stands, as its agent read it. Times are durations until that moment.
+// The position of a rank, as its agent read it. Times are durations until then.
 struct RankPosition {
   int rank = 0;
   int slot = 0;
@@ -150,7 +150,7 @@ struct RankExit {
   bool Killed() const { return signal > 0 || out_of_memory.has_value(); }
 };
 
-// Where training stands, from rank 0's last committed step.
+// The training progress after rank 0's last committed step.
 struct Progress {
   int64_t step = 0;         // steps committed so far
   int64_t total_steps = 0;  // 0: unknown

@@ -1,7 +1,8 @@
 #pragma once
 
-// What launcher, agent, attach, rank and rsh say to each other. One JSON object a line, UTF-8, at
-// most kMaxLineBytes with its newline; {"type": "...", ...}. The same framing on all four channels:
+// The messages between launcher, agent, attach, rank and rsh: one JSON object per line, {"type":
+// "...", ...}, in UTF-8, at most kMaxLineBytes with its newline. All four channels share the
+// framing:
 //
 //   agent  -> launcher   TLS over TCP, the agent dials: agent_launcher_messages.h
 //   attach -> agent      unix socket in the worker's runtime directory: attach_agent_messages.h
@@ -9,9 +10,8 @@
 //                        rank_agent_messages.h
 //   rsh    -> launcher   a unix socket of the launcher's: rsh_launcher_messages.h
 //
-// Fields and types that a reader does not know are ignored (README.md, "Versions"); a peer that
-// sends a wrong field or a longer line is disconnected; the process goes on. The order of messages
-// on each channel is in protocol.md.
+// Readers ignore fields and types that they do not know (README.md, "Versions"). A peer that sends
+// an invalid field or a longer line is disconnected. protocol.md describes the order of messages.
 
 #include <cstddef>
 #include <string>

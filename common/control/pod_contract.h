@@ -1,8 +1,8 @@
 #pragma once
 
-// What the operator writes into a job's Pods and what the agent and the launcher read there:
-// environment names, paths, ports and the items of the job's Secret. Both sides include this
-// header, so that neither can drift.
+// The names that the operator, the agent and the launcher share about a job's Pods: environment
+// variables, paths, ports and items of the job's Secret. The operator writes them and the other two
+// read them; all include this header.
 
 namespace ringmaster::control {
 
@@ -20,7 +20,7 @@ inline constexpr char kEnvLaunchSpec[] = "RINGMASTER_LAUNCH_SPEC";
 // launcher compare at start and fail with CredentialsMismatch.
 inline constexpr char kEnvItemHashes[] = "RINGMASTER_ITEM_SHA256";
 
-// Of spec.faultTolerance, where the job sets it: what a program has between SIGTERM and SIGKILL.
+// From spec.faultTolerance, if set: a program's time between SIGTERM and SIGKILL.
 inline constexpr char kEnvStopGraceSeconds[] = "RINGMASTER_STOP_GRACE_SECONDS";
 
 // --- environment of worker Pods
@@ -35,27 +35,27 @@ inline constexpr char kEnvLauncherAddress[] =
 inline constexpr char kEnvLauncherPort[] =
     "RINGMASTER_LAUNCHER_PORT";  // kControlPort unless a test moves it
 
-// Of spec.checkpoint: where its volume is mounted, steps from one checkpoint to the next, how many
-// complete ones are kept.
+// From spec.checkpoint: mount path of the volume, steps between checkpoints, and the number of
+// complete ones to keep.
 inline constexpr char kEnvCheckpointDir[] = "RINGMASTER_CHECKPOINT_DIR";
 inline constexpr char kEnvCheckpointEvery[] = "RINGMASTER_CHECKPOINT_EVERY";
 inline constexpr char kEnvCheckpointKeep[] = "RINGMASTER_CHECKPOINT_KEEP";
-// Of its restoreFrom: at most one of the two.
+// From its restoreFrom: at most one of the two is set.
 inline constexpr char kEnvRestoreJob[] = "RINGMASTER_CHECKPOINT_RESTORE_JOB";
 inline constexpr char kEnvRestorePath[] = "RINGMASTER_CHECKPOINT_RESTORE_PATH";
 inline constexpr char kCheckpointDir[] = "/ringmaster/checkpoints";
 
-// Of spec.dataCache: where the source is mounted, what of it is wanted (empty: all), and the memory
-// volume that the agent fills with it before its ranks load. A rank takes kEnvDataDir for its data
-// unless its command line says otherwise.
+// From spec.dataCache: mount path of the source, the part of it to copy (empty: all), and the
+// memory volume that the agent fills with it before its ranks load. Ranks read their data from
+// kEnvDataDir unless their command line sets a path.
 inline constexpr char kEnvDataSource[] = "RINGMASTER_DATA_SOURCE";
 inline constexpr char kEnvDataSubPath[] = "RINGMASTER_DATA_SUB_PATH";
 inline constexpr char kEnvDataDir[] = "RINGMASTER_DATA_DIR";
 inline constexpr char kDataSourceDir[] = "/ringmaster/data-source";
 inline constexpr char kDataDir[] = "/ringmaster/data";
 
-// Of spec.faultTolerance, where the job sets it: how long a rank may load; how long ranks of a job
-// in mode InPlace try to connect, and wait for each other in a step.
+// From spec.faultTolerance, if set: how long a rank may load; how long ranks of a job in mode
+// InPlace may take to connect, and may wait for each other in a step.
 inline constexpr char kEnvLoadLimitMillis[] = "RINGMASTER_LOAD_LIMIT_MILLIS";
 inline constexpr char kEnvConnectTimeoutSeconds[] = "RINGMASTER_CONNECT_TIMEOUT_SECONDS";
 
@@ -66,13 +66,13 @@ inline constexpr char kEnvTerm[] = "RINGMASTER_TERM";  // the launcher's term at
 // long.
 inline constexpr char kEnvRestartLimit[] = "RINGMASTER_RESTART_LIMIT";
 inline constexpr char kEnvRestartWindowSeconds[] = "RINGMASTER_RESTART_WINDOW_SECONDS";
-// How often in a row ranks may be killed without a committed step in between.
+// How many times in a row ranks may be killed without a committed step.
 inline constexpr char kEnvCrashLimit[] = "RINGMASTER_CRASH_LIMIT";
 // Exit codes of ranks, with commas between: the job fails at once; the end is not counted.
 inline constexpr char kEnvFailOnExitCodes[] = "RINGMASTER_FAIL_ON_EXIT_CODES";
 inline constexpr char kEnvIgnoreExitCodes[] = "RINGMASTER_IGNORE_EXIT_CODES";
-// Of spec.faultTolerance, where the job sets it: how long a silent worker lives; how long ranks may
-// stand still at the least before one of them is judged to hang (stall_watch.h), 0: for ever.
+// From spec.faultTolerance, if set: the time after which a silent worker is lost, and the minimum
+// time without progress after which a rank is considered hung (stall_watch.h), 0: never.
 inline constexpr char kEnvLostAfterMillis[] = "RINGMASTER_LOST_AFTER_MILLIS";
 inline constexpr char kEnvStallMillis[] = "RINGMASTER_STALL_MILLIS";
 // spec.scheduling.startWaitSeconds, where the job sets it.
@@ -102,15 +102,15 @@ inline constexpr char kCredentialsDir[] =
 inline constexpr char kRuntimeDir[] = "/tmp/ringmaster";  // sockets, copied keys, sshd_config
 inline constexpr char kTerminationLog[] = "/dev/termination-log";
 
-// What an agent tells the processes it starts, and its sshd's sessions (sshd_config SetEnv): its
-// unix socket.
+// Set by an agent for its processes and its sshd's sessions (sshd_config SetEnv): its unix
+// socket.
 inline constexpr char kEnvAgentSocket[] = "RINGMASTER_AGENT_SOCKET";
-// What an agent tells its ranks alone: their slot, 0 … slots per worker - 1.
+// Set by an agent for its ranks only: their slot, 0 … slots per worker - 1.
 inline constexpr char kEnvSlot[] = "RINGMASTER_SLOT";
 // ... and which protocol it speaks (protocol_version.h), for ranks of another release.
 inline constexpr char kEnvProtocol[] = "RINGMASTER_PROTOCOL";
-// ... and the UUID of their GPU, where the driver tells of any: CUDA_VISIBLE_DEVICES names it
-// alone.
+// ... and the UUID of their GPU, if the driver lists one: CUDA_VISIBLE_DEVICES names only
+// it.
 inline constexpr char kEnvGpuUuid[] = "RINGMASTER_GPU_UUID";
 // ... and the file in which they say where they stand (position_page.h).
 inline constexpr char kEnvPositionPage[] = "RINGMASTER_POSITION_PAGE";
@@ -143,11 +143,11 @@ inline constexpr char kTlsNameSuffix[] = ".ringmaster.dev";
 inline constexpr char kWorkerContainer[] = "worker";
 inline constexpr char kLauncherContainer[] = "launcher";
 
-// Where an init container brings these programs, in a Pod whose image lacks them.
+// The folder into which an init container copies these programs, if the Pod's image lacks them.
 inline constexpr char kToolsFolder[] = "/ringmaster/tools";
 
-// Where the Python package is, below the folder whose bin has these programs: what its ranks'
-// Python looks through first.
+// The folder of the Python package, below the folder whose bin has these programs: Python searches
+// it first.
 inline constexpr char kPythonFolder[] = "lib/ringmaster/python";
 
 // Programs in the worker image.
@@ -159,8 +159,8 @@ inline constexpr char kTrainProgram[] = "ringmaster-train";
 // The agent's flag in the Pod that removes a deleted job's checkpoints.
 inline constexpr char kRemoveCheckpointsFlag[] = "--remove-checkpoints";
 
-// What attach prints within its line when it ends with kExitNoAgent; the launcher also looks for it
-// in what mpirun printed last.
+// The text that attach prints in its line when it exits with kExitNoAgent; the launcher also looks
+// for it in mpirun's last output.
 inline constexpr char kNoAgentText[] = "found no agent on this host";
 
 }  // namespace ringmaster::control

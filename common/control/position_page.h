@@ -1,17 +1,17 @@
 #pragma once
 
-// Where a rank stands, said at the cost of a few stores to memory: a page that the agent makes for
-// each start of a rank (RINGMASTER_POSITION_PAGE names it), the rank maps, and the agent reads now
-// and then. Behind it lies room for the stacks of the rank's threads, which a signal asks for
-// (worker/trainer/telemetry/stack_signal.h).
+// A shared memory page in which a rank reports its position at the cost of a few stores. The agent
+// creates a page for each start of a rank (RINGMASTER_POSITION_PAGE names it), the rank maps it,
+// and the agent reads it periodically. The space behind it holds the stacks of the rank's threads,
+// which the agent requests with a signal (worker/trainer/telemetry/stack_signal.h).
 //
 //   0 … 127     words: the position and its checksum
-//   128 … 255   words of their own: the peer, the stacks, how far connecting has come, collectives
+//   128 … 255   separate words: the peer, the stacks, the progress of connecting, collectives
 //   4096 …      text of the stacks
 //
-// The agent trusts nothing in it: a page that is not whole says nothing. What was read while it was
-// being written does not fit its checksum, so there is no lock and no order of reading to keep.
-// Times are CLOCK_MONOTONIC, which both sides share.
+// The agent does not trust the content: it ignores a page whose checksum does not match. A page
+// that is read while the rank writes to it does not match either, so no lock or memory ordering is
+// needed. Times are CLOCK_MONOTONIC, which both sides share.
 
 #include <array>
 #include <atomic>
@@ -25,7 +25,7 @@
 
 namespace ringmaster::control {
 
-// What the rank says of itself.
+// What the rank reports about itself.
 struct PagePosition {
   Epoch epoch;  // of the world that it is in, or was in last
   int64_t step = 0;

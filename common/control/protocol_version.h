@@ -1,7 +1,7 @@
 #pragma once
 
-// What a peer speaks, as its first line says, and RINGMASTER_PROTOCOL to a rank: README.md,
-// "Versions".
+// The protocol versions that a peer supports, as sent in its first line and passed to ranks in
+// RINGMASTER_PROTOCOL. See README.md, "Versions".
 
 namespace ringmaster::control {
 

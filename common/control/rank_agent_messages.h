@@ -1,7 +1,7 @@
 #pragma once
 
-// What a rank and its agent say to each other, over a unix socket; the framing is in messages.h.
-// The agent passes on all but the first four, from the rank to the launcher and back.
+// The messages between a rank and its agent, sent over a unix socket; messages.h defines the
+// framing. The agent relays all but the first four between the rank and the launcher.
 
 #include <cstdint>
 #include <optional>
@@ -46,8 +46,8 @@ struct RankSwitch {
 
 // --- rank -> agent -> launcher
 
-// A rank cannot go on in its epoch because of its peers. An observation, not evidence of anybody's
-// death.
+// A rank cannot continue in its epoch because of its peers. An observation, not evidence of a
+// loss.
 struct RankBroken {
   Epoch epoch;
   int rank = 0;
@@ -105,7 +105,7 @@ struct RankBegan {
   std::optional<KeptCheckpoint> kept{};
 };
 
-// What a slot cannot keep at present, and why; an empty fault: it can again. Again after every
+// What a slot cannot save at present, and why; an empty fault: it can again. Repeated after every
 // Welcome while it holds.
 struct RankProtection {
   int slot = 0;

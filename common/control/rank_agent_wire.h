@@ -1,6 +1,6 @@
 #pragma once
 
-// The fields of rank_agent_messages.h in JSON, for messages.cc alone, like wire.h.
+// JSON fields of the messages in rank_agent_messages.h. Used only by messages.cc.
 
 #include "common/control/members_wire.h"
 #include "common/control/rank_agent_messages.h"

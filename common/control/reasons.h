@@ -86,7 +86,7 @@ inline constexpr char kReasonWaitingForLauncher[] = "WaitingForLauncher";
 inline constexpr char kReasonLauncherUnreachable[] = "LauncherUnreachable";
 // A Pod cannot be scheduled; the message comes from the scheduler. Free capacity or request less.
 inline constexpr char kReasonUnschedulable[] = "Unschedulable";
-// A scheduled Pod does not start; the message is the kubelet's latest event for it.
+// A scheduled Pod does not start. Correct what the message names: the kubelet's latest event.
 inline constexpr char kReasonPodNotStarting[] = "PodNotStarting";
 // Too many nodes are not ready at once, so their workers are not replaced. Check the nodes.
 inline constexpr char kReasonNodesUnreachable[] = "NodesUnreachable";
@@ -194,7 +194,7 @@ inline constexpr char kReasonPoliciesOff[] = "PoliciesOff";
 
 // --- Reasons: Protected
 
-// The state is kept as requested again.
+// The state is saved as requested again.
 inline constexpr char kReasonKept[] = "Kept";
 // Checkpoints fail; losing all workers resumes from the last complete one. Check the
 // volume.
@@ -241,8 +241,8 @@ inline constexpr char kReasonNodeNotReady[] = "NodeNotReady";
 
 // All ranks completed their last step.
 inline constexpr char kReasonCompleted[] = "Completed";
-// The spec cannot be run. For Stalled and WorkersReady: the job has no Pods; correct the spec. For
-// Failed: the API server rejected a Pod; delete the job, correct the spec and apply it again.
+// The spec cannot be run: correct the field that the message names. A job that has failed because
+// of it must be deleted and applied again.
 inline constexpr char kReasonInvalidSpec[] = "InvalidSpec";
 // A container cannot start: a program, ConfigMap or Secret is missing or an image name is
 // invalid.

@@ -1,8 +1,8 @@
 #pragma once
 
-// What ringmaster-rsh says to the launcher, over a unix socket in the launcher's runtime directory;
-// the framing is in messages.h. The answers are CommandOutput and CommandExited
-// (agent_launcher_messages.h), without an id, or Refused.
+// The messages from ringmaster-rsh to the launcher, sent over a unix socket in the launcher's
+// runtime directory; messages.h defines the framing. The launcher answers with CommandOutput and
+// CommandExited (agent_launcher_messages.h) without an id, or with Refused.
 
 #include <cstddef>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-// The fields of rsh_launcher_messages.h in JSON, for messages.cc alone, like wire.h.
+// JSON fields of the messages in rsh_launcher_messages.h. Used only by messages.cc.
 
 #include "common/control/rsh_launcher_messages.h"
 #include "common/control/wire.h"

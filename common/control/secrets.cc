@@ -25,7 +25,7 @@ using Digest = std::array<unsigned char, 32>;
 Digest Sha256(std::string_view bytes) {
   Digest digest{};
   unsigned int size = 0;
-  // Fails only without memory; an all-zero digest then compares unequal to any real one.
+  // Fails only without memory; the all-zero digest then differs from any real one.
   EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr);
   return digest;
 }
@@ -46,7 +46,7 @@ Result<void> WriteAll(int fd, std::string_view content) {
 }  // namespace
 
 bool SecretsEqual(std::string_view a, std::string_view b) {
-  // Hashing first makes the lengths equal, and the comparison independent of them.
+  // Hashing first makes the lengths equal and the comparison independent of them.
   const Digest digest_a = Sha256(a);
   const Digest digest_b = Sha256(b);
   return CRYPTO_memcmp(digest_a.data(), digest_b.data(), digest_a.size()) == 0 && !a.empty();

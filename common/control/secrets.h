@@ -1,7 +1,7 @@
 #pragma once
 
-// The few things we do with secrets, done once: compare tokens, hash and load the Secret's items,
-// write key files. Used by agent and launcher at start and wherever a token comes in.
+// Helpers for the job's credentials: compare tokens, hash and load the items of the Secret, write
+// key files. Used by agent and launcher at start and to check tokens.
 
 #include <map>
 #include <string>

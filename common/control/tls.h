@@ -1,9 +1,9 @@
 #pragma once
 
-// TLS as our channels want it: the launcher shows the job's one self-signed certificate, its
-// clients trust exactly that certificate and nothing the system trusts, and check the name in it.
-// TLS 1.2 at least, 1.3 where both can. Used by line_connection.h, by the launcher's HTTPS server
-// and by tests.
+// TLS settings of Ringmaster's own connections. The launcher presents the job's self-signed
+// certificate; clients trust only that certificate, ignore the system's certificate authorities,
+// and check the name in it. Requires TLS 1.2 and prefers 1.3. Used by line_connection.h, the
+// launcher's HTTPS server and tests.
 
 #include <memory>
 #include <string>

@@ -43,8 +43,8 @@ std::string EncodeVerdict(const Verdict& verdict) {
     Shorten(stack, stack.size() < 64 ? 0 : stack.size() * 3 / 4);
     text = EncodeJson(short_verdict);
   }
-  // The newest last line says most: the oldest go first, then the message shrinks, then whatever
-  // else is long.
+  // The last line is the most useful: drop the oldest lines first, then shorten the message, then
+  // other long texts.
   while (text.size() > kMaxVerdictBytes && short_verdict.first_failure &&
          !short_verdict.first_failure->last_lines.empty()) {
     auto& lines = short_verdict.first_failure->last_lines;

@@ -1,8 +1,8 @@
 #pragma once
 
-// How a job ended, in the launcher's own words: written to its termination message before it exits,
-// read by the operator from the launcher Pod's status (ADR 10). Terminal conditions
-// are decided from this alone; a launcher that ended without a verdict was lost, never successful.
+// The launcher's verdict: how the job ended. The launcher writes it to its termination message, and
+// the operator reads it from the launcher Pod's status (ADR 10). Terminal conditions depend only on
+// the verdict: a launcher that ends without one counts as lost, never as successful.
 
 #include <cstdint>
 #include <optional>

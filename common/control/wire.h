@@ -1,7 +1,7 @@
 #pragma once
 
-// The fields of membership.h's values in JSON (common/json/fields.h), for the codecs of this folder
-// alone: it pulls in the JSON library. Which fields may be missing: README.md, "Versions".
+// JSON fields of the values in membership.h (common/json/fields.h), for the codecs of this folder,
+// because it includes the JSON library. README.md, "Versions", lists which fields may be missing.
 
 #include "common/control/membership.h"
 #include "common/json/fields.h"
@@ -52,7 +52,7 @@ void Describe(auto& a, Is<RankPosition> auto& v) {
   a.Optional("stopped", v.stopped);
   a.Field("step", v.step);
   a.Optional("bucket", v.bucket);
-  // What a newer rank may be doing, nobody is blamed for.
+  // An activity that only newer ranks report is never blamed.
   a.Field("phase", v.phase, AsWord(kRankPhaseNames, RankPhase::kEvaluate));
   a.Optional("peer", v.peer);
   a.Field("stillMillis", v.still_millis);

@@ -1,13 +1,13 @@
 #pragma once
 
-// The workers of an order on the wire:
+// The JSON encoding of an order's workers:
 //
 //   {"pods": "digits-worker-", "nodes": ["node1", "node2"],
 //    "rows": [["<Pod UID>", 0, 0], ["<Pod UID>", 1, 1], ["<Pod UID>", 2, -1], …]}
 //
-// A row is the Pod's UID, its index and the place of its node in "nodes", -1 while it has none. Its
-// name is what "pods" says and the index, unless the row has another one as its fourth item. What
-// a row has beyond that is ignored. Private to the codecs of this folder, like wire.h.
+// A row contains the Pod's UID, its index, and the index of its node in "nodes", or -1 if it has no
+// node. The Pod's name is "pods" followed by the index, unless the row has a name as its fourth
+// item. Readers ignore further items. Private to the codecs of this folder, like wire.h.
 
 #include <string>
 #include <vector>

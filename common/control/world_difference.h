@@ -1,7 +1,7 @@
 #pragma once
 
-// One world told by what it differs in from the one before: a loss costs a few bytes for each
-// agent, whatever the number of ranks. Pure.
+// Encodes a world as its difference from the previous one, so that a loss costs a few bytes per
+// agent, whatever the number of ranks. Pure functions.
 
 #include <optional>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
 
-// One description of a struct's fields, by which its JSON is both written and read:
+// Describes the fields of a struct once, for both writing and reading its JSON:
 //
 //   void Describe(auto& fields, Is<Epoch> auto& epoch) {  // in the namespace of Epoch
 //     fields.Field("term", epoch.term);
@@ -14,11 +14,11 @@
 //   Optional  always                       may be missing or null: the struct keeps its value
 //   Sparse    unless it is `otherwise`     the same
 //
-// A field is a truth value, a signed integer, a double, a text, seconds, another described struct,
-// or a list, map or std::optional of these. One of another shape takes a form: an object with
-// `Json Write(const T&) const` and `std::string Read(const Json&, T&) const`, which returns what is
-// wrong, or nothing. Unknown fields are ignored. Reading checks types and ranges and never throws;
-// the first thing wrong is returned with its path: "field 'ranks[2].slot': …".
+// A field is a bool, a signed integer, a double, a string, seconds, another described struct, or a
+// list, map or std::optional of these. Other types need a form: an object with `Json Write(const
+// T&) const` and `std::string Read(const Json&, T&) const`, which returns what is wrong, or an
+// empty string. Unknown fields are ignored. Reading checks types and ranges and never throws; it
+// returns the first error with its path: "field 'ranks[2].slot': …".
 
 #include <chrono>
 #include <concepts>
@@ -75,7 +75,7 @@ class JsonWriter {
     describe(inner);
     if (even_if_empty || !inner.json_.empty()) json_[name] = std::move(inner.json_);
   }
-  // What a reader refuses, beyond types.
+  // Additional checks of a reader, beyond types.
   void Check(bool /*fine*/, const char* /*name*/, const char* /*wrong*/) {}
 
   Json Take() && { return std::move(json_); }
@@ -84,7 +84,7 @@ class JsonWriter {
   Json json_ = Json::object();
 };
 
-// Where a value stands in its document; made into text only for an error.
+// The position of a value in its document; formatted only for errors.
 struct JsonPlace {
   const JsonPlace* outer = nullptr;
   std::string_view name{};  // without one: an item of a list
@@ -246,7 +246,7 @@ Result<T> FromJson(const Json& json, std::string_view path = "") {
   return value;
 }
 
-// What cannot be read keeps its default, and texts are cut to `longest_text` bytes.
+// Invalid fields keep their defaults, and texts are cut to `longest_text` bytes.
 template <typename T>
 T FromJsonLeniently(const Json& json, std::size_t longest_text) {
   T value;

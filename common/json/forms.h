@@ -1,11 +1,12 @@
 #pragma once
 
-// Forms of fields (fields.h) that more than one room has.
+// Forms of fields (fields.h) that several folders share.
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -19,8 +20,8 @@
 
 namespace ringmaster {
 
-// An enum whose values are 0 … N - 1, by name. Another name is read as `unknown`, or refused where
-// there is none.
+// An enum whose values are 0 … N - 1, by name. Other names are read as `unknown`, or rejected if
+// there is no such value.
 template <std::size_t kN, typename Unknown = std::nullopt_t>
 class AsWord {
  public:
@@ -76,7 +77,11 @@ struct AsNumber {
   std::string Read(const Json& json, T& value) const {
     const auto number = IntegerIn(json, least, most);
     if (!number || static_cast<int64_t>(static_cast<T>(*number)) != *number) {
-      return "is not a number in range";
+      using Integer = typename std::conditional_t<std::is_enum_v<T>, std::underlying_type<T>,
+                                                  std::type_identity<T>>::type;
+      constexpr auto kLargest = std::numeric_limits<Integer>::max();
+      const int64_t bound = std::cmp_less(kLargest, most) ? static_cast<int64_t>(kLargest) : most;
+      return "is not an integer from " + std::to_string(least) + " to " + std::to_string(bound);
     }
     value = static_cast<T>(*number);
     return {};

@@ -29,7 +29,7 @@ std::string DumpJson(const Json& json) {
 
 std::optional<int64_t> IntegerIn(const Json& json, int64_t least, int64_t most) {
   if (!json.is_number_integer()) return std::nullopt;
-  // A number above the largest int64_t must not turn into a negative one.
+  // A number above the largest int64_t must not become negative.
   if (json.is_number_unsigned() &&
       json.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     return std::nullopt;

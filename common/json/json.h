@@ -1,7 +1,7 @@
 #pragma once
 
-// JSON texts and integers that others sent: nothing here throws, whatever the bytes. fields.h reads
-// and writes whole structs.
+// Parses JSON text and integers from untrusted peers. Never throws. Use fields.h to read and write
+// whole structs.
 
 #include <cstdint>
 #include <optional>

@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kAcceptAgainAfter{50};
 
 class Connection;
 
-// What connections need of the server; outlives it.
+// What connections need from the server; the server outlives them.
 struct Shared {
   HttpServerOptions options;
   HttpHandlers handlers;
@@ -38,7 +38,7 @@ struct Shared {
   std::list<Connection*> connections{};  // the oldest first
 };
 
-// One peer, from its acceptance to its end. Asio's operations own it.
+// One client connection from accept to close. Asio's operations own it.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   explicit Connection(std::shared_ptr<Shared> shared)
@@ -51,7 +51,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual void Run() = 0;
 
   bool admitted() const { return admitted_; }
-  // Its operations end with an error, and the last of them frees it.
+  // Its pending operations fail, and the last of them frees it.
   void Close() {
     const auto kept = std::move(checked_);
     Leave();
@@ -66,7 +66,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const HttpHandlers& handlers() const { return shared_->handlers; }
   bool stopped() const { return shared_->stopped || left_; }
   void set_admitted(bool admitted) { admitted_ = admitted; }
-  // While nothing is read or written, it owns itself.
+  // It owns itself while nothing is being read or written.
   void AwaitCheck() { checked_ = shared_from_this(); }
   std::shared_ptr<Connection> EndOfCheck() { return std::move(checked_); }
 
@@ -128,7 +128,7 @@ class StreamConnection : public Connection {
     keep_alive_ = head.keep_alive();
     if (!handlers().check) return ReadBody();
     AwaitCheck();
-    // The checker may do it on another thread, where the connection must not end.
+    // The checker may call back on another thread, where the connection must not end.
     handlers().check(request_, [executor = stream_.get_executor(),
                                 weak = std::weak_ptr(Self())](std::optional<HttpAnswer> refusal) {
       asio::post(executor, [weak, refusal = std::move(refusal)]() mutable {
@@ -161,7 +161,7 @@ class StreamConnection : public Connection {
     Write(Answer(), keep_alive_);
   }
 
-  // What is left unread makes the connection useless: it is closed after the answer.
+  // Unread data makes the connection useless, so it is closed after the answer.
   void RefuseUnread(const error_code& error) {
     if (error == beast::http::error::header_limit || error == beast::http::error::buffer_overflow) {
       return Write({431, "the header is too large\n"}, false);
@@ -169,7 +169,7 @@ class StreamConnection : public Connection {
     if (error == beast::http::error::body_limit) {
       return Write({413, "the body is too large\n"}, false);
     }
-    // Otherwise it is gone, too slow, or no HTTP.
+    // Otherwise the client disconnected, was too slow, or does not speak HTTP.
   }
 
   HttpAnswer Answer() const {

@@ -1,9 +1,9 @@
 #pragma once
 
-// A small HTTP/1.1 server, plain or over TLS, for callers that nobody vouches for: headers, bodies,
-// connections and times are bounded, and peers without credentials make room for others.
-// Serves the launcher's API to the operator, and the operator's probes and metrics. Belongs to the
-// one thread that runs the io_context; no client, no files, no routing.
+// A small HTTP/1.1 server, plain or over TLS, that is safe for untrusted clients: it bounds
+// headers, bodies, connections and times, and closes connections without credentials first. Serves
+// the launcher's API and the operator's probes and metrics. Runs on the one thread of its
+// io_context. Not a client; serves no files and does no routing.
 
 #include <chrono>
 #include <cstddef>
@@ -44,17 +44,17 @@ struct HttpServerOptions {
   // From the connection, or the answer before, until a header has come; then for a body, and for an
   // answer.
   std::chrono::seconds limit{5};
-  // Who was admitted may be silent for so long between two requests.
+  // How long an admitted client may be silent between two requests.
   std::chrono::seconds idle_limit{5};
 };
 
-// Says, once and on any thread, how a request goes on: without a value it is served, else answered
-// so and the connection closed.
+// Decides, once and on any thread, how to handle a request: serve it if there is no value, else
+// send that answer and close the connection.
 using Admit = std::function<void(std::optional<HttpAnswer> refusal)>;
 
 struct HttpHandlers {
-  // Asked when the header has come, before a body is read (`body` is empty). Null: everybody is
-  // served, and nobody counts as having shown credentials. No `admit` outlives the io_context.
+  // Called after the header, before the body is read (`body` is empty). Null: all requests are
+  // served, and no client counts as authenticated. No `admit` outlives the io_context.
   std::function<void(const HttpRequest& request, Admit admit)> check{};
   // On the server's thread: answers from memory, at once. What it throws is answered with 500.
   std::function<HttpAnswer(const HttpRequest& request)> answer{};

@@ -36,7 +36,7 @@ Result<std::shared_ptr<CapturedProcess>> CapturedProcess::Start(ChildReaper& rea
       std::make_shared<CapturedProcess>(reaper, *started, spec.leaves_daemons, std::move(handlers));
   process->Read(false);
   process->Read(true);
-  // The reaper holds the process until its end.
+  // The reaper owns the process until it exits.
   reaper.Watch(started->pid, [process](ProcessEnd end) { process->OnEnd(end); });
   return process;
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-// A running program whose two output streams are read as they come, and whose end is told once,
-// after all it printed. The launcher uses it for mpirun; the agent for ranks, sshd and version
-// queries; attach for programs it runs directly. Single-threaded, on the io_context of its reaper.
+// Runs a program and reports its two output streams as they arrive, and its exit after all output.
+// The launcher uses it for mpirun; the agent for ranks, sshd and version queries; attach for
+// programs that it runs directly. Single-threaded, on the io_context of its reaper.
 
 #include <array>
 #include <chrono>
@@ -24,7 +24,7 @@ namespace ringmaster {
 class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
  public:
   struct Handlers {
-    // What was printed, without its NUL bytes.
+    // The output, without its NUL bytes.
     std::function<void(bool is_stderr, std::string_view data)> on_output;
     // Once; nothing comes after it.
     std::function<void(ProcessEnd end, const LastLines& last_lines)> on_end;
@@ -45,7 +45,7 @@ class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
   // end.
   void PauseOutput(bool paused);
 
-  // No handler runs from here on; the process itself goes on.
+  // No handler runs after this; the process itself continues.
   void Forget() { handlers_ = {}; }
 
   CapturedProcess(ChildReaper& reaper, const StartedProcess& started, bool leaves_daemons,

@@ -14,7 +14,7 @@
 namespace ringmaster {
 namespace {
 
-// SIGTERM to a group may meet a member that stopped itself; SIGCONT lets it see the signal.
+// A member of the group may be stopped; SIGCONT lets it receive the SIGTERM.
 void SignalGroup(pid_t group, int signal) {
   kill(-group, signal);
   if (signal == SIGTERM) kill(-group, SIGCONT);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Waits for children: ours and, as PID 1 or subreaper, those that other programs left behind. One
-// handler per child of ours runs when it ends; orphans are only reaped. Single-threaded: everything
-// on the io_context's thread.
+// Waits for child processes: those that this process started and, as PID 1 or subreaper, orphans of
+// other programs. Calls one handler when a started child exits; orphans are only reaped.
+// Single-threaded, on the io_context's thread.
 
 #include <chrono>
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace ringmaster {
 
-// How a process ended: exactly one of the two says why.
+// How a process ended: exactly one of the two is set.
 struct ProcessEnd {
   int exit_code = -1;
   int signal = 0;
@@ -31,7 +31,7 @@ class ChildReaper {
 
   boost::asio::io_context& io() const { return io_; }
 
-  // REQUIRES: `pid` is a child of ours that nobody waits for. Call before the io_context runs
+  // REQUIRES: `pid` is a child for which no other code waits. Call before the io_context runs
   // again.
   void Watch(pid_t pid, EndHandler on_end);
 
@@ -42,8 +42,8 @@ class ChildReaper {
   // Kills what is left in the process group of a child that ended: call from its handler.
   static void KillGroup(pid_t pid);
 
-  // Kills the orphans that were reparented to this process, and those that are when they end.
-  // Blocks until none is left, `limit` at most. Orphans of all children are killed alike.
+  // Kills the orphans of all children that were reparented to this process, and those that appear
+  // when they end. Blocks until none is left, at most for `limit`.
   void KillOrphans(std::chrono::milliseconds limit);
 
   bool Running(pid_t pid) const { return children_.contains(pid); }

@@ -1,8 +1,8 @@
 #pragma once
 
-// The last lines a program printed: what a verdict shows of a rank, or of an mpirun, that failed.
-// Both streams go into one LastLines in the order they were read. A report of an error that other
-// lines have pushed out is kept in front of them. Pure, no I/O.
+// Keeps the last lines that a program printed. A verdict shows them for a failed rank or mpirun.
+// Feed both streams into one LastLines in the order in which they were read. It keeps the newest
+// error report in front of the lines that pushed it out. Does no I/O.
 
 #include <cstddef>
 #include <deque>

@@ -6,8 +6,8 @@
 namespace ringmaster {
 namespace {
 
-// What ranks that lost their peer print follows the report of the one that failed, and replaces it
-// only if so much was printed in between.
+// Ranks that lost a peer print reports after that of the rank that failed. Such a report replaces
+// it only after this many other lines.
 constexpr std::size_t kAnotherFailure = 50;
 constexpr std::size_t kLongestPrefix = 64;
 
@@ -32,7 +32,7 @@ bool IsPanic(std::string_view text) {
   return text.starts_with("thread '") && text.find(" panicked at ") != std::string_view::npos;
 }
 
-// Where a report begins in a line; npos: nowhere.
+// The position at which a report begins in a line; npos if there is none.
 std::size_t BeginningOfOther(std::string_view line) {
   std::string_view text = line;
   if (line.starts_with('[')) {  // "[rank0]: ", "[default0]:"

@@ -1,8 +1,8 @@
 #pragma once
 
-// The newest report of an error that a program printed: Python's traceback, what glog and the C++
-// runtime print before they abort, Rust's panic. Other lines may follow it, such as the summary of
-// a torchrun. Fed by last_lines.h. Pure, no I/O.
+// Extracts the newest error report from a program's output: Python's traceback, the messages of
+// glog and the C++ runtime before an abort, or Rust's panic. Other lines may follow it, such as
+// torchrun's summary. Used by last_lines.h. Does no I/O.
 
 #include <cstddef>
 #include <deque>
@@ -22,7 +22,7 @@ class NewestTraceback {
 
   // At most kMaxLines, those that say most: of Python's the last, of the others the first.
   const std::deque<std::string>& lines() const { return lines_; }
-  // How many lines came after the last of lines().
+  // The number of lines after the last one of lines().
   std::size_t lines_since() const { return since_; }
 
  private:

@@ -56,8 +56,8 @@ std::string PathOf(const std::vector<std::string>& environment) {
   return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 }
 
-// What the child needs between fork and exec, made before the fork: only async-signal-safe calls
-// follow it.
+// What the child needs between fork and exec, prepared before the fork: only async-signal-safe
+// calls follow it.
 struct ChildPlan {
   const char* file;
   char* const* argv;
@@ -116,7 +116,7 @@ Error CannotStartNow(const std::string& program, int reason) {
           "the machine cannot start \"" + program + "\" now: " + std::strerror(reason)};
 }
 
-// What has nothing to do with the program, or only with who writes to it at the moment.
+// Errors that do not depend on the program, or only on who has it open for writing.
 bool MayPass(int reason) {
   return reason == EAGAIN || reason == ENOMEM || reason == EMFILE || reason == ENFILE ||
          reason == ETXTBSY;
@@ -127,8 +127,8 @@ Error CannotExecute(const std::string& program, int reason) {
   const bool missing = reason == ENOENT;
   return {missing ? ErrorKind::kNotFound : ErrorKind::kForbidden,
           "cannot execute \"" + program + "\": " + std::strerror(reason) +
-              (missing ? "; is it in the image, and its interpreter too?"
-                       : "; is it a program for this machine, with the right to execute?")};
+              (missing ? "; check that it and its interpreter are in the image"
+                       : "; check that it is built for this machine and executable")};
 }
 
 void MakeNonBlocking(int descriptor) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// Starting one program: fork and exec with an argv (never a shell), its own process group, and the
-// promise that it ends with us. Used through captured_process.h; waiting for the end is the
-// business of child_reaper.h.
+// Starts a program with fork and exec: an argument vector (never a shell), its own process group,
+// and termination together with this process. Used by captured_process.h; child_reaper.h waits for
+// the exit.
 
 #include <csignal>
 #include <optional>
@@ -34,13 +34,13 @@ struct StartedProcess {
   int stderr_fd = -1;
 };
 
-// kNotFound or kForbidden with a sentence when the program cannot be executed, kUnavailable when
-// the machine lacks processes, memory or descriptors for it now: no process remains then. REQUIRES:
-// called from a thread that lives as long as the program shall (the program dies with it).
+// kNotFound or kForbidden with a sentence if the program cannot be executed, kUnavailable if the
+// machine currently lacks resources for it: no process remains. REQUIRES: the calling thread lives
+// at least as long as the program, which dies with it.
 Result<StartedProcess> StartProcess(const ProcessSpec& spec);
 
-// The file that `program` means: itself when it has a slash, else the first executable of that name
-// in `path` (colon-separated). Empty when there is none.
+// The file that `program` refers to: itself if it contains a slash, else the first executable with
+// that name in `path` (colon-separated). Empty if there is none.
 std::string FindProgram(const std::string& program, const std::string& path);
 
 }  // namespace ringmaster

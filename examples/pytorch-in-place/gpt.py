@@ -65,7 +65,7 @@ def main():
     parser.add_argument("--text", type=Path, default=Path(__file__))
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--length", type=int, default=64, help="characters of a sample")
-    parser.add_argument("--loaders", type=int, default=0, help="processes that load samples, of each rank")
+    parser.add_argument("--loaders", type=int, default=0, help="data loading processes per rank")
     options = parser.parse_args()
 
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -16,7 +16,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--steps", type=int, default=5000)
-    parser.add_argument("--global-batch", type=int, default=256, help="samples of a step, of all ranks together")
+    parser.add_argument("--global-batch", type=int, default=256, help="samples per step, over all ranks")
     parser.add_argument("--micro-batch", type=int, default=32, help="samples that a rank computes at once")
     parser.add_argument("--learning-rate", type=float, default=0.05)
     parser.add_argument("--size", type=int, default=224, help="pixels of a side")

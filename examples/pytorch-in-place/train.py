@@ -15,7 +15,7 @@ import ringmaster as rm
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--global-batch", type=int, default=256, help="samples of a step, of all ranks together")
+    parser.add_argument("--global-batch", type=int, default=256, help="samples per step, over all ranks")
     options = parser.parse_args()
 
     torch.manual_seed(1)  # the same data and the same first weights on every rank

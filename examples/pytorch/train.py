@@ -29,8 +29,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--checkpoints", required=True, help="a folder that all workers share")
     parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--every", type=int, default=100, help="steps from one checkpoint to the next")
-    parser.add_argument("--global-batch", type=int, default=256, help="of all ranks together")
+    parser.add_argument("--every", type=int, default=100, help="steps between checkpoints")
+    parser.add_argument("--global-batch", type=int, default=256, help="samples per step, over all ranks")
     options = parser.parse_args()
 
     cuda = torch.cuda.is_available()

@@ -1,8 +1,8 @@
 #pragma once
 
-// Elastic training of any LibTorch model: the program that calls this is a rank of a Ringmaster job
-// (a TrainingJob with spec.elasticity.mode: InPlace). Ranks may die, leave and join at any time;
-// the others go on in the same processes, from the same step, and no step is lost or repeated.
+// Elastic training of any LibTorch model. The calling program is a rank of a Ringmaster job (a
+// TrainingJob with spec.elasticity.mode: InPlace). Ranks may die, leave and join at any time; the
+// others continue in the same processes from the same step, and no step is lost or repeated.
 //
 //   auto trainer = ringmaster::Elastic::Start(model->parameters(),
 //                                             {.global_batch = 256, .steps = 1000});
@@ -14,16 +14,16 @@
 //   }
 //   return trainer->Report();
 //
-// All ranks run the same program and train with the same global batch, whatever their number. Which
-// samples a step uses must follow from its number alone: a step that did not happen is begun again,
-// by other ranks, with other shares. All ranks begin with the same parameters if they draw them
-// with the same seed; a rank that joins later takes over the others' parameters and Options::state.
+// All ranks run the same program with the same global batch, whatever their number. The samples of
+// a step must depend only on its number: a step that did not happen is repeated by other ranks with
+// other shares. All ranks start with the same parameters if they initialise them with the same
+// seed. A rank that joins later receives the parameters and Options::state from the others.
 //
-// The rest comes from the job: which ranks there are, over what they reduce, checkpoints
-// (spec.checkpoint), snapshots, progress. A program that no agent started trains alone.
+// The job supplies the rest: the ranks, the transport of reductions, checkpoints (spec.checkpoint),
+// snapshots and progress reports. A program that was not started by an agent trains alone.
 //
-// Errors end training: Begin() gives no further step, error() has the reason, and Report() returns
-// what main() should return. Nothing here throws.
+// Errors end training: Begin() returns no further step, error() returns the reason, and Report()
+// returns the exit code for main(). No function throws.
 
 #include <chrono>
 #include <cstdint>
@@ -44,13 +44,13 @@ class [[gnu::visibility("default")]] Elastic {
     int64_t global_batch = 1;
     // For the whole run.
     int64_t steps = 1;
-    // What the optimizer changes besides the parameters, such as momentum: a rank that joins takes
-    // it over, and it is in checkpoints. Like the parameters it must follow from the reduced
-    // gradients alone; all ranks have the same bits. Float32, contiguous, on the parameters'
+    // State that the optimizer changes in addition to the parameters, such as momentum. A rank that
+    // joins receives it, and checkpoints contain it. Like the parameters, it must depend only on
+    // the reduced gradients; all ranks have the same bits. Float32, contiguous, on the parameters'
     // device.
     std::vector<at::Tensor> state{};
-    // What else shapes training, "name=value" a line: learning rate, seed, data. Ranks that differ
-    // in it do not train together. A checkpoint of other settings is taken up, and the job says so.
+    // Other settings that affect training, one "name=value" per line: learning rate, seed, data.
+    // They must be equal on all ranks. The job reports differences to a checkpoint that it loads.
     std::string settings{};
     // For connecting with the ranks of a world, and for the reductions of a step: ranks that take
     // longer count as lost. Unset: spec.faultTolerance.connectTimeoutSeconds of the job, which is
@@ -77,7 +77,7 @@ class [[gnu::visibility("default")]] Elastic {
   // moves, and they have gradients from here on: until the object is gone their data and gradients
   // may be written, but not replaced (as Module::to() and zero_grad() do).
   static std::unique_ptr<Elastic> Start(std::vector<at::Tensor> parameters, Options options);
-  // Leaves the job. Other ranks go on without this one, unless all steps are trained.
+  // Leaves the job. Other ranks continue without this one, unless all steps are trained.
   ~Elastic();
   Elastic(const Elastic&) = delete;
   Elastic& operator=(const Elastic&) = delete;
@@ -114,7 +114,7 @@ class [[gnu::visibility("default")]] Elastic {
   // for the next one.
   void Applied();
 
-  // How many steps are applied; the next one has this number.
+  // The number of applied steps, which is also the number of the next step.
   int64_t step() const;
   // For the present world: 0 <= rank() < world_size(). Both may change wherever a call blocks.
   int rank() const;

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 namespace {
 
-// Anyone who may write a job's status could fill it; the CRD bounds lists, we bound texts.
+// Anyone who may write a job's status could fill it. The CRD bounds lists; this code bounds texts.
 constexpr std::size_t kMaxStatusTextBytes = 1024;
 constexpr std::size_t kMaxStatusMessageBytes = 4096;
 
@@ -41,7 +41,7 @@ struct AsMessage {
   }
 };
 
-// An object that is kept as text, without a JSON tree.
+// An object that is kept as text instead of a JSON tree.
 struct AsObject {
   json Write(const std::string& text) const {
     Result<json> parsed = ParseJson(text);
@@ -54,7 +54,7 @@ struct AsObject {
   }
 };
 
-// A number of bytes may stand there as a number.
+// A quantity of bytes may be written as a number.
 struct AsQuantity {
   json Write(const std::string& text) const { return text; }
   std::string Read(const json& value, std::string& text) const {
@@ -64,7 +64,7 @@ struct AsQuantity {
   }
 };
 
-// Of spec and status alike.
+// Fields of both spec and status.
 void DescribeMode(auto& b, auto& mode) { b.Sparse("mode", mode, {}, AsWord(kElasticityModes)); }
 
 }  // namespace
@@ -91,7 +91,8 @@ void Describe(auto& a, Is<CheckpointSpec> auto& v) {
   const auto restore_from = [&v](auto& b) {
     b.Sparse("job", v.restore_job);
     b.Sparse("path", v.restore_path);
-    b.Check(v.restore_job.empty() != v.restore_path.empty(), "job", "is needed, or path, not both");
+    b.Check(v.restore_job.empty() != v.restore_path.empty(), "job",
+            "or path is required, but not both");
   };
   a.Inside("restoreFrom", restore_from, /*even_if_empty=*/false);
 }
@@ -271,7 +272,7 @@ void Describe(auto& a, Is<TrainingJobStatus> auto& v) {
   a.Sparse("crashes", v.crashes);
   a.Sparse("failures", v.failures);
   a.Sparse("stragglers", v.stragglers);
-  // After the crashes, of which it holds a part.
+  // After the crashes, because it contains some of their fields.
   a.Inside("internal", [&v](auto& b) {
     b.Field("launcherTerm", v.launcher_term);
     if (v.crashes) b.Sparse("launcherCrashes", v.crashes->of_launcher);
@@ -318,7 +319,7 @@ Result<TrainingJob> DecodeWithoutSpec(const json& object) {
   if (job.name.empty() || job.uid.empty()) {
     return Error{ErrorKind::kInvalid, "its metadata has no name or uid"};
   }
-  // The status is ours: what we cannot read of it counts as absent, and is written again.
+  // The operator owns the status: unreadable parts count as absent and are written again.
   if (const json* status = kube::Find(object, {"status"})) {
     job.status = FromJsonLeniently<TrainingJobStatus>(*status, kMaxStatusTextBytes);
   }

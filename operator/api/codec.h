@@ -1,8 +1,8 @@
 #pragma once
 
-// TrainingJob JSON <-> types.h. Reading is lenient about what is absent or null (the CRD's
-// defaults) and strict about types; the API server has validated the schema already, so an error
-// here means that the CRD in the cluster is not ours.
+// Converts TrainingJobs between JSON and types.h. Reading treats absent and null fields as the
+// CRD's defaults and is strict about types. The API server has already validated the schema, so an
+// error means that the cluster has another version of the CRD.
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -11,8 +11,8 @@
 
 namespace ringmaster::api {
 
-// kInvalid names the field that is wrong. Texts of the spec that nobody needs at present, or that
-// are longer than kMaxTextBytes together, are left out (TrainingJobSpec::texts).
+// kInvalid names the invalid field. Texts of the spec that are not needed at present, or that
+// exceed kMaxTextBytes together, are omitted (TrainingJobSpec::texts).
 Result<TrainingJob> DecodeTrainingJob(const nlohmann::json& object);
 // The same; a job that names no image has `default_image`.
 Result<TrainingJob> DecodeTrainingJobWithImage(const nlohmann::json& object,
@@ -21,9 +21,9 @@ Result<TrainingJob> DecodeTrainingJobWithImage(const nlohmann::json& object,
 // Metadata and status alone, of a job whose spec may be of a version that is not ours.
 Result<TrainingJob> DecodeWithoutSpec(const nlohmann::json& object);
 
-// What of a spec a run keeps from its first Pod to its last, in the TrainingJob's own form: all
-// that shapes its Pods and its world, but not how many workers there are, whether the job runs,
-// its clocks and its profile. Equal specs give equal documents.
+// The part of a spec that is fixed during a run, in the form of a TrainingJob: all fields that
+// affect its Pods and its world, except for the number of workers, suspension, time limits and the
+// profile. Equal specs give equal documents.
 nlohmann::json EncodeRunSpec(const TrainingJobSpec& spec);
 
 // The reverse; everything else has its defaults. kInvalid names the field that is wrong.

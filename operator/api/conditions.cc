@@ -9,10 +9,10 @@
 namespace ringmaster::api {
 namespace {
 
-// An API server's refusal may repeat all that it was sent. The CRD allows 32 KiB, and a status that
-// it refuses would tell nobody anything.
+// A refusal of the API server may repeat the whole request. The CRD allows 32 KiB; a longer status
+// would be rejected and lost.
 constexpr std::size_t kMaxMessageBytes = 4096;
-// A reason may be a kubelet's, and becomes the reason of an event, which may have 128 bytes.
+// A reason may come from a kubelet and becomes that of an event, which may have 128 bytes.
 constexpr std::size_t kMaxReasonBytes = 128;
 
 }  // namespace

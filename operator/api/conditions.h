@@ -1,7 +1,7 @@
 #pragma once
 
-// Conditions as Kubernetes keeps them: one per type, lastTransitionTime moves only when the status
-// changes. Pure.
+// Updates conditions as Kubernetes does: one per type, and lastTransitionTime changes only with the
+// status. Pure functions.
 
 #include <string>
 #include <string_view>
@@ -14,7 +14,7 @@ namespace ringmaster::api {
 // Adds the condition or replaces the one of its type. `now` is RFC 3339.
 void SetCondition(std::vector<Condition>& conditions, Condition condition, const std::string& now);
 
-// Null when there is none. The pointer lives as long as `conditions` is unchanged.
+// Null if there is none. The pointer is valid while `conditions` is unchanged.
 const Condition* FindCondition(const std::vector<Condition>& conditions, std::string_view type);
 
 bool IsTrue(const std::vector<Condition>& conditions, std::string_view type);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Every label, annotation and object name of the TrainingJob API, once; conditions and reasons are
-// in reasons.h. Used by the operator's job/ folder and by tests; the words in crds/ are the same.
-// No behaviour but putting names together.
+// The labels, annotations and object names of the TrainingJob API; conditions and reasons are in
+// reasons.h. Used by the operator's job/ folder and by tests. The names must match those in
+// crds/.
 
 #include <string>
 
@@ -28,19 +28,19 @@ inline constexpr char kRoleCleanUp[] = "clean-up";  // removes the checkpoints o
 inline constexpr char kLabelIndex[] = "ringmaster.dev/index";  // workers
 inline constexpr char kLabelTerm[] = "ringmaster.dev/term";    // launchers
 
-// Of Pods and of the run's pin: which text the Pod is made from (job/controller/run_pin.h).
+// On Pods and on the run's pin: the spec that the Pod was created from (job/controller/run_pin.h).
 inline constexpr char kLabelRevision[] = "ringmaster.dev/revision";
 
 // On the launcher's Service: which seed of the keyring the job's keys come from.
 inline constexpr char kAnnotationSeedId[] = "ringmaster.dev/seed-id";
 
-// On the launcher's Service too: the installation that has the job (job/policy/ownership.h). On a
-// job: the one that shall have it, where a person says so. On a LocalTrainingProfile: the one that
+// On the launcher's Service too: the installation that manages the job (job/policy/ownership.h). On
+// a job: the installation that a user has assigned it to. On a LocalTrainingProfile: the one that
 // keeps it.
 inline constexpr char kAnnotationInstallation[] = "ringmaster.dev/installation";
 
-// On a worker Pod that has to go, before anybody is told: why. Its Pod is deleted when it is
-// drained. A person may set it too: the worker leaves and another takes its place.
+// On a worker Pod that must leave, set first: why. The Pod is deleted when it is drained. Users may
+// set it too: the worker leaves and another one replaces it.
 inline constexpr char kAnnotationLeaving[] = "ringmaster.dev/leaving";
 
 // On a job whose checkpoints are removed before it goes (job/planner/removal_plan.h).
@@ -81,7 +81,7 @@ inline std::string LauncherNetworkPolicyName(const std::string& job, const std::
   return JobNetworkPolicyName(job, job_uid) + "-launcher";
 }
 
-// Where the spec of a job's run is kept, with a part of the UID for the same reason.
+// The object with the spec of a job's run; contains part of the UID for the same reason.
 inline std::string RunPinName(const std::string& job, const std::string& job_uid) {
   return job + "-run-" + job_uid.substr(0, 8);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The long texts of a spec: whether a job's Pods need them, and what stays of the spec without
+// The long texts of a spec: reports whether a job's Pods need them, and returns the spec without
 // them.
 
 #include "operator/api/types.h"

@@ -134,7 +134,7 @@ void SetGpus(const json& gpus, TrainingJobSpec& spec, Template& pod_template) {
   }
 }
 
-// The Pod gets the claims, and its managed container all of them.
+// The Pod gets the claims, and its managed container uses all of them.
 void SetResourceClaims(const json& claims, Template& pod_template) {
   const std::string typed = "spec.worker.resourceClaims";
   json names = json::array();
@@ -154,7 +154,7 @@ void LowerTypedFields(const json& written, TrainingJobSpec& spec) {
   Template launcher(kube::Find(written, {"launcher", "template"}), "spec.launcher.template",
                     control::kLauncherContainer, spec);
   const std::string of_worker = "spec.worker.";
-  // All resources before those that are added to them.
+  // First all resources, then those that are added to them.
   if (const json* value = kube::Find(written, {"worker", "resources"})) {
     worker.SetInContainer(of_worker + "resources", "resources", *value);
   }

@@ -1,9 +1,9 @@
 #pragma once
 
-// The fields of a spec that stand for a Pod template's: spec.worker.{gpus, resources, env, …},
-// spec.imagePullSecrets and spec.priorityClassName. Decoding writes them into the templates, so
-// whatever makes, judges or pins Pods reads templates alone; TrainingJobSpec::typed_fields says
-// which path of a template is which field, for messages.
+// The fields of a spec that stand for fields of a Pod template: spec.worker.{gpus, resources, env,
+// …}, spec.imagePullSecrets and spec.priorityClassName. Decoding writes them into the templates, so
+// all other code reads only templates. TrainingJobSpec::typed_fields maps paths in a template to
+// these fields, for messages.
 
 #include <string>
 #include <string_view>
@@ -20,9 +20,9 @@ namespace ringmaster::api {
 // spec.problems.
 void LowerTypedFields(const nlohmann::json& written, TrainingJobSpec& spec);
 
-// Where the templates of a spec have what a field of it writes there, containers by their names:
+// The path in the templates that a field of a spec is written to, with containers by name:
 // worker.env[A] is worker.template.spec.containers[worker].env[A], and priorityClassName is in both
-// templates. Any other path is returned as it is. Paths are below `spec`.
+// templates. Other paths are returned unchanged. Paths are below `spec`.
 std::vector<std::string> PathsInTemplates(const std::string& path);
 
 // The fields of `first`, then those of `other` that stand for something else.

@@ -1,10 +1,11 @@
 #pragma once
 
-// The TrainingJob in C++ terms: what the CRD in crds/ says, with its defaults. Values only; codec.h
-// reads and writes their JSON, conditions.h changes conditions. Templates stay JSON text: the API
-// server knows their fields, we do not.
+// The TrainingJob as C++ structs, with the defaults of the CRD in crds/. Plain values: codec.h
+// reads and writes their JSON, and conditions.h updates conditions. Templates stay JSON text,
+// because only the API server knows all of their fields.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -19,7 +20,7 @@ inline constexpr char kGpuResource[] = "nvidia.com/gpu";  // the default of work
 
 struct WorkerSpec {
   int replicas = 1;
-  std::optional<int> min_replicas;    // unset: 1 in place, otherwise replicas
+  std::optional<int> min_replicas;    // unset: see MinReplicas()
   std::optional<int> max_replicas;    // `replicas` never exceeds it
   std::string gpu_resource{};         // what GPUs are called here; empty: nvidia.com/gpu
   bool privileged = false;            // its container is
@@ -50,7 +51,7 @@ struct DataCacheSpec {
   friend bool operator==(const DataCacheSpec&, const DataCacheSpec&) = default;
 };
 
-// Which Pods of a job that has ended are deleted. None of these lets the training go on.
+// Which Pods of an ended job are deleted. None of these lets the training continue.
 enum class CleanPodPolicy {
   kNone,          // those in which the managed container still runs
   kStillRunning,  // those in which anything still runs
@@ -79,7 +80,7 @@ struct FaultTolerance {
   friend bool operator==(const FaultTolerance&, const FaultTolerance&) = default;
 };
 
-// How long a job may take, and what becomes of it and its Pods.
+// The time limits of a job, and what happens to it and its Pods afterwards.
 struct RunPolicy {
   std::optional<std::chrono::seconds> active_deadline{};  // from status.start_time to the end
   std::optional<std::chrono::seconds> start_timeout{};    // from there to the first committed step
@@ -91,11 +92,11 @@ struct RunPolicy {
   friend bool operator==(const RunPolicy&, const RunPolicy&) = default;
 };
 
-// Of all texts of a spec together: a store of such jobs has to fit into the operator's memory.
+// For all texts of a spec together, because such jobs must fit into the operator's memory.
 inline constexpr std::size_t kMaxTextBytes = 256 << 10;
 
-// What a changed world does to a job's ranks.
-// How often a worker's program is started.
+// What happens to ranks when a world changes. How often a worker's program is
+// started.
 enum class LaunchMode {
   kPerSlot,   // once per slot: each process is a rank
   kPerWorker  // once: it starts its worker's ranks by itself, as torchrun does
@@ -157,9 +158,9 @@ struct TrainingJobSpec {
   std::string managed_by{};                // empty: this operator
   std::vector<TypedField> typed_fields{};  // whose values the templates above contain
   std::vector<FieldProblem> problems{};    // of others; no Pod is made while there are any
-  // Why none of the texts above is here: of a job that has ended, is suspended or is run by another
-  // controller nobody needs them, and too long ones are not kept. Of such a spec no Pod is made. A
-  // short command stays, of a longer one its program, and how a checkpoint is kept.
+  // Why the texts above are missing: jobs that have ended, are suspended or are managed by another
+  // controller do not need them, and texts that are too long are not kept. No Pod is created from
+  // such a spec. The program and the checkpoint settings stay.
   enum class Texts { kAll, kNotNeeded, kTooLong };
   Texts texts = Texts::kAll;
   std::string longest_text{};  // kTooLong: the field that is the longest, for people
@@ -171,8 +172,19 @@ struct TrainingJobSpec {
   }
   bool InPlace() const { return Mode() == ElasticityMode::kInPlace; }
   bool DeletesCheckpoints() const { return checkpoint && checkpoint->delete_with_job; }
+  // Whether ringmaster-train spreads its classes over the ranks: with each lost worker the others
+  // have more of them to keep.
+  bool SpreadsClasses() const {
+    for (std::size_t i = 0; i < command.size(); ++i) {
+      const bool after_flag = i > 0 && command[i - 1] == "--workload";
+      if (command[i] == "--workload=partial-fc" || (after_flag && command[i] == "partial-fc"))
+        return true;
+    }
+    return false;
+  }
   int MinReplicas() const {
-    const int least = worker.min_replicas.value_or(InPlace() ? 1 : worker.replicas);
+    const bool any = InPlace() && !SpreadsClasses();
+    const int least = worker.min_replicas.value_or(any ? 1 : worker.replicas);
     return least < worker.replicas ? least : worker.replicas;
   }
 
@@ -269,7 +281,7 @@ struct CheckpointStatus {
   friend bool operator==(const CheckpointStatus&, const CheckpointStatus&) = default;
 };
 
-// How often in a row ranks or Pods were killed without training getting further.
+// How many times in a row ranks or Pods were killed without training progress.
 struct Crashes {
   int count = 0;
   int of_launcher = 0;  // of them: that the present launcher counted
@@ -316,7 +328,7 @@ struct TrainingJob {
   int64_t generation = 0;
   bool deleting = false;
   bool held = false;  // its finalizers have kFinalizer: it stays until its checkpoints are removed
-  std::string installation{};  // that shall have it, by its annotation; empty: who has it keeps it
+  std::string installation{};  // assigned by its annotation; empty: the owner keeps it
   TrainingJobSpec spec;
   TrainingJobStatus status;
 

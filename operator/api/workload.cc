@@ -155,7 +155,7 @@ std::optional<double> Amount(const json& quantity) {
   return std::nullopt;
 }
 
-// Where a template asks for more than its own limit.
+// Collects requests of a template that exceed the template's own limits.
 std::vector<std::string> AboveTheirLimits(const std::string& text, const std::string& path) {
   std::vector<std::string> found;
   const Result<json> parsed = ParseJson(text);
@@ -184,7 +184,7 @@ void FindAboveTheirLimits(const std::string& own, const std::string& merged,
   if (own == merged || !AboveTheirLimits(own, path).empty()) return;
   for (std::string& above : AboveTheirLimits(merged, path)) {
     problems.push_back({.path = std::move(above),
-                        .message = "is above the limit of the same resource, and the job's profile "
+                        .message = "exceeds the limit of the same resource, and the job's profile "
                                    "sets one of the two; lower it or ask the platform team",
                         .by_profile = true});
   }

@@ -1,9 +1,9 @@
 #pragma once
 
-// What a TrainingProfile sets in the specs of its jobs (spec.workload): part of a TrainingJob's
-// spec, and how it goes under a job's own. Both are merged as decoding leaves them, with typed
-// fields written into the templates (typed_fields.h), so an item of worker.env and one of
-// worker.template meet in one list. Pure.
+// The workload of a TrainingProfile (spec.workload): the part of a TrainingJob's spec that the
+// profile sets, and how to merge it with a job's spec. Both are merged after decoding, when typed
+// fields are part of the templates (typed_fields.h), so items of worker.env and worker.template end
+// up in one list. Pure functions.
 
 #include <string>
 #include <vector>
@@ -25,13 +25,13 @@ struct Workload {
 Result<Workload> DecodeWorkload(const nlohmann::json& written,
                                 const std::vector<std::string>& overridable);
 
-// What a run of the job is made from: maps are merged by key, containers, variables, volumes and
-// claims by name, mounts by path; tolerations, sources of variables (envFrom) and passed variables
-// are joined; any other list is one value. Where both set one value, the workload's counts, or the
-// job's where the workload lists the path as overridable. Variables and init containers of the
-// workload come first, as the kubelet takes them in their order. What no run keeps is the job's.
-// What goes wrong is one of the spec's problems.
-// REQUIRES: the job has all of its texts.
+// The spec of a run: maps are merged by key; containers, variables, volumes and claims by name;
+// mounts by path; tolerations, sources of variables (envFrom) and passed variables are
+// concatenated; any other list is one value. If both set a value, that of the workload wins, or
+// that of the job if the workload lists the path as overridable. Variables and init containers of
+// the workload come first, because the kubelet processes them in order. Fields that a run does
+// not fix are the job's. Errors become problems of the spec. REQUIRES: the job has all of its
+// texts.
 TrainingJobSpec MergeWorkload(const TrainingJobSpec& job, const Workload& workload);
 
 }  // namespace ringmaster::api

@@ -117,7 +117,7 @@ void Caches::Watch(kube::KubeClient& client, const Clock& clock, runtime::Metric
          needed});
   };
   const std::string& watched = config_.watch_namespace;
-  // Before the jobs that they are for: no job is looked at until all are here.
+  // They start before the watch of jobs: no job is reconciled until all are synced.
   add(kube::kTrainingProfiles, profiles_, config_.ns, "", true);
   add(kube::kTrainingJobs, jobs_, watched, "", true);
   add(kube::kPods, pods_, watched, api::kManagedBySelector, true);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the operator knows of the cluster, and the watches that keep it so. Used by main.cc alone.
+// The operator's caches of the cluster and the watches that update them. Used only by main.cc.
 
 #include <cstdint>
 #include <functional>
@@ -58,8 +58,8 @@ class Caches {
   // For the queue's keys: the oldest job first, as it is now; last what is not a job any more.
   std::function<bool(const std::string&, const std::string&)> ByAge() const;
 
-  // Of what the operator cannot do without; Nodes, and what people see of profiles, are not part of
-  // it.
+  // Caches that the operator requires; Nodes and LocalTrainingProfiles are not among
+  // them.
   bool Synced() const;
   std::string Problems() const;
   // False when a thread has not moved for long.

@@ -46,8 +46,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A thread that has not moved for so long is broken. Longer than a watch may be silent plus its
-// longest back-off, and than the slowest reconcile.
+// A thread that makes no progress for this long is considered stuck. Longer than a watch may be
+// silent plus its longest back-off, and than the slowest reconcile.
 constexpr seconds kUnhealthyAfter{300};
 constexpr seconds kStopLimit{8};
 constexpr int kNamespacesAtOnce = 4;  // of all requests few are for what people only look at
@@ -95,7 +95,7 @@ net::HttpAnswer Healthy(const Caches& caches, const runtime::Controller& control
   return {200, "ok\n"};
 }
 
-// Other operators may act from here on: nothing may be finished, nothing cleaned up.
+// Other operators may act from now on, so do not finish or clean up anything.
 [[noreturn]] void EndAtOnce(const std::string&) { std::_Exit(1); }
 
 struct Connections {
@@ -129,7 +129,7 @@ job::Scope ScopeOf(const Config& config) {
 
 using Presets = std::map<std::string, job::ProfilePtr>;
 
-// All objects, in the order in which they need each other.
+// All objects, in the order of their dependencies.
 class Operator {
  public:
   // All outlive it.
@@ -276,7 +276,7 @@ Result<void> Operator::Run() {
   return {};
 }
 
-// A standby is warm: it has seen everything before it asks for the lease.
+// A standby is warm: it syncs its caches before it tries to acquire the lease.
 void Operator::CampaignUntilStopped() {
   bool campaigning = false;
   while (true) {
@@ -293,7 +293,7 @@ void Operator::CampaignUntilStopped() {
     if (elector_) {
       elector_->Start();
     } else {
-      // Above all that was there before we came, as an elector's term is.
+      // Higher than all resourceVersions before this operator started, as an elector's term is.
       Lead(kube::NumberOf(caches_.jobs().LastSeenVersion()).value_or(0));
     }
   }
@@ -350,7 +350,7 @@ int Main(int argc, char** argv) {
     std::fputs(config->Text().c_str(), stdout);
     return 0;
   }
-  // Threads that mostly wait would otherwise keep heaps of their own.
+  // Otherwise, threads that mostly wait would keep heaps of their own.
   mallopt(M_ARENA_MAX, 1);
   InitLog("operator", config->log_level, config->log_format);
   const MainEvents events;

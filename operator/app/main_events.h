@@ -1,7 +1,7 @@
 #pragma once
 
-// What the main thread waits for: SIGTERM or SIGINT, or a note from another thread. One poll, no
-// polling.
+// The events that the main thread waits for: SIGTERM, SIGINT, or a notification from another
+// thread. It blocks in poll() without a period.
 
 namespace ringmaster {
 

@@ -16,7 +16,7 @@
 namespace ringmaster {
 namespace {
 
-// Longer than Prometheus waits between two scrapes: who was admitted keeps its connection.
+// Longer than Prometheus waits between scrapes, so that an admitted client keeps its connection.
 constexpr std::chrono::seconds kScraperMayBeSilent{120};
 
 std::shared_ptr<boost::asio::ssl::context> ContextOf(std::shared_ptr<control::TlsContext> tls) {
@@ -24,8 +24,8 @@ std::shared_ptr<boost::asio::ssl::context> ContextOf(std::shared_ptr<control::Tl
   return {std::move(tls), context};
 }
 
-// Of this process alone: who scrapes knows us by our address, and shows a token that is of no use
-// elsewhere.
+// A certificate of this process only: clients know the operator by its address, and the tokens that
+// they send are useless elsewhere.
 Result<net::TlsSource> OwnCertificate(const std::string& name) {
   std::string key(32, '\0');
   if (RAND_bytes(reinterpret_cast<unsigned char*>(key.data()), static_cast<int>(key.size())) != 1) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// /metrics over HTTPS on a port of its own, for those who may read it: its certificate, the
-// judgement of tokens, the server. Used by main.cc alone.
+// Serves /metrics over HTTPS on a separate port: the certificate, the authorization of tokens, and
+// the server. Used only by main.cc.
 
 #include <functional>
 #include <memory>
@@ -28,7 +28,7 @@ class MetricsPort {
  private:
   explicit MetricsPort(std::unique_ptr<runtime::TokenAccess> access);
 
-  const std::unique_ptr<runtime::TokenAccess> access_;  // null: everybody may read
+  const std::unique_ptr<runtime::TokenAccess> access_;  // null: no token is required
   std::unique_ptr<http::AdminServer> server_;
 };
 

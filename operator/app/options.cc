@@ -78,7 +78,7 @@ void AddFlags(CLI::App& app, Options& options) {
       ->delimiter(',');
   app.add_option("--presets", options.presets,
                  "built-in TrainingProfiles, as JSON: {NAME: SPEC}; an object of the same name in "
-                 "the operator's namespace replaces one");
+                 "the operator's namespace overrides one");
   app.add_option("--tools-image", options.tools_image,
                  "image of the init container that adds Ringmaster's programs to Pods whose image "
                  "lacks them; default: no init container");

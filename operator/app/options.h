@@ -1,7 +1,7 @@
 #pragma once
 
-// The operator's flags (Options, as typed) and what they mean (Config, validated). Used by main.cc
-// alone.
+// The operator's flags: Options as typed, and Config after validation. Used only by
+// main.cc.
 
 #include <chrono>
 #include <string>
@@ -43,8 +43,8 @@ struct Options {
   bool release_jobs = false;
 };
 
-// What the command line asks for. When `done` is set the process ends at once with `exit_code`
-// (help, version, a mistake, which has been printed).
+// The values of the command line. If `done` is set, the process exits at once with `exit_code`
+// (help, version, or an error that has been printed).
 struct CommandLine {
   Options options;
   bool done = false;
@@ -77,10 +77,10 @@ struct Config {
   std::string log_level;
   LogFormat log_format = LogFormat::kText;
 
-  // What the jobs that we have are marked with: all operators that share our Lease are one.
+  // The mark of this installation's jobs: all operators that share a Lease have the same.
   std::string Installation() const { return ns + "/" + lease_name; }
 
-  // How this process competes for the Lease.
+  // This process's identity and timing for the Lease.
   runtime::LeaderElectorOptions Election() const;
 
   // One "name: value" line each; no token, no key.

@@ -53,7 +53,7 @@ class JobReleaser {
   JobReleaser(kube::KubeClient& client, const Clock& clock, const Config& config)
       : client_(client), clock_(clock), config_(config) {}
 
-  // True once a pass has found nothing more to do.
+  // Returns true once a pass found nothing left to do.
   Result<bool> Pass() {
     const Result<bool> jobs = ForEach(kube::kTrainingJobs, &JobReleaser::Release);
     if (!jobs.ok()) return jobs.error();
@@ -75,7 +75,7 @@ class JobReleaser {
         options.limit /= 2;
         continue;
       }
-      // A kind that went with its CRD has left nothing behind.
+      // If the CRD is gone, so are its objects.
       if (!page.ok() && page.error().kind == ErrorKind::kNotFound) return true;
       if (!page.ok()) return page.error();
       for (const nlohmann::json& object : page->items) {
@@ -89,7 +89,7 @@ class JobReleaser {
     return clean;
   }
 
-  // What people see of profiles that nobody judges by any more. True: nothing else is to be done.
+  // Deletes LocalTrainingProfiles, which no operator updates any more. True: nothing is left to do.
   Result<bool> Remove(const nlohmann::json& object) {
     const auto shown = job::ProjectLocalProfile(object);
     if (!shown.ok() || shown->installation != config_.Installation()) return true;
@@ -100,16 +100,16 @@ class JobReleaser {
     return removed.error();
   }
 
-  // False when somebody else changed the job first.
+  // Returns false if another client changed the job first.
   Result<bool> Release(const nlohmann::json& object) {
-    // Whatever its spec says, of another version perhaps: a held job could never be deleted.
+    // Independent of the spec, which may be of another version: a held job could never be deleted.
     const Result<api::TrainingJob> job = api::DecodeWithoutSpec(object);
     if (!job.ok() || job->status.installation != config_.Installation()) return true;
     const Result<bool> described = Describe(*job);
     return described.ok() && *described && job->held ? LetGo(*job) : described;
   }
 
-  // Nobody is there any more who would remove its checkpoints, and it could not be deleted.
+  // No operator is left to remove its checkpoints, so the job could never be deleted.
   Result<bool> LetGo(const api::TrainingJob& job) {
     const Result<job::FinalizerWrite> written = job::WriteFinalizer(client_, job, false);
     if (written.ok()) return true;
@@ -150,10 +150,9 @@ Result<int> ReleaseJobs(kube::KubeClient& requests, kube::KubeClient& lease, con
                                   .on_lost = [](const std::string&) { std::_Exit(1); }});
   elector.Start();
   if (leads.wait_for(kLeaseLimit) != std::future_status::ready) {
-    return Error{ErrorKind::kTimeout,
-                 "the Lease " + config.Installation() +
-                     " could not be acquired: an operator of this installation is still running, "
-                     "or the log says what failed"};
+    return Error{ErrorKind::kTimeout, "the Lease " + config.Installation() +
+                                          " could not be acquired: an operator of this "
+                                          "installation may still be running; if not, see the log"};
   }
   JobReleaser releaser(requests, clock, config);
   Result<bool> clean = false;

@@ -1,10 +1,10 @@
 #pragma once
 
-// `ringmaster-operator --release-jobs`, the last act of an installation that is removed: on each of
-// its jobs that has not ended, the condition Managed=False says that nobody runs it any more, and
-// no job is held any more for the removal of its checkpoints. Its LocalTrainingProfiles are
-// deleted. It waits for the Lease first, so no operator of the installation acts meanwhile. The
-// next operator that runs the job sets the condition to True. Used by main.cc alone.
+// Implements `ringmaster-operator --release-jobs`, the last step of an uninstallation. It sets the
+// condition Managed=False on each unfinished job of the installation, removes the finalizers that
+// wait for the removal of checkpoints, and deletes the LocalTrainingProfiles. It acquires the Lease
+// first, so that no operator of the installation acts at the same time. The next operator that
+// manages the job sets the condition to True. Used only by main.cc.
 
 #include "common/base/clock.h"
 #include "common/base/result.h"

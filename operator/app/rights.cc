@@ -9,7 +9,7 @@
 namespace ringmaster {
 namespace {
 
-constexpr char kNoLocalProfiles[] = "users cannot list the TrainingProfiles of their namespaces";
+constexpr char kNoLocalProfiles[] = "users cannot list the profiles of their namespaces";
 
 }  // namespace
 
@@ -37,11 +37,11 @@ std::vector<runtime::AccessRule> NeededRights(const Config& config) {
   rules.push_back({.verb = "list",
                    .resource = kube::kEvents,
                    .ns = config.watch_namespace,
-                   .without = "causes that only Pod events name are missing from conditions"});
+                   .without = "conditions lack causes that only Pod events report"});
   for (const char* verb : {"list", "watch"}) {
     rules.push_back({.verb = verb,
                      .resource = kube::kNodes,
-                     .without = "lost nodes are detected only when their workers are silent"});
+                     .without = "lost nodes are detected only by the silence of their workers"});
   }
   for (const char* verb : {"list", "watch", "create", "patch", "delete"}) {
     rules.push_back({.verb = verb,
@@ -57,7 +57,7 @@ std::vector<runtime::AccessRule> NeededRights(const Config& config) {
   if (config.metrics_authorization) {
     for (const kube::Resource& review : {runtime::kTokenReviews, runtime::kSubjectAccessReviews}) {
       rules.push_back(
-          {.verb = "create", .resource = review, .without = "no client may read /metrics"});
+          {.verb = "create", .resource = review, .without = "clients cannot read /metrics"});
     }
   }
   for (const char* verb : {"list", "watch"}) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// All that the operator does with the API, as deploy/install.yaml grants it. main.cc asks the API
-// server for each (runtime/access_check.h); a test compares it with the manifest by leaving out one
-// rule after the other.
+// The API permissions that the operator needs, as granted by deploy/install.yaml. main.cc checks
+// each of them with the API server (runtime/access_check.h). A test compares the list with the
+// manifest by removing one rule at a time.
 
 #include <vector>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// A port of the operator's own: a few read-only pages (/healthz and /readyz for the kubelet, or
-// /metrics for Prometheus) from a thread of its own. What a stranger can take of it is bounded by
-// common/net/http_server.h.
+// A port of the operator that serves a few read-only pages from its own thread: /healthz and
+// /readyz for the kubelet, or /metrics for Prometheus. common/net/http_server.h bounds the
+// resources that clients can use.
 
 #include <chrono>
 #include <functional>
@@ -20,10 +20,10 @@ using AdminPages = std::map<std::string, std::function<net::HttpAnswer()>>;
 
 struct AdminProtection {
   net::TlsSource tls{};  // null: plain HTTP
-  // Judges the bearer token of a client that asks for a page, and calls back once, on any thread.
-  // Null: everybody may read.
+  // Reviews the bearer token of a client that requests a page, and calls back once, on any thread.
+  // Null: no token is required.
   std::function<void(const std::string& token, net::Admit admit)> judge{};
-  // How long those who were admitted may be silent.
+  // How long admitted clients may be silent.
   std::chrono::seconds idle_limit{5};
 };
 

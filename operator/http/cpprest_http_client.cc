@@ -72,14 +72,14 @@ class Canceller {
   Canceller& operator=(const Canceller&) = delete;
 
   pplx::cancellation_token token() const { return source_.get_token(); }
-  // The answer is complete: its connection goes back to the pool and must not be closed.
+  // The answer is complete: its connection returns to the pool and must not be closed.
   void Finished() { finished_ = true; }
 
   Error Classify(const std::string& what, const std::exception& thrown) const {
     if (stopped_) return {ErrorKind::kCancelled, what + ": stopped"};
     if (expired_) return {ErrorKind::kTimeout, what + ": deadline exceeded"};
     const auto* http = dynamic_cast<const web::http::http_exception*>(&thrown);
-    // For the library's codes only this one is reliable.
+    // Only this one of the library's error codes is reliable.
     if (http != nullptr && http->error_code() == std::errc::timed_out) {
       return {ErrorKind::kTimeout, what + ": the server sent nothing for too long"};
     }
@@ -126,7 +126,7 @@ class CpprestHttpClient final : public HttpClient {
   }
 
  private:
-  // What Send and Stream share. `read` returns whether the answer was read to its end.
+  // The common part of Send and Stream. `read` returns whether the answer was read completely.
   template <typename Read>
   Result<Response> Perform(const Request& request, const std::stop_token& stop, const Read& read) {
     std::optional<SteadyTime> deadline;
@@ -181,10 +181,10 @@ class CpprestHttpClient final : public HttpClient {
     return translated;
   }
 
-  // Reads the whole body; always to its end unless it is too long.
+  // Reads the whole body, completely unless it is too long.
   Result<bool> ReadBody(web::http::http_response& answer, std::string& body) const {
     const Error too_long{ErrorKind::kInvalid,
-                         "the answer of " + options_.base_url + " is longer than " +
+                         "the response of " + options_.base_url + " is longer than " +
                              std::to_string(options_.max_response_bytes) + " bytes",
                          kTooLong};
     if (answer.headers().has("Content-Length")) {
@@ -240,8 +240,8 @@ Result<void> Check(const HttpClientOptions& options) {
 }  // namespace
 
 Result<void> InitializeHttpThreads(int threads) {
-  // The library reads all of the system's authorities for each connection, and SetUpTls drops
-  // them: work for nothing, since none is ever wanted.
+  // The library loads all of the system's authorities for each connection, and SetUpTls drops them.
+  // Avoid this work, since they are never wanted.
   ::setenv("SSL_CERT_FILE", "/dev/null", 1);
   try {
     crossplat::threadpool::initialize_with_threads(static_cast<size_t>(threads));

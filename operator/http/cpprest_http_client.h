@@ -1,8 +1,8 @@
 #pragma once
 
-// HttpClient on cpprestsdk. The library is no longer maintained upstream, so it stays behind this
-// file: one source file would have to change. How its traps are met is said
-// in the source, where they are.
+// Implements HttpClient with cpprestsdk. The library is no longer maintained, so only this
+// class and its source file depend on it. Comments in the source explain how its pitfalls are
+// avoided.
 //
 //   int main() {
 //     http::InitializeHttpThreads();          // first, before anything uses the library

@@ -1,8 +1,8 @@
 #pragma once
 
-// Calls a function when a deadline passes, unless it is disarmed before: the total time limit that
-// cpprestsdk lacks (its own timeout starts again with every byte). One thread for any number of
-// deadlines. Used by CpprestHttpClient.
+// Calls a function at a deadline unless it is disarmed before. cpprestsdk lacks such a total time
+// limit: its own timeout restarts with every byte. One thread serves any number of deadlines. Used
+// by CpprestHttpClient.
 
 #include <chrono>
 #include <functional>

@@ -1,7 +1,7 @@
 #pragma once
 
-// At most N holders at a time, served strictly in the order they asked: the one limit on requests
-// in flight. A plain semaphore lets a busy thread barge in front of one that has waited. Used by
+// A semaphore with at most N holders, served in the order of their requests. It limits the requests
+// in flight; a plain semaphore would let a busy thread overtake threads that wait. Used by
 // CpprestHttpClient.
 
 #include <chrono>

@@ -1,9 +1,9 @@
 #pragma once
 
-// The seam between Ringmaster and any HTTP library: one request, one answer, or one stream of
-// bytes. kube/ talks to the API server through it, job/ to the launchers; cpprest_http_client.h
-// implements it, tests/fakes/fake_http_client.h scripts it. It knows nothing of Kubernetes: an
-// answer with status 404 is an answer, not an error.
+// The interface between Ringmaster and an HTTP library: a request with one response, or with a
+// stream of bytes. kube/ uses it to talk to the API server. cpprest_http_client.h implements it,
+// and tests/fakes/fake_http_client.h is its fake. It knows nothing about Kubernetes: a response
+// with status 404 is a response, not an error.
 
 #include <algorithm>
 #include <chrono>
@@ -94,15 +94,15 @@ class HttpClient {
                                   std::stop_token stop) = 0;
 };
 
-// How one request went.
+// The outcome of one request.
 struct Answered {
   Method method = Method::kGet;
   int status = 0;                    // 0: no answer
   std::chrono::nanoseconds took{0};  // until the answer's headers came, or the failure
 };
 
-// What a client connects to and whom it trusts there. PEM texts, not files, so that a rotated file
-// is read by its owner.
+// The server of a client, and the certificates that it trusts. PEM texts instead of files, so that
+// the owner of a rotated file reads it.
 struct HttpClientOptions {
   std::string base_url{};  // "https://10.0.0.1:443"; "http://..." only for tests on loopback
   std::string
@@ -114,8 +114,8 @@ struct HttpClientOptions {
   std::string certificate_pem{};  // client certificate and key, both or none
   std::string key_pem{};
   std::chrono::milliseconds idle_timeout{30'000};  // restarted with every byte
-  // Of Send; streams have no limit here (line_splitter.h does). As a JSON tree it may take twenty
-  // times as much.
+  // For Send; streams are limited by line_splitter.h instead. A JSON tree may take twenty times as
+  // much memory.
   std::size_t max_response_bytes = 8 << 20;
   int max_in_flight = 64;  // further calls wait for a slot, within their deadline
   std::string user_agent = "ringmaster-operator/" RINGMASTER_VERSION;

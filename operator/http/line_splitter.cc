@@ -24,7 +24,7 @@ bool LineSplitter::Append(std::string_view bytes, const OnLine& on_line) {
     } else {
       Keep(rest);
       if (!passing_over_) more = Deliver(partial_, on_line);
-      // One huge object must not hold its memory for the rest of the watch.
+      // Release the memory of a huge object before the watch continues.
       if (partial_.capacity() > 64 * 1024) {
         partial_ = {};
       } else {

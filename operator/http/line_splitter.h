@@ -1,9 +1,9 @@
 #pragma once
 
-// Bytes in, lines out: a watch delivers one JSON event a line, cut anywhere by the network.
-// Bounded, so that a peer that never sends a newline cannot take our memory, and no line keeps the
-// next ones from being read: one that is too long is passed over. Used by kube/KubeClient::Watch.
-// Not thread-safe.
+// Splits a stream of bytes into lines. A watch delivers one JSON event per line, in
+// chunks of any size. Memory is bounded: a line that is too long is skipped, and
+// the lines after it are still read. Used by kube/KubeClient::Watch. Not
+// thread-safe.
 
 #include <cstddef>
 #include <functional>

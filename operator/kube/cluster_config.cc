@@ -36,7 +36,7 @@ Result<ClusterConfig> LoadInCluster(const Environment& environment, const std::s
                  "KUBERNETES_SERVICE_HOST or KUBERNETES_SERVICE_PORT is not set"};
   }
   ClusterConfig config;
-  // The HTTP library cannot resolve a bracketed IPv6 address: then the Service's name has to do.
+  // The HTTP library cannot resolve a bracketed IPv6 address, so use the Service's name.
   const bool ipv6 = host.find(':') != std::string::npos;
   config.server = "https://" + (ipv6 ? std::string("kubernetes.default.svc") : host) + ":" + port;
   config.ca_file = directory + "/ca.crt";

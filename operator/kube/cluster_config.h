@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the API server is and how we prove who we are: from the service account of our Pod, or from
-// a kubeconfig file. Used by main.cc, which builds HttpClients and the TokenSource from it.
+// Finds the API server and the credentials for it, in the Pod's service account or in a kubeconfig
+// file. Used by main.cc to create HttpClients and the TokenSource.
 
 #include <functional>
 #include <string>

@@ -1,10 +1,10 @@
 #pragma once
 
-// Checked reads of JSON that a server or a user wrote: a null, a missing field or a wrong type
-// never throws and never narrows silently. Go servers send null for empty lists; here null equals
-// absent. Paths are field names, outermost first: GetString(pod, {"status", "podIP"}). The Get
-// functions return the default when the value is absent or of another type. What is read whole has
-// its fields described instead (common/json/fields.h).
+// Checked access to JSON from a server or a user: a null, a missing field or a wrong type never
+// throws, and numbers are never silently narrowed. null counts as absent, because Go servers send
+// null for empty lists. Paths are field names, outermost first: GetString(pod, {"status",
+// "podIP"}). The Get functions return the default if the value is absent or has another type. To
+// read whole structs, describe their fields instead (common/json/fields.h).
 
 #include <cstdint>
 #include <initializer_list>
@@ -41,11 +41,11 @@ std::map<std::string, std::string> GetStringMap(const nlohmann::json& json, Json
 // replaced whole.
 nlohmann::json MakeMergePatch(const nlohmann::json& from, const nlohmann::json& to);
 
-// ParseJson (common/json/json.h) for what the API server sends: leaves out metadata.managedFields,
-// a third of many objects that nobody reads, without building it.
+// ParseJson (common/json/json.h) for the API server's objects: skips metadata.managedFields, which
+// is unused and a third of many objects, without building it.
 Result<nlohmann::json> ParseServerJson(std::string_view text);
-// What the beginning of a watch event says of its object, as far as it goes: metadata may lie
-// behind what was cut off.
+// The object that the beginning of a watch event is about, as far as known: metadata may be in the
+// part that was cut off.
 struct EventBeginning {
   std::string ns;
   std::string name;

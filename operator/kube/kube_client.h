@@ -1,8 +1,8 @@
 #pragma once
 
-// Typed verbs of the Kubernetes API over an HttpClient: one call, one request, errors by kind. No
-// threads, no retries but one after a 401 with a fresh token; what to do about an error is the
-// caller's policy. Thread-safe.
+// Typed verbs of the Kubernetes API over an HttpClient. Each call sends one request and maps errors
+// to kinds. The client has no threads and retries only once, after a 401 with a new token; callers
+// decide how to handle errors. Thread-safe.
 //
 // Errors of all calls: those of HttpClient, and the server's refusals as ReadStatusError()
 // (status_error.h) maps them: kNotFound, kAlreadyExists, kConflict, kInvalid, kForbidden (reason
@@ -52,11 +52,11 @@ struct WatchOptions {
   bool send_initial_events = false;   // WatchList: existing objects first, then a marked bookmark
   std::chrono::seconds timeout{300};  // the server ends the watch after this
   std::function<void()> on_open{};    // once, when the server has accepted the watch
-  // The beginning of an event that is longer than 8 MiB and was passed over.
+  // The beginning of an event that was longer than 8 MiB and was skipped.
   std::function<void(std::string_view)> on_long_line{};
 };
 
-// What must still hold for a delete; both are sent when not empty, and a mismatch is kConflict.
+// Preconditions of a delete; both are sent if not empty, and a mismatch is kConflict.
 struct DeletePreconditions {
   std::string uid{};
   std::string resource_version{};
@@ -121,7 +121,7 @@ class KubeClient {
   Result<http::Response> Authorized(http::Request& request, const Perform& perform);
   Result<http::Response> Exchange(http::Request request, const std::string& doing,
                                   std::stop_token stop);
-  // The same, of an answer that may be longer than anybody wants to hold.
+  // The same, for an answer that may be too long to hold in memory.
   Result<http::Response> ExchangeBounded(http::Request request, const std::string& doing,
                                          std::size_t max_bytes, std::stop_token stop);
   Result<nlohmann::json> ExchangeJson(http::Request request, const std::string& doing);

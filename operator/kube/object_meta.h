@@ -1,8 +1,8 @@
 #pragma once
 
-// The part of an object's metadata that the machinery needs: identity, version and controlling
-// owner. Read from JSON once, as the object arrives; everything else of an object is the business
-// of the code that projects it.
+// The metadata of an object that generic code needs: identity, version and controlling
+// owner. Parsed once, when the object arrives. The projections of each kind read all other
+// fields.
 
 #include <string>
 

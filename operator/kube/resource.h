@@ -1,6 +1,6 @@
 #pragma once
 
-// The kinds of the API that Ringmaster touches, and their paths on the API server. Values only.
+// The API resources that Ringmaster uses, and their paths on the API server. Plain values.
 
 #include <string>
 #include <string_view>

@@ -1,8 +1,8 @@
 #pragma once
 
-// The order of resourceVersions, as the API guarantees it (KEP-5504): decimal numbers of any
-// length, compared within one resource. What is not such a number cannot be compared. Used by the
-// freshness gate, and for the terms of leaders.
+// Compares resourceVersions as the API guarantees (KEP-5504): they are decimal numbers of any
+// length, comparable within one resource. Other values cannot be compared. Used by the freshness
+// gate and for the terms of leaders.
 
 #include <compare>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ringmaster::kube {
 // Nothing when either is not a decimal number without leading zero.
 std::optional<std::strong_ordering> CompareResourceVersions(std::string_view a, std::string_view b);
 
-// As a number; nothing where it is none, or larger than an int64_t.
+// As a number; empty if it is not one or exceeds an int64_t.
 std::optional<int64_t> NumberOf(std::string_view version);
 
 }  // namespace ringmaster::kube

@@ -62,7 +62,7 @@ std::string Excerpt(const std::string& body) {
   return body.size() <= kLongest ? body : body.substr(0, kLongest) + "...";
 }
 
-// The API server words a quota's refusal and a missing right alike: both are 403 Forbidden.
+// The API server reports exceeded quotas and missing rights alike, as 403 Forbidden.
 std::string ForbiddenReason(const std::string& message) {
   if (message.find("exceeded quota") != std::string::npos) return kReasonQuotaExceeded;
   if (message.find(" cannot ") != std::string::npos) return kReasonMissingPermission;
@@ -78,7 +78,7 @@ Error ReadStatusError(const http::Response& response) {
   error.kind = KindOf(response.status, is_status ? GetString(body, {"reason"}) : std::string());
   error.message = is_status ? GetString(body, {"message"}) : Excerpt(response.body);
   if (error.message.empty()) error.message = "the server returned no details";
-  // A refusal may repeat a megabyte that it was sent.
+  // A refusal may repeat a request of up to a megabyte.
   error.message =
       CutText("HTTP " + std::to_string(response.status) + ": " + error.message, kMaxMessageBytes);
   if (error.kind == ErrorKind::kForbidden) error.reason = ForbiddenReason(error.message);

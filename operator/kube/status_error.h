@@ -1,7 +1,7 @@
 #pragma once
 
-// From the API server's refusal (HTTP status, metav1.Status body, headers) to an Error: which kind
-// it is decides what reflectors and reconcilers do next. The table is in operator/README.md.
+// Converts a refusal of the API server (HTTP status, metav1.Status, headers) to an Error. Its kind
+// decides how reflectors and reconcilers proceed. operator/README.md contains the table.
 
 #include "common/base/result.h"
 #include "operator/http/http_client.h"

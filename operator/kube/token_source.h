@@ -1,8 +1,8 @@
 #pragma once
 
-// The bearer token of our service account. The kubelet replaces the file before the token expires,
-// so it is read again at most a minute later, and at once after the server refused it. Used by
-// KubeClient.
+// Reads the bearer token of the operator's service account. The kubelet replaces the file before
+// the token expires, so it is re-read at most a minute later, and at once after the server rejects
+// the token. Used by KubeClient.
 
 #include <chrono>
 #include <string>
@@ -18,7 +18,7 @@ class TokenSource {
   // A token that never changes (kubeconfig), or a file that does; `file` wins when both are given.
   TokenSource(const Clock& clock, std::string fixed_token, std::string file);
 
-  // Empty when there is none, or the file cannot be read: the server will answer 401 and say so.
+  // Empty if there is none or the file cannot be read: the server will then answer 401.
   std::string Token();
 
   // The server refused `token`: read the file again at the next Token().

@@ -1,7 +1,7 @@
 #pragma once
 
-// The API server's Warning headers (deprecated versions, unknown fields, Pod Security hints): each
-// text is logged once, at warn, the first time it comes. Used by KubeClient. Thread-safe.
+// Logs the API server's Warning headers (deprecated versions, unknown fields, Pod Security hints),
+// each text once. Used by KubeClient. Thread-safe.
 
 #include <set>
 #include <string>

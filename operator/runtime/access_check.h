@@ -1,9 +1,9 @@
 #pragma once
 
-// Asks the API server, before anything fails, whether we may do what we will have to do
-// (SelfSubjectAccessReview): an operator whose RBAC is incomplete says which verb on which resource
-// it lacks, stays unready and asks again, instead of crashing or finding out in the middle of a
-// job. Used by main.cc for /readyz.
+// Asks the API server whether the operator has the permissions that it needs
+// (SelfSubjectAccessReview). If some are missing, the operator logs each verb and resource,
+// stays unready and asks again, instead of failing in the middle of a job. Used by main.cc for
+// /readyz.
 
 #include <atomic>
 #include <chrono>
@@ -40,9 +40,9 @@ class AccessCheck {
   void Start();
 
   bool Complete() const { return complete_; }
-  // What is missing, one sentence; empty when complete or not asked yet.
+  // The missing permissions, in one sentence; empty if complete or not asked yet.
   std::string Problem() const;
-  // What is missing and can be done without, one sentence.
+  // The missing optional permissions, in one sentence.
   std::string Note() const;
 
   // Asks for every rule once. True when all are allowed. What the thread does in a loop; for tests.

@@ -50,7 +50,7 @@ bool Controller::Stop(std::chrono::milliseconds limit) {
   stopped_ = true;
   for (std::jthread& worker : workers_) worker.request_stop();
   queue_.ShutDown();
-  // Keys that nobody took stay in the queue: the caches of the next process bring them again.
+  // Keys that were not taken stay in the queue: the caches of the next process add them again.
   const bool ended = ended_.WaitUntil(
       mutex_, until, [this]() RINGMASTER_REQUIRES(mutex_) { return running_ == 0; });
   if (!ended) return false;  // the destructor waits for them, or the process ends
@@ -87,7 +87,7 @@ void Controller::Work(std::stop_token stop) {
   while (const std::optional<std::string> key = queue_.Pop(stop)) {
     {
       const MutexLock lock(mutex_);
-      // A reconcile waits for the API server most of its time: the next key gets a worker too.
+      // A reconcile mostly waits for the API server, so let another worker take the next key.
       if (++busy_ == running_ && running_ < options_.workers && !stopped_) StartWorkerLocked();
     }
     Process(*key);
@@ -101,7 +101,7 @@ void Controller::Work(std::stop_token stop) {
 
 void Controller::Process(const std::string& key) {
   if (!freshness_.Fresh(key)) {
-    // Our own write is still on its way to the cache. Any event of the job brings the key back
+    // Our own write has not reached the cache yet. Any event of the job brings the key back
     // sooner.
     queue_.AddAfter(key, options_.freshness_retry);
     queue_.Done(key);

@@ -1,8 +1,8 @@
 #pragma once
 
-// The worker threads between the queue and the reconciler: pop a key, wait until the caches are
-// synced and have seen our own writes, reconcile, then re-queue, back off or forget. Knows nothing
-// of what a key stands for.
+// The worker threads between the queue and a reconciler. A worker takes a key, waits until the
+// caches are synced and contain the operator's own writes, reconciles, and then requeues, backs off
+// or forgets the key. It does not interpret keys.
 
 #include <chrono>
 #include <functional>
@@ -21,15 +21,15 @@
 
 namespace ringmaster::runtime {
 
-// What reconciling a key asks for next. An Error instead means: try again after the key's back-off
-// (or after the error's retry_after, when the server named one).
+// When to reconcile a key again. An Error means: retry after the key's back-off, or after the
+// error's retry_after if the server named one.
 struct ReconcileResult {
   std::optional<std::chrono::milliseconds> requeue_after{};  // besides what events bring
 };
 
 using Reconcile = std::function<Result<ReconcileResult>(const std::string& key)>;
 
-// What the controller tells about itself; metrics.h implements it.
+// Observes the controller; metrics.h implements it.
 class ControllerObserver {
  public:
   virtual ~ControllerObserver() = default;

@@ -28,7 +28,7 @@ std::string NamespaceOf(const Event& event) {
   return event.regarding.ns.empty() ? "default" : event.regarding.ns;
 }
 
-// Events that differ in nothing of this are repetitions.
+// Events with the same values are repetitions.
 std::string IdentityOf(const Event& event) {
   std::string identity = NamespaceOf(event);
   for (const std::string& part : {event.regarding.kind, event.regarding.name, event.regarding.uid,
@@ -71,7 +71,7 @@ void EventRecorder::Record(Event event) {
 
 void EventRecorder::Push(Queued queued) {
   if (queue_.size() >= options_.max_queued) {
-    // Events that one namespace always refuses must not push out everybody's.
+    // Events that one namespace always refuses must not displace those of others.
     auto victim = std::find_if(queue_.begin(), queue_.end(),
                                [](const Queued& other) { return other.refusals > 0; });
     if (victim == queue_.end()) victim = queue_.begin();
@@ -163,7 +163,7 @@ Result<void> EventRecorder::Send(const Queued& queued) {
   const auto known = sent_.find(IdentityOf(queued.event));
   if (known == sent_.end()) return SendFirst(queued);
   const Result<void> counted = SendRepetition(queued, known->second);
-  // Events live for an hour: then it is a first one again.
+  // Events live for an hour; after that, a repetition is a new event.
   const bool gone = !counted.ok() && counted.error().kind == ErrorKind::kNotFound;
   return gone ? SendFirst(queued) : counted;
 }
@@ -195,7 +195,7 @@ Result<void> EventRecorder::SendFirst(const Queued& queued) {
                          {"regarding", ToJson(event.regarding)}};
   if (event.related) body["related"] = ToJson(*event.related);
   const auto created = client_.Create(kube::kEvents, ns, body);
-  // AlreadyExists: an earlier try got through, though its answer did not.
+  // AlreadyExists: an earlier attempt succeeded, but its answer was lost.
   if (!created.ok() && created.error().kind != ErrorKind::kAlreadyExists) return created.error();
   sent_[IdentityOf(event)] = {name, 1, clock_.Now()};
   return {};

@@ -1,11 +1,11 @@
 #pragma once
 
-// Events (events.k8s.io/v1) for people: what happened to a job, seen by kubectl describe and
-// kubectl get events. Never blocks the caller and never fails it: events go through a bounded queue
-// to one thread. What the API server refuses for a moment is tried again, later each time and for
-// ten minutes, while others go on; what it refuses for good, or what has no room, is dropped and
-// counted. A repetition within six minutes becomes a count (`series`) on the first event. Record
-// after the status write that goes with it succeeded; never decide anything from events.
+// Records Kubernetes events (events.k8s.io/v1) about jobs, shown by kubectl describe and get
+// events. Recording never blocks or fails: events go through a bounded queue to one thread. Events
+// that the API server temporarily refuses are retried with growing delays for ten minutes, without
+// blocking others. Events that it rejects, or that do not fit into the queue, are dropped and
+// counted. A repetition within six minutes increases the count (`series`) of the first event.
+// Record an event after the status write it belongs to; never base decisions on events.
 
 #include <atomic>
 #include <chrono>

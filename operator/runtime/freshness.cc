@@ -9,7 +9,7 @@ namespace ringmaster::runtime {
 
 namespace {
 
-// An event follows its write within a second, also where the server is busy.
+// An event follows its write within a second, even on a busy server.
 constexpr auto kLate = std::chrono::seconds(5);
 // Watches are not opened again more often than this.
 constexpr auto kTellAgain = std::chrono::seconds(15);
@@ -35,7 +35,7 @@ void FreshnessGate::Wrote(const std::string& key, const kube::Resource& resource
   const auto [entry, inserted] =
       pending.try_emplace(name, Pending{std::string(resource_version), clock_.Now()});
   if (inserted) return;
-  // Requests end in any order: the highest version counts.
+  // Requests complete in any order; the highest version counts.
   if (kube::CompareResourceVersions(entry->second.resource_version, resource_version) ==
       std::strong_ordering::less) {
     entry->second = {std::string(resource_version), clock_.Now()};

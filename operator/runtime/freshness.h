@@ -1,9 +1,9 @@
 #pragma once
 
-// "Has the cache seen our own writes yet?" After each successful write the reconciler notes (job
-// key, resource) -> the version the server returned; the Controller reconciles a key only when the
-// caches caught up, so that nothing is made twice from an old view. Replaces expectation counters:
-// it heals itself, also across relists and lost events.
+// Tracks whether the caches contain the operator's own writes. After each successful write, the
+// reconciler records the version that the server returned, by job and resource. The Controller
+// reconciles a key only when the caches have caught up, so that no object is created twice from an
+// old view. Unlike expectation counters, this recovers from relists and lost events.
 
 #include <chrono>
 #include <functional>

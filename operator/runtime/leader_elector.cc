@@ -76,7 +76,7 @@ milliseconds LeaderElector::Step() {
       Lost(tried.ok() ? "the lease could not be renewed in time" : tried.error().message);
       return delay;
     }
-    // A renewal that fails is repeated soon; the deadline itself must not be overslept.
+    // A failed renewal is retried soon, and the retry must not exceed the deadline.
     const auto wait = tried.ok() ? delay : delay / 4;
     return std::max(milliseconds(1),
                     std::min(wait, std::chrono::duration_cast<milliseconds>(left)));
@@ -135,7 +135,7 @@ Result<void> LeaderElector::TryAcquireOrRenew() {
   if (!ours && !expired) return {};
   Result<void> updated = UpdateLease(ours);
   if (!updated.ok()) {
-    // Another standby was faster: that is how it should be.
+    // Another standby was faster, as intended.
     return !leading_ && updated.error().kind == ErrorKind::kConflict ? Result<void>() : updated;
   }
   if (!leading_) return Became(started);
@@ -156,7 +156,7 @@ Result<void> LeaderElector::CreateLease() {
   return Became(started);
 }
 
-// Any change restarts the wait for expiry, by our own clock.
+// Any change restarts the wait for expiry, by this process's clock.
 Result<void> LeaderElector::Observe(const nlohmann::json& lease) {
   Record seen;
   seen.resource_version = kube::GetString(lease, {"metadata", "resourceVersion"});

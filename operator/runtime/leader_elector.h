@@ -1,10 +1,10 @@
 #pragma once
 
-// Leader election over a coordination.k8s.io/v1 Lease, so that of several operators one acts.
-// Expiry is judged by when *we* saw the record change, never by the times written in it; every
-// update carries the resourceVersion, so of two racers one gets a conflict. term() stamps every
-// order to a launcher: a paused former leader has a lower one. Losing the lease is final: the
-// process ends at once (OnLost), the kubelet starts it again.
+// Leader election with a coordination.k8s.io/v1 Lease, so that only one of several operators acts.
+// Expiry depends on when this process saw the record change, never on the times in it. Each update
+// contains the resourceVersion, so one of two competing updates gets a conflict. Orders to
+// launchers contain term(), by which launchers reject a former leader. Losing the lease is final:
+// the process exits at once (OnLost), and the kubelet restarts it.
 
 #include <atomic>
 #include <chrono>

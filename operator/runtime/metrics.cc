@@ -45,9 +45,9 @@ class QueueMetrics final : public WorkQueueObserver {
         retries_(Counter(registry, "workqueue_retries_total", "Keys added again after a failure",
                          labels)),
         waited_(Histogram(registry, "workqueue_queue_duration_seconds",
-                          "Time that keys waited in the queue", labels)),
+                          "Time that keys waited in the queue, in seconds", labels)),
         worked_(Histogram(registry, "workqueue_work_duration_seconds",
-                          "Time that keys were in progress", labels)) {}
+                          "Processing time of keys, in seconds", labels)) {}
 
   void OnAdded() override { adds_.Increment(); }
   void OnRetry() override { retries_.Increment(); }
@@ -185,15 +185,17 @@ struct Metrics::Impl {
         requests(registry),
         dropped_events(prometheus::BuildCounter()
                            .Name("ringmaster_events_dropped_total")
-                           .Help("Events about jobs that the API server did not accept")
+                           .Help("Events about jobs that were dropped")
                            .Register(registry)
                            .Add({})),
         leader(Gauge(registry, "leader_election_master_status", "1 if this process is the leader",
                      {{"name", controller}})),
         unfinished(Gauge(registry, "workqueue_unfinished_work_seconds",
-                         "Sum of the time of keys in progress", {{"name", controller}})),
+                         "Total processing time of the keys in progress, in seconds",
+                         {{"name", controller}})),
         longest(Gauge(registry, "workqueue_longest_running_processor_seconds",
-                      "Time of the longest key in progress", {{"name", controller}})) {
+                      "Longest processing time of a key in progress, in seconds",
+                      {{"name", controller}})) {
     const prometheus::Labels version{{"version", RINGMASTER_VERSION}};
     Gauge(registry, "ringmaster_build_info", "Always 1; the version is the label", version).Set(1);
   }

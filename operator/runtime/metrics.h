@@ -1,9 +1,9 @@
 #pragma once
 
-// The operator's metrics, under the names that Kubernetes dashboards know (workqueue_*,
-// rest_client_*, controller_runtime_*, leader_election_*), on prometheus-cpp. Implements the
-// observers of the machinery; main.cc hands them out and serves Text() as /metrics. No object names
-// as labels.
+// The operator's metrics, based on prometheus-cpp, with the names that Kubernetes dashboards expect
+// (workqueue_*, rest_client_*, controller_runtime_*, leader_election_*). Implements the observer
+// interfaces of this folder; main.cc passes them on and serves Text() as /metrics. Labels contain
+// no object names.
 
 #include <functional>
 #include <memory>

@@ -1,7 +1,7 @@
 #pragma once
 
-// The process itself, under the names that every Prometheus client library uses (process_*), read
-// from /proc at each scrape. Used by metrics.cc.
+// Metrics of the process, with the names of all Prometheus client libraries (process_*). Reads
+// /proc at each scrape. Used by metrics.cc.
 
 #include <vector>
 

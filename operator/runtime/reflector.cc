@@ -70,8 +70,8 @@ void Reflector::Work(std::stop_token stop) {
       wake_.WaitFor(mutex_, stop, delay, [] { return false; });
     }
   } catch (const std::exception& thrown) {
-    // A bug of ours. Healthy() turns false and the kubelet restarts us; until then the rest goes
-    // on.
+    // A bug in Ringmaster. Healthy() becomes false and the kubelet restarts the process; the rest
+    // continues until then.
     LogError("A watch thread failed",
              {{"resource", options_.resource.FullName()}, {"error", thrown.what()}});
     SetProblem(std::string("the watch thread failed: ") + thrown.what());
@@ -146,7 +146,7 @@ milliseconds Reflector::ShortenPage(const Paging& paging, std::stop_token stop) 
     state_ = Paging{paging.continue_token, paging.limit / 2};
     return {};
   }
-  // What it is called, and where the list goes on.
+  // The name of the object, and where the list continues.
   const Result<kube::ListPage> page = client_.List(options_.resource, options_.ns,
                                                    {.label_selector = options_.label_selector,
                                                     .limit = 1,
@@ -304,7 +304,7 @@ milliseconds Reflector::Recover(const Error& error) {
       LogInfo("Restarted listing",
               {{"resource", options_.resource.FullName()}, {"reason", error.message}});
       state_ = Empty{};
-      // At once the first time; a server that keeps expiring our versions is asked more slowly.
+      // Immediately the first time; a server that keeps expiring versions is asked less often.
       if (failures_ == 0) at_once_ = true;
       return NextDelay(options_.blind_backoff);
     }

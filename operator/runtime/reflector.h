@@ -1,12 +1,12 @@
 #pragma once
 
-// Keeps one Store equal to what the API server holds of one kind: list, then watch, for ever. One
-// thread each. Starts with a WatchList (the server streams what exists, then a marked bookmark) and
-// falls back to paged lists where the server does not know that. Survives cut and silent streams,
-// expired versions (410: list again, serving the old content meanwhile), throttling and missing
-// rights, which it names in Problem() and keeps trying. A page that is too long is asked for in
-// halves; one object that is too long by itself is passed over, with a line in the log, and keeps
-// nobody from the others.
+// Keeps a Store in sync with the API server's objects of one resource: lists, then watches, in one
+// thread. It starts with a WatchList (the server streams the existing objects, then a marked
+// bookmark) and falls back to paged lists if the server does not support that. It recovers from
+// broken and silent streams, expired versions (410: it lists again and keeps serving the old
+// content meanwhile), throttling and missing permissions, which Problem() reports. If a page is
+// too long, it requests half as many objects. A single object that is too long is skipped and
+// logged.
 //
 //   Empty ──► InitialWatch ──────► Watching ──► (410, bad event) Empty
 //     └─────► Paging (page by page) ──►  └────► (ended) Watching from the last version seen
@@ -66,7 +66,7 @@ struct WatchListSupport {
   std::atomic<bool> usable{true};
 };
 
-// What the reflector tells about itself; metrics.h implements it. Called on the reflector's thread.
+// Observes the reflector; metrics.h implements it. Called on the reflector's thread.
 class ReflectorObserver {
  public:
   virtual ~ReflectorObserver() = default;

@@ -59,8 +59,7 @@ void RequestPool::RunAll(const std::string& key, std::vector<std::function<void(
     lock.Lock();
     --first_.in_flight;
     OpenLocked(std::move(started));
-    StartThreadsLocked();
-    changed_.NotifyAll();
+    WakeLocked(1);  // for the place that is free again
   }
   lock.Unlock();
   const MutexLock ended(batch.mutex);
@@ -96,6 +95,7 @@ std::size_t RequestPool::queued() const {
 void RequestPool::EnqueueLocked(const std::string& key, std::function<void()> closure) {
   const auto found = lanes_.find(key);
   Lane* lane = found == lanes_.end() ? nullptr : found->second;
+  const bool ready = lane == nullptr || lane->open;
   if (lane == nullptr) {
     lane = first_.lanes.emplace_back(NewLaneLocked(key)).get();
     ++first_.waiting;
@@ -103,11 +103,11 @@ void RequestPool::EnqueueLocked(const std::string& key, std::function<void()> cl
     ++turns_.waiting;
   }
   lane->waiting.push_back(std::move(closure));
-  StartThreadsLocked();
-  changed_.NotifyOne();
+  if (ready) WakeLocked(1);
 }
 
-void RequestPool::StartThreadsLocked() {
+void RequestPool::WakeLocked(std::size_t requests) {
+  for (std::size_t i = std::min({requests, ReadyLocked(), idle_}); i > 0; --i) changed_.NotifyOne();
   while (ReadyLocked() > idle_ && threads_.size() < 2 * limit_) {
     ++idle_;
     threads_.emplace_back([this](std::stop_token stop) { Work(stop); });
@@ -164,10 +164,10 @@ void RequestPool::OpenLocked(std::unique_ptr<Lane> lane) {
     lanes_.erase(lane->key);
     return;
   }
-  turns_.waiting += lane->waiting.size();
+  const std::size_t opened = lane->waiting.size();
+  turns_.waiting += opened;
   turns_.lanes.push_back(std::move(lane));
-  StartThreadsLocked();
-  changed_.NotifyAll();
+  WakeLocked(opened);
 }
 
 void RequestPool::Work(std::stop_token stop) {

@@ -1,13 +1,13 @@
 #pragma once
 
-// Requests to the API server in parallel, shared fairly between jobs. The first request of a job
-// that had nothing waiting is one kind, all others are the other; of each kind 32 are in flight at
-// most. A job's others wait for the end of its first, so that of many new jobs all first requests
-// come before anything else of theirs. The others take turns over the jobs, but every second turn
-// is that of the job whose requests have waited longest: where jobs come faster than they can be
-// served, it would have a turn ever more seldom. So a job with 1,000 Pods to create keeps 32
-// requests in flight, another job's first request waits for none of them, and many new jobs cannot
-// starve the big one. Used by the reconciler's act step.
+// Runs requests to the API server in parallel and shares the capacity fairly between jobs. The
+// first request of a job with no waiting requests is of one kind, and all others are of another; at
+// most 32 requests of each kind are in flight. The other requests of a job wait for its first, so
+// the first requests of many new jobs precede all others. The others take turns by job, except that
+// every second turn goes to the job whose requests have waited longest: without that, a job would
+// get ever fewer turns when jobs arrive faster than they are served. A job with 1,000 Pods to
+// create thus keeps 32 requests in flight, the first requests of other jobs do not wait for it, and
+// many new jobs cannot starve it. Used by the actor.
 //
 //   std::vector<std::function<void()>> creates = ...;   // each writes its result into its own slot
 //   pool.RunAll(job_key, std::move(creates));           // returns when all ran
@@ -72,8 +72,9 @@ class RequestPool {
   Request TakeTurnLocked() RINGMASTER_REQUIRES(mutex_);
   void OpenLocked(std::unique_ptr<Lane> lane) RINGMASTER_REQUIRES(mutex_);
   Kind* NextLocked() RINGMASTER_REQUIRES(mutex_);
-  void StartThreadsLocked() RINGMASTER_REQUIRES(mutex_);
-  // How many closures could run now if there were threads for them.
+  // One thread for each of so many requests that became ready; more are started where too few wait.
+  void WakeLocked(std::size_t requests) RINGMASTER_REQUIRES(mutex_);
+  // The number of closures that could run now with enough threads.
   std::size_t ReadyLocked() const RINGMASTER_REQUIRES(mutex_);
 
   const std::size_t limit_;  // in flight, of each kind

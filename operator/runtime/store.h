@@ -1,10 +1,10 @@
 #pragma once
 
-// What the operator knows of one kind of object: key ("ns/name") -> a projection T of typed fields,
-// never the document. One Reflector writes it, reconcilers read it. Snapshots are shared_ptr<const
-// T>: a reader keeps what it took, whatever arrives meanwhile. Keeps for every object its metadata
-// and the controlling owner's UID as an index.
-// A template, so header and source in one; hence its length.
+// A cache of the objects of one resource: key ("ns/name") to a projection T with typed
+// fields. One Reflector writes it and reconcilers read it. Reads return shared_ptr<const T>
+// snapshots, which later updates do not change. The store also keeps each object's metadata
+// and an index by the UID of the controlling owner. A template, so the implementation is in
+// this header.
 //
 //   Store<PodView> pods(ProjectPod);  // Result<PodView> ProjectPod(const nlohmann::json&)
 //

@@ -1,7 +1,7 @@
 #pragma once
 
-// The writing side of a Store, without its type: what a Reflector needs of it, and what a listener
-// is told.
+// The interface through which a Reflector writes to a Store of any type, and the arguments of its
+// listeners.
 
 #include <string>
 

@@ -62,7 +62,7 @@ void TokenAccess::Judge(const std::string& token, Done done) {
       same->done.push_back(std::move(done));
       return std::nullopt;
     }
-    // Who was allowed lately goes before strangers, however many they are.
+    // Tokens that were recently allowed precede unknown ones, however many those are.
     const bool friendly = AllowedSince(hash, now - options_.allowed_unasked);
     if (!friendly && (waiting_.size() >= options_.max_waiting || !TakeTurnOfStranger(now))) {
       return Access::kBusy;
@@ -147,7 +147,7 @@ Access TokenAccess::Review(const std::string& token) {
   return kube::GetBool(*allowed, {"status", "allowed"}) ? Access::kAllowed : Access::kForbidden;
 }
 
-// The verdict that holds: an earlier one where the API server said nothing.
+// The verdict that applies: an earlier one if the API server did not answer.
 Access TokenAccess::Keep(const std::string& hash, Access access) {
   const Clock::Time now = clock_.Now();
   if (access == Access::kUnknown) {
@@ -156,7 +156,7 @@ Access TokenAccess::Keep(const std::string& hash, Access access) {
   }
   kept_[hash] = {access, now};
   if (kept_.size() > options_.max_kept) {
-    // Strangers' verdicts go first, of them the oldest.
+    // Verdicts of unknown tokens are dropped first, the oldest of them before others.
     kept_.erase(std::min_element(kept_.begin(), kept_.end(), [](const auto& a, const auto& b) {
       const auto rank = [](const Kept& kept) {
         return std::pair(kept.access == Access::kAllowed, kept.at);

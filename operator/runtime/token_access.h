@@ -1,9 +1,9 @@
 #pragma once
 
-// Who may read a page of ours: bearer tokens, judged by the API server as Kubernetes' own
-// components do it (TokenReview, then SubjectAccessReview of "get" on the page's path). Verdicts
-// are kept for a while, requests to the API server are bounded whatever strangers send. Used for
-// /metrics.
+// Decides who may read an operator page. As in Kubernetes' own components, the API server
+// reviews bearer tokens (TokenReview, then SubjectAccessReview of "get" on the page's path).
+// Results are cached for a while, and the number of requests to the API server is bounded. Used
+// for /metrics.
 
 #include <chrono>
 #include <deque>
@@ -27,8 +27,8 @@ inline constexpr kube::Resource kSubjectAccessReviews{
 
 enum class Access {
   kAllowed,
-  kUnauthenticated,  // nobody's token
-  kForbidden,        // of somebody who may not
+  kUnauthenticated,  // an invalid token
+  kForbidden,        // of a user without the permission
   kBusy,             // too many unknown tokens at once: ask again
   kUnknown,          // the API server did not say
 };

@@ -9,14 +9,14 @@ WorkQueue::WorkQueue(const Clock& clock, WorkQueueOptions options, WorkQueueObse
 
 void WorkQueue::Add(const std::string& key) {
   const MutexLock lock(mutex_);
-  AddLocked(key);
+  if (AddLocked(key)) CallOneLocked();
 }
 
 void WorkQueue::AddAfter(const std::string& key, std::chrono::nanoseconds delay) {
   const MutexLock lock(mutex_);
   if (shut_down_) return;
   if (delay.count() <= 0) {
-    AddLocked(key);
+    if (AddLocked(key)) CallOneLocked();
     return;
   }
   const Clock::Time due = clock_.Now() + delay;
@@ -24,7 +24,12 @@ void WorkQueue::AddAfter(const std::string& key, std::chrono::nanoseconds delay)
   if (!inserted && entry->second <= due) return;
   entry->second = due;
   delayed_.push({due, key});
-  changed_.NotifyOne();
+  if (delayed_.top().due < due) return;
+  if (timer_ != nullptr) {
+    CallTimerLocked();
+  } else {
+    CallOneLocked();
+  }
 }
 
 void WorkQueue::Postpone(const std::string& key, std::chrono::nanoseconds delay) {
@@ -70,23 +75,44 @@ int WorkQueue::Failures(const std::string& key) const {
 std::optional<std::string> WorkQueue::Pop(std::stop_token stop) {
   MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
-    if (std::optional<std::string> key = PopLocked()) return key;
-    if (shut_down_) return std::nullopt;
-    const auto changed = [this]()
-                             RINGMASTER_REQUIRES(mutex_) { return !ready_.empty() || shut_down_; };
-    if (delayed_.empty()) {
-      // A delayed key that another thread adds must wake us as well, to wait for its deadline.
-      changed_.Wait(mutex_, stop,
-                    [&]() RINGMASTER_REQUIRES(mutex_) { return changed() || !delayed_.empty(); });
-    } else {
-      const Clock::Time next = delayed_.top().due;
-      const auto earlier = [&]() RINGMASTER_REQUIRES(mutex_) {
-        return changed() || (!delayed_.empty() && delayed_.top().due < next);
-      };
-      changed_.WaitFor(mutex_, stop, next - clock_.Now(), earlier);
+    if (std::optional<std::string> key = PopLocked()) {
+      if (timer_ == nullptr && !delayed_.empty()) CallOneLocked();  // to wait for the next deadline
+      return key;
     }
+    if (shut_down_) return std::nullopt;
+    WaitLocked(stop);
   }
+  CallOneLocked();  // this one may have been called for a key
   return std::nullopt;
+}
+
+void WorkQueue::WaitLocked(const std::stop_token& stop) {
+  Waiter self;
+  const auto called = [&self] { return self.called; };
+  if (timer_ == nullptr && !delayed_.empty()) {
+    timer_ = &self;
+    self.call.WaitFor(mutex_, stop, delayed_.top().due - clock_.Now(), called);
+    if (timer_ == &self) timer_ = nullptr;
+  } else {
+    waiting_.push_back(&self);
+    self.call.Wait(mutex_, stop, called);
+    std::erase(waiting_, &self);
+  }
+}
+
+void WorkQueue::CallOneLocked() {
+  if (waiting_.empty()) return CallTimerLocked();
+  Waiter* const last = waiting_.back();
+  waiting_.pop_back();
+  last->called = true;
+  last->call.NotifyOne();
+}
+
+void WorkQueue::CallTimerLocked() {
+  Waiter* const timer = std::exchange(timer_, nullptr);
+  if (timer == nullptr) return;
+  timer->called = true;
+  timer->call.NotifyOne();
 }
 
 std::optional<std::string> WorkQueue::TryPop() {
@@ -103,9 +129,9 @@ void WorkQueue::Done(const std::string& key) {
   if (dirty_.contains(key)) {
     ready_.emplace_back(key, clock_.Now());
     if (observer_ != nullptr) observer_->OnDepth(ready_.size());
+    CallOneLocked();
   }
-  // Also for Drain(), which waits for the last one.
-  changed_.NotifyAll();
+  if (ready_.empty() && processing_.empty()) drained_.NotifyAll();
 }
 
 void WorkQueue::ShutDown() {
@@ -113,12 +139,12 @@ void WorkQueue::ShutDown() {
   shut_down_ = true;
   delayed_ = {};
   due_.clear();
-  changed_.NotifyAll();
+  while (!waiting_.empty() || timer_ != nullptr) CallOneLocked();
 }
 
 bool WorkQueue::Drain(std::chrono::milliseconds limit) {
   MutexLock lock(mutex_);
-  return changed_.WaitFor(mutex_, limit, [this]() RINGMASTER_REQUIRES(mutex_) {
+  return drained_.WaitFor(mutex_, limit, [this]() RINGMASTER_REQUIRES(mutex_) {
     return ready_.empty() && processing_.empty();
   });
 }
@@ -145,13 +171,13 @@ std::chrono::nanoseconds WorkQueue::TotalInProgress() const {
   return total;
 }
 
-void WorkQueue::AddLocked(const std::string& key) {
-  if (shut_down_ || !dirty_.insert(key).second) return;
+bool WorkQueue::AddLocked(const std::string& key) {
+  if (shut_down_ || !dirty_.insert(key).second) return false;
   if (observer_ != nullptr) observer_->OnAdded();
-  if (processing_.contains(key)) return;  // Done() queues it again
+  if (processing_.contains(key)) return false;  // Done() queues it again
   ready_.emplace_back(key, clock_.Now());
   if (observer_ != nullptr) observer_->OnDepth(ready_.size());
-  changed_.NotifyOne();
+  return true;
 }
 
 void WorkQueue::MoveDueLocked() {
@@ -163,7 +189,8 @@ void WorkQueue::MoveDueLocked() {
     if (due == due_.end() || due->second != delayed.due)
       continue;  // replaced by an earlier deadline
     due_.erase(due);
-    AddLocked(delayed.key);
+    // The first one is for the caller.
+    if (AddLocked(delayed.key) && ready_.size() > 1) CallOneLocked();
   }
 }
 

@@ -1,9 +1,12 @@
 #pragma once
 
-// Keys to reconcile: each at most once in the queue and never twice in progress. A key added while
-// it is in progress comes again when it is done. Delayed adds wait in a heap, the earlier deadline
-// wins; failures back off per key, so one failing job never slows another. Used by Controller
-// (pop/done), the Stores' listeners and timers (add).
+// The queue of keys to reconcile. A key is queued at most once and never processed twice at a time;
+// a key that is added while it is in progress is queued again when it is done. Delayed adds wait in
+// a heap; the earliest deadline wins. Failures back off per key, so one failing job does not slow
+// others. Used by the Controller (pop, done), the Stores' listeners and timers (add).
+//
+// A key wakes one idle worker, and one of them waits for the next deadline: hundreds of workers may
+// be idle, and to wake all of them for each key would keep the CPUs busy.
 
 #include <chrono>
 #include <cstddef>
@@ -25,8 +28,8 @@
 
 namespace ringmaster::runtime {
 
-// What the queue tells about itself; metrics.h implements it. Called with the queue's lock held:
-// count, no more.
+// Observes the queue; metrics.h implements it. Called with the queue's lock held, so only
+// count.
 class WorkQueueObserver {
  public:
   virtual ~WorkQueueObserver() = default;
@@ -57,7 +60,7 @@ class WorkQueue {
   // Like AddAfter, but a later deadline wins as well.
   void Postpone(const std::string& key, std::chrono::nanoseconds delay);
 
-  // What is ready now is handed out in this order; what is added later comes after it.
+  // Keys that are ready now are handed out in this order; later ones follow.
   void Sort(const std::function<bool(const std::string&, const std::string&)>& before);
 
   // Counts one more failure of the key and adds it after its back-off, which grows to `limit` at
@@ -80,7 +83,7 @@ class WorkQueue {
   bool Drain(std::chrono::milliseconds limit);
 
   std::size_t depth() const;
-  // How long the longest key in progress has been so; zero when none is. For health checks and
+  // How long the longest key in progress has been so; zero if none is. For health checks and
   // metrics.
   std::chrono::nanoseconds LongestInProgress() const;
   std::chrono::nanoseconds TotalInProgress() const;
@@ -92,9 +95,21 @@ class WorkQueue {
     bool operator>(const Delayed& other) const { return due > other.due; }
   };
 
-  void AddLocked(const std::string& key) RINGMASTER_REQUIRES(mutex_);
+  // A worker that waits in Pop().
+  struct Waiter {
+    StoppableCondVar call;
+    bool called = false;
+  };
+
+  // True when the key became ready: then a worker has to be called.
+  bool AddLocked(const std::string& key) RINGMASTER_REQUIRES(mutex_);
   void MoveDueLocked() RINGMASTER_REQUIRES(mutex_);
   std::optional<std::string> PopLocked() RINGMASTER_REQUIRES(mutex_);
+  // Until called, stopped or, of the one that waits for it, the next deadline.
+  void WaitLocked(const std::stop_token& stop) RINGMASTER_REQUIRES(mutex_);
+  // The worker that waited last; the timer only where there is no other.
+  void CallOneLocked() RINGMASTER_REQUIRES(mutex_);
+  void CallTimerLocked() RINGMASTER_REQUIRES(mutex_);
 
   // Constant after construction.
   const Clock& clock_;
@@ -102,7 +117,10 @@ class WorkQueue {
   WorkQueueObserver* const observer_;
 
   mutable Mutex mutex_;
-  StoppableCondVar changed_;
+  CondVar drained_;
+  std::vector<Waiter*> waiting_ RINGMASTER_GUARDED_BY(mutex_);
+  // The worker that waits for the next deadline; null when nothing is delayed or all are busy.
+  Waiter* timer_ RINGMASTER_GUARDED_BY(mutex_) = nullptr;
   std::deque<std::pair<std::string, Clock::Time>> ready_ RINGMASTER_GUARDED_BY(mutex_);
   std::unordered_set<std::string> dirty_ RINGMASTER_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Clock::Time> processing_ RINGMASTER_GUARDED_BY(mutex_);

@@ -85,7 +85,7 @@ remove_strangers() {
 strangers_counted() { nft list chain inet $stranger out | grep -E 'counter packets [1-9]' >/dev/null; }
 
 # Everything that a cluster could leave behind or change, without what counts or comes and goes by itself: packets, the contents
-# of sets, links without a carrier, the sockets of containers that run.
+# of sets, links without a carrier, the sockets of containers that run, the integration tests' folders.
 machine() {
   ip -o link show | awk -F': ' '{print "link", $2}' | sed 's/@.*//'
   ip -4 route show table all | sed -E 's/ (linkdown|dead)\b//g; s/^/route /'
@@ -97,7 +97,7 @@ machine() {
   find /run/containerd/s -mindepth 1 2>/dev/null | grep -vxFf <(ss -Hxl | awk '{print $5}') | sed 's/^/file /' || true
   find /var/lib/cni /var/log/containers -mindepth 1 2>/dev/null | sed 's/^/file /' || true
   { pgrep -af "$(state test-)" || true; } | sed 's/^[0-9]* /process /'
-  find "$RINGMASTER_STATE" /dev/shm -maxdepth 1 -name '*test-*' 2>/dev/null | sed 's/^/state /' || true
+  find "$RINGMASTER_STATE" /dev/shm -maxdepth 1 -name '*test-*' ! -name 'ringmaster-test-*' 2>/dev/null | sed 's/^/state /' || true
 }
 
 # Nothing that bears the test's names may have come. What others have made (links, namespaces, cgroups and mounts of their

@@ -78,10 +78,12 @@ advertise() { # JSON
   done
 }
 has_failed_preflight() { [ "$(condition "$job" Failed reason)" = PreflightFailed ]; }
-# Who installs the operator allows what the sample's comment says.
+# Who installs the operator allows what the samples' comments say: once, for all three.
 before_gpu() {
-  install_chart --set "presets.gpu={$namespace}"
-  advertise '{"nvidia.com/gpu": "8"}'
+  [ -z "${gpus_allowed:-}" ] || return 0
+  gpus_allowed=yes
+  install_chart --set "presets.gpu={$namespace}" --set "presets.gpu-host-network={$namespace}"
+  advertise '{"nvidia.com/gpu": "8", "rdma/hca": "1"}'
 }
 workers_get_gpus() { # workers GPUs-of-each
   worker_tolerates() {
@@ -96,9 +98,8 @@ sample_gpu() { workers_get_gpus 1 1; }
 before_bench_gpu() { before_gpu; }
 sample_bench_gpu() { workers_get_gpus 2 8; }
 before_rdma() {
+  before_gpu
   kubectl label --overwrite namespace "$namespace" pod-security.kubernetes.io/enforce=privileged >/dev/null
-  install_chart --set "presets.gpu-host-network={$namespace}"
-  advertise '{"nvidia.com/gpu": "8", "rdma/hca": "1"}'
 }
 sample_rdma() {
   local pod

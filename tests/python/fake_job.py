@@ -163,6 +163,12 @@ class FakeJob:
             for rank in self.members:
                 self.say(rank, type="RankSwitch", epoch=self._epoch(), leaving=rank in leaving)
 
+    def suspend(self):
+        """Rank 0 is asked for the checkpoint of a suspension. Returns its step, once it is complete."""
+        self.say(self.members[0], type="TakeCheckpoint", epoch=self._epoch())
+        self.wait_for(self.members[:1], "CheckpointDone")
+        return next(one["step"] for one in self.members[0].said if one["type"] == "CheckpointDone")
+
     def release(self):
         for rank in self.members:
             self.say(rank, type="Release", epoch=self._epoch())

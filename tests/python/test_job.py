@@ -178,6 +178,48 @@ class Training(ScriptTest):
         self.assert_undisturbed([rank], 10)
 
 
+class Suspension(ScriptTest):
+    def suspended(self, script=TRAIN):
+        """A job of two ranks, and the step of its checkpoint, which is not one that is due."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        job, ranks = self.job(2, 60, "slow", script=script, RINGMASTER_CHECKPOINT_DIR=folder.name)
+        job.world(ranks)
+        job.wait_for_line(ranks[0], "8 ")
+        return job, ranks, job.suspend()
+
+    def computed(self, rank):
+        """The steps after which it computed a share."""
+        return [int(line.split()[0]) for _, line in rank.lines if line[0].isdigit()]
+
+    def test_a_suspension_loses_no_step(self):
+        job, ranks, step = self.suspended()
+        job.wait_for(ranks[:1], "RankProgress")
+        for rank in ranks:
+            job.kill(rank)
+            job.wait_until_lost(rank)
+            self.assertEqual(self.computed(rank)[-1], step - 1, "a step was begun that the checkpoint does not keep")
+        newcomers = [job.start(number) for number in range(2)]
+        job.wait_for(newcomers, "RankHello")
+        job.world(newcomers)
+        self.assertIn("done 60 ", self.finish(job, newcomers))
+        self.assertEqual(self.computed(newcomers[0])[0], step)
+
+    def test_ranks_that_wait_for_a_suspension_leave_together_and_go_on(self):
+        job, ranks, step = self.suspended()
+        job.switch()
+        job.wait_for(ranks, "RankAtBoundary")
+        self.assertEqual({one["step"] for rank in ranks for one in rank.said if one["type"] == "RankAtBoundary"}, {step})
+        job.world(ranks[::-1])
+        self.assertIn("done 60 ", self.finish(job, ranks))
+        self.assert_undisturbed(ranks, 60)
+
+    def test_ranks_whose_suspension_does_not_come_go_on(self):
+        job, ranks, _ = self.suspended("import ringmaster.world_entry\nringmaster.world_entry._SUSPENSION_LIMIT = 0.1\n" + TRAIN)
+        self.assertIn("done 60 ", self.finish(job, ranks))
+        self.assertIn("its ranks were not stopped within", job.logs())
+
+
 class EndedEarly(ScriptTest):
     def finish_with_a_newcomer(self, loop):
         """A rank joins two that wait in finish(): all three end with the state of those."""

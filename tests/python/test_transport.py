@@ -1,13 +1,59 @@
-"""A world's connections end alone: nothing else that the process has open."""
+"""How the ranks of a world find each other, and that only its own connections end with it."""
 
 import os
 import tempfile
+import threading
+import time
 import unittest
 from unittest import mock
 
 import torch
 from ringmaster.transport import Communicator
-from ringmaster.world import Epoch, Member, World
+from ringmaster.world import Epoch, Member, Store, World
+
+
+class _CountingStore(Store):
+    """Of all ranks of a world."""
+
+    def __init__(self):
+        self.questions = 0
+        self._values = {}
+        self._changed = threading.Condition()
+
+    def set(self, key, value):
+        with self._changed:
+            self._values[key] = value
+            self._changed.notify_all()
+
+    def get(self, keys, deadline):
+        with self._changed:
+            self.questions += 1
+            if not self._changed.wait_for(lambda: self._values.keys() >= set(keys), deadline - time.monotonic()):
+                raise TimeoutError
+            return [self._values[key] for key in keys]
+
+
+class Connect(unittest.TestCase):
+    def test_each_rank_asks_once_for_the_addresses_of_all(self):
+        ranks = 3
+        members = tuple(Member(f"uid-{rank}", f"worker-{rank}", "", "127.0.0.1", 0, "start") for rank in range(ranks))
+        store = _CountingStore()
+        sums = [torch.ones(1) for _ in range(ranks)]
+
+        def train(rank):
+            communicator = Communicator(World(Epoch(1, 1), rank, members), torch.device("cpu"), 30)
+            communicator.connect(store)
+            communicator.all_reduce(sums[rank]).wait()
+            communicator.close()
+
+        threads = [threading.Thread(target=train, args=(rank,)) for rank in range(ranks)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        self.assertEqual([value.item() for value in sums], [ranks] * ranks)
+        self.assertEqual(store.questions, ranks)
 
 
 class Abort(unittest.TestCase):

@@ -87,6 +87,19 @@ void Ip(const std::string& arguments) {
   EXPECT_EQ(ran.exit_code, 0) << "ip " << arguments << ": " << ran.output;
 }
 
+// Of all its threads: prted starts ranks on another than its first.
+std::vector<pid_t> Children(pid_t process) {
+  std::vector<pid_t> children;
+  std::error_code gone;
+  const std::string tasks = "/proc/" + std::to_string(process) + "/task";
+  for (std::filesystem::directory_iterator task(tasks, gone), end; task != end;
+       task.increment(gone)) {
+    std::istringstream pids(ReadFile(task->path().string() + "/children"));
+    for (pid_t pid = 0; pids >> pid;) children.push_back(pid);
+  }
+  return children;
+}
+
 // The pid in "rmt1234h0", or 0.
 int OwnerOf(const std::string& name) {
   int pid = 0;
@@ -251,14 +264,14 @@ std::vector<pid_t> Hosts::Find(const Process& process, const std::string& progra
   std::vector<pid_t> found;
   std::vector<pid_t> parents{process.pid()};
   while (!parents.empty()) {
-    const std::string pid = std::to_string(parents.back());
+    const std::vector<pid_t> children = Children(parents.back());
     parents.pop_back();
-    std::istringstream children(ReadFile("/proc/" + pid + "/task/" + pid + "/children"));
-    for (pid_t child = 0; children >> child; parents.push_back(child)) {
+    for (const pid_t child : children) {
       const std::string command = ReadFile("/proc/" + std::to_string(child) + "/cmdline");
       const std::string file = command.substr(0, command.find('\0'));
       if (file.substr(file.rfind('/') + 1) == program) found.push_back(child);
     }
+    parents.insert(parents.end(), children.begin(), children.end());
   }
   std::sort(found.begin(), found.end());
   return found;

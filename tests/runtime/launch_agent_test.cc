@@ -131,6 +131,23 @@ TEST_F(WithoutSshd, AnAgentThatVanishesEndsItsRemoteShellAndThoseEndTheirDaemons
   })) << job.Log();
 }
 
+// Nothing else does what it says.
+TEST_F(WithoutSshd, AJobThatSetsSpecMpiFailsWhereTheLaunchersImageHasNoMpirun) {
+  control::LaunchSpec spec;
+  spec.command = {"true"};
+  spec.mpi_pass_env = {"LANG"};
+  Job job(1, spec);
+  job.launcher_extra["PATH"] = "/nonexistent";
+  job.StartLauncher();
+
+  const control::Verdict verdict = job.AwaitVerdict();
+
+  EXPECT_EQ(verdict.reason, control::kReasonMpirunFailed);
+  EXPECT_EQ(verdict.message,
+            "spec.mpi is set, but the launcher's image has no mpirun; use an image with Open MPI 4 "
+            "or 5, or remove spec.mpi");
+}
+
 // Which way it is the job may say.
 TEST_F(WithoutSshd, AProgramThatWantsMpirunIsRefusedWhereTheJobWantsSsh) {
   control::LaunchSpec spec;

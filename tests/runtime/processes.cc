@@ -1,5 +1,6 @@
 #include "tests/runtime/processes.h"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -38,6 +39,15 @@ pid_t Spawn(const std::vector<std::string>& argv, int output_fd) {
   _exit(127);
 }
 
+// Whether the child has ended within the limit, and its status.
+bool AwaitEnd(pid_t pid, std::chrono::milliseconds limit, int* status) {
+  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  pollfd poller{pidfd, POLLIN, 0};
+  poll(&poller, 1, static_cast<int>((limit * Patience()).count()));
+  close(pidfd);
+  return waitpid(pid, status, WNOHANG) == pid;
+}
+
 }  // namespace
 
 Ran RunCommand(const std::vector<std::string>& argv) {
@@ -46,8 +56,7 @@ Ran RunCommand(const std::vector<std::string>& argv) {
   unlink(name.data());
   const pid_t pid = Spawn(argv, file);
   int status = 0;
-  const bool ended = WaitUntil(Seconds(60), [&] { return waitpid(pid, &status, WNOHANG) == pid; });
-  if (!ended) {
+  if (!AwaitEnd(pid, Seconds(60), &status)) {
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
     ADD_FAILURE() << argv[0] << " took longer than a minute";
@@ -74,12 +83,8 @@ Process::~Process() { Kill(); }
 
 std::optional<Outcome> Process::Wait(std::chrono::milliseconds limit) {
   if (outcome_.has_value()) return outcome_;
-  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
-  pollfd poller{pidfd, POLLIN, 0};
-  poll(&poller, 1, static_cast<int>((limit * Patience()).count()));
-  close(pidfd);
   int status = 0;
-  if (waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
+  if (!AwaitEnd(pid_, limit, &status)) return std::nullopt;
   outcome_ = WIFSIGNALED(status) ? Outcome{-1, WTERMSIG(status)} : Outcome{WEXITSTATUS(status), 0};
   return outcome_;
 }
@@ -93,10 +98,14 @@ void Process::Kill() {
 std::string Process::Log() const { return ReadFile(log_file_); }
 
 bool WaitUntil(std::chrono::milliseconds limit, const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + limit * Patience();
+  using std::chrono::milliseconds;
+  const auto begin = std::chrono::steady_clock::now();
   while (!condition()) {
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const auto waited =
+        std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin);
+    if (waited >= limit * Patience()) return false;
+    // Many conditions start a process, and what they wait for needs the same processors.
+    std::this_thread::sleep_for(std::clamp(waited / 10, milliseconds(20), milliseconds(100)));
   }
   return true;
 }

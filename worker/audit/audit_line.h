@@ -1,7 +1,7 @@
 #pragma once
 
-// One line of a rank's audit log, as worker/trainer/telemetry/audit_log.h writes it. The files are
-// untrusted: whatever they hold, a line parses or says what is wrong with it.
+// Parses one line of a rank's audit log (worker/trainer/telemetry/audit_log.h). The files are
+// untrusted: parsing is safe on any input and reports what is wrong.
 
 #include <compare>
 #include <cstddef>
@@ -39,8 +39,8 @@ struct WorldLine {
   std::vector<std::string> members;  // "pod/slot/start", by rank
   Epoch adopted_epoch;               // {0, 0} with step 0: as initialised
   int64_t adopted_step = 0;
-  // "checkpoint" or "snapshot" where no rank had a state any more; empty: one had. Epochs of term 0
-  // are of another run, whose checkpoint this one goes on from.
+  // "checkpoint" or "snapshot" if no rank had a state any more; empty: one had. Epochs of term 0
+  // belong to another run, whose checkpoint this one started from.
   std::string adopted_from;
   uint64_t checksum = 0;
   std::optional<uint64_t> sharded{};  // checksum of the state that is spread over the ranks

@@ -1,7 +1,7 @@
 #pragma once
 
-// ringmaster-audit: says whether the audit logs of a job's ranks prove that no step was lost or
-// repeated. Exit codes: report.h.
+// The program ringmaster-audit: checks whether the audit logs of a job's ranks prove that no step
+// was lost or repeated. report.h lists its exit codes.
 
 namespace ringmaster::audit {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether two runs had the same parameters after every step: a job with faults, and the replay of
-// its memberships without them.
+// Compares the parameters of two runs after every step: a job with faults, and a replay of its
+// memberships without them.
 
 #include "worker/audit/audit.h"
 

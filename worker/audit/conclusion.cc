@@ -78,7 +78,7 @@ bool Conclusion::Adopt(const Audit::WorldRecord& world) {
   return true;
 }
 
-// The first steps are not this run's: its logs begin after them.
+// Another run made the first steps: this run's logs begin after them.
 void Conclusion::AdoptAnotherRuns(const Audit::WorldRecord& world) {
   inherited_ = committed_ = world.line.adopted_step;
   inherited_checksum_ = world.line.checksum;
@@ -192,7 +192,7 @@ void Conclusion::CheckStep(int64_t step, Epoch epoch) {
   states_.push_back(first);
 }
 
-// The ranks' samples must be the whole batch, each sample once.
+// The ranks' samples must cover the whole batch, each sample once.
 void Conclusion::CheckSamples(const std::string& name, const Audit::WorldRecord& world,
                               const Audit::RankSteps& ranks, int64_t step) {
   std::vector<Samples> used;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What an Audit concludes once all logs are read. Private to audit.cc.
+// Computes the results of an Audit after all logs are read. Private to audit.cc.
 
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-// Audit logs from disk into an Audit.
+// Reads audit logs from disk into an Audit.
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
 
-// A Report as text: for people, for programs, and as a membership schedule; and two compared.
+// Formats a Report, or the comparison of two: as text, as JSON and as a membership schedule.
 
 #include <string>
 

@@ -38,10 +38,10 @@ Result<std::string> ContentOf(const std::filesystem::path& file) {
   return Error{ErrorKind::kUnavailable, file.string() + " cannot be read"};
 }
 
-// What is to be written, by its path below the folder.
+// The content to write, by path below the folder.
 using Files = std::map<std::filesystem::path, std::string>;
 
-// Nothing of a folder that is not there.
+// Empty if the folder does not exist.
 Result<Files> FilesIn(const std::filesystem::path& folder) {
   Files files;
   std::error_code none;

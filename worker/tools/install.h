@@ -1,7 +1,7 @@
 #pragma once
 
-// How our programs come into a Pod of an image that has none of them: one file under several names,
-// and the Python package, in a folder that its containers share.
+// Installs Ringmaster's programs into a Pod whose image lacks them: one file with several names,
+// and the Python package, in a folder that the containers share.
 
 #include <filesystem>
 #include <string>

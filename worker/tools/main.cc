@@ -36,7 +36,7 @@ constexpr Program kPrograms[] = {{"agent", agent::Main},
                                  {"launcher", launcher::Main},
                                  {"rsh", launcher::RshMain}};
 
-// Null: none of that name.
+// Null if no program has that name.
 const Program* Named(std::string_view name) {
   for (const Program& program : kPrograms) {
     if (program.name == name) return &program;
@@ -44,7 +44,7 @@ const Program* Named(std::string_view name) {
   return nullptr;
 }
 
-// Null: the path is not a program's.
+// Null if the path is not that of a program.
 const Program* Called(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   return name.starts_with(kPrefix) ? Named(name.substr(kPrefix.size())) : nullptr;
@@ -58,7 +58,7 @@ std::vector<std::string> Names() {
   return names;
 }
 
-// As the image has it, beside this program's folder.
+// As in the image, next to the folder of this program.
 std::filesystem::path OwnPackage() {
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
@@ -91,7 +91,7 @@ int RunTools(int argc, char** argv) {
 }
 
 int Main(int argc, char** argv) {
-  // What a foreign image configures OpenSSL to load was not made for this program.
+  // A foreign image's OpenSSL configuration may load modules that do not fit this program.
   OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
   if (const Program* const called = argc > 0 ? Called(argv[0]) : nullptr; called != nullptr) {
     return called->main(argc, argv);

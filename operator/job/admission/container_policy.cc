@@ -17,6 +17,9 @@ namespace {
 
 constexpr char kCredentialsRoot[] = "/etc/ringmaster";
 
+// The one variable of ours that is for users to set (worker/trainer/telemetry/audit_log.h).
+constexpr char kAuditLogVariable[] = "RINGMASTER_AUDIT_LOG";
+
 // An absolute path without ".", ".." and doubled slashes.
 std::string NormalPath(const std::string& path) {
   std::string out;
@@ -32,7 +35,8 @@ std::string NormalPath(const std::string& path) {
 
 void CheckEnvironment(const json& container, const std::string& path, Findings& found) {
   found.ForEach(container, "env", path, [&](const json& variable, const std::string& at) {
-    if (kube::GetString(variable, {"name"}).starts_with("RINGMASTER_")) {
+    const std::string name = kube::GetString(variable, {"name"});
+    if (name.starts_with("RINGMASTER_") && name != kAuditLogVariable) {
       found.Add(at + ".name",
                 "must not start with \"RINGMASTER_\", which is reserved for Ringmaster; choose "
                 "another name");

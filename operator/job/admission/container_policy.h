@@ -1,8 +1,8 @@
 #pragma once
 
-// What a container of a template may say: its environment, its mounts, its ports and probes, and
-// its security context (security_context_policy.h). The container that Ringmaster runs may say less
-// than the others. Pure; used by template_policy.cc.
+// Checks the containers of a template: environment, mounts, ports, probes and security context
+// (security_context_policy.h). The rules for Ringmaster's own container are stricter. Pure
+// functions, used by template_policy.cc.
 
 #include <string>
 
@@ -17,7 +17,7 @@ namespace ringmaster::job {
 void CheckContainer(const nlohmann::json& container, const std::string& path, const JobRules& rules,
                     Findings& found);
 
-// Beside that, the one that Ringmaster runs, whose name is `name`.
+// In addition, checks Ringmaster's own container, whose name is `name`.
 void CheckManagedContainer(const nlohmann::json& container, const std::string& path,
                            const std::string& name, Findings& found);
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the policies for templates find wrong: they walk a template's JSON, and each puts on one
-// list what it refuses. Used by template_policy.cc and by the policies that it asks
-// (volume_policy.h, container_policy.h, security_context_policy.h); what is refused stands there.
+// Collects what the template policies reject. Each policy walks the JSON of a template and adds its
+// findings to one list. Used by template_policy.cc and the policies that it calls: volume_policy.h,
+// container_policy.h and security_context_policy.h.
 
 #include <functional>
 #include <string>

@@ -21,7 +21,7 @@ namespace {
 // devices of a DeviceClass (KEP-5004, extended resources backed by dynamic allocation).
 constexpr std::string_view kDeviceClassDomain = "deviceclass.resource.kubernetes.io";
 
-// Of any way to write a quantity: "0k" is none, and no device plugin is asked for none.
+// Accepts any way to write the quantity: "0k" is zero, and zero devices are never allocated.
 bool IsSome(const json& quantity) {
   if (!quantity.is_string()) return quantity.is_number() && quantity != json(0);
   const std::string text = quantity.get<std::string>();

@@ -1,9 +1,9 @@
 #pragma once
 
-// Which extended resources are GPUs: those of NVIDIA's device plugin (its README, "Shared Access to
-// GPUs" and "MIG strategy"). Others of the same domain are not: nvidia.com/hostdev, for example, is
-// a network device of NVIDIA's network operator. And the other way to a GPU, past all limits:
-// NVIDIA's container runtime hands out what a variable of the container names.
+// Tells which extended resources are GPUs: those of NVIDIA's device plugin (its README, "Shared
+// Access to GPUs" and "MIG strategy"). Others of that domain, such as the network device
+// nvidia.com/hostdev, are not. Also tells whether a container's variables expose GPUs without a
+// request, which NVIDIA's container runtime allows.
 
 #include <string_view>
 
@@ -41,7 +41,7 @@ bool TakesGpus(const nlohmann::json& container);
 // Whether a variable of a container's `env` says that it sees no GPU.
 bool HidesGpus(const nlohmann::json& variable);
 
-// Whether an item of a container's `envFrom`, whose content nobody here reads, can hold
+// Whether an item of a container's `envFrom`, whose content is not read here, may contain
 // kVisibleGpus.
 bool MayNameGpus(const nlohmann::json& source);
 

@@ -29,8 +29,8 @@ std::string JobRules::HowToAllow(const std::string& item) const {
   others.erase(std::remove(others.begin(), others.end(), profile), others.end());
   return "the TrainingProfile \"" + profile + "\" of this job does not allow it in spec." + item +
          (others.empty() ? "; "
-                         : "; in spec.profile name another one of this namespace" + Listed(others) +
-                               " if that does, or ") +
+                         : "; in spec.profile, name another profile of this namespace" +
+                               Listed(others) + " that allows it, or ") +
          "ask the platform team";
 }
 

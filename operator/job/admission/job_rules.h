@@ -1,7 +1,7 @@
 #pragma once
 
-// What a job may ask for beyond an ordinary Pod: what its TrainingProfile (profile.h) allows and
-// limits. Values; applied by template_policy.h, rights_policy.h and pod_policy.h.
+// The rights and limits of a job beyond an ordinary Pod, from its TrainingProfile (profile.h).
+// Plain values, used by template_policy.h, rights_policy.h and pod_policy.h.
 
 #include <map>
 #include <optional>
@@ -43,7 +43,7 @@ struct JobRules {
   // Whether anything beyond an ordinary Pod is allowed.
   bool Grants() const;
 
-  // Takes the limits of `other` where there is none here.
+  // Adopts the limits of `other` that are not set here.
   void LimitAs(const JobRules& other);
 
   // The end of a refusal: who can allow `item` (a path below a profile's spec).
@@ -52,7 +52,7 @@ struct JobRules {
   friend bool operator==(const JobRules&, const JobRules&) = default;
 };
 
-// " (a, b)"; empty where there is none.
+// " (a, b)"; empty for an empty list.
 std::string Listed(const std::vector<std::string>& names);
 
 // Whether a host's path is `prefix` or below it; one with ".." in it never is.

@@ -17,7 +17,7 @@ Judgement Judge(const api::TrainingJob& job, const JobRules& rules) {
         {.path = "spec.profile", .message = rules.problem, .by_policy = true});
     return judgement;
   }
-  // What both templates take from one field is found twice.
+  // A violation that both templates take from one field is found twice.
   const auto add = [&](Violation violation) {
     violation.path = api::PathAsWritten(job.spec.typed_fields, violation.path);
     const std::string text = violation.Text();
@@ -30,8 +30,9 @@ Judgement Judge(const api::TrainingJob& job, const JobRules& rules) {
   const bool whole = job.spec.texts == api::TrainingJobSpec::Texts::kAll;
   if (whole && job.spec.image.empty()) {
     add({.path = "spec.image",
-         .message = "the job names no image, and this installation has none for such jobs; name "
-                    "one that has the job's program, or have the platform team set one (the "
+         .message = "the job does not name an image, and this installation has no default image; "
+                    "name an image that contains the job's program, or ask the platform team to "
+                    "set the default (the "
                     "operator's flag --worker-image, the chart's workerImage)"});
   }
   if (whole && judgement.violations.empty()) judgement.allowed = JudgedJob(job);

@@ -1,8 +1,8 @@
 #pragma once
 
-// The only door to a Pod: pods.h makes manifests of a JudgedJob alone, and only Judge() makes one,
-// of a job whose whole spec is allowed by the policies (template_policy.h, rights_policy.h). What
-// was judged is what the Pod is made from: the reference, not a copy and not a memory of it. Pure.
+// Ensures that Pods are created only from validated jobs: pods.h accepts only a JudgedJob, and only
+// Judge() creates one, if all policies allow the spec (template_policy.h, rights_policy.h). A
+// JudgedJob refers to the validated job, so the Pod is created from the same spec. Pure functions.
 
 #include <optional>
 #include <vector>

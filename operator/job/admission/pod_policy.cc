@@ -68,7 +68,7 @@ class PodChecker {
       }
     }
   }
-  // A path of the host that is allowed, and mounted read-only alone.
+  // Whether the path of the host is allowed and only mounted read-only.
   bool MayMount(const json& spec, const json& volume) const {
     const std::string type = kube::GetString(volume, {"hostPath", "type"});
     if (!type.empty() && type != "Directory" && type != "File") return false;
@@ -115,7 +115,7 @@ class PodChecker {
       }
     }
   }
-  // GPUs that are counted come by limits alone.
+  // Counted GPUs can only be requested by limits.
   void Environment(const json& container, const std::string& path) {
     bool hidden = TakesGpus(container);
     for (const json& source : kube::GetArray(container, {"envFrom"})) {
@@ -128,7 +128,7 @@ class PodChecker {
     }
     if (!hidden) Add(path + ".env[" + kVisibleGpus + "]");
   }
-  // Absent, null and false are what a Pod has anyway.
+  // Absent, null and false are the defaults of a Pod.
   void Truth(const json& object, const char* field, const std::string& path = {}) {
     const json* value = kube::Find(object, {field});
     if (value != nullptr && *value != json(false)) Add(path + field);

@@ -1,9 +1,9 @@
 #pragma once
 
-// A second look, at the finished manifest: whatever a Pod is made from, these are the rights beyond
-// the profile "restricted" that it may have, and only as far as its job's rules go. It knows
-// neither templates nor pods.h, so a mistake there does not hide here. Pure; used by the actor
-// before each create.
+// A second check, of the finished Pod manifest: a Pod may have only those rights beyond Pod
+// Security "restricted" that its job's rules allow. The check does not depend on templates or
+// pods.h, so it also catches mistakes there. Pure functions, used by the actor before each
+// create.
 
 #include <vector>
 

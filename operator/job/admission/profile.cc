@@ -57,7 +57,7 @@ void Describe(auto& a, Is<Reach> auto& v) {
   a.Sparse("overridable", v.overridable);
 }
 
-// What of the workload the profile's own rules refuse; empty: nothing.
+// What the profile's own rules reject in its workload; empty if nothing.
 std::string Uncovered(const Profile& profile) {
   const api::TrainingJobSpec& spec = profile.workload.spec;
   std::vector<Violation> found = CheckSpec(spec, profile.rules);
@@ -94,7 +94,7 @@ Result<Profile> ReadProfileSpec(std::string name, const json& spec) {
   return profile;
 }
 
-// One that cannot be read is one that no job can use.
+// A profile that cannot be read cannot be used by any job.
 Profile ReadAnySpec(const std::string& name, const json& spec) {
   auto profile = ReadProfileSpec(name, spec);
   if (profile.ok()) return *std::move(profile);
@@ -148,7 +148,7 @@ std::vector<ProfilePtr> Named(const std::vector<ProfilePtr>& profiles, const std
   return {};
 }
 
-// The defaults of a namespace in the rank that counts.
+// The default profiles of a namespace that have the highest precedence.
 std::vector<ProfilePtr> DefaultsOf(const std::vector<ProfilePtr>& profiles, const std::string& ns) {
   for (const std::string& rank : {ns, std::string(kAll)}) {
     std::vector<ProfilePtr> found;
@@ -177,7 +177,7 @@ std::string CannotBeUsed(const std::string& name, const std::string& why) {
          "; ask the platform team";
 }
 
-// What there is to say of namespaces that are not there now.
+// Reports listed namespaces that do not exist.
 std::string Absent(std::vector<std::string> names) {
   constexpr std::size_t kMostShown = 10;
   if (names.empty()) return {};
@@ -194,7 +194,7 @@ std::string AbsentClass(const std::string& name) {
   return "; its PriorityClass \"" + name + "\" does not exist, so jobs that use it get no Pods";
 }
 
-// What there is to say of namespaces that had the preset of its name, and have neither now.
+// Reports namespaces that had the preset of this name and now have neither.
 std::string TakenFrom(const Profile& profile, const ProfilePtr& preset) {
   if (preset == nullptr || Lists(profile, kAll)) return {};
   std::vector<std::string> others;

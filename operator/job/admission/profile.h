@@ -1,8 +1,8 @@
 #pragma once
 
-// A TrainingProfile: what a platform team prepares for jobs of some namespaces (ADR 47).
-// It counts only in the operator's own namespace, where nobody who runs jobs may write. Here
-// it is read, and one is chosen for a job. Pure.
+// A TrainingProfile: what a platform team allows and sets for jobs of some namespaces (ADR 47).
+// Only profiles in the operator's namespace count, where users of jobs cannot write. Reads profiles
+// and selects the one for a job. Pure functions.
 
 #include <cstdint>
 #include <map>
@@ -41,15 +41,15 @@ using ProfilePtr = std::shared_ptr<const Profile>;
 // whose it is, it is the default of all namespaces: what it would limit must not go unlimited.
 Profile ReadProfile(const nlohmann::json& object);
 
-// What holds for a job whose namespace has no default: an ordinary Pod. It cannot be named where
-// there is a default, whose limits it would shed. A profile of this name is one like any other, and
-// replaces it in its namespaces.
+// The profile of a job whose namespace has no default: an ordinary Pod. A namespace with a default
+// cannot name it, because that would avoid the default's limits. A profile with this name is like
+// any other, and replaces it in its namespaces.
 inline constexpr char kRestricted[] = "restricted";
 
 // Profiles that the operator was started with, by name: {NAME: a profile's spec}.
 Result<std::map<std::string, ProfilePtr>> ReadPresets(std::string_view text);
 
-// What holds for a job.
+// The profile and limits of a job.
 struct Choice {
   ProfilePtr profile{};  // null: none
   std::vector<ProfilePtr>
@@ -75,7 +75,7 @@ struct OpenProfile {
 std::vector<OpenProfile> ProfilesOpenTo(const std::vector<ProfilePtr>& profiles,
                                         const std::string& ns, const std::string& operator_ns);
 
-// What a profile and the others do not say themselves.
+// Facts about a profile that neither it nor the other profiles contain.
 struct ProfileFindings {
   std::string refused{};              // what of its Pods the API server refuses; empty: nothing
   std::string absent_class{};         // its priority class, if that does not exist
@@ -88,8 +88,8 @@ struct ProfileFindings {
 api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr>& profiles,
                             const ProfileFindings& found = {});
 
-// Why no run begins under it, though its rules hold for those that have begun: the API server
-// refuses its Pods, as its status says of this spec. Empty: one can.
+// Why no run can start under it, although its rules apply to existing runs: the API server rejects
+// its Pods, according to its status for this spec. Empty if runs can start.
 std::string WhyNoRunBegins(const Profile& profile);
 
 JobRules RulesOf(const Choice& choice, const std::string& ns);

@@ -33,7 +33,7 @@ bool Contains(const std::vector<std::string>& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// What keeps the workers' container from running as root, as the template says it; empty: nothing.
+// What in the template keeps the workers' container from running as root; empty if nothing.
 std::string OtherUserOfWorker(const std::string& template_json) {
   if (template_json.empty()) return "";
   const Result<json> parsed = ParseJson(template_json);
@@ -110,7 +110,7 @@ void Requests::HostReach() {
   }
 }
 
-// A privileged container has its capabilities in effect as root alone.
+// The capabilities of a privileged container are effective only for root.
 void Requests::Privileged() {
   const char* path = "spec.worker.privileged";
   if (const std::string user = OtherUserOfWorker(spec_.worker.template_json); !user.empty()) {
@@ -178,7 +178,7 @@ void Requests::Container(const json& container, const std::string& path, bool wo
   if (rules_.max_gpus) Environment(container, path, by_rdma || TakesGpus(container));
 }
 
-// A container's amounts are the larger ones of its limits and its requests.
+// For each resource of a container, the larger one of its limit and request counts.
 void Requests::Count(const std::string& resource, const json& amount, const std::string& path,
                      std::map<std::string, int64_t>& amounts) {
   const bool gpu = IsGpuOf(spec_, resource);
@@ -241,7 +241,7 @@ void Requests::Template(const std::string& text, const std::string& path, bool w
 
 void Requests::Numbers() {
   const int64_t workers = spec_.worker.replicas;
-  // The API server refuses what it can see; slots that come from the GPUs it cannot.
+  // The API server rejects what it can compute; it does not know slots that come from GPUs.
   const bool may_grow = spec_.worker.max_replicas.has_value();
   const int64_t most = may_grow ? *spec_.worker.max_replicas : workers;
   const int64_t slots = SlotsPerWorker(spec_);

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a job asks for outside its templates' security, held to its rules: the host's
-// network and privileges (spec.network), images, classes of priority and runtime, devices, numbers
-// of workers and GPUs. Pure; used by judgement.h beside template_policy.h.
+// Checks a job's requests outside of its templates against its rules: host network and privileges
+// (spec.network), images, priority and runtime classes, devices, and the numbers of workers and
+// GPUs. Pure functions, used by judgement.h together with template_policy.h.
 
 #include <string_view>
 #include <vector>
@@ -13,7 +13,7 @@
 
 namespace ringmaster::job {
 
-// What no profile could allow is not by_policy.
+// Violations that no profile could allow are not by_policy.
 std::vector<Violation> CheckRequests(const api::TrainingJobSpec& spec, const JobRules& rules);
 
 // Whether `image` lies under `prefix`: the same, or going on after it with a new part, or with a

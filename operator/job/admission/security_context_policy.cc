@@ -28,7 +28,7 @@ bool IsListed(const List& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// `item` of a profile could allow it, and does not.
+// A profile could allow `item`, but this one does not.
 void Deny(const std::string& path, const char* item, const JobRules& rules, Findings& found) {
   found.AddByPolicy(path, "is rejected in namespace " + rules.ns +
                               ", because it gives the Pod rights beyond Pod "
@@ -36,7 +36,7 @@ void Deny(const std::string& path, const char* item, const JobRules& rules, Find
                               rules.HowToAllow(item));
 }
 
-// What both kinds of security context have in common.
+// Checks fields that both kinds of security context have.
 void CheckEither(const json& context, const std::string& path, const JobRules& rules,
                  Findings& found) {
   const json* user = kube::Find(context, {"runAsUser"});

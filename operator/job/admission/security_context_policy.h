@@ -1,8 +1,8 @@
 #pragma once
 
-// What the securityContext of a template's Pod or of one of its containers may say: no rights
-// beyond the profile "restricted" but root, privileges and capabilities that the job's rules
-// allow. Pure; used by template_policy.cc and container_policy.cc.
+// Checks the securityContext of a template's Pod and containers. It rejects rights beyond Pod
+// Security "restricted", except for root, privileges and capabilities that the job's rules allow.
+// Pure functions, used by template_policy.cc and container_policy.cc.
 
 #include <string>
 

@@ -52,10 +52,10 @@ bool UsesListedAccount(const json& spec, const JobRules& rules) {
   return Lists(rules.service_accounts, kube::GetString(spec, {"serviceAccountName"}));
 }
 
-// What a Pod says outside its containers, volumes and security context.
+// Checks the fields of a Pod outside of its containers, volumes and security context.
 void CheckPodFields(const json& spec, const std::string& path, const JobRules& rules,
                     Findings& found) {
-  // false and null are what a Pod has anyway; anything else is refused.
+  // false and null are the defaults of a Pod; any other value is rejected.
   for (const char* field :
        {"hostPID", "hostIPC", "shareProcessNamespace", "automountServiceAccountToken"}) {
     const json* value = kube::Find(spec, {field});

@@ -1,10 +1,10 @@
 #pragma once
 
-// Which Pod templates the operator accepts: who may create TrainingJobs must gain nothing through
-// the operator's rights that they could not do themselves (ADR 9), and nothing is
-// accepted and then ignored. Pure; used by the reconciler before anything of a job is made. It
-// judges what a template says, not what admission would say later. What the Pod says is judged
-// here, its parts by volume_policy.h, container_policy.h and security_context_policy.h.
+// Checks Pod templates. A user who may create TrainingJobs must not gain any of the operator's
+// rights (ADR 9), and no accepted field may be ignored. Pure functions, used by the reconciler
+// before it creates any object of a job. This file checks the Pod's own fields; volume_policy.h,
+// container_policy.h and security_context_policy.h check its parts. It does not predict the
+// decisions of admission plugins.
 
 #include <string>
 #include <vector>

@@ -19,7 +19,7 @@ constexpr std::array kVolumeKinds{"configMap", "csi",       "downwardAPI", "empt
 constexpr char kIfPossible[] = "IfPossible";
 constexpr std::array kReadOnlyKinds{"configMap", "downwardAPI", "projected", "secret"};
 
-// A type that the kubelet makes nothing for, or that nobody could use to talk to the host.
+// Types for which the kubelet creates nothing and that cannot be used to talk to the host.
 bool IsAllowedHostPath(const json& source, const JobRules& rules) {
   const std::string type = kube::GetString(source, {"type"});
   if (!type.empty() && type != "Directory" && type != "File") return false;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Which volumes a job may bring: those of Pod Security "restricted", no API credentials in them,
-// and paths of the host that the job's rules list. Where containers mount them is judged by
-// container_policy.h. Pure; used by template_policy.cc.
+// Checks the volumes of a job: it allows those of Pod Security "restricted" without API
+// credentials, and host paths that the job's rules list. container_policy.h checks where containers
+// mount them. Pure functions, used by template_policy.cc.
 
 #include <string>
 

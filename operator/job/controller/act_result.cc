@@ -6,7 +6,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// After a refusal, or when somebody else changed an object first.
+// After a refusal, or if another client changed an object first.
 constexpr std::chrono::milliseconds kLookAgain{10};
 
 void TakeInDone(const ActResult& result, const api::TrainingJob& job, const Plan& plan,
@@ -35,14 +35,14 @@ void TakeInDone(const ActResult& result, const api::TrainingJob& job, const Plan
   }
 }
 
-// The stores show more in a moment; a store that does not get on is not asked ever so often.
+// The stores will soon catch up; a store that does not is checked less and less often.
 std::optional<std::chrono::milliseconds> LookAgain(JobMemory& memory) {
   constexpr int kMostDoublings = 9;
   const int times = std::min(memory.looked_again++, kMostDoublings);
   return kLookAgain * (1 << times);
 }
 
-// At once only where the condition does not speak of it yet.
+// Immediately only if the condition does not report it yet.
 std::optional<std::chrono::milliseconds> AfterRefusal(const Refusal& refusal, Clock::Time now,
                                                       JobMemory& memory) {
   const std::optional<Refusal>& known = memory.refusal;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What carrying out one plan came to, as a value. The actor returns it, and the reconciler, which
-// alone writes a job's memory, takes it in. Pure.
+// The result of carrying out one plan. The actor returns it; the reconciler, which alone writes the
+// job's memory, applies it. Pure functions on plain values.
 
 #include <chrono>
 #include <cstdint>
@@ -26,15 +26,15 @@ struct IsolationSeen {
 };
 
 struct ActResult {
-  // What was met on the way.
+  // Errors and notes of this plan.
   std::optional<Refusal> refusal;
   std::optional<Error> error;  // for the queue's back-off
-  bool again = false;          // the stores are behind, or somebody else changed an object first
+  bool again = false;          // the stores are behind, or another client changed an object first
   bool job_gone = false;
   std::set<std::string> taken_names;  // of Pods: an object that is going has the name
   bool pin_changed = false;           // another object has the pin's name
 
-  // What was done. Unset: it was not.
+  // What was done; unset if it was not.
   std::optional<RunPin> pin;  // made, or found to be there
   bool unpinned = false;
   std::optional<int64_t> unused_term;  // the launcher Pod's that was certainly not created; or 0
@@ -44,9 +44,9 @@ struct ActResult {
   std::optional<Clock::WallTime> phase_since;  // when a status with another state was written
 };
 
-// Takes the result of `plan` for `job` into `memory`. When to look at the job again: when the plan
-// says so, where everything was done; sooner or later than that where something was refused, or
-// somebody else changed an object first. An error is for the queue's back-off.
+// Applies the result of `plan` for `job` to `memory`. Returns when to look at the job again: when
+// the plan says so if everything was done; earlier or later if something was refused or another
+// client changed an object first. An error makes the queue back off.
 Result<std::optional<std::chrono::milliseconds>> TakeIn(const ActResult& result,
                                                         const api::TrainingJob& job,
                                                         const Plan& plan, Clock::Time now,

@@ -43,7 +43,7 @@ ActResult Actor::Act(const Plan& plan) {
 
 bool Actor::EndFirst(const Plan& plan) {
   if (plan.end_launcher) {
-    // A conflict is an error, for the queue's back-off: the store is behind, and may be for long.
+    // Report a conflict as an error, to back off: the store is behind, possibly for long.
     const Result<void> deleted = DeletePod(tools_, input_.job, *plan.end_launcher);
     if (!deleted.ok()) {
       requests_.NoteBackOff(deleted.error().WithContext(

@@ -1,10 +1,10 @@
 #pragma once
 
-// Carries out one plan of one job, in a fixed order: what has to end, what is missing (creation.h),
-// the NetworkPolicies (job_isolation.h), marks, the status in one write (status_writer.h), deletes
-// (deletion.h), events. Made by the reconciler for one reconcile, on the worker that has the job,
-// and thrown away. It writes nothing of the job's memory: what it came to is its result. No lock
-// but that of JobRequests, through which all its parts send.
+// Carries out one plan of one job in a fixed order: ends what must end, creates what is missing
+// (creation.h), updates NetworkPolicies (job_isolation.h), marks Pods, writes the status once
+// (status_writer.h), deletes objects (deletion.h) and sends events. The reconciler creates an actor
+// for each reconcile, on the job's worker thread. An actor does not write the job's memory; it
+// returns its result. The only lock is that of JobRequests, through which its parts send requests.
 
 #include "operator/job/controller/act_result.h"
 #include "operator/job/controller/creation.h"
@@ -26,7 +26,7 @@ class Actor {
  private:
   // False where that failed, and is noted: nothing else is done then.
   bool EndFirst(const Plan& plan);
-  // What the status names is done after it.
+  // Performs the actions that the status describes, after the status write.
   void FollowStatus(const Plan& plan);
 
   const ActorInput input_;

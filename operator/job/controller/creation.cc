@@ -83,7 +83,7 @@ bool Creation::JudgeText() {
 void Creation::CreatePods(const Plan& plan) {
   if (!plan.CreatesPods()) return;
   if (launcher_address_.empty() || !pinned_) return requests_.NoteAgain();
-  // Before the first Pod listens, and not before the Service says that the job is ours.
+  // Before the first Pod listens, but not before the Service states that the job is ours.
   if (requests_.tools().isolation.enabled) {
     requests_.RunAll({[this] { isolation_.Post(); }});
     if (!requests_.CleanSoFar()) return;
@@ -116,8 +116,8 @@ void Creation::PostSecret() {
   json manifest = SecretManifest(input_.job, *input_.credentials);
   Own(manifest, input_.job);
   const Result<json> stored = requests_.client().Create(kube::kSecrets, input_.job.ns, manifest);
-  // One that exists has our unguessable name, and Pods compare its content with the hashes they
-  // carry.
+  // An existing one has our unguessable name, and Pods compare its content with the hashes in their
+  // spec.
   if (stored.ok() || stored.error().kind == ErrorKind::kAlreadyExists) return;
   requests_.NoteError(stored.error());
 }
@@ -153,7 +153,7 @@ void Creation::PostLauncherService(int64_t term) {
       kube::GetString(*stored, {"metadata", "annotations", api::kAnnotationSeedId});
   const std::string owner =
       kube::GetString(*stored, {"metadata", "annotations", api::kAnnotationInstallation}, ours);
-  // Keys come from the seed that it names, and the job is whose name it bears.
+  // Keys come from the seed that the Service names, and the job belongs to the named installation.
   other_owner_ = seed != seed_id || (owner != ours && !IsHandedOver(input_.job, ours));
   if (other_owner_) return requests_.NoteAgain();
   launcher_address_ = kube::GetString(*stored, {"spec", "clusterIP"});

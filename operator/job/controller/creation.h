@@ -1,10 +1,10 @@
 #pragma once
 
-// Makes what a plan finds missing: first the pin, the Secret and the Services, then the Pods, which
-// carry the term and the launcher Service's address. A part of the actor, called on the job's
-// worker. Its requests run side by side on the request pool's threads, and each writes a member of
-// its own here, which is read once all have ended: so it has no lock, and JobRequests has what it
-// notes.
+// Creates what a plan finds missing: first the pin, the Secret and the Services, then the
+// Pods, which contain the term and the launcher Service's address. A part of the actor,
+// called on the job's worker thread. Its requests run in parallel on the request pool's
+// threads. Each writes to a separate member, which is read after all have ended, so no lock
+// is needed.
 
 #include <cstdint>
 #include <optional>

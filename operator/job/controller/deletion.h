@@ -1,8 +1,8 @@
 #pragma once
 
-// Marks the Pods that have to go, and deletes what has to: Pods, the pin of a run that is over, the
-// job itself. Parts of the actor, called on the job's worker; the requests for many Pods run side
-// by side on the request pool's threads. No state, and no lock but JobRequests'.
+// Marks Pods for deletion and deletes Pods, the pin of a finished run, and the job itself. A part
+// of the actor, called on the job's worker thread; requests for many Pods run in parallel on the
+// request pool's threads. Has no state and no lock of its own.
 
 #include <string>
 #include <vector>

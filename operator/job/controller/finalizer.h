@@ -1,7 +1,7 @@
 #pragma once
 
-// Puts the operator's finalizer on a job, or takes it off. Other finalizers stay: the list is read
-// right before it is written, and a change in between refuses the write.
+// Adds the operator's finalizer to a job or removes it, and preserves other finalizers: it reads
+// the list right before it writes it, and the write fails if the list changed in between.
 
 #include <string>
 
@@ -17,7 +17,7 @@ struct FinalizerWrite {
   std::string after{};
 };
 
-// kConflict: somebody else changed the job first, or it is another one by now.
+// kConflict: another client changed the job first, or it was replaced.
 Result<FinalizerWrite> WriteFinalizer(kube::KubeClient& client, const api::TrainingJob& job,
                                       bool held);
 

@@ -16,7 +16,7 @@ using api::Condition;
 using api::TrainingJob;
 using api::TrainingJobStatus;
 
-// Why a worker Pod ended: ours, and those of kubelet and scheduler.
+// Why a worker Pod ended: Ringmaster's reasons, and those of the kubelet and the scheduler.
 const std::vector<std::string>& WorkerCauses() {
   static const std::vector<std::string> causes{api::kReasonWorkerFailed,
                                                api::kReasonWorkerLost,
@@ -167,7 +167,7 @@ const std::vector<Restart>& Restarts() {
   return all;
 }
 
-// As the launcher says them (control::Recovery::cause).
+// The causes that launchers report (control::Recovery::cause).
 const std::vector<std::string>& RecoveryCauses() {
   static const std::vector<std::string> causes{
       control::kCauseRankKilled,     control::kReasonOOMKilled,   control::kCauseRankExited,

@@ -1,9 +1,9 @@
 #pragma once
 
-// What a change of a job's status counts as: time until training started, time in a phase,
-// restarts, recoveries, an end. Pure; job_metrics.h records it. A change is observed by the
-// operator that wrote it, by compare-and-set, so that nothing counts twice, whichever operator
-// leads next.
+// Derives metrics from a change of a job's status: time until training started, time in a phase,
+// restarts, recoveries and the end. Pure functions; job_metrics.h records the results. The operator
+// that wrote a change observes it. Because the write is a compare-and-set, each change counts once,
+// even if leadership moves.
 
 #include <chrono>
 #include <compare>
@@ -20,7 +20,7 @@ namespace ringmaster::job {
 
 using FloatSeconds = std::chrono::duration<double>;
 
-// What was started again. Both are of the fixed lists below.
+// What was restarted. Both values are from the fixed lists below.
 struct Restart {
   std::string role;
   std::string cause;
@@ -67,7 +67,7 @@ std::optional<Clock::WallTime> PhaseSince(const api::TrainingJob& job);
 // Since when a job that is to train does not: it is Pending, Starting or Paused. Nothing otherwise.
 std::optional<Clock::WallTime> WaitingSince(const api::TrainingJob& job);
 
-// How long each drained worker took that the plan deletes: from its mark to now.
+// The drain times of the workers that the plan deletes: from their marks until now.
 std::vector<FloatSeconds> DrainTimes(const Plan& plan, const JobMemory& memory, Clock::Time now);
 
 // All values of the labels, in which whatever is not listed is "Other": nothing that a user or a

@@ -11,7 +11,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// Ranks that form a new world do no steps.
+// Ranks that form a new world complete no steps.
 bool Trains(const api::TrainingJobStatus& status) {
   const api::Condition* running = api::FindCondition(status.conditions, api::kRunning);
   return running != nullptr && running->status == api::ConditionStatus::kTrue &&

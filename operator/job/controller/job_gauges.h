@@ -1,8 +1,8 @@
 #pragma once
 
-// Where all jobs stand at one moment, counted: by phase, GPUs asked for and GPUs that train, how
-// long the job that waits longest waits, how long the one that stands still longest has stood
-// still. Pure but for StallWatch, which remembers steps; job_metrics.h exports it.
+// Counts all jobs at one moment: jobs by phase, GPUs requested and GPUs in training, the longest
+// wait, and the longest time without a step. Only StallWatch has state, the steps of jobs;
+// job_metrics.h exports the results.
 
 #include <cstdint>
 #include <map>
@@ -40,7 +40,7 @@ class StallWatch {
 };
 
 struct NamespaceGauges {
-  // Of jobs that have not ended and are not suspended: all their workers'.
+  // For jobs that have not ended and are not suspended: all their workers.
   int64_t gpus_requested = 0;
   int gpus_productive = 0;                           // of workers in a world that trains
   std::map<std::string, FloatSeconds> longest_wait;  // by phase: Pending, Starting, Paused

@@ -97,7 +97,7 @@ bool JobIsolation::Mend(const json& manifest) {
   }
   LogWarn("Restored a NetworkPolicy",
           {{"job", requests_.key()}, {"name", name}, {"was_gone", gone}});
-  // For a job that says nothing of its isolation yet this is not news.
+  // Not news for a job without the condition NetworkIsolated.
   if (!api::IsTrue(job.status.conditions, api::kNetworkIsolated)) return true;
   requests_.Record({.warning = true,
                     .reason = api::kEventPolicyRestored,
@@ -107,7 +107,7 @@ bool JobIsolation::Mend(const json& manifest) {
   return true;
 }
 
-// What is not known, because the API server did not answer, stays as it was.
+// If the API server did not answer, the previous result stays.
 bool JobIsolation::NoteIsolation(bool isolated) {
   const ActResult so_far = requests_.SoFar();
   if (!isolated && !so_far.refusal) return false;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Makes a job's two NetworkPolicies, and puts right what somebody changed or deleted of them. A
-// part of the actor, called on the job's worker, or on a thread of the request pool while the
-// worker waits. So never twice at once: it has no lock, and JobRequests has what it notes.
+// Creates a job's two NetworkPolicies and restores them after foreign changes. A part of the actor,
+// called on the job's worker thread, or on a thread of the request pool while the worker waits. It
+// never runs twice at once for a job, so it has no lock of its own.
 
 #include <array>
 #include <string>

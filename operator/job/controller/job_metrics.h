@@ -1,11 +1,11 @@
 #pragma once
 
-// The metrics of jobs (ringmaster_*), on prometheus-cpp: what the Actor did, counted, and where all
-// jobs stand, at each scrape. Only the leader acts, and only the leader says where jobs stand, so
-// that sums over all operators are right. Decisions are job_changes.h's and job_gauges.h's.
-// The one label that users choose is the jobs' namespace, which is whom GPUs are accounted to; a
-// namespace's series go with its last job. It is "job_namespace", because Prometheus gives
-// "namespace" to the operator's own.
+// The metrics of jobs (ringmaster_*), based on prometheus-cpp. It counts what the actor
+// did, and computes gauges at each scrape (job_changes.h, job_gauges.h). Only the leader
+// exports gauges, so sums over all operators are correct. The only label that users choose
+// is the jobs' namespace, to which GPUs are accounted; a namespace's series end with its
+// last job. The label is "job_namespace", because Prometheus sets "namespace" to that of
+// the operator.
 
 #include <map>
 #include <string>
@@ -38,7 +38,7 @@ class JobMetrics final : public JobObserver {
   void OnChange(const JobChange& change) override;
   void OnDrained(FloatSeconds took) override;
 
-  // Where all jobs stand; for Metrics::AddCollector. Nothing unless `leading`.
+  // The gauges of all jobs, for Metrics::AddCollector. Empty unless `leading`.
   void Collect(bool leading, std::vector<prometheus::MetricFamily>& families);
 
  private:

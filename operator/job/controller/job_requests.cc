@@ -17,8 +17,8 @@ using nlohmann::json;
 
 namespace {
 
-// A pass begins no request after that, however slow the API server is: the process is judged by how
-// long one takes (/healthz), and the job may need something else meanwhile.
+// A pass starts no request after this time, however slow the API server is: /healthz fails if a
+// pass takes too long, and the job may need something else meanwhile.
 constexpr std::chrono::seconds kPass{60};
 
 }  // namespace
@@ -95,7 +95,7 @@ bool JobRequests::IsOwn(const kube::Resource& resource, const std::string& name,
   const bool deleting = kube::Find(stored, {"metadata", "deletionTimestamp"}) != nullptr;
   const bool own = meta.ok() && meta->owner_uid == job_.uid;
   if (own && !deleting) return true;
-  // Some names have the job's UID in them: no earlier job made one of that name.
+  // Some names contain the job's UID, so no earlier job can have created them.
   const bool of_one_job =
       resource == kube::kControllerRevisions || resource == kube::kNetworkPolicies;
   const bool leftover = own || (!of_one_job && meta.ok() && meta->owner_kind == api::kKind &&
@@ -150,7 +150,7 @@ void JobRequests::NoteNotCreated(const kube::Resource& resource, Error error,
 
 void JobRequests::NoteRefusal(Refusal refusal) {
   Note([&](ActResult& result) {
-    // What the user has to correct comes first: waiting does not help it.
+    // Report first what the user has to correct, because waiting does not help.
     if (!result.refusal || (refusal.user_error && !result.refusal->user_error)) {
       result.refusal = std::move(refusal);
     }

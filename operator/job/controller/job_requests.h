@@ -1,9 +1,9 @@
 #pragma once
 
-// The requests of one plan of one job: sends them, and keeps what they met until the actor returns
-// it. Every request may be repeated: names are deterministic, an object that exists already counts
-// only if it is ours, deletes name the UID. The actor has one, and its parts send through it, on
-// the worker that has the job and, side by side, on the request pool's threads.
+// Sends the requests of one plan of one job, and collects errors and notes until the actor returns
+// them. Every request may be repeated: names are deterministic, an existing object counts only if
+// the job owns it, and deletes specify the UID. The actor's parts share one JobRequests, on the
+// job's worker thread and, in parallel, on the request pool's threads.
 
 #include <functional>
 #include <memory>
@@ -38,7 +38,7 @@ struct NetworkIsolation {
   std::string operator_ns{};
 };
 
-// What an actor needs of the process; all outlive it.
+// What an actor needs from the process; all outlive it.
 struct ActorTools {
   const Clock& clock;
   kube::KubeClient& client;
@@ -47,11 +47,11 @@ struct ActorTools {
   runtime::EventSink& events;
   NetworkIsolation isolation{};
   std::string installation{};       // ours (ownership.h)
-  JobObserver* observer = nullptr;  // null: nobody listens
+  JobObserver* observer = nullptr;  // null: no listener
   Injection injection{};
 };
 
-// What an actor works on; the references outlive it, and nobody writes them meanwhile.
+// The input of an actor; the references outlive it and are not written meanwhile.
 struct ActorInput {
   const api::TrainingJob& job;  // has the text of its run (run_pin.h), of the revision `revision`
   std::string revision;
@@ -100,7 +100,7 @@ class JobRequests {
   // An error for the queue's back-off, whatever its kind.
   void NoteBackOff(const Error& error);
   void NoteRefusal(Refusal refusal) RINGMASTER_EXCLUDES(mutex_);
-  // Somebody else's object is in the way: `message` says which, and what to do about it.
+  // Another client's object is in the way: `message` names it and what to do about it.
   void NoteConflict(std::string message);
   void NoteAgain();
   // Anything else: `note` writes it into the ActResult, under the lock.

@@ -1,9 +1,9 @@
 #pragma once
 
-// Keeps in each namespace a LocalTrainingProfile for each TrainingProfile that its jobs may name,
-// so that people see there what they may use (ADR 113). Nothing reads them but
-// people: jobs are judged by the profiles themselves. Called by the workers of a Controller of its
-// own, for different namespaces at once, never twice at once for the same one.
+// Keeps a LocalTrainingProfile in each namespace for each TrainingProfile that its jobs may name,
+// so that users can see it there (ADR 113). Only users read these objects: jobs are checked against
+// the TrainingProfiles. The workers of a separate Controller call it, concurrently for different
+// namespaces but never for the same one.
 
 #include <string>
 

@@ -10,7 +10,7 @@
 namespace ringmaster::job {
 namespace {
 
-// What is not a default here says so, though it may be the default of other namespaces.
+// A profile that is not the default here says so, even if it is elsewhere.
 std::string LocalSpec(const OpenProfile& open) {
   if (open.is_default == open.profile->is_default) return open.profile->text;
   nlohmann::json spec = *ParseJson(open.profile->text);

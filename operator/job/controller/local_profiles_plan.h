@@ -1,7 +1,7 @@
 #pragma once
 
-// Which LocalTrainingProfiles a namespace should have (ADR 113): those that its
-// jobs may name, as they hold there. Pure; local_profiles.h carries it out.
+// Computes which LocalTrainingProfiles a namespace should have, and their content (ADR 113). Pure
+// functions; local_profiles.h applies the result.
 
 #include <memory>
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Which jobs a change of a Node concerns: those with a Pod there, and only when something changed
-// that a plan reads. Nodes report every few minutes although nothing happened. Called by the
-// listener of the Node store.
+// Computes which jobs a change of a Node affects: those with a Pod on it, and only if the change
+// matters to a plan. Nodes report every few minutes even without changes. Called by the listener of
+// the Node store.
 
 #include <map>
 #include <string>

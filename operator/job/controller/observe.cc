@@ -91,7 +91,7 @@ Observed Observe(const api::TrainingJob& job, const Stores& stores, const std::s
   };
   observed.next_term = job.status.launcher_term + 1;
   while (taken(api::LauncherPodName(job.name, observed.next_term))) ++observed.next_term;
-  // A worker that the store shows only since is not taken for another's: its create finds it.
+  // The create finds a worker that has only since appeared in the store.
   observed.name_taken = [&pods, taken_names, ns = job.ns, name = job.name,
                          uid = job.uid](int index) {
     const std::string pod_name = api::WorkerPodName(name, index);

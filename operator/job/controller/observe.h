@@ -1,7 +1,7 @@
 #pragma once
 
-// The stores' content as one job sees it (observed.h). Children are those whose controlling owner
-// is this job's UID; a predecessor's of the same name only make names taken.
+// Collects a job's objects from the stores (observed.h). The controlling owner of a job's object
+// has the job's UID; objects of an earlier job with the same name only occupy names.
 
 #include <set>
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
 
-// The API server's refusal of a Pod in the words of who wrote the TrainingJob: fields under the
-// path at which a person wrote them, and the field where the server's sentence names none. Pure;
-// used by the actor for conditions and events.
+// Translates the API server's refusal of a Pod for the author of the TrainingJob: it replaces the
+// Pod's fields with those of the spec, and adds the field where the server does not name one. Pure
+// functions, used by the actor for conditions and events.
 
 #include <string>
 
@@ -12,8 +12,8 @@
 
 namespace ringmaster::job {
 
-// `message` is what the server said of `pod`, which was made from `spec` (pods.h), which stands at
-// the path `root`.
+// `message` is the server's refusal of `pod`, which was created from `spec` (pods.h), whose path is
+// `root`.
 std::string InWordsOfTheJob(const std::string& message, const nlohmann::json& pod,
                             const api::TrainingJobSpec& spec, const std::string& root = "spec");
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where TrainingProfiles come from, for code that needs the current ones.
+// The interface through which code reads the current TrainingProfiles.
 
 #include <map>
 #include <string>

@@ -1,9 +1,9 @@
 #pragma once
 
-// Tells the platform team about each TrainingProfile whether jobs can use it: condition Accepted of
-// its status (profile.h says which). Jobs are judged by the profiles themselves; this status can
-// only keep one from beginning (WhyNoRunBegins()). Called by the one worker of a Controller of its
-// own.
+// Writes the condition Accepted of each TrainingProfile (profile.h), which tells the platform team
+// whether jobs can use it. Jobs are checked against the profiles themselves; the status can only
+// prevent a run from starting (WhyNoRunBegins()). Called by the only worker of a separate
+// Controller.
 
 #include <map>
 #include <string>
@@ -38,7 +38,7 @@ class ProfileStatuses {
   Result<runtime::ReconcileResult> Reconcile(const std::string& key);
 
  private:
-  // What the API server says of its Pods; each spec is tried once, and again while its priority
+  // The API server's answer about its Pods; each spec is tried once, and again while its priority
   // class does not exist.
   Result<Trial> Try(const std::string& key, const Profile& profile);
   std::vector<std::string> AbsentOf(const Profile& profile) const;
@@ -50,8 +50,8 @@ class ProfileStatuses {
 
   const ProfileStatusesParts parts_;
   std::map<std::string, Tried> tried_;
-  // What was written last, by key. It counts more than what the store shows: that may be older, or
-  // somebody else's, and two operators that disagree must not write over each other for ever.
+  // The last status written, by key. It takes precedence over the store, which may be older or show
+  // another operator's status; two operators that disagree must not overwrite each other forever.
   std::map<std::string, api::Condition> written_;
 };
 

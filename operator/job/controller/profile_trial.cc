@@ -23,7 +23,7 @@ using nlohmann::json;
 
 namespace {
 
-// Where a job may bring what the profile names.
+// Uses what the profile names only if jobs may bring it.
 void AddMissing(const json& named, const char* list, json item, json& spec) {
   const std::string name = kube::GetString(named, {"name"});
   const json& items = kube::GetArray(spec, {list});
@@ -36,8 +36,8 @@ void AddMissing(const json& named, const char* list, json item, json& spec) {
   all.push_back(std::move(item));
 }
 
-// What every job, or any, adds to the profile's part: images, memory, volumes, claims. Accounts are
-// those of the job's namespace.
+// Adds to the profile's part what every job may have: images, memory, volumes and claims. Service
+// accounts belong to the job's namespace.
 void Complete(json& spec) {
   spec.erase("serviceAccountName");
   for (const char* list : {"containers", "initContainers"}) {
@@ -79,7 +79,7 @@ std::vector<json> PodsOf(const api::TrainingJob& job, JobRules rules) {
   return pods;
 }
 
-// What is said of the Pod itself, in the two ways in which the server begins that.
+// Extracts messages about the Pod itself, which the server starts in one of two ways.
 std::string SaidOfThePod(const std::string& message, const std::string& name) {
   for (const std::string& begin :
        {"Pod \"" + name + "\" is invalid: ", std::string(" cannot be handled as a Pod: ")}) {
@@ -89,7 +89,7 @@ std::string SaidOfThePod(const std::string& message, const std::string& name) {
   return {};
 }
 
-// The server looks no further then.
+// In this case the server checks nothing else.
 bool LacksItsClass(const Result<void>& tried) {
   return !tried.ok() &&
          tried.error().message.find("no PriorityClass with name") != std::string::npos;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Asks the API server whether it takes the Pods that a TrainingProfile's workload makes, with
-// nothing of any job: a dry run, strict about fields. So its author learns of a mistake in a
-// template, which the CRD cannot see, before a job does. Used by ProfileStatuses.
+// Checks with a dry run, strict about fields, whether the API server accepts the Pods that a
+// TrainingProfile's workload would create. Mistakes in a template, which the CRD cannot detect, are
+// thus reported to the profile's author before a job meets them. Used by ProfileStatuses.
 
 #include <string>
 
@@ -17,10 +17,10 @@ struct Trial {
   std::string absent_class{};  // its priority class, which may be made later
 };
 
-// Both are empty where nothing is wrong, or nothing that the server says of the Pods themselves.
-// Refusals by quotas, policies and webhooks of `ns` are ignored: jobs in other namespaces may not
-// meet them. Errors are transient.
-// REQUIRES: profile.problem is empty.
+// Both are empty if nothing is wrong, or if the refusal is not about the Pods
+// themselves. Refusals by quotas, policies and webhooks of `ns` are ignored, because
+// other namespaces may not have them. Errors are transient. REQUIRES: profile.problem is
+// empty.
 Result<Trial> TryPods(kube::KubeClient& client, const std::string& ns, const Profile& profile);
 
 }  // namespace ringmaster::job

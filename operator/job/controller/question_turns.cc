@@ -7,9 +7,9 @@ namespace ringmaster::job {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenQuestions{200};
-// For a namespace that has its place already, and of one whose turn it is while events are read.
+// For a namespace that is already queued, and for the one whose events are being read.
 constexpr std::chrono::milliseconds kComeAgain{1'000};
-// Who does not come for so long has lost interest: its Pod has started, or its job is gone.
+// A job that has not asked for this long needs no answer: its Pod has started, or the job is gone.
 constexpr std::chrono::milliseconds kPlaceKept{2'000};
 
 }  // namespace

@@ -1,9 +1,9 @@
 #pragma once
 
-// Whose turn it is to have a Pod's events read (pod_events.h). A list of events costs the API
-// server the whole namespace's, so there is one at a time and five a second; and anyone who has a
-// thousand Pods that do not start must not keep others waiting, so each namespace has one place in
-// the row at a time. Used by the reconciler; not thread-safe.
+// Schedules reads of Pods' events (pod_events.h). Listing events makes the API server read those of
+// the whole namespace, so only one list runs at a time and at most five per second. Each namespace
+// has one place in the queue, so that a thousand Pods that fail to start do not block other
+// namespaces. Used by the reconciler; not thread-safe.
 
 #include <chrono>
 #include <map>
@@ -28,7 +28,7 @@ class QuestionTurns {
   };
 
   std::map<std::string, Place> places_;  // by namespace
-  Clock::Time next_{};                   // the first moment that nobody has yet
+  Clock::Time next_{};                   // the first free moment
   bool busy_ = false;
 };
 

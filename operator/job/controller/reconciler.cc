@@ -233,7 +233,7 @@ Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
   const Choice today = run.profile;
   const std::string name = today.profile == nullptr ? "" : today.profile->name;
   if (!pin->profile.empty()) run.profile = ProfileOf(*job, pin->profile);
-  // The namespace has got a default since, whose limits hold for all.
+  // The namespace now has a default, whose limits apply to all jobs.
   if (pin->profile == kRestricted && run.profile.profile == nullptr) {
     run.profile = ProfileOf(*job, "");
   }
@@ -294,7 +294,7 @@ void Reconciler::JudgeSpec(const Run& run, const Observed& observed, Known& know
   known.judged = run.job;
   known.judged_under = run.profile;
   if (known.violations.empty()) return;
-  // By its objects: what a status says does not count.
+  // Judged by its objects; what a status claims does not count.
   const bool begun = known.memory.pin || observed.launcher_service != nullptr;
   refusal = JudgedRefusal(known.violations, begun, now);
 }

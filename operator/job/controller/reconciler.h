@@ -1,8 +1,8 @@
 #pragma once
 
-// One job, from what is to what should be: observe -> plan -> act. Called by the Controller's
-// workers, for different jobs at once, never twice at once for the same one. Keeps only what a
-// restart may lose.
+// Reconciles one job: observe, plan, act. The Controller's workers call it, concurrently for
+// different jobs but never for the same one. It keeps only state that may be lost on a
+// restart.
 
 #include <cstdint>
 #include <functional>
@@ -32,7 +32,7 @@
 
 namespace ringmaster::job {
 
-// What the reconciler works with; all outlive it.
+// The reconciler's dependencies; all outlive it.
 struct ReconcilerParts {
   ActorTools tools;
   const JobStore& jobs;
@@ -56,7 +56,7 @@ class Reconciler {
  private:
   using JobPtr = std::shared_ptr<const api::TrainingJob>;
 
-  // What is known of a job beyond the stores, by key. Used by the one worker that has the key.
+  // What is known about a job beyond the stores, by key. Used by the one worker that has the key.
   struct Known {
     std::string uid;
     JobMemory memory;
@@ -81,7 +81,7 @@ class Reconciler {
       rules.has_tools = has_tools;
       return rules;
     }
-    // Of one that has its Pods made; empty: none, or no Pods.
+    // The revision of the run's spec; empty if the job has no Pods.
     std::string ProfileName() const {
       const bool makes_pods = job->spec.texts != api::TrainingJobSpec::Texts::kNotNeeded;
       return makes_pods && profile.profile != nullptr ? profile.profile->name : std::string();
@@ -97,11 +97,11 @@ class Reconciler {
   void Look(const JobPtr& job, const Choice& profile, Known& known) const;
   Result<Run> RunOf(const JobPtr& job, Known& known);
   Result<void> FindPin(const api::TrainingJob& job, Known& known);
-  // Of what is not allowed a refusal in the job's memory keeps new Pods from being made.
+  // Records violations as a refusal in the job's memory, which prevents new Pods.
   void JudgeSpec(const Run& run, const Observed& observed, Known& known, Clock::Time now) const;
   void Forget(const std::string& key);
   void ForgetUid(const std::string& uid);
-  // Null when the job needs none, or when there are none; the job's memory then says why.
+  // Null if the job needs none or none can be had; the job's memory then says why.
   Result<std::shared_ptr<const Credentials>> NeedCredentials(const api::TrainingJob& job,
                                                              const Observed& observed,
                                                              JobMemory& memory, Clock::Time now);

@@ -13,11 +13,11 @@ namespace ringmaster::job {
 
 namespace {
 
-// What is not allowed is found again by every reconcile.
+// Every reconcile finds again what is not allowed.
 constexpr std::chrono::minutes kJudgeAgain{1};
 constexpr std::size_t kMostViolationsShown = 5;
 
-// Quotas free up and policies get changed by people: seconds at first, a minute for ever.
+// Quotas become free and users change policies: retry after seconds at first, then every minute.
 constexpr BackoffOptions kRetry{.initial = std::chrono::milliseconds(1000),
                                 .limit = std::chrono::milliseconds(60'000),
                                 .factor = 2.0,

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the API server's refusal of a create means for the job: whom it concerns and when to try
-// again. Pure; used by the actor.
+// Interprets the API server's refusal of a create: whom it concerns, and when to retry. Pure
+// functions, used by the actor.
 
 #include <vector>
 

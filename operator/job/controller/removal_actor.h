@@ -1,7 +1,7 @@
 #pragma once
 
-// Carries out one removal plan of one deleted job. Made by the reconciler for one reconcile and
-// thrown away; every act may be repeated, as actor.h's.
+// Carries out one removal plan of a deleted job. The reconciler creates it for each reconcile; as
+// in actor.h, every action may be repeated.
 
 #include <chrono>
 #include <optional>
@@ -24,7 +24,7 @@ class RemovalActor {
 
   // When to look again; unset once the job is released. An error is for the queue's back-off.
   Result<std::optional<std::chrono::milliseconds>> Act(const RemovalPlan& plan);
-  // What is to be remembered after that.
+  // What to remember afterwards.
   const RemovalMemory& memory() const { return memory_; }
 
  private:

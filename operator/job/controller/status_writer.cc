@@ -40,7 +40,7 @@ void LogEnd(const std::string& key, const api::TrainingJobStatus& status) {
                           {"epoch", status.epoch}});
 }
 
-// A job's start, its end and its refusal, one line each.
+// Logs a job's start, end and rejection, one line each.
 void LogJobChange(const api::TrainingJob& before, const api::TrainingJobStatus& after) {
   if (api::IsTerminal(before.status)) return;
   if (api::IsTerminal(after)) return LogEnd(before.Key(), after);
@@ -73,7 +73,7 @@ void StatusWriter::WriteHold(bool held) {
     return requests_.Note([](ActResult& result) { result.job_gone = true; });
   }
   requests_.tools().freshness.Wrote(requests_.key(), kube::kTrainingJobs, written->after);
-  // What somebody else has written meanwhile is not written over.
+  // Do not overwrite what another client has written meanwhile.
   if (written->before == job_version_) job_version_ = written->after;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Writes a job's status, in one write, and holds the job by its finalizer. A part of the actor,
-// called on the job's worker; where a term is raised, on a thread of the request pool while the
-// worker waits. So never twice at once: it has no lock, and JobRequests has what it notes.
+// Writes a job's status in one request, and adds the job's finalizer. A part of the actor, called
+// on the job's worker thread, or, when it raises a term, on a thread of the request pool while the
+// worker waits. It never runs twice at once for a job, so it has no lock of its own.
 
 #include <optional>
 #include <string>
@@ -21,7 +21,7 @@ class StatusWriter {
 
   // Puts the finalizer on the job, or takes it off.
   void WriteHold(bool held);
-  // By compare-and-set: what somebody else has written meanwhile is not written over.
+  // By compare-and-set, so that changes of other clients are not overwritten.
   void WriteStatus(const Plan& plan);
 
  private:

@@ -1,9 +1,9 @@
 #pragma once
 
-// A job's keys and tokens, derived from a seed of the keyring and the job's UID (ADR 8):
-// the same inputs always give the same bytes, so nothing has to be read back from the cluster.
-// Used by the reconciler (the job's Secret, the Pods' item hashes) and the launcher poller
-// (certificate, token). Holds no keys beyond the values it returns; keyring.h keeps the seeds.
+// Derives a job's keys and tokens from a seed of the keyring and the job's UID (ADR 8). The same
+// inputs always give the same bytes, so nothing is read back from the cluster. Used by the
+// reconciler (the job's Secret, the hashes in its Pods) and the launcher poller (certificate,
+// token). keyring.h stores the seeds.
 
 #include <map>
 #include <memory>

@@ -1,7 +1,7 @@
 #pragma once
 
-// The cryptography under credentials.h, on OpenSSL: HKDF, Ed25519 in OpenSSH's and in PEM form, and
-// a self-signed certificate that is a pure function of its key and name. No policy, no Kubernetes.
+// The cryptography behind credentials.h, based on OpenSSL: HKDF, Ed25519 keys in OpenSSH and PEM
+// format, and a self-signed certificate that depends only on its key and name.
 
 #include <string>
 #include <string_view>

@@ -132,7 +132,7 @@ Result<Seed> Keyring::Current() {
   }
   if (known.empty() || old) {
     const auto loaded = Load();
-    // The seed that was current is as good as ever.
+    // The previous seed is still valid.
     if (!loaded.ok() && known.empty()) return loaded.error();
     if (!loaded.ok()) {
       LogWarn("Kept the previous seed", {{"error", loaded.error().message}});
@@ -146,7 +146,7 @@ Result<Seed> Keyring::Find(const std::string& id) {
   if (auto seed = Known(id)) return *std::move(seed);
   bool may_load = true;
   {
-    // What could not be read says nothing of what is there.
+    // A failed read says nothing about what exists.
     const MutexLock lock(mutex_);
     may_load = loads_ == 0 || failure_ || clock_.Now() - tried_at_ >= kReloadPeriod;
   }

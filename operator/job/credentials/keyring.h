@@ -1,9 +1,9 @@
 #pragma once
 
-// The seeds of all jobs' keys: the Secret "ringmaster-keyring" in the operator's namespace, made
-// here if it is absent and read by that one name (ADR 8). Its data: "current" names
-// the seed for new jobs, every other entry is a seed under its id. No manifest contains it. Used by
-// the reconciler.
+// The seeds of all jobs' keys, stored in the Secret "ringmaster-keyring" in the operator's
+// namespace (ADR 8). The keyring creates the Secret if it is missing, and reads it by this name
+// only. The entry "current" contains the id of the seed for new jobs; every other entry is a seed,
+// named by its id. Manifests do not contain the Secret. Used by the reconciler.
 
 #include <cstdint>
 #include <map>
@@ -27,8 +27,8 @@ class Keyring {
   // `client` and `clock` outlive the keyring. `ns` is the operator's namespace.
   Keyring(kube::KubeClient& client, const Clock& clock, std::string ns);
 
-  // The seed for a new job. Makes the Secret if there is none; blocks on the API server the first
-  // time.
+  // The seed for a new job. Creates the Secret if it does not exist; blocks on the API server the
+  // first time.
   Result<Seed> Current();
 
   // The seed that a job's Service names. kNotFound, with what to do, when the keyring does not have
@@ -36,8 +36,8 @@ class Keyring {
   Result<Seed> Find(const std::string& id);
 
  private:
-  // What this or another thread's load, under way when it was called, came to. Nobody who knows his
-  // seed waits for it.
+  // The result of a load by this or another thread that was running at the call. Callers that know
+  // their seed do not wait for it.
   Result<void> Load();
   Result<void> LoadOnce();
   Result<nlohmann::json> GetOrCreate();

@@ -1,10 +1,10 @@
 #pragma once
 
-// Talks to the launchers of all live jobs, off the reconcile workers: sends each its order when
-// that changed, asks for its status otherwise, keeps the newest answer and tells when there is
-// news. One thread for all jobs: every exchange is asynchronous, has a deadline and a reply limit,
-// and goes over TLS pinned to the job's own certificate. What an answer means is the plan's
-// business.
+// Polls the launchers of all live jobs, separately from the reconcile workers. It sends each
+// launcher its order when the order changes and otherwise asks for its status, keeps the latest
+// answer, and notifies about changes. One thread serves all jobs: every exchange is asynchronous,
+// has a deadline and a size limit, and uses TLS pinned to the job's certificate. Plans interpret
+// the answers.
 //
 //   LauncherPoller poller(clock, [&](const std::string& job_key) { queue.Add(job_key); });
 //   poller.Watch({.job_key = ..., .pod_ip = ..., .order = ...});   // on every reconcile; cheap
@@ -59,7 +59,7 @@ class LauncherPoller {
 
   // Nothing before the first exchange with the job's present launcher ended.
   std::optional<LauncherView> Latest(const std::string& job_uid) const;
-  // How the others do, as a job of this namespace sees it: is it that launcher, or we?
+  // The state of the other launchers, which tells whether the launcher or the operator is at fault.
   LaunchersHeard Heard(const std::string& ns) const;
 
  private:

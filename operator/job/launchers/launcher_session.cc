@@ -25,7 +25,7 @@ namespace beast = boost::beast;
 namespace bhttp = boost::beast::http;
 using boost::system::error_code;
 
-// Shorter silences pass unmentioned in the log.
+// Shorter silences are not logged.
 constexpr auto kLongSilence = std::chrono::seconds(5);
 // Weight of the newest pace in the moving average.
 constexpr double kPaceWeight = 0.2;
@@ -55,7 +55,7 @@ class Session final : public LauncherSession {
  private:
   using Stream = beast::ssl_stream<beast::tcp_stream>;
 
-  // A callback that keeps the session and its stream alive and does nothing once either was given
+  // A callback that keeps the session and its stream alive and does nothing after either was given
   // up.
   template <typename Handler>
   auto Then(Handler handler) {
@@ -76,7 +76,7 @@ class Session final : public LauncherSession {
   void Answered();
 
   void Accept(control::LauncherStatus status, const std::string& text);
-  // `answered`: it lives, although its answer is of no use.
+  // `answered`: the launcher lives, although its answer is unusable.
   void Fail(const std::string& why, bool answered = false);
   void Heard();
   void Close();
@@ -220,7 +220,7 @@ void Session::Fail(const std::string& why, bool answered) {
   Close();
   buffer_.clear();
   const Clock::Time now = clock_.Now();
-  // Not longer than an exchange may take: an operator that was stopped meanwhile heard nothing.
+  // At most the time of an exchange: an operator that was stopped meanwhile heard nothing.
   const Clock::Time since = std::max(asked_at_, now - options_.deadline);
   if (answered) {
     Heard();

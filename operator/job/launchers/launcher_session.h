@@ -1,7 +1,7 @@
 #pragma once
 
-// One launcher's conversation with the operator: connect, PUT the order or GET the status, wait,
-// again. Lives on the poller's io_context thread; launcher_poller.cc alone uses it.
+// The operator's connection to one launcher: connects, sends the order or gets the status, waits,
+// and repeats. Runs on the poller's io_context thread. Used only by launcher_poller.cc.
 
 #include <chrono>
 #include <functional>

@@ -51,8 +51,8 @@ std::string_view RepositoryOf(std::string_view image) {
   return of_port ? image : image.substr(0, tag);
 }
 
-// Most images run as root, which "restricted" refuses. A template that allows root keeps its
-// image's user.
+// Most images run as root, which "restricted" rejects. A template that allows root keeps the user
+// of its image.
 void DefaultUser(json& spec, const json& container) {
   json& context = ObjectAt(spec, "securityContext");
   for (const json* one : {kube::Find(spec, {"securityContext", "runAsNonRoot"}),
@@ -62,8 +62,8 @@ void DefaultUser(json& spec, const json& container) {
   Default(context, "runAsUser", kUser);
 }
 
-// Those of the Pod's own container, which runs after it: the Pod's QoS class and requests stay the
-// same.
+// Same as those of the Pod's main container, which runs later: the Pod's QoS class and requests do
+// not change.
 json ResourcesLike(const json& container) {
   json resources = json::object();
   for (const char* part : {"requests", "limits"}) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Brings Ringmaster's programs into an image that lacks them: an init container copies them into a
-// volume of the Pod, or their image is that volume (worker/tools). Pure.
+// Adds Ringmaster's programs to Pods whose image lacks them. Either an init container copies them
+// into a volume of the Pod, or the volume is their image (worker/tools). Pure functions.
 
 #include <string>
 #include <vector>
@@ -18,9 +18,9 @@ struct Injection {
   std::vector<std::string> own_images{};  // prefixes of images that have them already
 };
 
-// What a run that begins now takes the programs from, for all of its Pods, since mpirun finds them
-// at one place: where the job asks for it, or an image of its launcher or workers lacks them.
-// Empty: no Pod needs them.
+// The image from which a run that starts now takes the programs, for all of its Pods, because
+// mpirun expects them at one place: set if the job requests it, or if an image of its launcher or
+// workers lacks them. Empty: no Pod needs them.
 std::string ToolsImageOf(const Injection& injection, const api::TrainingJobSpec& job);
 // The same of a run that began with `pinned`: that one, whatever the operator has now, or its Pods
 // would be of two releases. A pin is as untrusted as a spec, so of the operator's own repository

@@ -1,7 +1,7 @@
 #pragma once
 
-// What all objects of a job have in common: owner, labels, and the words for both; and what all its
-// Pods have. Used by pods, services and the reconciler's Secret.
+// The common parts of all objects of a job: owner reference and labels, and the common parts of its
+// Pods. Used for Pods, Services and the reconciler's Secret.
 
 #include <string>
 
@@ -15,12 +15,12 @@ namespace ringmaster::job {
 // of the job. Labels already there stay; ours win.
 void Own(nlohmann::json& object, const api::TrainingJob& job);
 
-// A template or volume of the spec; an empty object where there is none.
+// A template or volume of the spec; an empty object if there is none.
 nlohmann::json ParseTemplate(const std::string& text);
 
-// Completes a Pod's spec to the profile "restricted", for every container alike: the namespace may
-// enforce it on sidecars too. What the job's rules let through stays: a privileged container
-// cannot be kept from gaining privileges, and one that runs as root cannot be kept from that.
+// Completes a Pod's spec to Pod Security "restricted", for all containers: the namespace may
+// enforce it on sidecars too. Exceptions that the job's rules allow remain: a privileged container
+// can always gain privileges, and one that runs as root cannot be denied root.
 void RestrictPod(nlohmann::json& spec);
 
 }  // namespace ringmaster::job

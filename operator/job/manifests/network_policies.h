@@ -1,7 +1,7 @@
 #pragma once
 
-// A job's NetworkPolicies (ADR 48): who may connect to its Pods. Ingress rules
-// alone; what the Pods call stays open. Pure builders with deterministic names; used by the actor.
+// Builds a job's NetworkPolicies (ADR 48), which restrict connections to its Pods, but not from
+// them. Pure functions with deterministic names, used by the actor.
 
 #include <string>
 #include <vector>

@@ -133,14 +133,14 @@ void AddDataCache(const api::DataCacheSpec& cache, json& spec, json& container) 
 void AddHostReach(const api::TrainingJobSpec& job, json& spec, json& container) {
   if (job.host_network) {
     spec["hostNetwork"] = true;
-    // Names of the cluster resolve on the host's network too.
+    // Resolve the cluster's names on the host's network too.
     Default(spec, "dnsPolicy", "ClusterFirstWithHostNet");
   }
   json& context = ObjectAt(container, "securityContext");
   if (job.worker.privileged) {
     context["privileged"] = true;
     context.erase("allowPrivilegeEscalation");
-    // Of any other user no capability is in effect.
+    // The capabilities of any other user are not effective.
     context["runAsUser"] = 0;
     context["runAsNonRoot"] = false;
   }

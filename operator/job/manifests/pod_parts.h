@@ -1,8 +1,8 @@
 #pragma once
 
-// What a job's Pods are put together from: fields that may be there already, variables, volumes,
-// and what of its host a worker gets. Used by pods.cc. A reference that is returned lives as long
-// as the list or object in which it stands is not changed.
+// Helpers that build the manifests of a job's Pods: get-or-create for fields, variables, volumes
+// and a worker's host settings. Used by pods.cc. A returned reference is valid until the list or
+// object that contains it changes.
 
 #include <string>
 #include <string_view>
@@ -13,7 +13,7 @@
 
 namespace ringmaster::job {
 
-// The object or list at `field`, made if there is none.
+// The object or list at `field`; creates it if it does not exist.
 nlohmann::json& ObjectAt(nlohmann::json& parent, const char* field);
 nlohmann::json& ListAt(nlohmann::json& parent, const char* field);
 
@@ -40,7 +40,7 @@ void AddCheckpoints(const api::CheckpointSpec& checkpoint, nlohmann::json& spec,
 // The user's volume, and the memory volume that the agent fills from it.
 void AddDataCache(const api::DataCacheSpec& cache, nlohmann::json& spec, nlohmann::json& container);
 
-// What of its host a worker gets, which its profile has allowed.
+// The host access of a worker, as far as its profile allows it.
 void AddHostReach(const api::TrainingJobSpec& job, nlohmann::json& spec, nlohmann::json& container);
 
 }  // namespace ringmaster::job

@@ -75,13 +75,13 @@ void AddCommonVariables(const PodContext& context, const std::vector<std::string
   AddVariable(container, control::kEnvItemHashes, HashesOf(context.credentials, items));
 }
 
-// What the job leaves unset, agent, launcher and ranks know themselves.
+// Agent, launcher and ranks have their own defaults for what the job leaves unset.
 void AddLimit(json& container, const char* name,
               const std::optional<std::chrono::milliseconds>& limit) {
   if (limit) AddVariable(container, name, std::to_string(limit->count()));
 }
 
-// One kind of Pod, as far as both are alike.
+// The common part of both kinds of Pod.
 struct PodKind {
   const std::string& template_json;
   std::string name;
@@ -157,7 +157,7 @@ json CommonWorkerPod(const PodContext& context, const std::string& launcher_addr
   json pod;
   json& container = FillPod(context, kind, pod);
   AddHostReach(context.job().spec, pod["spec"], container);
-  // Shared memory for NCCL, Gloo and snapshots: the default of 64 MiB is too small for any of them.
+  // Shared memory for NCCL, Gloo and snapshots: the default of 64 MiB is too small for all of them.
   AddScratch(pod["spec"], container, kShmVolume, "/dev/shm", {{"medium", "Memory"}});
   if (context.job().spec.checkpoint) {
     AddCheckpoints(*context.job().spec.checkpoint, pod["spec"], container);

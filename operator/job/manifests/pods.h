@@ -1,9 +1,9 @@
 #pragma once
 
-// The manifests of a job's Pods: pure functions of the job, its credentials and its Services'
-// addresses. They start from the user's template and add what Ringmaster needs; without a template
-// they pass the Pod Security profile "restricted" in full. What a spec may say is judgement.h's
-// business: these builders take nothing that it has not judged.
+// Builds the manifests of a job's Pods from the job, its credentials and the addresses of its
+// Services. The builders start from the user's template and add what Ringmaster needs. Without a
+// template, the Pods comply with Pod Security "restricted". They accept only specs that judgement.h
+// has validated. Pure functions.
 
 #include <cstdint>
 #include <string>
@@ -23,7 +23,7 @@ inline constexpr char kCheckpointVolume[] = "ringmaster-checkpoints";
 inline constexpr char kDataSourceVolume[] = "ringmaster-data-source";
 inline constexpr char kDataVolume[] = "ringmaster-data";
 
-// What every Pod of a job is made from. The references outlive the call.
+// The input for every Pod of a job. The references outlive the call.
 struct PodContext {
   const JudgedJob& judged;
   const Credentials& credentials;
@@ -33,7 +33,7 @@ struct PodContext {
   const api::TrainingJob& job() const { return judged.job(); }
 };
 
-// What all workers of a run have in common, and one of them. Of thousands the template is read
+// The common part of all workers of a run, and single workers. The template is parsed only
 // once.
 nlohmann::json CommonWorkerPod(const PodContext& context, const std::string& launcher_address);
 // The scheduler takes one of these nodes only where no other has room.
@@ -41,7 +41,7 @@ void AvoidNodes(nlohmann::json& pod, const std::vector<std::string>& nodes);
 nlohmann::json WorkerPod(const nlohmann::json& common, const std::string& job_name, int index);
 nlohmann::json LauncherPod(const PodContext& context, int64_t term);
 
-// What the Pods tell agent and launcher about the user's program.
+// The description of the user's program for agent and launcher.
 control::LaunchSpec LaunchSpecOf(const api::TrainingJobSpec& spec);
 
 }  // namespace ringmaster::job

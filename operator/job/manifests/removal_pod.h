@@ -1,7 +1,7 @@
 #pragma once
 
-// The manifest of the Pod that removes a deleted job's checkpoints: the worker's image as the
-// worker's user, with the checkpoint volume and nothing else of it. Pure.
+// Builds the manifest of the Pod that removes a deleted job's checkpoints. It uses the worker's
+// image and user and mounts only the checkpoint volume. Pure functions.
 
 #include <chrono>
 

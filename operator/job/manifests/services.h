@@ -1,7 +1,7 @@
 #pragma once
 
-// The manifests of a job's two Services: the headless one that gives workers their names, and the
-// launcher's, whose ClusterIP every agent dials. Pure.
+// Builds the manifests of a job's two Services: the headless one for the workers' host names, and
+// the launcher's, whose ClusterIP the agents connect to. Pure functions.
 
 #include <cstdint>
 #include <string>

@@ -9,11 +9,11 @@ namespace ringmaster::job {
 
 namespace {
 
-// A job has lost more than that at once, and no launcher has formed an epoch since: the oldest
-// evidence goes.
+// A job has lost more Pods than that at once without a new epoch: drop the oldest
+// evidence.
 constexpr std::size_t kMostGone = 1024;
 
-// A launcher that trains in a later epoch no longer counts votes of those that were missed before.
+// A launcher that trains in a later epoch no longer counts votes of Pods that were missed before.
 void ForgetOldEvidence(const std::optional<LauncherView>& launcher, JobMemory& memory) {
   if (launcher && launcher->status && !memory.gone.empty()) {
     const control::LauncherStatus& answer = *launcher->status;

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the process remembers of a job between reconciles. All of it may be lost at any time: a
-// restart costs an early retry, a longer wait for a drain, or evidence that the launcher then
-// replaces by its own. Written by the reconciler alone; read by the plan and the actor.
+// The process's memory of a job between reconciles. All of it may be lost at any time: a restart
+// costs an early retry, a longer wait for a drain, or evidence that the launcher then collects
+// itself. Written only by the reconciler; read by the plan and the actor.
 
 #include <chrono>
 #include <cstdint>
@@ -34,13 +34,13 @@ struct Refusal {
   Clock::Time retry_at{};
 };
 
-// What keeps the text of a job's run (run_pin.h).
+// The object that keeps the spec of a job's run (run_pin.h).
 struct RunPin {
   std::string uid;          // of the ControllerRevision
   std::string revision;     // of its content; the job's Pods bear it
   std::string profile;      // under which the run began; empty: none
   std::string tools_image;  // with which it began (manifests/injection.h); empty: none
-  // What it holds. Null: the same as the job's spec, of which no second copy is kept.
+  // Its content. Null: the same as the job's spec, of which no second copy is kept.
   std::shared_ptr<const api::TrainingJobSpec> spec;
 };
 
@@ -60,7 +60,7 @@ struct SlowStart {
   std::string asked;                         // UID of the one whose events were read last
   std::string warning;                       // its newest one; empty: there is none
   Clock::Time ask_again{};
-  int times = 0;  // that somebody was asked about
+  int times = 0;  // of the last question
 };
 
 // A suspension that is under way.
@@ -90,7 +90,7 @@ struct JobMemory {
   int64_t unused_term = 0;    // a term that was raised and whose Pod was certainly not created
   std::set<std::string> taken_names;
   std::optional<Clock::Time> progress_written;
-  std::optional<Clock::Time> unclaimed_since;  // since when a job that nobody has is to be ended
+  std::optional<Clock::Time> unclaimed_since;  // since when an unclaimed job is to be ended
   ReportBudget reports;                        // for writes that the launcher's reports cause
   std::optional<Clock::Time> ended_since;      // since when we know that the job is over
   std::optional<SuspensionMemory> suspension;
@@ -106,7 +106,7 @@ struct JobMemory {
   std::optional<Clock::Time> isolation_checked;
   std::string not_isolated;           // why they cannot be; empty: they are, or it is not known
   std::vector<std::string> admitted;  // addresses of nodes that the launcher's admits
-  // What was said about the present trouble, so that it is said once.
+  // Problems that were already reported, so that each is reported once.
   bool told_of_nodes = false;      // the event NodesUnreachable
   bool told_of_drain = false;      // the event NotDrained, of workers that are waited for
   bool told_of_launchers = false;  // that silent launchers are not replaced
@@ -118,8 +118,8 @@ struct JobMemory {
   }
 };
 
-// How soon a job's NetworkPolicies are to be looked at: nobody watches them, and who may edit or
-// delete them is another question. Zero: now.
+// How soon a job's NetworkPolicies must be checked: they are not watched, and users may edit or
+// delete them. Zero: now.
 inline constexpr std::chrono::minutes kCheckIsolation{10};
 std::chrono::milliseconds IsolationCheckDue(const JobMemory& memory, Clock::Time now);
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the poller knows of a job's launcher: its newest answer, what it had been told by then, and
-// its silence; and how all launchers do together. Values; made by launcher_session.cc and
-// launcher_poller.cc, read by the plan.
+// The poller's knowledge of a job's launcher: its latest answer, the order that it had received by
+// then, and how long it has been silent; and an overview of all launchers. Plain values, written by
+// launcher_session.cc and launcher_poller.cc, read by the plan.
 
 #include <chrono>
 #include <map>
@@ -20,9 +20,9 @@ struct LauncherView {
   std::string ns;       // of the job
   std::string pod_uid;  // of the launcher Pod that was asked
   std::optional<control::LauncherStatus> status;
-  // What it had confirmed when it gave `status`; null before the first.
+  // The order that it had confirmed when it gave `status`; null before the first.
   std::shared_ptr<const control::Order> order;
-  // What it says is known from an earlier operator: it had formed a world.
+  // An earlier operator has recorded that it had formed a world.
   bool answered_before = false;
   std::optional<Clock::Time> answered_since;  // when it gave its first status
   std::optional<Clock::Time> silent_since;    // unset: the last exchange brought a status
@@ -31,8 +31,8 @@ struct LauncherView {
   double steps_per_second = 0;                // 0: unknown
 };
 
-// How the launchers do that are watched and have answered, this operator or an earlier one, as seen
-// from one namespace. Every other namespace counts once, however many launchers its tenant has.
+// The state of all watched launchers that have answered this operator or an earlier one, as seen
+// from one namespace. Each other namespace counts once, however many launchers its tenant has.
 struct LaunchersHeard {
   int watched = 0;            // of this namespace
   int unheard = 0;            // of those: did not answer the last time

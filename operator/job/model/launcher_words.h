@@ -1,9 +1,9 @@
 #pragma once
 
-// What a launcher may say. It runs in the user's Pod, so nothing it says is trusted: numbers are
-// brought into ranges that policies can compute with, texts and lists are cut to what a status has
-// room for, and reasons are words. What is left is the job's own affair. Pure; used where an answer
-// (launcher_session.cc) or a verdict (verdict_policy.cc) comes in.
+// Sanitises what a launcher reports. A launcher runs in the user's Pod, so its reports are
+// untrusted: numbers are clamped to ranges that policies can handle, texts and lists are cut to the
+// size that a status can hold, and reasons must be valid words. Pure functions, applied to each
+// answer (launcher_session.cc) and verdict (verdict_policy.cc).
 
 #include "common/control/launcher_api.h"
 #include "common/control/verdict.h"

@@ -1,7 +1,7 @@
 #pragma once
 
-// What one job has, in named buckets that are decided once, before any policy looks at them: its
-// Pods, its Services and the nodes of its Pods. Values; made by observe.h, read by plans and
+// A job's objects, sorted into named buckets before any policy runs: its Pods, its Services
+// and the nodes of its Pods. Plain values, created by observe.h, read by plans and
 // policies.
 
 #include <cstddef>
@@ -24,7 +24,7 @@ using NodePtr = std::shared_ptr<const NodeView>;
 // job of thousands is looked at every few seconds, and its requests take turns with other jobs'.
 inline constexpr std::size_t kMostPodsAtOnce = 1000;
 
-// What is known of the machines of a job.
+// What is known about the nodes of a job.
 struct NodesSeen {
   bool known =
       false;  // false where Nodes cannot be watched: nothing may be concluded from `of_job`
@@ -55,10 +55,10 @@ struct Observed {
   ServicePtr launcher_service;
   NodesSeen nodes;
 
-  // For new workers: the lowest indices whose Pod name nobody has.
+  // For new workers: the lowest indices whose Pod name is free.
   std::vector<int> FreeIndices(std::size_t count) const;
 
-  // All Pods of the job that nobody has deleted yet: workers, then launchers.
+  // All Pods of the job that are not being deleted: workers, then launchers.
   std::vector<PodPtr> PodsToDelete() const;
 
   // visit(const PodPtr&) for every worker, bucket by bucket.

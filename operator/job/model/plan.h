@@ -1,7 +1,7 @@
 #pragma once
 
-// What a plan is made from and what it says, as values. make_plan.h makes it, with policies that
-// each read some of the input; the actor carries it out.
+// The input and output of a plan, as values. make_plan.h computes a plan with policies that each
+// read part of the input; the actor carries it out.
 
 #include <chrono>
 #include <cstddef>
@@ -40,7 +40,7 @@ struct PlanInput {
   std::vector<std::string> changed{};
 };
 
-// What the plan decided about Pods, as far as the status speaks of it.
+// The plan's decisions about Pods that the status reports.
 struct PodsOutlook {
   bool complete = false;       // the launcher and all wanted workers exist
   bool launcher_lost = false;  // there is none, or it ended: nothing of it counts any more
@@ -56,7 +56,7 @@ struct PodDelete {
   std::string resource_version{};  // of the only version that is deleted; empty: of any
 };
 
-// Why a Pod has to go, written on the Pod before anybody is told.
+// Why a Pod must leave, written to the Pod before any other action.
 struct PodMark {
   std::string name;
   std::string uid;
@@ -84,9 +84,9 @@ enum class Suspending { kNo, kAwaitingCheckpoint, kEnding };
 
 // The order of the fields is the order in which the reconciler acts.
 struct Plan {
-  // A launcher that runs, as far as the store shows, and shall not: it does not answer, or its
-  // job's time is over. The store may be older than its verdict: when the Pod has changed since,
-  // nothing of this plan is done.
+  // A launcher that runs according to the store but must not: it does not answer, or the job's time
+  // is over. The store may be older than its verdict: if the Pod has changed since, nothing of this
+  // plan is carried out.
   std::optional<PodDelete> end_launcher;
   std::optional<int64_t>
       raise_term;      // write status.launcher_term (compare-and-set) before its Pod is created

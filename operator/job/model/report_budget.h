@@ -1,9 +1,9 @@
 #pragma once
 
-// How often a job's status is written only because its launcher reports something else: at once the
-// first times, then every five seconds. A launcher that reports something new at every question
-// costs the API server about twice what an honest one does. Kept in a job's memory; what the
-// operator sees for itself, and a job's end, do not wait for it.
+// Limits how often a job's status is written only because its launcher reports something new:
+// immediately for the first reports, then every five seconds. A launcher whose report changes with
+// every poll thus costs the API server only about twice as much as an honest one. Stored in the
+// job's memory. The operator's own observations and the end of a job are not delayed.
 
 #include <algorithm>
 #include <chrono>
@@ -17,7 +17,7 @@ class ReportBudget {
   static constexpr std::chrono::seconds kPeriod{5};
   static constexpr int kAtOnce = 30;
 
-  // How long the next such write has to wait; zero: it may be made.
+  // How long the next such write must wait; zero: not at all.
   std::chrono::milliseconds Wait(Clock::Time now) const {
     const auto wait = next_ - now - (kAtOnce - 1) * kPeriod;
     return std::max(std::chrono::milliseconds(0),

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the job's present launcher says about its workers, by Pod UID. Answers of an earlier
-// launcher's Pod count for nothing. Made for one plan; points into its input.
+// The current launcher's reports about the job's workers, by Pod UID. Answers of an earlier
+// launcher's Pod are ignored. Created for one plan; refers to the plan's input.
 
 #include <chrono>
 #include <optional>
@@ -16,8 +16,8 @@
 
 namespace ringmaster::job {
 
-// What the poller knows of the present launcher; null when nobody has asked it yet. Lives as long
-// as `input`, like the next one.
+// The poller's view of the current launcher; null if it was never asked. Valid as long as `input`,
+// like the next one.
 const LauncherView* PresentLauncher(const PlanInput& input);
 
 // Null when the present launcher has not answered yet.
@@ -34,11 +34,11 @@ class Reports {
 
   // AnswerOf the input.
   const control::LauncherStatus* answer() const { return answer_; }
-  // When the launcher gave its first answer; unset when nobody has asked it yet.
+  // When the launcher gave its first answer; unset if it was never asked.
   std::optional<Clock::Time> answered_since() const { return answered_since_; }
   // Null when the launcher says nothing about the Pod.
   const control::WorkerReport* Find(std::string_view pod_uid) const;
-  // How much slower than its peers the Pod's slowest straggler is, as a factor; 0: it has none.
+  // The slowdown of the Pod's slowest straggler relative to its peers, as a factor; 0: it has none.
   double Slowness(std::string_view pod_uid) const;
   // True when the launcher answered the last question.
   bool current() const { return current_; }

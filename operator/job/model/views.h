@@ -1,8 +1,8 @@
 #pragma once
 
-// What the stores keep of a job's Pods and Services, of Nodes, of Namespaces and of what these show
-// of TrainingProfiles: typed projections, never the document (6,400 Pods as JSON trees cost 145
-// MiB). Written by the projections below as objects arrive; read by observe and plan.
+// The stores' projections of a job's Pods and Services, of Nodes and Namespaces, and of their
+// TrainingProfiles: structs with typed fields instead of JSON documents (6,400 Pods as JSON trees
+// take 145 MiB). The projections below create them as objects arrive; observe and plan read them.
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a spec or a finished manifest has that it must not have. Found by the policies that judge a
-// job before anything of it is made; told by the plan, which ends the job with it.
+// A field of a spec or a finished manifest that is not allowed. The policies that validate a job
+// find violations before any object of it is created; the plan then fails the job with them.
 
 #include <string>
 

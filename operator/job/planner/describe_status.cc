@@ -22,7 +22,7 @@ namespace {
 using api::Condition;
 using api::ConditionStatus;
 
-// Nothing to say: the old condition stands.
+// If there is no new condition, the old one stays.
 void SetIfAny(const PlanInput& input, std::optional<Condition> condition,
               api::TrainingJobStatus& status) {
   if (condition) SetCondition(input, *std::move(condition), status);
@@ -37,7 +37,7 @@ Condition CreatedOf(bool complete, int workers) {
                          : "Pods are being created"};
 }
 
-// A launcher without a world says nothing about the one that its predecessor formed.
+// A launcher without a world says nothing about that of its predecessor.
 void DescribeWorld(const PlanInput& input, const control::LauncherStatus& answer,
                    api::TrainingJobStatus& status) {
   CountWorkers(input.observed, answer, status.workers);
@@ -76,7 +76,7 @@ void DescribeConditions(const PlanInput& input, const PodsOutlook& outlook,
   SetIfAny(input, JudgeBeginning(answer->beginning), status);
 }
 
-// Tools take one that is False for one that is absent, and people for trouble.
+// Tools treat an absent condition as False, and users treat it as trouble.
 void DescribeStall(const PlanInput& input, api::TrainingJobStatus& status) {
   const std::optional<Refusal>& refusal = input.memory.refusal;
   if (!refusal || !refusal->stalled) {
@@ -91,8 +91,8 @@ void DescribeStall(const PlanInput& input, api::TrainingJobStatus& status) {
                status);
 }
 
-// What the conditions of a job that has ended said of the present is over, what they said of the
-// past stays.
+// After a job has ended, conditions about the present are reset and those about the past
+// stay.
 void SettleConditions(const PlanInput& input, api::TrainingJobStatus& status) {
   const auto end = [&](const char* type, std::string message) {
     SetCondition(input,
@@ -102,7 +102,7 @@ void SettleConditions(const PlanInput& input, api::TrainingJobStatus& status) {
                   .message = std::move(message)},
                  status);
   };
-  // For the generation that it was said of.
+  // For the generation that the condition was computed for.
   const auto reword = [&](Condition condition, std::string message) {
     condition.message = std::move(message);
     api::SetCondition(status.conditions, std::move(condition), FormatTime(input.wall_now));

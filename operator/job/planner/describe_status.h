@@ -1,8 +1,8 @@
 #pragma once
 
-// What to tell people about a job: counts, numbers, conditions and the one-word state, put together
-// from what exists, what the launcher reports and what the policies make of it. The plans call it
-// after they have decided what to do. Pure.
+// Fills a job's status: counts, numbers, conditions and the one-word state. It combines the
+// existing objects, the launcher's reports and the decisions of the policies. The plans call it
+// after they have decided what to do. Pure functions.
 
 #include "common/control/launcher_api.h"
 #include "operator/api/types.h"
@@ -11,7 +11,7 @@
 
 namespace ringmaster::job {
 
-// Status of a job that goes on, on top of the old one in `status`.
+// Status of a running job, based on the old one in `status`.
 void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
                   api::TrainingJobStatus& status);
 
@@ -19,11 +19,11 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
 void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
                      api::TrainingJobStatus& status);
 
-// What the launcher says of the training's progress and of what is kept of it.
+// The launcher's reports on the training progress and on what is saved.
 void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,
                   api::TrainingJobStatus& status);
 
-// What every status has, and what may still change after the end: counts and the observed
+// Fields of every status that may still change after the end: counts and the observed
 // generation.
 void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status);
 

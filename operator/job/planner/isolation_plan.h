@@ -1,6 +1,6 @@
 #pragma once
 
-// Whether a job's network policies are due, and which nodes they admit. live_plan.cc alone uses it.
+// Decides whether to write NetworkPolicies, and which nodes they admit. Used only by live_plan.cc.
 
 #include "operator/job/model/plan.h"
 

@@ -30,10 +30,10 @@ namespace {
 
 // While nothing may be done: what ends the wait is not always news about this job.
 constexpr auto kLookAgainWhileHeld = std::chrono::seconds(5);
-// Until the launcher says again who is needed.
+// Until the launcher reports again which workers are needed.
 constexpr auto kAskAgainForLeavers = std::chrono::seconds(1);
 
-// One concern after the other.
+// Handles one concern after the other.
 class LivePlanner {
  public:
   explicit LivePlanner(const PlanInput& input)
@@ -63,7 +63,7 @@ class LivePlanner {
   bool FinishedUnderPresentLauncher(const PodView& worker) const;
   // Its agent was asked to end by somebody else, and the job goes on without it.
   bool LeftEarly(const PodView& worker) const;
-  // Creates wait for what refused them the last time.
+  // Creates wait for the back-off of the last refusal.
   bool MayCreate() const { return !in_.memory.refusal || in_.memory.refusal->retry_at <= in_.now; }
   void WaitForBackOff(std::chrono::milliseconds delay) {
     outlook_.back_off = std::max(outlook_.back_off, delay);
@@ -87,7 +87,7 @@ class LivePlanner {
 
 bool LivePlanner::FinishedUnderPresentLauncher(const PodView& worker) const {
   const control::WorkerReport* report = reports_.Find(worker.uid);
-  // The kubelet's clock against the API server's: what the launcher itself says comes first.
+  // A kubelet's clock may differ from the API server's: the launcher's report takes precedence.
   return (report != nullptr && report->member) ||
          worker.container.finished_at > seen_.launcher->created_at;
 }
@@ -100,7 +100,7 @@ bool LivePlanner::LeftEarly(const PodView& worker) const {
 
 void LivePlanner::RecordEndedPods() {
   const PodPtr& launcher = seen_.launcher;
-  // One from before a suspension was ended by it.
+  // Ended by an earlier suspension.
   if (launcher != nullptr && launcher->Ended() && !IsSuspended(job_.status)) {
     api::Failure failure = FailureOf(*launcher, now_text_);
     const bool memory = failure.reason == control::kReasonOOMKilled;
@@ -112,7 +112,8 @@ void LivePlanner::RecordEndedPods() {
       plan_.Tell(true, memory ? control::kReasonOOMKilled : api::kEventLauncherReplaced,
                  api::kActionReplace,
                  memory ? FailureText(plan_.status.failures.front()) + ". A new launcher takes over"
-                        : HowItEnded(*launcher) + " without a verdict; a new launcher takes over");
+                        : HowItEnded(*launcher) +
+                              " without reporting a result; a new launcher takes over");
     }
   }
   for (const PodPtr& worker : seen_.failed) {
@@ -133,7 +134,7 @@ void LivePlanner::RecordEndedPods() {
   for (const PodPtr& worker : seen_.of_other_text) plan_.Delete(*worker);
 }
 
-// What memory has to do with is told at once; other ends where nothing goes on.
+// Out-of-memory failures are reported at once; other exits only if the job does not continue.
 void LivePlanner::RecordRankFailures() {
   const auto* answer = reports_.answer();
   if (answer == nullptr) return;
@@ -156,8 +157,8 @@ void LivePlanner::PlanLauncher() {
   term_ = job_.status.launcher_term;
   // The first term's Pod may exist before the status names its term.
   if (launcher != nullptr) term_ = std::max(term_, launcher->term);
-  // Launchers of earlier terms have nothing to say any more. One that is being deleted already
-  // needs no second order.
+  // Launchers of earlier terms are obsolete. One that is already being deleted needs no second
+  // request.
   for (const PodPtr& old : seen_.old_launchers) {
     if (!old->deleting && !old->Over()) plan_.Delete(*old);
   }
@@ -170,7 +171,7 @@ void LivePlanner::PlanLauncher() {
   if (launcher_ok_ && check.lost.empty()) return;
   const auto delay = ReplacementDelay(plan_.status.failures, FailedRole::kLauncher, in_.wall_now);
   outlook_.launcher_lost = !launcher_ok_;
-  // A silent one may still come back while its successor has to wait.
+  // A silent launcher may still return while its successor has to wait.
   if (delay.count() > 0) return WaitForBackOff(delay);
   if (!MayCreate()) return;
   if (launcher_ok_) {
@@ -234,7 +235,7 @@ void LivePlanner::SortWorkers() {
   }
   outlook_.unreachable = ManyUnreachable(seen_);
   plan_.nodes_unreachable = !outlook_.unreachable.empty();
-  // The nodes of other jobs count too, and their news do not reach this one.
+  // Nodes of other jobs count as well, but changes to them do not trigger this job.
   if (plan_.nodes_unreachable) plan_.RequeueWithin(kLookAgainWhileHeld);
 }
 
@@ -249,8 +250,8 @@ void LivePlanner::ReplaceLost(const LostWorker& lost) {
   }
 }
 
-// Thousands end at once where a pool of nodes goes: those that the status lists are told one by
-// one.
+// Thousands of workers end together if a node pool disappears: report one by one only those in the
+// status.
 void LivePlanner::TellLoss(const char* reason, std::string note) {
   if (losses_++ < api::kMaxFailures) {
     plan_.Tell(true, reason, api::kActionReplace, std::move(note));
@@ -293,7 +294,7 @@ void LivePlanner::ShrinkOrGrow() {
   missing_ = job_.spec.worker.replicas - static_cast<int>(kept_.size());
   if (missing_ < 0) {
     const bool drained = job_.spec.InPlace();
-    // Without the launcher's word a member could be chosen before one that does nothing yet.
+    // Without the launcher's report, a member could be chosen instead of an idle worker.
     if (drained && job_.status.epoch > 0 && !reports_.current()) {
       missing_ = 0;
       return plan_.RequeueWithin(kAskAgainForLeavers);

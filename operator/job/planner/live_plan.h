@@ -1,6 +1,6 @@
 #pragma once
 
-// The plan of a job that goes on. make_plan.cc alone uses it.
+// The plan of a job that continues to run. Used only by make_plan.cc.
 
 #include "operator/job/model/plan.h"
 

@@ -86,12 +86,13 @@ std::optional<Outcome> Judge(const PlanInput& input) {
   }
   return Outcome{.succeeded = false,
                  .reason = input.memory.refusal->reason,
-                 .message = input.memory.refusal->message,
+                 .message = input.memory.refusal->message +
+                            "; correct the spec, then delete the job and apply it again",
                  .verdict = std::nullopt,
                  .failure = std::nullopt};
 }
 
-// The end by one of the job's clocks, or because it only crashes. `known` of what went wrong.
+// Ends a job after a time limit or repeated crashes. `known`: what is known to have gone wrong.
 Plan PlanTimeOver(const PlanInput& input, const Outcome& outcome,
                   const api::TrainingJobStatus& known) {
   Plan plan = PlanTheEnd(input, outcome);
@@ -111,7 +112,7 @@ ClockCheck OnceAsked(const PlanInput& input, const ClockCheck& check) {
   return check;
 }
 
-// A job that goes on, unless one of its clocks has run out.
+// A job that continues, unless a time limit has expired.
 Plan PlanWithinTime(const PlanInput& input) {
   const ClockCheck deadline = CheckDeadline(input.job, input.wall_now);
   if (deadline.expired) {
@@ -135,7 +136,7 @@ Plan PlanWithinTime(const PlanInput& input) {
   return plan;
 }
 
-// An uninstalled installation left word that nobody runs the job.
+// An uninstalled installation has recorded that no operator manages the job.
 void DescribeManaged(const PlanInput& input, api::TrainingJobStatus& status) {
   const api::Condition* managed = api::FindCondition(status.conditions, api::kManaged);
   if (managed == nullptr || managed->status == api::ConditionStatus::kTrue) return;
@@ -148,7 +149,7 @@ void DescribeManaged(const PlanInput& input, api::TrainingJobStatus& status) {
       status);
 }
 
-// Refused changes are told as an event, too.
+// Rejected changes are also reported as an event.
 void DescribeChange(const PlanInput& input, Plan& plan) {
   auto notice = NoticeOfChange(input.changed, plan.status);
   if (!notice) return;

@@ -1,16 +1,16 @@
 #pragma once
 
-// What to do about a job, as a pure function of what is asked for, what exists, what its launcher
-// says and the time. The reconciler gathers the inputs and carries the plan out; nothing here talks
-// to anyone.
+// Decides what to do about a job, as a pure function of its spec, its objects, its launcher's
+// reports and the time. The reconciler gathers the input and carries out the plan; this function
+// does no I/O.
 //
 //   Plan plan = MakePlan({.job = *job, .observed = Observe(...), ...});
 //
-// Policies it is made of: verdict_policy.h (has the job ended?), deadline_policy.h (is its time
-// over?), suspend_plan.h (shall it not run at present?), cleanup_policy.h (what stays of it?),
-// launcher_policy.h and loss_policy.h (who is lost?), leave_policy.h (who goes, and when?),
-// image_policy.h (can its image be had?), replacement_policy.h (how soon again?), event_policy.h
-// and those of describe_status.h (what to tell people).
+// The plan combines these policies: verdict_policy.h (whether the job has ended), deadline_policy.h
+// (time limits), suspend_plan.h (suspension), cleanup_policy.h (what remains of an ended job),
+// launcher_policy.h and loss_policy.h (what is lost), leave_policy.h (which workers leave, and
+// when), image_policy.h (whether the image can be pulled), replacement_policy.h (how soon Pods are
+// replaced), event_policy.h and the policies of describe_status.h (what users are told).
 
 #include <chrono>
 #include <cstddef>
@@ -19,8 +19,8 @@
 
 namespace ringmaster::job {
 
-// How often a status is written for its progress alone: all jobs together at most a hundred times a
-// second, and each at least every ten seconds.
+// How often a status is written only for its progress: at most a hundred times a second for all
+// jobs together, and at least every ten seconds for each.
 std::chrono::milliseconds ProgressPeriod(std::size_t jobs);
 
 // REQUIRES: the job is not being deleted.

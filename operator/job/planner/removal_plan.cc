@@ -10,11 +10,11 @@ namespace ringmaster::job {
 
 namespace {
 
-// Its Pods' changes do not bring the job back: the one that removes is not owned by it.
+// Changes of these Pods do not trigger the job, because the job does not own the removing Pod.
 constexpr std::chrono::milliseconds kLookForPods{500};
 constexpr std::size_t kMostWordsOfPod = 512;
 
-// What a Pod says is its user's text.
+// A Pod's message is text of its user.
 std::string OneLine(const std::string& text) {
   std::string line = CutText(text, kMostWordsOfPod);
   std::replace_if(
@@ -57,7 +57,7 @@ class RemovalPlanner {
   }
 
  private:
-  // Ends the job's Pods; says which are still there.
+  // Ends the job's Pods and reports which still exist.
   std::string EndPods() {
     std::string names;
     for (const PodPtr& pod : in_.pods) {
@@ -71,7 +71,7 @@ class RemovalPlanner {
   }
 
   void FollowRemover(const PodView& pod) {
-    // Of another life of this process, or a stranger's: what it did is not known.
+    // Created by an earlier operator process or a stranger: what it did is unknown.
     if (pod.uid != in_.memory.pod_uid) {
       if (!pod.deleting) plan_.deletes.push_back({.name = pod.name, .uid = pod.uid});
       return WaitFor(api::kReasonRemoving, "an earlier Pod " + pod.name + " is being deleted");

@@ -1,10 +1,10 @@
 #pragma once
 
-// What to do about a deleted job whose checkpoints go with it (spec.checkpoint.onDelete: Delete),
-// as a pure function like make_plan.h. A finalizer keeps the job until then: first its Pods end,
-// which write to the folder, then a Pod with the volume removes the folder (removal_pod.h), then
-// the finalizer goes. Whatever stands in the way, the job is not kept for longer than
-// kRemovalLimit; an event then says which folder was left, and why.
+// Decides how to remove a deleted job together with its checkpoints (spec.checkpoint.onDelete:
+// Delete), as a pure function like make_plan.h. A finalizer keeps the job until its Pods, which
+// write to the folder, have terminated and a Pod with the volume has removed the folder
+// (removal_pod.h). After kRemovalLimit the finalizer is removed in any case, and an event states
+// which folder remains and why.
 
 #include <chrono>
 #include <optional>

@@ -21,7 +21,7 @@ bool ToldToEnd(const PlanInput& input) {
   return input.launcher->order != nullptr && input.launcher->order->replicas == 0;
 }
 
-// Nothing of the job trains any more, as far as its launcher can say.
+// No rank of the job trains any more, as far as its launcher knows.
 bool RanksHaveEnded(const PlanInput& input) {
   const Observed& seen = input.observed;
   const bool no_launcher =
@@ -49,7 +49,7 @@ bool KeepsCheckpoints(const api::TrainingJobSpec& spec) {
   return spec.checkpoint && spec.InPlace();
 }
 
-// A world that lost a rank, or gets one, is followed by another, which is asked again.
+// A world that lost or gains a rank is followed by another one, which is asked again.
 bool IsBetweenWorlds(control::LauncherPhase phase) {
   return phase == control::LauncherPhase::kForming || phase == control::LauncherPhase::kAdopting ||
          phase == control::LauncherPhase::kStarting;
@@ -84,7 +84,7 @@ std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::mi
   return begin;
 }
 
-// What the job goes on from.
+// Describes the state from which the job will resume.
 std::string WhatIsKept(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
   if (job.status.launcher_term == 0) return "it has not run yet";
   if (!job.spec.InPlace()) {
@@ -111,7 +111,7 @@ void DescribeSuspending(const PlanInput& input, std::string what, api::TrainingJ
   SetCondition(input, JudgeReconciling(status), status);
 }
 
-// Steps after the state that the job resumes from are done again: they are not progress of it.
+// Steps after the state from which the job resumes are repeated, so they are not progress.
 void RollBackProgress(const api::TrainingJobSpec& spec, api::TrainingJobStatus& status) {
   if (!status.progress || !spec.InPlace()) return;
   if (spec.checkpoint && !status.checkpoint) return;  // what is on its volume is not known here
@@ -148,7 +148,7 @@ void DescribeSuspended(const PlanInput& input, api::TrainingJobStatus& status) {
   SetCondition(input, JudgeReconciling(status), status);
 }
 
-// Who is there trains on.
+// The existing workers continue to train.
 control::Order OrderToGoOn(const PlanInput& input) {
   control::Order order;
   order.replicas = input.job.spec.worker.replicas;

@@ -1,10 +1,10 @@
 #pragma once
 
-// What to do about a job that shall not run at present (spec.suspend). Its
-// launcher is asked for a checkpoint, which is waited for, as the steps since the last one would be
-// done twice otherwise. Then its launcher is told that no workers are wanted, so that the ranks end
-// in order, and then all Pods go. Once begun it is carried through, also when the job is resumed
-// meanwhile. Services and Secret stay. Pure.
+// Decides how to suspend a job (spec.suspend). First the launcher is asked for a checkpoint,
+// so that no steps have to be repeated. Then it is told that no workers are wanted, so that
+// the ranks stop in order, and finally all Pods are deleted. A suspension that has started
+// is completed even if the job is resumed meanwhile. Services and Secret remain. Pure
+// functions.
 
 #include <chrono>
 
@@ -12,7 +12,7 @@
 
 namespace ringmaster::job {
 
-// How long a checkpoint is waited for: a suspension is often a preemption, and others wait.
+// The time limit for a checkpoint: a suspension is often a preemption, and other jobs wait.
 inline constexpr std::chrono::minutes kCheckpointLimit{2};
 // From the order to end the ranks on; then the Pods are deleted all the same.
 inline constexpr std::chrono::seconds kSuspendLimit{30};
@@ -20,7 +20,7 @@ inline constexpr std::chrono::seconds kSuspendLimit{30};
 // It is to be suspended, or on its way there.
 bool ShallBeSuspended(const api::TrainingJob& job);
 
-// REQUIRES: the job has not ended, and shall be suspended.
+// REQUIRES: the job has not ended and must be suspended.
 Plan MakeSuspendPlan(const PlanInput& input);
 
 // The condition Suspended is true: the job has no Pods but such as are on their way out.

@@ -1,8 +1,8 @@
 #pragma once
 
-// What of a spec changed while the job runs, and what to tell people about it: its Pods are made
-// from one text until it is suspended (RunPin in model/job_memory.h). Pure; the reconciler asks
-// what has changed, and every plan tells it.
+// Detects which fields of a spec changed while the job runs, and describes them. A job's Pods are
+// created from one spec until it is suspended (RunPin in model/job_memory.h). Pure functions; the
+// reconciler compares the specs, and every plan reports the result.
 
 #include <optional>
 #include <string>
@@ -12,9 +12,9 @@
 
 namespace ringmaster::job {
 
-// Where two specs differ in what a run keeps, as paths of fields ("spec.worker.template.spec");
-// at most a handful, problems of `today` before all. Empty: nowhere. `pinned`: what the run's Pods
-// are made from.
+// The differences between two specs in what a run fixes, as field paths
+// ("spec.worker.template.spec"); at most a handful, problems of `today` first. Empty if there are
+// none. `pinned`: the spec that the run's Pods are created from.
 std::vector<std::string> ChangedFields(const api::TrainingJobSpec& pinned,
                                        const api::TrainingJobSpec& today);
 

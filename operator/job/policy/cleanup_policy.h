@@ -1,7 +1,7 @@
 #pragma once
 
-// What becomes of a job that has ended: its Pods by spec.runPolicy.cleanPodPolicy, and the job
-// itself once its time to live is over. Pure; make_plan.h calls it.
+// Decides what to delete after a job has ended: its Pods (spec.runPolicy.cleanPodPolicy), and the
+// job itself after its TTL. Pure functions, used by make_plan.h.
 
 #include <optional>
 

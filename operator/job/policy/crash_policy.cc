@@ -28,7 +28,7 @@ bool RanOutOfMemory(const api::Failure& failure) {
          failure.reason == api::kReasonLauncherOOMKilled;
 }
 
-// A rank that ended without having had a number ended while it loaded.
+// A rank that ended without a number ended while it was loading.
 bool IsCrash(const api::Failure& failure) {
   if (failure.reason == api::kReasonProgramRestarted) return false;  // its world changed
   const bool loading = !failure.start.empty() && failure.rank < 0;
@@ -46,13 +46,13 @@ int64_t StepOfStatus(const api::TrainingJobStatus& status) {
   return status.progress ? status.progress->step : 0;
 }
 
-// The launcher's newest word where there is one: the status is written more rarely.
+// Prefer the launcher's latest report: the status is written less often.
 int64_t StepNow(const api::TrainingJob& job, const control::LauncherStatus* answer) {
   const int64_t known = StepOfStatus(job.status);
   return answer != nullptr && answer->progress ? std::max(known, answer->progress->step) : known;
 }
 
-// Training got further than it was at the last crash.
+// Training has progressed since the last crash.
 void ForgetOldCrashes(int64_t step, api::TrainingJobStatus& status) {
   if (status.crashes && step > status.crashes->step) status.crashes.reset();
 }
@@ -63,7 +63,7 @@ bool HasCrashed(const PodView& pod) {
   const ContainerView& container = pod.container;
   if (pod.deleting || !pod.reason.empty() || !container.terminated) return false;
   if (container.ended_reason == control::kReasonOOMKilled) return true;
-  // The kubelet makes exit codes up where it does not know (ContainerStatusUnknown).
+  // The kubelet invents exit codes if it does not know one (ContainerStatusUnknown).
   if (container.ended_reason != "Error" || container.exit_code == kToldToGo) return false;
   return container.signal > 0 ||
          (container.exit_code > kBySignal && container.exit_code <= kBySignal + kHighestSignal);
@@ -114,7 +114,7 @@ void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus*
   api::Crashes& crashes = *status.crashes;
   const auto last = ParseTime(crashes.time);
   const auto age = last ? now - *last : Clock::WallTime::duration::max();
-  // A direct job reports no steps: that it ran for a long time is the only sign of progress.
+  // A direct job reports no steps: a long run is the only sign of progress.
   const bool in_place = job.spec.InPlace();
   const auto window = job.spec.run_policy.restart.value_or(api::RestartLimit{}).window;
   if (!in_place && last && age > window) crashes.count = crashes.of_launcher = 0;
@@ -144,7 +144,7 @@ void CountCrashesOfLauncher(const api::TrainingJob& job, const control::Launcher
     crashes.time = FormatTime(now);
     crashes.step = std::max(crashes.step, step);
   }
-  // For a direct job's crashes it forgets those that are long past.
+  // For a direct job, drop crashes that are long past.
   if (counted < crashes.of_launcher && !job.spec.InPlace()) {
     crashes.count += counted - crashes.of_launcher;
     if (counted > 0) crashes.time = FormatTime(now);
@@ -162,7 +162,7 @@ std::string CrashText(const api::TrainingJob& job, const api::TrainingJobStatus&
   if (newest == nullptr) return "";
   if (status.crashes->count == 1 && !RanOutOfMemory(*newest)) return "";
   const int limit = LimitOf(job);
-  return FailureText(*newest) + ". This is " + TimesText(status.crashes->count) +
+  return FailureText(*newest) + ". It has happened " + TimesText(status.crashes->count) +
          " without a completed step" +
          (limit > 0
               ? "; the job fails at " + std::to_string(limit) + " (runPolicy.restart.crashLimit)"
@@ -179,13 +179,13 @@ std::optional<Outcome> JudgeCrashes(const api::TrainingJob& job,
                                     const api::TrainingJobStatus& status) {
   const int limit = LimitOf(job);
   if (limit == 0 || !status.crashes || status.crashes->count < limit) return std::nullopt;
-  // The launcher, which has seen all of them, says so itself, and what was printed last.
+  // The launcher has seen all of them and reports this itself, with the last output.
   if (status.crashes->count == status.crashes->of_launcher) return std::nullopt;
   const api::Failure* newest = NewestCrash(status);
   Outcome outcome{.succeeded = false,
                   .reason = CrashReason(status),
                   .message = (newest == nullptr ? "its Pods were killed" : FailureText(*newest)) +
-                             ". This was " + TimesText(status.crashes->count) +
+                             ". It happened " + TimesText(status.crashes->count) +
                              " without a completed step, which is the limit "
                              "(runPolicy.restart.crashLimit)",
                   .verdict = std::nullopt,

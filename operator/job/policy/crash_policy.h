@@ -1,10 +1,10 @@
 #pragma once
 
-// Whether a job only crashes: its ranks, or whole Pods, are killed again and again and training
-// gets no further. The launcher counts the ranks that it sees die; Pods that end with their agents
-// are counted here; the sum is kept in status.crashes, so that neither a new launcher nor a new
-// operator begins again. What the cluster did to a Pod (evictions, preemptions, lost nodes, deleted
-// Pods) never counts. Pure.
+// Detects jobs that crash repeatedly without training progress, in ranks or whole Pods. The
+// launcher counts the ranks that it sees die; this policy counts Pods that end together with their
+// agents. The sum is stored in status.crashes, so that a new launcher or operator continues the
+// count. Pods that the cluster ended (evictions, preemptions, lost nodes, deletions) do not count.
+// Pure functions.
 
 #include <optional>
 #include <string>
@@ -17,7 +17,7 @@
 
 namespace ringmaster::job {
 
-// Its container was killed by a signal, or for lack of memory, and nobody had asked for its end.
+// Its container was killed by a signal or for lack of memory, without having been asked to end.
 bool HasCrashed(const PodView& pod);
 
 // In words for people: what is to be done about the container's lack of memory. REQUIRES: it was
@@ -27,20 +27,20 @@ std::string MemoryText(const PodView& pod);
 // An entry of status.failures in words: who, where, how it ended, what it printed last.
 std::string FailureText(const api::Failure& failure);
 
-// Pods of one job that crash within a few seconds count once: a node may take many along. `answer`
-// is the launcher's newest; null: there is none.
+// Pods of one job that crash within a few seconds count once, because one node may end many.
+// `answer` is the launcher's newest; null: there is none.
 void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus* answer,
                      Clock::WallTime now, api::TrainingJobStatus& status);
 
-// What the present launcher has counted, and whether training got further since.
+// The current launcher's count, and whether training has progressed since.
 void CountCrashesOfLauncher(const api::TrainingJob& job, const control::LauncherStatus* answer,
                             Clock::WallTime now, api::TrainingJobStatus& status);
 
 // The next answer comes from another launcher.
 void BeginCountOfNextLauncher(api::TrainingJobStatus& status);
 
-// The newest crash in status.failures, in words. Empty where training has got further since, or
-// where one crash alone may be forgotten: it was killed by a signal, and the others go on.
+// A description of the newest crash in status.failures. Empty if training has progressed since, or
+// for a single crash by a signal that the other ranks survived.
 std::string CrashText(const api::TrainingJob& job, const api::TrainingJobStatus& status);
 
 // Why it crashes: OOMKilled or CrashLoop. REQUIRES: CrashText() is not empty.

@@ -1,8 +1,8 @@
 #pragma once
 
-// The clocks of spec.runPolicy: how long a job may take, how long until its ranks start, and how
-// long it stays once it has ended. All are computed from times in the job's own status, so that an
-// operator that starts again goes on with them. Pure.
+// The time limits of spec.runPolicy: the job's duration, the time until its ranks start, and how
+// long it remains after it has ended. All are computed from times in the job's status, so that they
+// survive a restart of the operator. Pure functions.
 
 #include <chrono>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace ringmaster::job {
 
-// Whether a clock has run out and, while it has not, when it will; neither where there is none.
+// Whether a time limit has expired and, if not, when it will; neither if there is none.
 struct ClockCheck {
   bool expired = false;
   std::optional<std::chrono::milliseconds> left;

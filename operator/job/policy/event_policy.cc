@@ -42,7 +42,7 @@ void TellRecovery(const api::TrainingJobStatus& old, Plan& plan) {
   TellOfStatus(false, api::kEventRecovered, api::kActionTrain, std::move(note), plan);
 }
 
-// Workers that somebody else takes away, and how.
+// Workers that other clients delete, and how.
 std::string WhoWasTakenAway(const Observed& observed, const JobMemory& memory) {
   constexpr std::size_t kMostNamed = 5;
   std::vector<std::string> texts;
@@ -121,7 +121,7 @@ void AddEvents(const api::TrainingJob& job, const Observed& observed, const JobM
   if (!unreachable.empty() && !memory.told_of_nodes) {
     plan.Tell(true, api::kEventNodesUnreachable, api::kActionWait, unreachable);
   }
-  // Refusals, Pods that cannot go on, pauses: what a person may have to do something about.
+  // Refusals, Pods that cannot continue and pauses: what users may have to act on.
   TellReason(old, api::kWorkersReady,
              {api::kReasonCreating, api::kReasonWaitingForPods, api::kReasonWaitingForLauncher,
               api::kReasonWorkersReady, api::kReasonNodesUnreachable, control::kReasonOOMKilled},

@@ -1,7 +1,7 @@
 #pragma once
 
-// What of a plan people are told as events, beyond what its other policies tell themselves: changes
-// from the old status to the new one. Pure.
+// Creates the events of a plan that no other policy creates, from the difference between the old
+// and the new status. Pure functions.
 
 #include <string>
 
@@ -17,7 +17,7 @@ namespace ringmaster::job {
 void AddEvents(const api::TrainingJob& job, const Observed& observed, const JobMemory& memory,
                const std::string& unreachable, Plan& plan);
 
-// Of these, with what training began: also of a job that ended before anybody asked.
+// Also for a job that ended before it was reconciled: the state from which training started.
 void TellBeginning(const api::TrainingJobStatus& old, Plan& plan);
 
 }  // namespace ringmaster::job

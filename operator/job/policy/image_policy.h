@@ -1,8 +1,8 @@
 #pragma once
 
-// Images that cannot be had: a registry that says that there is no such image, or that it does not
-// give it, says so in an hour too. A job that has not begun ends by that after a while, unless its
-// own start timeout says when. A registry that does not answer may do so later. Pure.
+// Handles images that cannot be pulled. If the registry reports that an image is missing or not
+// accessible, retries do not help: a job that has not started fails after a while, unless it sets
+// its own start timeout. A registry that does not answer may do so later. Pure functions.
 
 #include <chrono>
 

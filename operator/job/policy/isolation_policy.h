@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether NetworkPolicies protect a job's Pods, and if not, why: its condition NetworkIsolated.
-// Pure.
+// Sets the condition NetworkIsolated: whether NetworkPolicies protect a job's Pods, and if not,
+// why. Pure functions.
 
 #include <optional>
 

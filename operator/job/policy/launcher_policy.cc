@@ -6,9 +6,9 @@ namespace ringmaster::job {
 
 namespace {
 
-// One exchange that failed may have been our own being late.
+// A single failed exchange may be caused by a delay of this operator.
 constexpr int kLeastUnanswered = 2;
-// Then it is replaced, whatever our network does.
+// After this time it is replaced, whatever the state of the operator's network.
 constexpr std::chrono::seconds kLongestSilence = kLauncherSilenceLimit + kLauncherHoldLimit;
 
 bool MoreLikelyOurNetwork(const LaunchersHeard& all) {
@@ -39,7 +39,7 @@ std::string Who(const PodView& launcher, const NodesSeen& nodes) {
   return launcher.name + " " + WherePodRuns(launcher, nodes);
 }
 
-// REQUIRES: it has answered an operator, and does not answer this one.
+// REQUIRES: the launcher has answered an operator before but does not answer this one.
 LauncherCheck JudgeSilence(const Observed& observed, const LauncherHearing& hearing,
                            Clock::Time::duration silence, bool node_not_ready) {
   if (silence < kLauncherSilenceLimit) {

@@ -1,14 +1,14 @@
 #pragma once
 
-// Is the present launcher lost although its Pod looks alive? One that had answered and then says
-// nothing for five seconds is replaced under the next term; ranks train on meanwhile, and one that
-// was only unreachable from here costs them nothing. One that has never answered this operator may
-// still be starting and is left alone, unless its node is not heard either.
+// Decides whether the current launcher is lost although its Pod looks alive. A launcher that has
+// answered before and is silent for five seconds is replaced under the next term. Ranks continue to
+// train meanwhile, so a launcher that was only unreachable does no harm. A launcher that has never
+// answered this operator may still be starting and is not replaced, unless its node is silent too.
 //
-// Where most launchers are not heard, the silence is more likely the operator's own: then only a
-// launcher whose node is not ready either is replaced, for at most a minute. A tenant may silence
-// its launchers on purpose, so other namespaces count once each, and one of them alone proves
-// nothing. Pure.
+// If most launchers are silent, the cause is more likely the operator's own network: for at most a
+// minute, only launchers on nodes that are not ready are then replaced. Tenants may silence their
+// launchers on purpose, so each other namespace counts once, and a single namespace is not
+// sufficient evidence. Pure functions.
 
 #include <chrono>
 #include <optional>
@@ -25,9 +25,9 @@ inline constexpr std::chrono::seconds kLauncherSilenceLimit{5};
 // For so long the silence of others keeps a launcher that is silent, too.
 inline constexpr std::chrono::seconds kLauncherHoldLimit{60};
 
-// What is heard of the launchers.
+// The known state of the launchers.
 struct LauncherHearing {
-  const LauncherView* own = nullptr;  // the job's present one; null: nobody has asked it yet
+  const LauncherView* own = nullptr;  // the job's current one; null: it was never asked
   bool answered_earlier = false;      // an earlier operator, which wrote down a world
   LaunchersHeard all{};
 };

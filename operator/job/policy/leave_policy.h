@@ -1,9 +1,9 @@
 #pragma once
 
-// Workers that have to go while the job goes on: which ones, and when their Pods may be deleted.
-// One that was chosen carries a mark (api::kAnnotationLeaving) before anybody is told, so that an
-// operator that starts again never chooses a second one; then it is left out of the order, finishes
-// its step, and its Pod goes when the launcher reports it drained. Pure.
+// Decides which workers leave a running job, and when their Pods may be deleted. A worker that is
+// chosen is first marked (api::kAnnotationLeaving), so that a restarted operator does not choose
+// another one. Then it is removed from the order and finishes its step, and its Pod is deleted when
+// the launcher reports it drained. Pure functions.
 
 #include <chrono>
 #include <cstddef>
@@ -38,7 +38,7 @@ enum class Leave {
 Leave JudgeLeaver(const PodView& pod, const api::TrainingJob& job, const Reports& reports,
                   std::optional<Clock::Time> marked_since, Clock::Time now);
 
-// How long a Pod with such a mark may still take; zero once it is overdue.
+// The remaining time of a Pod with such a mark; zero once it is overdue.
 std::chrono::milliseconds DrainTimeLeft(std::optional<Clock::Time> marked_since, Clock::Time now);
 
 }  // namespace ringmaster::job

@@ -1,8 +1,8 @@
 #pragma once
 
-// Which workers are lost although their Pods look alive, and whose end is certain. Lost ones are
-// deleted and replaced at once: a launcher never admits a fenced Pod again. What is certain goes
-// into the order, where it counts as evidence (ADR 158). Pure.
+// Decides which workers are lost although their Pods look alive, and which have certainly ended.
+// Lost workers are deleted and replaced at once: a launcher never admits a fenced Pod again. Orders
+// list those that certainly ended, as evidence (ADR 158). Pure functions.
 
 #include <chrono>
 #include <optional>
@@ -23,7 +23,7 @@ struct LostWorker {
   std::string text;    // for people
 };
 
-// Of observed.live, in its order.
+// A subset of observed.live, in its order.
 std::vector<LostWorker> FindLost(const Observed& observed, const JobMemory& memory,
                                  const Reports& reports, Clock::Time now);
 
@@ -32,9 +32,9 @@ std::vector<LostWorker> FindLost(const Observed& observed, const JobMemory& memo
 std::optional<std::chrono::milliseconds> JudgeNodesAgainIn(const NodesSeen& nodes,
                                                            const Reports& reports, Clock::Time now);
 
-// UIDs of worker Pods that certainly ended, sorted; also of members that the launcher's answer
-// names and that no Pod of the job has: another operator may have seen them go.
-// Workers that finished their job are none: `kept` are those that still count.
+// UIDs of worker Pods that certainly ended, sorted. Includes members that the launcher's answer
+// names and that match no Pod of the job: another operator may have seen them end. Excludes workers
+// that finished their job: `kept` still count.
 std::vector<std::string> CertainlyDead(const Observed& observed, const JobMemory& memory,
                                        const control::LauncherStatus* answer,
                                        const std::vector<PodPtr>& kept);

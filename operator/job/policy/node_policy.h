@@ -1,9 +1,9 @@
 #pragma once
 
-// What a job's nodes say about its Pods. A node that is not ready is one observer among others: it
-// never takes out a worker that its launcher hears; it makes replacements quicker than Kubernetes'
-// five minutes. When many nodes turn not ready together it is more likely the network or the
-// control plane, and nothing is changed. Pure.
+// Evaluates the nodes of a job's Pods. A node that is not ready never removes a worker that its
+// launcher still hears; it only makes replacement faster than Kubernetes' five minutes. If many
+// nodes become not ready together, the cause is more likely the network or the control plane, and
+// nothing changes. Pure functions.
 
 #include <string>
 

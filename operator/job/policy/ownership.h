@@ -1,14 +1,14 @@
 #pragma once
 
-// Which TrainingJobs this operator acts on. Pure; used by the reconciler and the plan.
+// Decides which TrainingJobs this operator manages. Pure functions, used by reconciler and
+// plan.
 //
-// An installation is all operators that share one Lease. Two that watch the same namespaces never
-// act on the same job: the operator that makes the launcher's Service, which only one can, has the
-// job, and its name stands on that Service and then in the job's status. For a job without a
-// Service the operator that writes its status takes it by that write, which is a compare-and-set;
-// before an end is written, by a write of its own, because another installation may accept what
-// this one refuses. A person moves a job by an annotation, which counts before both: the one that
-// it names takes the Service.
+// An installation consists of all operators that share a Lease. Two installations that watch the
+// same namespaces never manage the same job: it belongs to the one that creates the launcher's
+// Service, which only one can. Its name is stored on the Service and in the job's status. An
+// operator claims a job without a Service by writing its status (compare-and-set), and before it
+// writes a failure, in a separate write, because others may accept the job. Users move a job
+// with an annotation, which takes precedence: the named installation takes over the Service.
 
 #include <set>
 #include <string>
@@ -26,8 +26,8 @@ struct Scope {
 // `launcher_service`: the job's own, or null.
 bool IsOurs(const api::TrainingJob& job, const ServiceView* launcher_service, const Scope& scope);
 
-// Nobody has it yet, as far as can be seen. `installation`: ours; where that is empty there is but
-// one, which has every job.
+// No installation has it yet, as far as known. `installation`: ours; empty if there is only one,
+// which manages every job.
 bool IsUnclaimed(const api::TrainingJob& job, const ServiceView* launcher_service,
                  const std::string& installation);
 

@@ -1,9 +1,9 @@
 #pragma once
 
-// What keeps a Pod from starting where its status names nothing: a ConfigMap, a Secret or a volume
-// that is missing is told by the kubelet's events alone. Decides whose events are read, and what
-// they say. Anyone who may write events in the job's namespace can write such a text: it is shown,
-// cut short, and nothing is decided by it. Pure; the reconciler asks.
+// Explains why a Pod does not start if its status gives no reason: only the kubelet's events report
+// a missing ConfigMap, Secret or volume. Decides whose events to read, and extracts the message.
+// Anyone with write access to events in the job's namespace can forge one, so the message is cut
+// and displayed but never used for decisions. Pure functions; the reconciler reads the events.
 
 #include <chrono>
 #include <optional>
@@ -22,10 +22,10 @@ inline constexpr std::chrono::seconds kAskAboutStartAfter{5};
 
 struct NextQuestion {
   std::optional<PodQuestion> ask;                 // now
-  std::optional<std::chrono::milliseconds> left;  // until somebody is to be asked about
+  std::optional<std::chrono::milliseconds> left;  // until the next question
 };
 
-// One Pod at a time of a job, ever more seldom: what is missing for one is missing for all.
+// One Pod of a job at a time, less and less often: what one Pod lacks, all lack.
 NextQuestion PodToAskAbout(const Observed& observed, const JobMemory& memory, Clock::Time now);
 
 // Its newest event where that is a warning: "FailedMount: configmap "data" not found"; else empty.

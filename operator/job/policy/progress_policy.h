@@ -1,7 +1,7 @@
 #pragma once
 
-// How far a job's training is and how well it does, in the terms of its status, from what its
-// launcher reports. Pure.
+// Fills the training progress in a job's status from its launcher's reports. Pure
+// functions.
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether the state of a job's training is kept, and with what it began: its conditions Protected
-// and Restored, from what its launcher reports. Pure.
+// Sets the conditions Protected and Restored from the launcher's reports: whether the training
+// state is saved, and from which state training started. Pure functions.
 
 #include <optional>
 #include <vector>

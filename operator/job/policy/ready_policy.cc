@@ -13,6 +13,7 @@
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/policy/crash_policy.h"
+#include "operator/job/policy/start_advice.h"
 
 namespace ringmaster::job {
 
@@ -21,7 +22,7 @@ namespace {
 using api::Condition;
 using api::ConditionStatus;
 
-// Shorter silence is a restart, a full queue or a slow node.
+// Shorter silence is caused by a restart, a full queue or a slow node.
 constexpr auto kTellSilenceAfter = std::chrono::seconds(5);
 
 std::string ReadyOf(int ready, int wanted) {
@@ -30,34 +31,39 @@ std::string ReadyOf(int ready, int wanted) {
 }
 
 // A Pod that cannot go on by itself: the reason is Kubernetes' own.
-std::optional<Condition> TroubleOf(const PodView& pod, const SlowStart& slow) {
+std::optional<Condition> TroubleOf(const api::TrainingJob& job, const PodView& pod,
+                                   const SlowStart& slow) {
   if (!pod.unschedulable.empty()) {
     return Condition{.type = api::kWorkersReady,
                      .status = ConditionStatus::kFalse,
                      .reason = api::kReasonUnschedulable,
-                     .message = pod.name + " cannot be scheduled: " + pod.unschedulable};
+                     .message = pod.name +
+                                " cannot be scheduled: " + WhyUnschedulable(pod.unschedulable) +
+                                HowToSchedule(pod.unschedulable)};
   }
   if (IsNormalWait(pod.container.waiting_reason)) {
     if (slow.asked != pod.uid || slow.warning.empty()) return std::nullopt;
-    return Condition{
-        .type = api::kWorkersReady,
-        .status = ConditionStatus::kFalse,
-        .reason = api::kReasonPodNotStarting,
-        .message = pod.name + " on node " + pod.node + " does not start: " + slow.warning};
+    return Condition{.type = api::kWorkersReady,
+                     .status = ConditionStatus::kFalse,
+                     .reason = api::kReasonPodNotStarting,
+                     .message = pod.name + " on node " + pod.node +
+                                " does not start: " + slow.warning + HowToMount(slow.warning)};
   }
   return Condition{.type = api::kWorkersReady,
                    .status = ConditionStatus::kFalse,
                    .reason = pod.container.waiting_reason,
                    .message = pod.name + (pod.node.empty() ? "" : " on node " + pod.node) +
-                              " does not start: " + pod.container.waiting_message};
+                              " does not start: " + pod.container.waiting_message +
+                              HowToPull(pod.container, job.spec.image)};
 }
 
-std::optional<Condition> TroubleWithPods(const Observed& observed, const SlowStart& slow) {
+std::optional<Condition> TroubleWithPods(const api::TrainingJob& job, const Observed& observed,
+                                         const SlowStart& slow) {
   if (observed.launcher != nullptr && !observed.launcher->deleting) {
-    if (auto trouble = TroubleOf(*observed.launcher, slow)) return trouble;
+    if (auto trouble = TroubleOf(job, *observed.launcher, slow)) return trouble;
   }
   for (const PodPtr& worker : observed.live) {
-    if (auto trouble = TroubleOf(*worker, slow)) return trouble;
+    if (auto trouble = TroubleOf(job, *worker, slow)) return trouble;
   }
   return std::nullopt;
 }
@@ -141,7 +147,7 @@ std::optional<Condition> JudgeReady(const api::TrainingJob& job, const Observed&
                                     const api::TrainingJobStatus& status, Clock::Time now) {
   const api::WorkerCounts& workers = status.workers;
   if (memory.refusal) return NotReady(memory.refusal->reason.c_str(), memory.refusal->message);
-  if (auto trouble = TroubleWithPods(observed, memory.slow_start)) return trouble;
+  if (auto trouble = TroubleWithPods(job, observed, memory.slow_start)) return trouble;
   const control::LauncherStatus* answer =
       launcher != nullptr && launcher->status ? &*launcher->status : nullptr;
   if (std::string crashes = CrashesText(job, answer, status); !crashes.empty()) {

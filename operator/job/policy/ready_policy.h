@@ -1,6 +1,6 @@
 #pragma once
 
-// Whether all workers of a job are ready, and if not, why: its condition WorkersReady. Pure.
+// Sets the condition WorkersReady: whether all workers are ready, and if not, why. Pure functions.
 
 #include <optional>
 

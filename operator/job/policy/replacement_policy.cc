@@ -28,14 +28,14 @@ constexpr BackoffOptions kBackoff{.initial = std::chrono::milliseconds(1000),
                                   .factor = 2.0,
                                   .jitter = 0.0};
 
-// What the cluster did to a Pod says nothing about the next one of its place.
+// What the cluster did to a Pod says nothing about its successor.
 bool IsDisruption(const std::string& reason) {
   static constexpr std::string_view kReasons[]{"Evicted", "Preempting", "NodeShutdown",
                                                api::kReasonNodeLost, api::kReasonNodeNotReady};
   return std::ranges::find(kReasons, reason) != std::end(kReasons);
 }
 
-// They end on a living Pod, whose agent starts them again.
+// Ranks end on a living Pod, whose agent restarts them.
 bool IsOfRank(const api::Failure& failure) {
   return failure.reason == control::kReasonRankFailed ||
          failure.reason == api::kReasonProgramRestarted || !failure.start.empty();
@@ -119,15 +119,15 @@ std::size_t AddRankFailures(const std::vector<control::RankExit>& exits,
                             const std::string& wall_now, std::vector<api::Failure>& failures) {
   const auto entry = [&](const control::RankExit& exit) {
     api::Failure failure = FailureOf(exit, control::kReasonRankFailed, wall_now);
-    // A rank's start tells it from a Pod, of whose lack of memory no launcher tells.
+    // Only a rank's entry has a start; launchers do not report a Pod's lack of memory.
     if (failure.start.empty()) failure.reason = control::kReasonRankFailed;
     // In a direct job, whose ranks have none, the code is the program's own.
     const bool device = failure.exit_code == control::kExitDeviceUnhealthy;
     if (device && !failure.start.empty()) failure.reason = api::kReasonDeviceUnhealthy;
     return failure;
   };
-  // Entries that were pushed out of `failures` must not come back: what is older than a known one
-  // is known.
+  // Entries that were dropped from `failures` must not return: entries older than a known one are
+  // known.
   auto first_new = exits.end();
   while (first_new != exits.begin() && !Listed(failures, entry(*std::prev(first_new)))) {
     --first_new;

@@ -1,8 +1,8 @@
 #pragma once
 
-// How soon a Pod that failed is made again: at once the first times, then with a growing delay,
-// judged by the failures in the job's own status, so that a restarted operator keeps the pace.
-// Pure.
+// Decides how soon a failed Pod is re-created: at once for the first failures, then with a growing
+// delay. It depends on the failures in the job's status, so that a restarted operator continues the
+// delays. Pure functions.
 
 #include <chrono>
 #include <string>
@@ -17,8 +17,8 @@ namespace ringmaster::job {
 enum class FailedRole { kWorker, kLauncher };
 
 // How long to wait from `now` before the next Pod of this role; zero: none. Failures within five
-// seconds of each other count as one: a node that took many Pods along is not a crash loop. Ranks
-// that ended on a living Pod do not count: their agent starts them again.
+// seconds of each other count as one: a node that ended many Pods is not a crash loop. Ranks that
+// ended on a living Pod do not count: their agent restarts them.
 std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& failures,
                                            FailedRole role, Clock::WallTime now);
 
@@ -27,9 +27,9 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
 // needs least: ranks' ends but for the newest few, then Pods that ended together with others.
 bool AddFailure(std::vector<api::Failure>& failures, api::Failure failure);
 
-// Those of the launcher's list (newest last) that are newer than all of it in `failures`. How many:
-// they are the first there. An exit that does not name its Pod cannot be told from another, and is
-// passed over.
+// Adds those entries of the launcher's list (newest last) that are newer than all in `failures`, at
+// the front, and returns their number. An exit without a Pod cannot be told from another and is
+// skipped.
 std::size_t AddRankFailures(const std::vector<control::RankExit>& exits,
                             const std::string& wall_now, std::vector<api::Failure>& failures);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Is the set of workers that train the one that is wanted? Condition Resizing with the reason that
-// a person would give. Pure.
+// Sets the condition Resizing: whether the workers that train are those that are wanted, and if
+// not, why. Pure functions.
 
 #include <optional>
 

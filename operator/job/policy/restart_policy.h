@@ -1,7 +1,7 @@
 #pragma once
 
-// A direct job's program is restarted whenever its world of ranks changes or its launcher is lost:
-// a Warning event and an entry of status.failures say why, and how long it had run. Pure.
+// Reports restarts of a direct job's program, caused by a new world or a lost launcher. A Warning
+// event and an entry of status.failures state the reason and how long it ran. Pure functions.
 
 #include "common/base/clock.h"
 #include "operator/api/types.h"

@@ -39,7 +39,7 @@ Condition RunningBy(const control::LauncherStatus& answer, int members, bool had
   return running;
 }
 
-// The condition that says most about `status.state`; null: there is none.
+// The condition that best explains `status.state`; null if there is none.
 const Condition* MostTelling(const api::TrainingJobStatus& status) {
   const auto find = [&](const char* type) { return api::FindCondition(status.conditions, type); };
   for (const char* type : {api::kFailed, api::kSucceeded, api::kSuspended}) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether a job trains, as its condition Running says it, its state in one word, and what tools
-// that know nothing of TrainingJobs are to make of it. Pure.
+// Sets the condition Running, the one-word state, and the fields for tools that do not know
+// TrainingJobs. Pure functions.
 
 #include <optional>
 #include <string>
@@ -19,7 +19,7 @@ std::optional<api::Condition> JudgeRunning(const control::LauncherStatus* answer
                                            bool launcher_lost,
                                            const api::TrainingJobStatus& status);
 
-// For a job that goes on: Running, Paused, Starting or Pending. `launcher` may be null.
+// For a running job: Running, Paused, Starting or Pending. `launcher` may be null.
 std::string StateOf(const std::vector<api::Condition>& conditions, const PodPtr& launcher);
 
 // The reason of the condition that says most about `status.state`.

@@ -1,8 +1,8 @@
 #pragma once
 
-// When is a job's status written? At once where something changed that the operator sees for
-// itself; progress alone in its period (ProgressPeriod); whatever else only the launcher reports
-// within its budget (report_budget.h). Pure; the last step of a plan.
+// Decides when to write a job's status: at once for changes that the operator observes itself,
+// periodically for progress (ProgressPeriod), and within a budget for other reports of the launcher
+// (report_budget.h). Pure functions; the last step of a plan.
 
 #include <chrono>
 

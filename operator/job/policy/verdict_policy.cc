@@ -13,6 +13,7 @@
 #include "operator/job/model/foreign_times.h"
 #include "operator/job/model/launcher_words.h"
 #include "operator/job/policy/crash_policy.h"
+#include "operator/job/policy/start_advice.h"
 
 namespace ringmaster::job {
 
@@ -20,6 +21,9 @@ namespace {
 
 constexpr std::size_t kMaxLines = 10;
 constexpr std::size_t kMaxLineBytes = 300;
+constexpr char kHowToEndUserErrors[] =
+    ". Exit code 2 is not retried: correct the program's arguments or data, then delete the job "
+    "and apply it again";
 
 bool Contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
@@ -42,19 +46,20 @@ bool NamesMissingProgram(const std::string& message) {
          (ContainsAny(message, kOfAnyFile) && ContainsAny(message, kOfPrograms));
 }
 
-// A kubelet that has just started knows neither ConfigMaps and Secrets nor Services yet.
+// A kubelet that has just started does not know ConfigMaps, Secrets and Services yet.
 bool NamesLateKubelet(const std::string& message) {
   constexpr std::array kWords{"failed to sync", "not yet been read"};
   return ContainsAny(message, kWords);
 }
 
-// What the runtime's words mean for who chose the image.
+// Explains the runtime's message to the user who chose the image.
 std::string WhatTheImageLacks(const PodView& pod, const std::string& message) {
   const char* program =
       pod.role == Role::kLauncher ? control::kLauncherProgram : control::kAgentProgram;
   if (!Contains(message, program)) return {};
   return std::string(". Its image has no ") + program +
-         ", which starts and watches the ranks: use an image built from ringmaster-worker";
+         ", which starts and watches the ranks: remove inject: None from the spec, or use an image "
+         "built from ringmaster-worker";
 }
 
 std::string WhereIs(const PodView& pod) {
@@ -87,6 +92,7 @@ Outcome OutcomeOf(control::Verdict verdict, const PodView& launcher, const std::
   if (outcome.message.empty() && verdict.succeeded) {
     outcome.message = AllText(verdict.world_size, "rank") + " ended with exit code 0";
   }
+  if (outcome.reason == control::kReasonUserError) outcome.message += kHowToEndUserErrors;
   if (!verdict.succeeded && verdict.first_failure) {
     outcome.failure = FailureOf(*verdict.first_failure, outcome.reason,
                                 NotAfter(launcher.container.finished_at, wall_now));
@@ -107,7 +113,7 @@ std::optional<Outcome> JudgeVerdicts(const Observed& observed, const std::string
       return OutcomeOf(*std::move(verdict), *observed.launcher, wall_now);
     }
   }
-  // A success that an earlier launcher saw did happen; its failures may be those of its own end.
+  // A success that an earlier launcher observed is real; failures may be caused by its own end.
   for (const PodPtr& launcher : observed.old_launchers) {
     auto verdict = VerdictOf(*launcher);
     if (verdict && verdict->succeeded) return OutcomeOf(*std::move(verdict), *launcher, wall_now);
@@ -158,7 +164,8 @@ std::string CannotStart(const PodView& pod) {
       NamesMissingProgram(container.waiting_message);
   return final_reason || missing_program
              ? WhereIs(pod) + " cannot start (" + reason + "): " + container.waiting_message +
-                   (missing_program ? WhatTheImageLacks(pod, container.waiting_message) : "")
+                   (missing_program ? WhatTheImageLacks(pod, container.waiting_message)
+                                    : HowToMount(container.waiting_message))
              : std::string();
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Has the job ended, and how? Decided from the launcher Pod's termination message, and from
-// containers that can never start; never from a launcher that is merely gone (ADR 10).
-// Pure.
+// Decides whether and how a job has ended, from the launcher Pod's termination message and from
+// containers that can never start. A launcher that merely disappeared does not end a job (ADR 10).
+// Pure functions.
 
 #include <optional>
 #include <string>
@@ -28,9 +28,9 @@ std::optional<control::Verdict> VerdictOf(const PodView& launcher);
 // Waiting for an image or a slow runtime is not such a reason.
 std::string CannotStart(const PodView& pod);
 
-// Nothing while the job goes on. One that has trained (`begun`) shows that its containers can
-// start: what keeps one of them from it is that node's trouble. `wall_now` is RFC 3339, for
-// failures whose time is unknown.
+// Empty while the job continues. A job that has trained (`begun`) has proved that its containers
+// can start: later failures to start are caused by a node. `wall_now` is RFC 3339, for failures
+// whose time is unknown.
 std::optional<Outcome> JudgeOutcome(const Observed& observed, bool begun,
                                     const std::string& wall_now);
 

@@ -3,6 +3,7 @@
 import argparse
 import itertools
 import os
+import time
 
 import torch
 from accelerate import Accelerator
@@ -12,6 +13,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--checkpoint", required=True, help="a file that all ranks see")
 parser.add_argument("--every", type=int, required=True)
 parser.add_argument("--steps", type=int, required=True)
+parser.add_argument("--until", required=True, help="a file: the program does not end before somebody makes it")
 options = parser.parse_args()
 
 torch.manual_seed(1)
@@ -37,5 +39,7 @@ while step < options.steps:
         if step % options.every == 0 and accelerator.is_main_process:
             accelerator.save({"model": accelerator.get_state_dict(model), "step": step}, options.checkpoint + ".new")
             os.replace(options.checkpoint + ".new", options.checkpoint)
+while not os.path.exists(options.until):
+    time.sleep(0.05)
 accelerator.wait_for_everyone()
 accelerator.print(f"done after step {step}", flush=True)

@@ -3,6 +3,7 @@
 import argparse
 import io
 import os
+import time
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--checkpoint", required=True, help="a file that all processes see")
 parser.add_argument("--every", type=int, required=True)
 parser.add_argument("--steps", type=int, required=True)
+parser.add_argument("--until", required=True, help="a file: the program does not end before somebody makes it")
 options = parser.parse_args()
 
 jax.distributed.initialize(
@@ -50,5 +52,7 @@ while step < options.steps:
             with open(options.checkpoint + ".new", "wb") as file:
                 file.write(buffer.getvalue())
             os.replace(options.checkpoint + ".new", options.checkpoint)
+while not os.path.exists(options.until):
+    time.sleep(0.05)
 if jax.process_index() == 0:
     print(f"done after step {step}", flush=True)

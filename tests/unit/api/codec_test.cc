@@ -61,11 +61,30 @@ TEST(Codec, InPlaceOneWorkerIsEnoughUnlessTheJobSaysOtherwise) {
   EXPECT_EQ(least({{"elasticity", {{"mode", "Restart"}}}}), 4);
   EXPECT_EQ(least(in_place), 1);
   EXPECT_EQ(least({{"command", {"/opt/ringmaster/bin/ringmaster-train"}}}), 1);
+  EXPECT_EQ(least({{"command", {"ringmaster-train", "--workload=mnist"}}}), 1);
   json three = in_place;
   three["worker"]["minReplicas"] = 3;
   EXPECT_EQ(least(three), 3);
   three["worker"]["replicas"] = 2;
   EXPECT_EQ(least(three), 2);
+}
+
+TEST(Codec, AJobOfPartialFcNeedsAllWorkersUnlessItSaysOtherwise) {
+  TrainingJobSpec spec;
+  spec.worker.replicas = 4;
+  spec.command = {"ringmaster-train", "--workload=partial-fc"};
+  EXPECT_EQ(spec.MinReplicas(), 4);
+  const TrainingJobSpec run = spec;
+  spec.command = {"ringmaster-train", "--classes", "7", "--workload", "partial-fc"};
+  EXPECT_EQ(spec.MinReplicas(), 4);
+
+  // What the run was started with counts, and how many workers the job wants today.
+  spec.command = {"ringmaster-train"};
+  spec.worker.replicas = 6;
+  EXPECT_EQ(spec.MinReplicas(), 1);
+  EXPECT_EQ(SpecOfRun(*DecodeRunSpec(EncodeRunSpec(run)), spec).MinReplicas(), 6);
+  spec.worker.min_replicas = 2;
+  EXPECT_EQ(SpecOfRun(*DecodeRunSpec(EncodeRunSpec(run)), spec).MinReplicas(), 2);
 }
 
 TEST(Codec, ReadsEveryFieldOfTheSpec) {

@@ -65,7 +65,7 @@ TEST(Doctor, AClusterThatIsReady) {
   EXPECT_THAT(ran.out, HasSubstr("2 nodes are ready, 16 nvidia.com/gpu\n"));
   EXPECT_THAT(ran.out, HasSubstr("version 9.9.9, 1 replica available (this plugin is "));
   EXPECT_THAT(ran.out, ContainsRegex("OK +Pod Security +this namespace enforces \"restricted\""));
-  EXPECT_THAT(ran.out, HasSubstr("can name gpu (default)\n"));
+  EXPECT_THAT(ran.out, HasSubstr("can use gpu (default)\n"));
 }
 
 TEST(Doctor, WhatATenantMayNotSeeIsAWarningAndWhatIsMissingFails) {
@@ -82,13 +82,13 @@ TEST(Doctor, WhatATenantMayNotSeeIsAWarningAndWhatIsMissingFails) {
 
   EXPECT_EQ(ran.code, 1);
   EXPECT_THAT(kubectl.Calls(), HasSubstr("--namespace=team-b get namespaces team-b -o json\n"));
-  EXPECT_THAT(ran.out, ContainsRegex("FAIL  operator .*0 replicas available.*; look at its Pods"));
+  EXPECT_THAT(ran.out, ContainsRegex("FAIL  operator .*0 replicas available.*; check the events"));
   EXPECT_THAT(ran.out,
               ContainsRegex("FAIL  rights +you may not create trainingjobs.ringmaster.dev, "
                             "get pods/log in this namespace"));
-  EXPECT_THAT(ran.out, ContainsRegex("WARN  nodes, GPUs +cannot be seen: "));
+  EXPECT_THAT(ran.out, ContainsRegex("WARN  nodes, GPUs +cannot be read: "));
   EXPECT_THAT(ran.out, ContainsRegex("WARN  storage class +no storage class is the default"));
-  EXPECT_THAT(ran.out, ContainsRegex("WARN  NetworkPolicies +the API does not say"));
+  EXPECT_THAT(ran.out, ContainsRegex("WARN  NetworkPolicies +the API does not show"));
   const json told = json::parse(kubectl.Run({"doctor", "-o", "json"}).out);
   EXPECT_EQ(told[0]["result"], "OK");
   EXPECT_EQ(told[1]["check"], "operator");

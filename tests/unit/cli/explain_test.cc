@@ -52,15 +52,15 @@ TEST(Explain, WhichFieldIsFromWhere) {
   EXPECT_EQ(told["unread"],
             "the text of the run: Error from server (Forbidden): controllerrevisions is forbidden");
   EXPECT_EQ(From(told, "image"), "job");
-  EXPECT_EQ(From(told, "priorityClassName"), "profile gpu; the job's high does not count");
-  EXPECT_EQ(From(told, "worker.env[A].value"), "job; profile gpu yields, with theirs");
+  EXPECT_EQ(From(told, "priorityClassName"), "profile gpu; the job's high is overridden");
+  EXPECT_EQ(From(told, "worker.env[A].value"), "job; overrides theirs of profile gpu");
   EXPECT_EQ(From(told, "worker.env[B].value"), "profile gpu");
   EXPECT_EQ(From(told, "worker.tolerations"), "profile gpu");
   EXPECT_EQ(From(told, "worker.nodeSelector[b.c/d]"), "job");
   EXPECT_EQ(From(told, "worker.resources.limits[nvidia.com/gpu]"), "job");
   EXPECT_EQ(From(told, "checkpoint.keep"), "default");
   EXPECT_EQ(told["resolved"]["device"]["value"], "8 of nvidia.com/gpu");
-  EXPECT_EQ(told["resolved"]["elasticity.mode"]["why"], "the default for ringmaster-train");
+  EXPECT_EQ(told["resolved"]["elasticity.mode"]["why"], "default for ringmaster-train");
   EXPECT_EQ(told["resolved"]["launch agent"]["value"], "SSH");
 }
 
@@ -82,11 +82,11 @@ TEST(Explain, TheTextOfTheRunCounts) {
 
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out,
-              StartsWith("digits in namespace team-a: what its Pods are made from, until"));
-  EXPECT_THAT(ran.out, testing::ContainsRegex("worker\\.env\\[A\\]\\.value +as the run began; "
-                                              "changed since +earlier\n"));
+              StartsWith("digits in namespace team-a: the spec of its Pods until it is suspended"));
   EXPECT_THAT(ran.out,
-              testing::ContainsRegex("tools image +registry.example.com/tools:1 +brings "));
+              testing::ContainsRegex("worker\\.env\\[A\\]\\.value +as of the start of the run; "
+                                     "changed since +earlier\n"));
+  EXPECT_THAT(ran.out, testing::ContainsRegex("tools image +registry.example.com/tools:1 +adds "));
   EXPECT_THAT(ran.out, Not(HasSubstr("Not read")));
 }
 
@@ -98,8 +98,19 @@ TEST(Explain, AJobWithoutAProfileOrStatus) {
   const auto ran = kubectl.Run({"explain", "digits"});
 
   EXPECT_EQ(ran.code, 0) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("what its Pods would be made from"));
+  EXPECT_THAT(ran.out, HasSubstr("the spec of its Pods if it started now"));
   EXPECT_THAT(ran.out, testing::ContainsRegex("image +job +registry.example.com/worker:1\n"));
+}
+
+TEST(Explain, AnImageThatNeitherSpecNorRunNamesIsTheOperators) {
+  FakeKubectl kubectl;
+  json job = JobObject(nullptr);
+  job["spec"].erase("image");
+  kubectl.Gets(kGetJob, job);
+  kubectl.Refuses(kPin, "Error from server (NotFound): none");
+
+  EXPECT_THAT(kubectl.Run({"explain", "digits"}).out,
+              testing::ContainsRegex("image +the operator's default +not set\n"));
 }
 
 TEST(Profiles, OfTheNamespace) {
@@ -115,7 +126,7 @@ TEST(Profiles, OfTheNamespace) {
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(
       ran.out,
-      "gpu (the default: for jobs without spec.profile): GPUs\n"
+      "gpu (default for jobs without spec.profile): GPUs\n"
       "  allows  devices rdma/hca, hostNetwork\n"
       "  limits  gpus 16\n"
       "  sets    priorityClassName, worker.env[A].value, worker.env[B].value, worker.tolerations\n"
@@ -132,7 +143,7 @@ TEST(Profiles, OfNone) {
   kubectl.Gets("*", ListOf({}));
 
   EXPECT_THAT(kubectl.Run({"profiles"}).out,
-              StartsWith("Jobs of this namespace can name no profile"));
+              StartsWith("No TrainingProfile is available in this namespace"));
 }
 
 }  // namespace

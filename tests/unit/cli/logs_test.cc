@@ -229,6 +229,25 @@ TEST(Logs, ABrokenConnectionLosesAndRepeatsNoLine) {
   EXPECT_EQ(ran.out, "[rank 0] one\n[rank 0] two\n");
 }
 
+// The job has ended before; one container has not.
+TEST(Logs, FollowingAnEndedJobEndsAlthoughAContainerRunsOn) {
+  FakeKubectl kubectl;
+  json ended = JobObject(RunningStatus());
+  ended["status"]["conditions"].push_back(Condition("Failed", "True", "RankFailed", "over"));
+  const std::string hold = kubectl.Gate("hold");
+  kubectl.Gets(kGetJob, ended);
+  kubectl.On(kPodsWatch, hold);
+  kubectl.On(kJobWatch, hold);
+  kubectl.Gets(kPodsNow, ListOf({PodObject("digits-worker-0", "worker", 0)}));
+  std::ofstream(kubectl.folder() / "log") << At("01", "[rank 0] one");
+  kubectl.On(LogOf("digits-worker-0"), "cat " + (kubectl.folder() / "log").string() + "; " + hold);
+
+  const auto ran = kubectl.Run({"logs", "-f", "digits"});
+
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.out, "[rank 0] one\n");
+}
+
 TEST(Logs, FollowingWithoutTheRightToReadLogsEndsWithTheReason) {
   FakeKubectl kubectl;
   const std::string hold = kubectl.Gate("hold");

@@ -56,8 +56,8 @@ TEST(Status, OneScreenOfAJobThatTrains) {
         "World          4 ranks, epoch 4, mode InPlace, started by Mpirun, over SSH\n",
         "Workers        2 of 2 train, 2 ready, 2 Pods exist\n", "Profile        gpu\n",
         "Checkpoint     step 1000, ", "1 GiB kept\n",
-        "Last recovery  RankKilled of digits-worker-1 on node2: known after 37 ms, training again "
-        "1.4 s later, no step was lost\n",
+        "Last recovery  RankKilled of digits-worker-1 on node2: detected after 37 ms, training "
+        "resumed 1.4 s later, no step was lost\n",
         "RankFailed, digits-worker-1 on node2, rank 3, signal 9\n", "      RuntimeError: boom\n",
         "Warning  WorkerReplaced  Another takes its place\n"}) {
     EXPECT_THAT(ran.out, HasSubstr(line));
@@ -67,6 +67,33 @@ TEST(Status, OneScreenOfAJobThatTrains) {
                                  "digits-launcher-1  node2  Running  -      0         "));
   EXPECT_LT(ran.out.find("digits-worker-0  "), ran.out.find("digits-worker-1  "));
   EXPECT_THAT(ran.out, HasSubstr("digits-worker-0    node1  Running  2      0         "));
+}
+
+// The words of a reason are those of its comment up to what else it is used for, which names
+// fields.
+TEST(Status, TheMeaningOfAReasonIsWhole) {
+  EXPECT_THAT(
+      StatusOf(JobWith("Failed", "OOMKilled",
+                       json::array({Condition("Failed", "True", "OOMKilled", "no memory")})))
+          .out,
+      HasSubstr("OOMKilled: no memory\nA rank or Pod ran out of memory crashLimit times in a row. "
+                "Raise the memory limit.\n"));
+}
+
+TEST(Status, WorkersOfAJobThatIsPausedOrHasEndedDoNotTrain) {
+  json paused = JobWith("Paused", "BelowMinReplicas", json::array());
+  paused["status"]["workers"]["members"] = 2;
+  paused["status"]["stragglers"] = json::array({{{"rank", 1},
+                                                 {"worker", "digits-worker-1"},
+                                                 {"node", "node2"},
+                                                 {"stepMilliseconds", 103},
+                                                 {"medianMilliseconds", 64}}});
+
+  const std::string out = StatusOf(paused).out;
+  EXPECT_THAT(out, HasSubstr("Workers        0 of 2 train, 0 ready, 1 Pod exists\n"));
+  EXPECT_THAT(out, Not(HasSubstr("is slow")));
+  EXPECT_THAT(StatusOf(JobWith("Failed", "RankFailed", json::array())).out,
+              Not(HasSubstr("Workers  ")));
 }
 
 TEST(Status, SaysWhyAJobDoesNotTrainAndWhatToDo) {
@@ -93,6 +120,14 @@ TEST(Status, SaysWhyAJobDoesNotTrainAndWhatToDo) {
           .out,
       StartsWith("digits in namespace team-a is paused and keeps its state, "
                  "BelowMinReplicas: 1 of 2\nFewer than spec.worker.minReplicas workers "));
+  EXPECT_THAT(
+      StatusOf(JobWith("Suspended", "Suspended",
+                       json::array({Condition("Suspended", "True", "Suspended",
+                                              "the job is suspended and has no Pods; it will "
+                                              "resume from step 7")})))
+          .out,
+      StartsWith("digits in namespace team-a is suspended and has no Pods; it will resume from "
+                 "step 7\nTo resume it: "));
   EXPECT_THAT(StatusOf(JobWith("Suspended", "Suspended", json::array())).out,
               StartsWith("digits in namespace team-a is suspended and has no Pods\nTo resume it: "
                          "kubectl -n team-a patch trainingjob digits "));
@@ -102,12 +137,13 @@ TEST(Status, SaysWhyAJobDoesNotTrainAndWhatToDo) {
                   json::array({Condition("Succeeded", "True", "Completed", "all steps done")})))
           .out,
       StartsWith("digits in namespace team-a has succeeded, Completed: all steps done\n"));
-  EXPECT_THAT(StatusOf(JobObject(nullptr)).out,
-              AllOf(StartsWith("digits in namespace team-a was not taken up by an operator yet\n"),
-                    HasSubstr("kubectl trainingjob doctor")));
+  EXPECT_THAT(
+      StatusOf(JobObject(nullptr)).out,
+      AllOf(StartsWith("digits in namespace team-a has not been processed by an operator yet\n"),
+            HasSubstr("kubectl trainingjob doctor")));
   EXPECT_THAT(StatusOf(JobObject(nullptr, {{"managedBy", "kueue.x-k8s.io/multikueue"}})).out,
-              StartsWith("digits in namespace team-a is run by another controller, "
-                         "kueue.x-k8s.io/multikueue, as spec.managedBy says\n"));
+              StartsWith("digits in namespace team-a is managed by another controller, "
+                         "kueue.x-k8s.io/multikueue, which spec.managedBy names\n"));
 }
 
 TEST(Status, MissingAndUnknownFieldsAreLeftOut) {
@@ -217,7 +253,7 @@ TEST(Errors, ALoginMayAskOnStandardError) {
 
   EXPECT_EQ(ran.err,
             "To sign in, open https://login.example.com\n"
-            "kubectl trainingjob: kubectl ended with exit code 1 and did not say why\n");
+            "kubectl trainingjob: kubectl exited with code 1 without an error message\n");
 }
 
 TEST(Errors, AWrongCommandLineIsCodeTwo) {

@@ -142,7 +142,7 @@ TEST(Fields, WhatIsWrongIsNamedWithItsPlace) {
       {R"({"count":1,"parts":[{"slot":1},7]})", "field 'parts[1]': expected an object"},
       {R"({"count":1,"parts":[{"slot":-2147483649}]})", "field 'parts[0].slot': is out of range"},
       {R"({"count":1,"parts":[{"slot":1,"pair":[1,-1]}]})",
-       "field 'parts[0].pair': is not a number in range"},
+       "field 'parts[0].pair': is not an integer from 0 to 9007199254740992"},
       {R"({"count":1,"parts":[{"slot":1,"pair":[1]}]})",
        "field 'parts[0].pair': is not a pair of numbers"},
       {R"({"count":1,"sizes":[]})", "field 'sizes': expected an object"},
@@ -180,9 +180,9 @@ TEST(Fields, ANumberIsTakenWithinItsRangeAndTypeAlone) {
 
   EXPECT_EQ(AsNumber().Read(Json(127), small), "");
   EXPECT_EQ(small, 127);
-  EXPECT_EQ(AsNumber().Read(Json(128), small), "is not a number in range");
-  EXPECT_EQ((AsNumber{.least = 2}.Read(Json(1), small)), "is not a number in range");
-  EXPECT_EQ(AsNumber().Read(Json(-1), small), "is not a number in range");
+  EXPECT_EQ(AsNumber().Read(Json(128), small), "is not an integer from 0 to 127");
+  EXPECT_EQ((AsNumber{.least = 2}.Read(Json(1), small)), "is not an integer from 2 to 127");
+  EXPECT_EQ(AsNumber().Read(Json(-1), small), "is not an integer from 0 to 127");
 }
 
 }  // namespace

@@ -1,7 +1,12 @@
 #include "operator/runtime/work_queue.h"
 
 #include <atomic>
+#include <functional>
+#include <future>
 #include <map>
+#include <mutex>
+#include <string>
+#include <sys/resource.h>
 #include <thread>
 #include <vector>
 
@@ -145,6 +150,101 @@ TEST(WorkQueue, WakesForADeadlineEarlierThanTheOneWaitedFor) {
   }
 
   EXPECT_EQ(popped, "near");
+}
+
+// Workers that take keys from a queue, and how often all of them went to sleep together.
+class CountedWorkers {
+ public:
+  CountedWorkers(WorkQueue& queue, int count) : queue_(queue) {
+    for (int i = 0; i < count; ++i) threads_.emplace_back([this] { Work(); });
+  }
+
+  ~CountedWorkers() { queue_.ShutDown(); }
+
+  // Adds the key in this way; true once a worker had it.
+  bool Handle(const std::string& key, const std::function<void()>& add) {
+    std::future<void> handled;
+    {
+      const std::lock_guard lock(mutex_);
+      handled_ = {};
+      handled = handled_.get_future();
+      key_ = key;
+    }
+    add();
+    return handled.wait_for(seconds(60)) == std::future_status::ready;
+  }
+
+  long SleepsUntilTheEnd() {
+    queue_.ShutDown();
+    threads_.clear();
+    return sleeps_;
+  }
+
+ private:
+  void Work() {
+    while (const auto key = queue_.Pop({})) {
+      queue_.Done(*key);
+      const std::lock_guard lock(mutex_);
+      if (*key == key_) handled_.set_value();
+    }
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    sleeps_ += usage.ru_nvcsw;
+  }
+
+  WorkQueue& queue_;
+  std::mutex mutex_;
+  std::promise<void> handled_;
+  std::string key_;
+  std::atomic<long> sleeps_{0};
+  std::vector<std::jthread> threads_;
+};
+
+constexpr int kIdleWorkers = 100;
+constexpr int kAddedKeys = 200;
+// Of each worker its first and its last, of each key a few; all workers for each would be 20,000.
+constexpr long kFewSleeps = 10 * (kIdleWorkers + kAddedKeys);
+
+TEST(WorkQueue, WakesOneWorkerForAKey) {
+  SystemClock clock;
+  WorkQueue queue(clock);
+  CountedWorkers workers(queue, kIdleWorkers);
+
+  for (int i = 0; i < kAddedKeys; ++i) {
+    const std::string key = std::to_string(i);
+    ASSERT_TRUE(workers.Handle(key, [&] { queue.Add(key); }));
+  }
+
+  EXPECT_LT(workers.SleepsUntilTheEnd(), kFewSleeps);
+}
+
+TEST(WorkQueue, WakesOneWorkerForADeadline) {
+  SystemClock clock;
+  WorkQueue queue(clock);
+  queue.AddAfter("far", seconds(3600));
+  CountedWorkers workers(queue, kIdleWorkers);
+
+  for (int i = 0; i < kAddedKeys; ++i) {
+    const std::string key = std::to_string(i);
+    ASSERT_TRUE(workers.Handle(key, [&] { queue.AddAfter(key, milliseconds(2)); }));
+  }
+
+  EXPECT_LT(workers.SleepsUntilTheEnd(), kFewSleeps);
+}
+
+TEST(WorkQueue, DeadlinesPassWhileWorkersAreBusyWithOtherKeys) {
+  SystemClock clock;
+  WorkQueue queue(clock);
+  CountedWorkers workers(queue, 3);
+
+  for (int i = 0; i < kAddedKeys; ++i) {
+    const std::string key = std::to_string(i);
+    ASSERT_TRUE(workers.Handle(key, [&] {
+      queue.AddAfter(key, std::chrono::microseconds(100 * (i % 7)));
+      for (int other = 0; other < 5; ++other) queue.Add("other-" + std::to_string(other));
+      queue.AddAfter("later-" + key, milliseconds(i % 3));
+    })) << key;
+  }
 }
 
 TEST(WorkQueue, NeverProcessesAKeyTwiceAtOnceAndLosesNone) {

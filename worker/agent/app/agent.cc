@@ -14,16 +14,16 @@ namespace ringmaster::agent {
 namespace {
 
 constexpr std::chrono::seconds kShutdownGrace{1};
-// What is left of the grace period when a leaving agent stops to wait for the launcher.
+// Time that a leaving agent keeps of its grace period after waiting for the launcher.
 constexpr std::chrono::milliseconds kLeaveReserve{2000};
 constexpr std::chrono::milliseconds kEndMargin{
     2000};  // beyond the grace period, for what does not die
 
-// What the launcher gets to take a Pod with a broken GPU out of its world: until the ranks' next
+// Time for the launcher to remove a Pod with a broken GPU from its world: until the ranks' next
 // step.
 constexpr std::chrono::milliseconds kGpuGrace{30'000};
 
-// A rank that has not moved for so long may be stopped.
+// A rank that has not moved for this long may be stopped.
 constexpr std::chrono::milliseconds kLookAfter{300};
 
 std::string NewNonce() {
@@ -213,7 +213,7 @@ void Agent::OnLauncherMessage(const control::Message& message) {
   }
 }
 
-// Nothing will change its mind. The end of this process tells the operator to make another Pod.
+// This decision is final. The exit of this process makes the operator create another Pod.
 void Agent::OnRefused(const std::string& reason) {
   LogError("The launcher rejected this agent", {{"reason", reason}});
   End(kShutdownGrace, control::kExitFailed);
@@ -230,8 +230,8 @@ void Agent::OnLauncherGone() {
 }
 
 std::string Agent::OnRankHello(PeerId peer, const control::RankHello& hello, int pid) {
-  // A wrapper around the trainer is fine: whatever runs in the process group that we started for
-  // the slot is its rank.
+  // A wrapper around the trainer is fine: any process in the process group of the slot may be its
+  // rank.
   const pid_t group = ranks_.Group(hello.slot);
   if (group < 0 || getpgid(pid) != group) {
     return "process " + std::to_string(pid) + " is not the rank of slot " +
@@ -254,7 +254,7 @@ void Agent::OnPeerMessage(PeerId peer, control::Message message) {
       return slots_->OnAttachOutput(peer, *output);
     }
     const auto* exit = std::get_if<control::AttachExit>(&message);
-    if (exit == nullptr) return peers_.Close(peer, "attach sent a message that it may not send");
+    if (exit == nullptr) return peers_.Close(peer, "attach sent a message of an unexpected type");
     slots_->OnAttachExit(peer, *exit);
     ReportReadyIfHeld();
     return EndWhenIdle();
@@ -262,7 +262,7 @@ void Agent::OnPeerMessage(PeerId peer, control::Message message) {
   for (const auto& [slot, rank_peer] : rank_peers_) {
     if (rank_peer != peer) continue;
     if (!slots_->OnRankMessage(slot, message)) {
-      peers_.Close(peer, "the rank sent a message that it may not send");
+      peers_.Close(peer, "the rank sent a message of an unexpected type");
     }
     return;
   }
@@ -298,7 +298,7 @@ void Agent::OnRankEnd(int slot, RankEnd end) {
     end.last_lines.push_back(fault);
   }
   slots_->OnRankExit(slot, end);
-  // First the launcher hears how the rank ended: of one that leaves it no longer asks.
+  // The launcher first receives how the rank ended: it does not ask a leaving agent any more.
   if (unhealthy && gpu_fault_.empty()) {
     gpu_fault_ = fault;
     Leave(fault, kGpuGrace, control::kExitDeviceUnhealthy);
@@ -321,13 +321,13 @@ void Agent::OnGpus(const GpuList& gpus) {
 void Agent::OnGpuTrouble(const GpuTrouble& trouble) {
   LogWarn("Found an unhealthy GPU", {{"gpu", trouble.uuid}, {"what", TroubleText(trouble)}});
   if (!gpu_health_.Note(trouble) || !config_.spec.InPlace()) return;
-  // The rank may hang in a call for ever.
+  // The rank may hang in a call forever.
   for (int slot = 0; slot < config_.spec.slots_per_worker; ++slot) {
     if (FirstOf(ranks_.Gpus(slot)) == trouble.uuid) ranks_.Kill(slot);
   }
 }
 
-// A rank that moves is neither stopped nor worth asking the kernel about.
+// A rank that makes progress is not stopped, so do not ask the kernel about it.
 void Agent::ReportPositions() {
   slots_->EndEndlessLoading([this](int slot) { return ranks_.Age(slot); }, config_.load_limit);
   control::RankPositions report;

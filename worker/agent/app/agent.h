@@ -1,7 +1,7 @@
 #pragma once
 
-// The agent of one worker: wires slots.h (what to do) to processes, sockets and the launcher. Made
-// by main.cc, runs on its io_context until the launcher says Shutdown or somebody asks it to leave.
+// The agent of one worker: connects slots.h, which decides what to do, to processes, sockets and
+// the launcher. Created by main.cc; runs on its io_context until it is told to end.
 //
 //   worker_readiness.h ─► AgentReady ─► launcher_link.h ◄─► slots.h ◄─► local_peers.h (attach,
 //   rank)
@@ -45,8 +45,8 @@ class Agent final : private SlotActions {
   // Fails when the local socket cannot be made.
   Result<void> Start();
 
-  // The Pod is going away, in `grace`: asks the launcher to take its ranks out of the world, which
-  // go on meanwhile. Ends with `exit_code` once that is done, or when time is nearly up.
+  // The Pod will terminate after `grace`: asks the launcher to remove its ranks from the world,
+  // which continue meanwhile. Ends with `exit_code` once that is done, or when time is nearly up.
   void Leave(const std::string& reason, std::chrono::milliseconds grace, int exit_code);
 
   // Why it ends with kExitDeviceUnhealthy, in a sentence; empty while it does not.

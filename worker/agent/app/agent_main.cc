@@ -31,9 +31,9 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::chrono::seconds kStopGrace{10};  // unless the job says another one
+constexpr std::chrono::seconds kStopGrace{10};  // Unless the job sets another value.
 constexpr std::chrono::milliseconds kKillLimit{1000};
-// How long a volume that fails for a moment is asked again.
+// How long removal is retried on a volume that fails temporarily.
 constexpr int kMostTries = 30;
 constexpr std::chrono::seconds kBetweenTries{1};
 
@@ -87,7 +87,7 @@ void RemoveSnapshots(const std::filesystem::path& folder) {
   if (!folder.empty()) std::filesystem::remove_all(folder, ignored);
 }
 
-// A user that no passwd file knows has / for a home, and Python asks these for its name.
+// A user without a passwd entry has / as its home, and Python asks these variables for its name.
 void SetHomeAndUser(Config& config) {
   std::string& home = config.container["HOME"];
   if (home.empty() || access(home.c_str(), W_OK) != 0) home = "/tmp";
@@ -145,7 +145,7 @@ std::string WhatWasRemoved(const RemovedCheckpoints& removed) {
   return "removed " + CountText(removed.files, "file") + " of " + BytesText(removed.bytes);
 }
 
-// What is removed stays removed, so each try goes on where the one before failed.
+// What is removed stays removed, so each attempt continues where the previous one failed.
 int RemoveCheckpoints() {
   const CheckpointOwner owner{.volume = Variable(control::kEnvCheckpointDir),
                               .ns = Variable(control::kEnvNamespace),

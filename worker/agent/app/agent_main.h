@@ -1,8 +1,8 @@
 #pragma once
 
-// ringmaster-agent: PID 1 of a worker Pod. Reads its environment, then runs one thread until the
-// job ends (exit code 0), it is told to go (143), a GPU of its ranks is broken (76), or it cannot
-// work at all (1); of the last two the reason is in the termination message.
+// The program ringmaster-agent, PID 1 of a worker Pod. It reads its environment and then runs one
+// thread until the job ends (exit code 0), it is told to leave (143), a GPU of its ranks fails
+// (76), or it cannot work (1). In the last two cases the termination message contains the reason.
 
 namespace ringmaster::agent {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the worker's ranks print: whole lines, marked with the rank, on the agent's own standard
-// streams, so that `kubectl logs` of the worker has it.
+// Writes the output of the worker's ranks to the agent's standard streams, in whole lines prefixed
+// with the rank, so that `kubectl logs` of the worker shows it.
 
 #include <map>
 #include <string>
@@ -15,7 +15,7 @@ class LocalOutput {
   // `rank` is -1 for a rank that was not given one; it is then called by its slot.
   void Print(int slot, int rank, bool is_stderr, std::string_view data);
 
-  // What waits for the end of its line.
+  // Output without the end of its line.
   void Flush();
 
  private:

@@ -18,9 +18,9 @@ namespace {
 
 // A checkpoint is two levels deep. Each level costs a descriptor.
 constexpr int kMostLevels = 32;
-// Names that are held at a time: a folder may have any number.
+// Maximum number of names in memory, since a folder may contain any number of entries.
 constexpr std::size_t kNamesAtOnce = 1024;
-// While a folder is taken apart it must not pass for a complete checkpoint.
+// A partly removed folder must not look like a complete checkpoint.
 constexpr char kFirstToGo[] = "DONE";
 constexpr int kOpenFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
@@ -61,7 +61,7 @@ class FolderRemover {
  public:
   explicit FolderRemover(dev_t device) : device_(device) {}
 
-  // Everything in the folder; the folder itself stays.
+  // Removes everything in the folder, but not the folder itself.
   Result<void> Empty(const Folder& folder, const std::string& path, int levels_left) {
     if (levels_left == 0) {
       return Error{ErrorKind::kInvalid, "while removing " + path + ": it is nested too deeply"};
@@ -113,7 +113,7 @@ class FolderRemover {
   }
 
   static Result<std::vector<std::string>> SomeNames(const Folder& folder, const std::string& path) {
-    // A descriptor of its own: the stream closes it, and begins at the first entry.
+    // Duplicate the descriptor: the stream closes it and starts at the first entry.
     const int fd = ::openat(folder.fd(), ".", kOpenFlags);
     if (fd < 0) return CannotRemove(path, errno);
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd), ::closedir);

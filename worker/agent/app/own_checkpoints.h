@@ -1,13 +1,13 @@
 #pragma once
 
-// Removes a deleted job's own folder on its checkpoint volume, and nothing else
-// (spec.checkpoint.onDelete). What ringmaster-agent --remove-checkpoints does, in a Pod that the
-// operator makes for it.
+// Removes a deleted job's own folder from its checkpoint volume (spec.checkpoint.onDelete).
+// ringmaster-agent --remove-checkpoints does this in a Pod that the operator creates for
+// it.
 //
-// The volume is shared with other jobs, whose programs may have written anything there: each step
-// down is taken from an open folder and follows no link, names are refused that are more than one
-// step, and nothing of another file system is touched. A link in the job's folder is removed, not
-// what it leads to. Blocks; no threads.
+// Programs of other jobs may have written anything to the shared volume. Each path
+// component is therefore opened relative to its open parent without following links, names
+// with more than one component are rejected, and other file systems are not touched. A link
+// in the job's folder is removed, but not its target. Blocks; uses no threads.
 
 #include <cstdint>
 #include <string>
@@ -29,8 +29,8 @@ struct RemovedCheckpoints {
   int64_t bytes = 0;
 };
 
-// What was already removed stays so. kInvalid: it cannot be removed, whenever it is tried.
-// kUnavailable: not now.
+// Files that were already removed stay removed. kInvalid: permanent failure. kUnavailable:
+// temporary failure.
 Result<RemovedCheckpoints> RemoveOwnCheckpoints(const CheckpointOwner& owner);
 
 }  // namespace ringmaster::agent

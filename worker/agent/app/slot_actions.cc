@@ -1,4 +1,4 @@
-// What the slots ask for: SlotActions, as processes and messages.
+// Implements SlotActions with processes and messages.
 
 #include <csignal>
 #include <string>
@@ -47,7 +47,7 @@ void Agent::StopAttach(AttachId attach, std::chrono::milliseconds grace) {
   kill(attaches_.Pid(attach), SIGTERM);
   const auto limit = std::make_shared<boost::asio::steady_timer>(io_, grace);
   limit->async_wait([this, limit, attach](const boost::system::error_code& cancelled) {
-    // Still connected, so its pid is still its own.
+    // The attach is still connected, so its pid has not been reused.
     if (!cancelled && attaches_.Contains(attach)) kill(attaches_.Pid(attach), SIGKILL);
   });
 }
@@ -59,7 +59,7 @@ void Agent::CloseAttach(AttachId attach) {
 
 Result<void> Agent::StartRank(int slot) { return ranks_.Start(slot); }
 
-// On the node's own network another program may have the port.
+// On the node's network, another program may use the port.
 Result<void> Agent::StartProgram(const ProgramPlace& place) {
   const int port = control::MasterPortOf(config_.job_uid, place.epoch);
   if (place.rank == 0 && !PortIsFree(port)) {

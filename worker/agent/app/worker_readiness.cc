@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kPreflightLimit{1000};
 constexpr std::chrono::milliseconds kAnswerGrace{100};
 constexpr std::size_t kLongestAnswer = 64 << 10;
 
-// From "mpirun (Open MPI) 5.0.7"; empty when nothing looks like it.
+// Parses "mpirun (Open MPI) 5.0.7"; empty if nothing matches.
 std::string OpenMpiVersion(const std::string& answer) {
   constexpr std::string_view kName = "(Open MPI) ";
   const std::size_t at = answer.find(kName);
@@ -31,7 +31,7 @@ std::string OpenMpiVersion(const std::string& answer) {
   return answer.substr(version, answer.find_first_of("\r\n", version) - version);
 }
 
-// By its name: of several programs in one file (worker/tools) it says which.
+// By its name, which selects the program in a combined file (worker/tools).
 std::string OwnProgram() {
   std::error_code unknown;
   return std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() /
@@ -96,7 +96,7 @@ void WorkerReadiness::StartSshd() {
       FindAddress(config_.launcher_address, config_.spec.interfaces);
   if (!address.ok()) return;  // preflight says it
   address_ = *address;
-  // mpirun starts nothing here, or through this agent.
+  // mpirun does not start anything here, or does so through this agent.
   const bool no_use =
       config_.spec.PerWorker() || config_.spec.launch_agent == control::LaunchAgent::kAgent;
   if (no_use || FindSshd(config_.Path()).empty()) return;
@@ -126,12 +126,12 @@ void WorkerReadiness::StartSshd() {
   sshd_->Start();
 }
 
-// Which Open MPI this worker has: workers and launcher must have the same.
+// Reports the Open MPI version of this worker, which must be that of the launcher.
 void WorkerReadiness::AskVersion() {
   versions_["ringmaster"] = RINGMASTER_VERSION;
-  // Whom mpirun's ssh has to log in as: a Pod may run as any uid.
+  // The user as which mpirun's ssh has to log in: a Pod may run as any uid.
   if (!config_.user.empty()) versions_["user"] = config_.user;
-  // Open MPI does not even tell its version without a home directory.
+  // Open MPI does not even print its version without a home directory.
   Ask({"mpirun", "--version"}, {"PATH=" + config_.Path(), "HOME=" + config_.runtime_dir.string()},
       [this](const std::string& answer) {
         if (const std::string version = OpenMpiVersion(answer); !version.empty()) {
@@ -177,7 +177,7 @@ void WorkerReadiness::Ask(std::vector<std::string> argv, std::vector<std::string
 
 void WorkerReadiness::Note(const Finding& finding,
                            std::vector<control::PreflightFault>& faults) const {
-  // The launcher knows who starts the ranks.
+  // Report this without failing: the launcher decides who starts the ranks.
   if (control::OnlyMpirunNeeds(finding.check)) {
     LogInfo("mpirun cannot start ranks on this worker", {{"what", finding.message}});
   } else if (finding.check == control::kCheckMpiProgram) {

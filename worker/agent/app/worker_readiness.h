@@ -1,9 +1,9 @@
 #pragma once
 
-// What has to be there before a worker is of use: sshd listens, preflight ran, its GPUs answer, the
-// versions of its programs are known, its data cache is filled. Says so as AgentReady, again
-// whenever something changes. Used by agent.cc; single-threaded but for the checks of preflight.h
-// and the copying of data_cache/.
+// Tracks whether a worker is ready: sshd listens, the preflight checks passed, its GPUs answer, the
+// versions of its programs are known, and its data cache is filled. Reports this as AgentReady, and
+// again after each change. Used by agent.cc. Single-threaded, except for the checks in preflight.h
+// and the copying in data_cache/.
 
 #include <functional>
 #include <map>
@@ -29,7 +29,7 @@ class WorkerReadiness {
  public:
   struct Handlers {
     std::function<void(const control::AgentReady&)> on_change;
-    // Once: what the driver says of the worker's GPUs. Not where it has none.
+    // Called once with the driver's list of GPUs, if the worker has any.
     std::function<void(const GpuList&)> on_gpus;
     std::function<void(const GpuTrouble&)> on_gpu_trouble;
     // Once: ranks can load. Within Start() where there is no data cache and no GPU, never where the
@@ -54,7 +54,7 @@ class WorkerReadiness {
 
  private:
   void StartSshd();
-  // What it prints, to its end or the limit, goes to `done`.
+  // Its output, until it ends or the limit, is passed to `done`.
   void Ask(std::vector<std::string> argv, std::vector<std::string> environment,
            std::function<void(const std::string& answer)> done);
   void AskVersion();

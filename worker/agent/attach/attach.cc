@@ -43,7 +43,7 @@ AttachArguments Failed(int exit_code, std::string message) {
 
 std::string NoAgent(const std::string& host, const std::string& detail) {
   return std::string(control::kNoAgentText) + " (" + detail + "): mpirun placed the rank on " +
-         host + ", which is not a worker of this job; does this Open MPI use the hostfile?";
+         host + ", which is not a worker of this job; check that this Open MPI uses the hostfile";
 }
 
 std::vector<int> OpenDescriptors() {
@@ -74,7 +74,7 @@ AttachArguments ReadAttachArguments(const std::vector<std::string>& arguments,
       continue;
     }
     if (!argument->starts_with(kCohortFlag)) {
-      // A launcher of another release may say more than this one knows.
+      // A launcher of another release may pass options that this one does not know.
       if (argument->starts_with("--")) continue;
       return Failed(1,
                     "unknown argument \"" + *argument +
@@ -173,7 +173,7 @@ void Attach::OnClosed(const std::string& reason) {
   program_->Stop(kAgentGoneGrace);  // its end ends us
 }
 
-// The rank ran below the agent. What it printed went before this message, unless it never ran.
+// The rank ran below the agent. Its output was sent before this message, unless it never ran.
 void Attach::OnRankExit(const control::RankExit& exit) {
   if (!printed_ && !exit.Clean()) {
     for (const std::string& line : exit.last_lines) PassThrough(true, line + '\n');
@@ -218,7 +218,7 @@ void Attach::StartProgram() {
   ReportCannotStart(started.error().message);
 }
 
-// For mpirun, and for the worker's own log.
+// Printed for mpirun and for the worker's own log.
 void Attach::OnOutput(bool is_stderr, std::string_view data) {
   PassThrough(is_stderr, data);
   if (connection_ == nullptr) return;
@@ -267,7 +267,7 @@ void Attach::ForwardSignals() {
   });
 }
 
-// Once: what is queued for the agent still goes out, then the loop ends.
+// Runs once: queued messages to the agent are still sent, then the loop ends.
 void Attach::End(int exit_code, const std::string& sentence) {
   if (exit_code_.has_value()) return;
   exit_code_ = exit_code;

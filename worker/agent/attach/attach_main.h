@@ -1,6 +1,6 @@
 #pragma once
 
-// ringmaster-attach: one per slot, started by mpirun. See attach.h.
+// The program ringmaster-attach, which mpirun starts once per slot. See attach.h.
 
 namespace ringmaster::agent {
 

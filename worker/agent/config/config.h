@@ -1,7 +1,7 @@
 #pragma once
 
-// What an agent is told by its environment (common/control/pod_contract.h): read once at start,
-// checked, constant after. Nothing here assumes Kubernetes: tests and plain hosts set the same
+// The agent's configuration from environment variables (common/control/pod_contract.h), read and
+// validated once at start. It does not depend on Kubernetes: tests and plain hosts set the same
 // variables.
 
 #include <chrono>
@@ -18,11 +18,11 @@ namespace ringmaster::agent {
 
 using Environment = std::map<std::string, std::string>;
 
-// What the agent tells attach, through sshd's sessions: the directory in which the worker's
-// container was started (workingDir, or the image's). Sessions begin in the user's home.
+// The working directory in which the worker's container was started (workingDir, or the image's),
+// passed from the agent to attach through sshd's sessions, which start in the user's home.
 inline constexpr char kEnvWorkingDir[] = "RINGMASTER_WORKING_DIR";
-// What attach tells a program: the file that it may touch to show that it goes on. `folder` is that
-// of the agent's socket.
+// The file that a program may touch as a heartbeat, passed to it by attach. `folder` is that of the
+// agent's socket.
 inline constexpr char kEnvHeartbeat[] = "RINGMASTER_HEARTBEAT";
 inline std::filesystem::path HeartbeatFile(const std::filesystem::path& folder, int slot) {
   return folder / ("heartbeat-" + std::to_string(slot));
@@ -31,7 +31,7 @@ inline std::filesystem::path HeartbeatFile(const std::filesystem::path& folder, 
 // The environment of this process.
 Environment ProcessEnvironment(char** environ);
 
-// What a worker's data cache is filled from, and where it is.
+// The source of a worker's data cache, and its location.
 struct DataCacheSettings {
   std::filesystem::path source;  // where the volume is mounted
   std::string sub_path;          // what of it; empty: all

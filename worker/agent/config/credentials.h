@@ -1,9 +1,9 @@
 #pragma once
 
-// The items of the job's Secret that a worker needs, in the shape the agent uses them: checked
-// against the hashes the operator wrote into the Pod, the keys copied to the runtime directory with
-// the owner and mode that ssh wants (a mounted Secret is a tree of links with neither). Used by the
-// agent at start.
+// Loads the worker's credentials from the job's Secret: checks them against the hashes that
+// the operator wrote into the Pod, and copies the keys to the runtime directory with the owner
+// and mode that ssh requires, which a mounted Secret does not have. Used by the agent at
+// start.
 
 #include <filesystem>
 #include <string>

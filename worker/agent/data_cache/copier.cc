@@ -22,7 +22,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// Enough requests at once for storage behind a network; with FileCopy::kReadBytes each, 4 MiB.
+// Enough parallel requests for network storage; with FileCopy::kReadBytes each, 4 MiB.
 constexpr int kThreads = 4;
 constexpr std::size_t kMostWaiting = 256;  // files
 
@@ -33,10 +33,10 @@ struct Work {
   std::int64_t segment = 0;
 };
 
-// What the walker hands to the threads. Thread-safe.
+// The queue between the walker and the threads. Thread-safe.
 class WorkQueue {
  public:
-  // Waits while it is full; false once stopped.
+  // Waits while the queue is full; returns false once stopped.
   bool Add(Work work, const std::stop_token& stop) {
     MutexLock lock(mutex_);
     if (!changed_.Wait(mutex_, stop,
@@ -61,8 +61,8 @@ class WorkQueue {
     closed_ = true;
     changed_.NotifyAll();
   }
-  // Nothing once it is closed and empty, or stopped. A file that is being opened may have segments
-  // for everybody.
+  // Empty once the queue is closed and drained, or stopped. Waits while a file is being opened,
+  // because it may add segments.
   std::optional<Work> Take(const std::stop_token& stop) {
     MutexLock lock(mutex_);
     const auto settled = [&]() RINGMASTER_REQUIRES(mutex_) {
@@ -118,7 +118,7 @@ class Copier {
     std::error_code failed;
     switch (entry.kind) {
       case SourceEntry::Kind::kFile:
-        // Stopped: the walk sees it next.
+        // The copy was stopped: the walk notices it next.
         queue_.Add({entry, nullptr, 0}, halt_.get_token());
         return {};
       case SourceEntry::Kind::kFolder:
@@ -133,7 +133,7 @@ class Copier {
                  "writing " + entry.path.string() + " failed: " + failed.message()};
   }
 
-  // Whatever goes wrong on a thread stops the others, or they would wait for it for ever.
+  // An error on any thread stops the others, which would otherwise wait for it forever.
   template <typename Run>
   void Guard(Run run) {
     try {
@@ -160,7 +160,7 @@ class Copier {
     return {};
   }
 
-  // The first error counts; it stops everything else.
+  // The first error counts and stops everything else.
   void Fail(const Error& error) {
     const MutexLock lock(mutex_);
     if (!error_.has_value()) error_ = error;
@@ -177,7 +177,7 @@ class Copier {
   std::stop_callback<std::function<void()>> on_stop_;
 };
 
-// Nobody is told when a lease ends.
+// The end of a lease is not signalled.
 constexpr std::chrono::milliseconds kAskAgain{20};
 constexpr mode_t kReadOnly = 0444;
 

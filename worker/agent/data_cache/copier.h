@@ -1,9 +1,9 @@
 #pragma once
 
-// Copies a source folder into a data cache with several threads: the calling one walks, makes
-// folders and links, and hands files over; the others copy them, segment by segment. Large files of
-// a data set (one RecordIO file may be all of it) come over a network faster by several requests at
-// once. Memory does not grow with the data: a bounded queue and one buffer a thread. Used by
+// Copies a source folder into a data cache with several threads. The calling thread walks the
+// source, creates folders and links, and queues files; the others copy the files in segments.
+// Parallel requests speed up large files on network storage, such as a data set in a single
+// RecordIO file. A bounded queue and one buffer per thread limit the memory. Used by
 // data_cache.cc.
 
 #include <atomic>
@@ -46,8 +46,8 @@ class FileCopy {
   static constexpr std::int64_t kSegmentBytes = std::int64_t{64} << 20;
   static constexpr std::size_t kReadBytes = std::size_t{1} << 20;  // of one read
 
-  // Opens `from` / `name`, which has `bytes`, and makes `to` / `name`, read-only and empty, in a
-  // folder that exists. Waits for a file that somebody holds a lease on.
+  // Opens `from` / `name`, which has `bytes`, and creates `to` / `name`, read-only and empty, in an
+  // existing folder. Waits for a file with a lease.
   static Result<std::shared_ptr<FileCopy>> Open(const std::filesystem::path& from,
                                                 const std::filesystem::path& to,
                                                 const std::filesystem::path& name,

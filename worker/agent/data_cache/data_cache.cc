@@ -41,7 +41,7 @@ Error CannotWrite(const std::filesystem::path& folder, const std::string& why) {
 //   folder with anything in it and no mark is somebody else's, and is left alone.
 class CacheFolder {
  public:
-  // `source` names what the folder is to hold: another one's copy does not count.
+  // `source` identifies the content of the folder: a copy of another source does not count.
   CacheFolder(std::filesystem::path folder, const std::filesystem::path& source)
       : folder_(std::move(folder)), complete_("complete " + source.string() + "\n") {}
 
@@ -51,7 +51,7 @@ class CacheFolder {
     return text == complete_;
   }
 
-  // Empties it and marks it as being filled.
+  // Empties the folder and marks it as being filled.
   Result<void> Begin() const {
     std::error_code failed;
     const bool ours = std::filesystem::exists(folder_ / kCacheMark, failed);
@@ -78,7 +78,7 @@ class CacheFolder {
   Result<void> Complete() const { return Mark(complete_); }
 
  private:
-  // Renamed into place: the mark says one thing or the other, never half of one.
+  // Renaming makes the mark appear complete or not at all.
   Result<void> Mark(const std::string& text) const {
     const std::filesystem::path mark = folder_ / kCacheMark;
     const std::filesystem::path aside = mark.string() + kAside;
@@ -96,7 +96,7 @@ class CacheFolder {
   const std::string complete_;  // the mark's text
 };
 
-// How often the counters are looked at until the data was measured: what is told first is that.
+// How often the counters are read until the data was measured, which is reported first.
 constexpr milliseconds kFirstLook{50};
 
 Result<void> FillOrSay(const DataCacheSettings& settings, const MemorySources& memory,

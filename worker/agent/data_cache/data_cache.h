@@ -1,7 +1,7 @@
 #pragma once
 
-// Fills the worker's data cache while the agent goes on: a thread copies, a timer reports. Used by
-// app/worker_readiness.h; handlers run on the io_context's thread.
+// Fills the worker's data cache while the agent continues: a thread copies and a timer reports
+// progress. Used by app/worker_readiness.h; handlers run on the io_context's thread.
 
 #include <atomic>
 #include <chrono>
@@ -22,16 +22,16 @@
 
 namespace ringmaster::agent {
 
-// How far a fill is; written by its thread, read by any.
+// The progress of a fill; written by its thread, read by any.
 struct FillCounters {
   std::atomic<std::int64_t> bytes_done{0};
   std::atomic<std::int64_t> bytes_total{-1};  // -1: not measured yet
 };
 
-// What the thread does, from the first look to the mark that the copy is complete. Blocks. Returns
-// at once where the folder holds a finished copy of this source. The error's message is for users:
-// what is wrong with the data or the room for it, and what to do. kForbidden, and nothing changed,
-// where the folder holds what is not ours. kCancelled once `stop` was requested.
+// Runs in the thread, from the first check to the mark that the copy is complete. Blocks. Returns
+// at once if the folder contains a finished copy of this source. The error's message tells users
+// what is wrong with the data or the space, and what to do. kForbidden, without changes, if the
+// folder contains files that are not ours. kCancelled once `stop` was requested.
 Result<void> FillDataCache(const DataCacheSettings& settings, const MemorySources& memory,
                            FillCounters& counters, const std::stop_token& stop);
 

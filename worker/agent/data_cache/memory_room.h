@@ -1,8 +1,8 @@
 #pragma once
 
-// Whether data fits where a data cache would hold it: in the volume, in what the container may use
-// of memory, in what the node has left. Read once before anything is copied, because what does not
-// fit ends as a killed process, or a killed node, much later. Used by data_cache.cc.
+// Checks whether data fits into a data cache: into the volume, the container's memory limit and the
+// node's available memory. The check runs once before the copy; without it, too much data would get
+// the process or the node killed much later. Used by data_cache.cc.
 
 #include <cstdint>
 #include <filesystem>
@@ -24,18 +24,18 @@ struct MemoryRoom {
   std::optional<std::int64_t> node_bytes{};
 };
 
-// Where the kernel tells: tests point at files of their own.
+// Paths of the kernel's files; tests use their own.
 struct MemorySources {
   std::filesystem::path meminfo = "/proc/meminfo";
   CgroupSources cgroups{};
 };
 
-// The room in the file system of `folder`. Fails where that cannot be asked; a limit that the
-// kernel does not tell is none.
+// The space in the file system of `folder`. Fails if it cannot be determined; an unknown limit
+// counts as none.
 Result<MemoryRoom> ReadMemoryRoom(const std::filesystem::path& folder,
                                   const MemorySources& sources = {});
 
-// What /proc/meminfo calls available.
+// The available memory in /proc/meminfo.
 std::optional<std::int64_t> ReadNodeMemory(const MemorySources& sources);
 
 // Why data of this size does not fit, and what to do, in a sentence; nothing where it fits. Pure.

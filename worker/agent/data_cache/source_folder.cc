@@ -86,7 +86,7 @@ Result<void> SourceFolder::Walk(
     if (Result<void> visited = visit(*entry); !visited.ok()) return visited;
     last = entry->path;
   }
-  // A folder that cannot be opened ends the walk right after it was visited.
+  // If a folder cannot be opened, the walk ends right after visiting it.
   if (failed) return CannotRead(last, failed);
   return {};
 }

@@ -1,9 +1,9 @@
 #pragma once
 
-// The folder that a data cache is filled from: opened once, then walked, first to measure it and
-// then to copy it. Walking keeps no list, so that a folder of many million files takes no memory.
-// What cannot be copied faithfully is an error that names it: a socket, a device, a link that leads
-// outside. Used by data_cache.cc and copier.h.
+// The source folder of a data cache. It is opened once and then walked twice: to measure it and to
+// copy it. A walk keeps no list of files, so that folders with many millions of files need no
+// memory. Files that cannot be copied faithfully are errors that name the file: sockets, devices,
+// and links to outside the folder. Used by data_cache.cc and copier.h.
 
 #include <cstdint>
 #include <filesystem>
@@ -26,7 +26,7 @@ struct SourceEntry {
   std::filesystem::path link{};  // of a link: where it leads, relative to the folder it is in
 };
 
-// What a walk found.
+// The result of a walk.
 struct SourceSize {
   std::int64_t bytes = 0;           // sum of the files' sizes
   std::int64_t bytes_in_pages = 0;  // the same with each file rounded up to whole pages of memory

@@ -36,7 +36,7 @@ Result<std::string> AddressByRoute(const std::string& launcher_address) {
   return local.address().to_string();
 }
 
-// Empty: of another family, or one that only its own link knows.
+// Empty for other families, and for link-local addresses.
 std::string AddressText(const sockaddr* address, int family) {
   if (address == nullptr || address->sa_family != family) return "";
   char text[INET6_ADDRSTRLEN] = "";
@@ -125,7 +125,7 @@ Result<std::string> FindAddress(const std::string& launcher_address,
   return ChooseAddress(*here, AddressByRoute(launcher_address), interfaces);
 }
 
-// As PyTorch and JAX listen: on both families by one socket, or on IPv4 where there is no IPv6.
+// Listens like PyTorch and JAX: on both families with one socket, or on IPv4 if there is no IPv6.
 bool PortIsFree(int port) {
   boost::asio::io_context io;
   tcp::acceptor listener(io);

@@ -1,6 +1,6 @@
 #pragma once
 
-// The address of this worker, as the launcher and other workers reach it, and its ports. Used by
+// Finds the address and ports at which the launcher and other workers reach this worker. Used by
 // the agent.
 
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace ringmaster::agent {
 
-// What an interface that is up has; an interface with several addresses comes several times.
+// An address of an interface that is up; an interface may have several.
 struct InterfaceAddress {
   std::string interface;
   std::string address;
   bool loopback = false;
 };
 
-// Of `here`, in the kernel's order: the address of the first interface that is included, if all of
-// those are there; else `routed`, the one by which packets to the launcher leave, unless its
-// interface is excluded; else the first that is not and is not a loopback. Pure.
+// One of `here`, in the kernel's order: the address of the first included interface, if all of them
+// exist; else `routed`, from which packets to the launcher leave, unless its interface is excluded;
+// else the first that is neither excluded nor a loopback. Pure.
 Result<std::string> ChooseAddress(const std::vector<InterfaceAddress>& here,
                                   const Result<std::string>& routed,
                                   const control::Interfaces& interfaces);

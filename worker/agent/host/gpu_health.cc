@@ -14,7 +14,7 @@ std::string TroubleText(const GpuTrouble& trouble) {
 bool GpuHealth::Note(const GpuTrouble& trouble) {
   if (trouble.uuid.empty())
     return false;  // nobody's: slots without a GPU of their own have that name
-  // What made it useless says more than what came after.
+  // The error that made the GPU unusable is more useful than later ones.
   if (!Lost(trouble.uuid)) troubles_[trouble.uuid] = TroubleText(trouble);
   const bool useless = trouble.xid == 0 || IsFatalXid(trouble.xid);
   return useless && lost_.insert(trouble.uuid).second;

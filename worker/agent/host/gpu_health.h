@@ -1,7 +1,7 @@
 #pragma once
 
-// What befell this worker's GPUs since it began, and which of them are of no use any more. Pure;
-// used by the agent.
+// Tracks errors of this worker's GPUs and which GPUs are unusable. Does no I/O; used by the
+// agent.
 
 #include <map>
 #include <set>

@@ -23,7 +23,7 @@ bool IsUuid(const std::string& text) {
   return text.starts_with("GPU-") || text.starts_with("MIG-");
 }
 
-// Null: it is none of them.
+// Null if no device matches.
 const GpuDevice* Named(const std::vector<GpuDevice>& devices, const std::string& name) {
   if (IsUuid(name)) {
     const auto found = std::ranges::find_if(

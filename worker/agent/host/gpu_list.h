@@ -1,7 +1,7 @@
 #pragma once
 
-// The GPUs of a worker as values: which there are, and which of them belongs to which slot. Pure;
-// used by gpu_watch.h, preflight and the agent.
+// The GPUs of a worker, and the assignment of GPUs to slots. Plain values and pure functions, used
+// by gpu_watch.h, preflight and the agent.
 
 #include <string>
 #include <vector>
@@ -16,31 +16,31 @@ struct GpuDevice {
 
 struct GpuList {
   std::vector<GpuDevice> devices{};  // in the order of the PCI bus, as nvidia-smi counts them
-  std::string problem{};             // why nobody could say; empty: `devices` are all
+  std::string problem{};             // why the list is incomplete; empty: it is complete
   bool hangs = false;                // that is because the driver hangs
 };
 
-// What befell a GPU while it was watched.
+// An error of a GPU that is being watched.
 struct GpuTrouble {
   std::string uuid;
   int xid = 0;          // what the driver reported; 0: nothing, it just does not answer
   std::string fault{};  // why it does not answer; empty: an Xid
 };
 
-// What `nvidia-smi -L` lists: GPUs, and of those that are divided the instances.
+// Parses the output of `nvidia-smi -L`: GPUs and, for partitioned ones, their instances.
 std::vector<GpuDevice> ListedGpus(const std::string& output);
 
 // The UUIDs in NVIDIA_VISIBLE_DEVICES, by which device plugins say what a container was given;
 // empty where they say it in another way.
 std::vector<std::string> GivenGpus(const std::string& visible);
 
-// What CUDA_VISIBLE_DEVICES is to be in each slot: the UUIDs of its devices, the first one's first.
-// A slot has the same for the Pod's life, whatever becomes of its device. Each has as many as the
-// others. Empty: there are fewer devices than slots, of which none has one of its own.
+// The value of CUDA_VISIBLE_DEVICES for each slot: the UUIDs of its devices. A slot keeps its
+// devices for the Pod's life, whatever happens to them. All slots have the same number. Empty if
+// there are fewer devices than slots, which then share them all.
 std::vector<std::string> AssignGpus(const std::vector<GpuDevice>& devices, int slots);
 
 // The devices that the user's CUDA_VISIBLE_DEVICES names, in its order: by number, UUID or the
-// beginning of one. It ends at the first that is none, as CUDA reads it.
+// start of one. As in CUDA, the list ends at the first invalid one.
 std::vector<GpuDevice> ChooseGpus(const std::vector<GpuDevice>& devices,
                                   const std::string& visible);
 

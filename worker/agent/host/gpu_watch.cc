@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kEventWait{1000};
 constexpr std::chrono::milliseconds kEndGrace{100};
 constexpr std::size_t kLongestLine = 4096;
 
-// The words that a line begins with; tabs between the fields.
+// The first word of each line; tabs separate the fields.
 constexpr std::string_view kDevice = "device";    // UUID, fault
 constexpr std::string_view kAll = "all";          // these were all devices
 constexpr std::string_view kNone = "none";        // why

@@ -1,8 +1,8 @@
 #pragma once
 
-// Which GPUs this worker has, once, and what befalls them from then on. A process of ours asks NVML
-// (nvml.h), so that a driver which hangs or crashes takes no agent along. Used by the agent where
-// its Pod has GPUs. Single-threaded.
+// Lists this worker's GPUs once and then watches them for errors. A child process calls NVML
+// (nvml.h), so that a driver that hangs or crashes does not affect the agent. Used by the agent in
+// Pods with GPUs. Single-threaded.
 
 #include <chrono>
 #include <functional>
@@ -61,8 +61,8 @@ class GpuWatch {
   bool told_ = false;
 };
 
-// The process's own part: prints which GPUs there are, and what befalls them until it is ended.
-// Returns the exit code.
+// Runs in the child process: prints the GPUs, and their errors until it is stopped. Returns the
+// exit code.
 int PrintGpus(const std::string& library);
 
 }  // namespace ringmaster::agent

@@ -1,7 +1,7 @@
 #pragma once
 
-// The commands of the launcher's mpirun on this host, where there is no sshd: runs each as sshd
-// would a session's, in a shell, and tells what it prints and how it ends. Used by agent.h.
+// Runs the commands that the launcher's mpirun sends to this host if it has no sshd. Each runs in
+// a shell, as in an sshd session; its output and exit are reported. Used by agent.h.
 // Single-threaded.
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class LaunchCommands {
 
   // One that cannot be started is reported from within the call.
   void Run(const control::RunCommand& run);
-  // SIGTERM, then SIGKILL. A daemon that has detached itself goes on.
+  // SIGTERM, then SIGKILL. A daemon that has detached itself continues.
   void End(int64_t id);
   // Those of a launcher that hears nothing of them any more; no handler runs.
   void EndAll();

@@ -8,7 +8,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// Version 1 says "no limit" with a number near the largest.
+// Version 1 represents "no limit" as a number near the largest one.
 constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
 
 std::optional<std::int64_t> ReadNumber(const std::filesystem::path& file) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// The memory control group of this container, as the kernel tells of it: its limit, how much it
-// holds and held at most, how many of its processes were killed for lack of memory. Both versions
-// of control groups. Reads files each time it is asked, and keeps nothing open. Used by the agent's
-// report of ranks that end and by the data cache's estimate of room.
+// Reads the container's memory control group (version 1 or 2): its limit, its current and peak
+// usage, and how many processes were killed because it ran out of memory. Reads the files on each
+// call and keeps none open. The agent uses it to report how ranks ended, and the data cache to
+// check for room.
 
 #include <cstdint>
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 namespace ringmaster::agent {
 
-// Where the kernel tells: tests point at files of their own.
+// Paths of the kernel's files; tests use their own.
 struct CgroupSources {
   std::filesystem::path own_cgroups = "/proc/self/cgroup";
   std::filesystem::path cgroups = "/sys/fs/cgroup";  // versions 1 and 2

@@ -58,7 +58,7 @@ bool Find(void* library, const char* name, Function& function) {
   return function != nullptr;
 }
 
-// The name of the first function that it lacks; empty: none.
+// The name of the first missing function; empty if none is missing.
 std::string FindAll(void* library, Api& api) {
   if (!Find(library, "nvmlInit_v2", api.init)) return "nvmlInit_v2";
   if (!Find(library, "nvmlErrorString", api.error_string)) return "nvmlErrorString";
@@ -81,7 +81,7 @@ std::string FindAll(void* library, Api& api) {
   return "";
 }
 
-// A GPU or an instance of one, as NVML knows it.
+// A GPU or an instance of one, as known to NVML.
 struct Watched {
   Handle handle = nullptr;
   Handle gpu = nullptr;  // that it is, or is part of
@@ -112,7 +112,7 @@ class LoadedNvml final : public Nvml {
     }
     if (api_.event_set(&events_) != kSuccess) events_ = nullptr;
     for (const Watched& one : watched_) {
-      // Of what cannot be watched nothing will be heard: what it does not answer tells.
+      // GPUs that cannot be watched report no events: only failing calls reveal errors.
       if (events_ != nullptr) static_cast<void>(api_.register_events(one.gpu, kXidEvents, events_));
     }
     return devices;
@@ -126,7 +126,7 @@ class LoadedNvml final : public Nvml {
             : api_.event_wait(events_, &event, static_cast<unsigned int>(limit.count()));
     if (waited == kTimeout) return {};
     if (waited == kSuccess) return Reported(event);
-    // A GPU that has gone ends every wait at once, and NVML does not say which it is.
+    // A GPU that is gone ends every wait at once, and NVML does not say which one it is.
     std::vector<GpuTrouble> found = FindLost();
     if (found.empty()) std::this_thread::sleep_for(limit);
     return found;
@@ -135,7 +135,7 @@ class LoadedNvml final : public Nvml {
  private:
   std::string Words(Return result) const { return api_.error_string(result); }
 
-  // One of them answers for all: the device itself, or the driver for it.
+  // One call covers all: the device itself answers, or the driver for it.
   std::string FaultOf(Handle device) const {
     Memory memory{};
     const Return asked = api_.memory(device, &memory);
@@ -205,7 +205,7 @@ class LoadedNvml final : public Nvml {
 }  // namespace
 
 Result<std::unique_ptr<Nvml>> Nvml::Open(const std::string& library) {
-  // Never unloaded: it may have threads of its own.
+  // Never unloaded, because the library may have threads of its own.
   void* const loaded = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) return Error{ErrorKind::kNotFound, dlerror()};
   Api api;

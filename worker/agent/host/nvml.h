@@ -1,13 +1,13 @@
 #pragma once
 
-// What NVIDIA's management library (NVML) says of the GPUs in this container. It is loaded when it
-// is asked for: nothing is linked to it, and images and nodes without GPUs have none.
+// Reads the state of the container's GPUs from NVIDIA's management library (NVML). The library is
+// loaded at run time and not linked, because images and nodes without GPUs lack it.
 //
-// A static program can load nothing, and asks nvidia-smi instead (nvidia_smi.cc): it learns which
-// GPUs there are, and nothing of what befalls them.
+// A static program cannot load libraries and calls nvidia-smi instead (nvidia_smi.cc). It then
+// lists the GPUs but cannot watch them for errors.
 //
-// Calls hang where the driver does, and nothing ends a thread that hangs in a driver. So only a
-// process of its own makes them (gpu_watch.h), which can be left behind.
+// Calls hang if the driver hangs, and a thread that hangs in a driver cannot be stopped. Therefore
+// only a separate process makes these calls (gpu_watch.h), which can be abandoned.
 
 #include <chrono>
 #include <functional>
@@ -22,8 +22,8 @@ namespace ringmaster::agent {
 
 class Nvml {
  public:
-  // `library` as dlopen() takes it; a static program passes it over. kNotFound: there is none.
-  // kUnavailable: it cannot reach a driver, in its words.
+  // `library` as for dlopen(); ignored by a static program. kNotFound: it does not exist.
+  // kUnavailable: it cannot reach a driver, with its error.
   static Result<std::unique_ptr<Nvml>> Open(const std::string& library);
   virtual ~Nvml() = default;
 

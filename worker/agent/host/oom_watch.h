@@ -1,11 +1,11 @@
 #pragma once
 
-// Whether a process of this worker was killed for lack of memory: the kernel counts such kills of
-// the container, and nobody else tells. Asked after each process that ended. Where the kubelet has
-// the kernel end the whole container at once (memory.oom.group, its default with version 2 of
-// control groups), the agent goes too, and the container's status says why.
+// Detects whether a process of this worker was killed because the container ran out of memory, by
+// reading the kernel's count of such kills after each process exit. If the kubelet lets the kernel
+// kill the whole container (memory.oom.group, its default with control groups version 2), the agent
+// is killed too, and the container's status contains the reason.
 //
-// Single-threaded. Takes the time from outside.
+// Single-threaded. Callers pass the time.
 
 #include <chrono>
 #include <cstdint>
@@ -21,12 +21,12 @@ class OomWatch {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Kills from before this are nobody's.
+  // Earlier kills are ignored.
   explicit OomWatch(std::optional<MemoryGroup> group = MemoryGroup::Find());
 
-  // What a process that ended just now was killed for; nothing where it was not, or not for this.
-  // Each kill that the kernel has counted explains one end, and none that comes much later: others
-  // of the container may have been killed too.
+  // The out-of-memory kill of a process that has just ended; empty if it ended for another reason.
+  // Each kill that the kernel counted explains one exit, and none much later: it may have killed
+  // other processes of the container too.
   std::optional<control::OutOfMemory> Explain(const ProcessEnd& end, Time now);
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// When programs that say nothing of their steps last gave a sign of life: they printed something,
-// or touched the file that RINGMASTER_HEARTBEAT names. Used by agent.h, in mode Restart.
+// Tracks the latest sign of life of programs that do not report their steps: output, or a change of
+// the file that RINGMASTER_HEARTBEAT names. Used by agent.h in mode Restart.
 
 #include <chrono>
 #include <filesystem>

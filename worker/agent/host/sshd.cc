@@ -110,7 +110,7 @@ Result<void> Sshd::WriteConfig() {
   return control::WriteFileAtomically(options_.config_file, SshdConfigText(settings));
 }
 
-// Accepting a connection is the one sign of life that counts: mpirun's ssh will do the same.
+// An accepted connection is the only proof that sshd works: mpirun's ssh does the same.
 void Sshd::Probe() {
   boost::system::error_code error;
   probe_.close(error);
@@ -125,8 +125,8 @@ void Sshd::OnProbed(const boost::system::error_code& error) {
   if (stopped_ || process_ == nullptr) return;
   if (!error) {
     boost::system::error_code ignored;
-    // A peer that names itself and leaves is not an error to sshd; one that says nothing is a line
-    // in the log.
+    // sshd does not log a peer that identifies itself and leaves as an error, but logs one that
+    // sends nothing.
     probe_.write_some(boost::asio::buffer(kProbeBanner, sizeof kProbeBanner - 1), ignored);
     probe_.close(ignored);
     ready_ = true;

@@ -1,8 +1,8 @@
 #pragma once
 
-// The worker's sshd, by which mpirun starts its daemon here: writes its configuration, runs it as
-// under any user, on a free port, starts it again when it dies and tells when it accepts
-// connections. Single-threaded.
+// Runs the worker's sshd, through which mpirun starts its daemon on this host. Writes the
+// configuration, runs sshd as any user on a free port, restarts it after a failure, and reports
+// when it accepts connections. Single-threaded.
 
 #include <filesystem>
 #include <functional>

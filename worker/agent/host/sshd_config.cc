@@ -32,7 +32,7 @@ std::string Quoted(std::string_view argument) {
   return quoted + '"';
 }
 
-// sshd takes the first SetEnv line alone, so all variables share one.
+// sshd reads only the first SetEnv line, so all variables share one.
 std::string SetEnvLine(const std::map<std::string, std::string>& environment) {
   std::string line;
   for (const auto& [name, value] : environment) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The text of the sshd_config that the agent gives its sshd: key log-in of one user alone, no
-// privilege, no PAM, so that it works as any uid under a read-only root. Pure; used by sshd.h.
+// Generates the sshd_config of the agent's sshd. It allows only key authentication of a single
+// user, without privileges or PAM, so it works as any uid with a read-only root. Pure functions.
 
 #include <map>
 #include <string>
@@ -21,11 +21,11 @@ struct SshdSettings {
 // Variables whose name or value sshd_config cannot hold (control characters) are left out.
 std::string SshdConfigText(const SshdSettings& settings);
 
-// The variables of `container` that ssh sessions shall have: everything a user set on the container
-// (a direct program runs below sshd and needs it), without what belongs to one process (HOME, PWD,
-// ...) and without those of our own variables that only the agent needs. Adds the agent's
-// socket and working directory, and keeps bash from reading ~/.bashrc. Where the container runs as
-// root, which somebody allowed, mpirun's daemon is told that it may too.
+// The variables of `container` for ssh sessions: everything that a user set on the container (a
+// direct program runs below sshd and needs it), without those of a single process (HOME, PWD, ...)
+// and without our own variables that only the agent needs. Adds the agent's socket and working
+// directory, and prevents bash from reading ~/.bashrc. If the container runs as root, tells
+// mpirun's daemon that this is allowed.
 std::map<std::string, std::string> SessionEnvironment(
     const std::map<std::string, std::string>& container, const std::string& agent_socket,
     const std::string& working_dir, bool as_root);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The attaches that are connected, and the brake on a rank that prints more than its attach takes:
-// while too much is on its way to the attach, what the slot prints is not read. Used by agent.h.
+// The connected attaches. If a rank prints more than its attach reads, the agent stops reading the
+// slot's output until the attach catches up. Used by agent.h.
 
 #include <cstddef>
 #include <functional>
@@ -21,14 +21,14 @@ class AttachPeers {
   explicit AttachPeers(Pause pause) : pause_(std::move(pause)) {}
 
   void Add(PeerId attach, int slot, int pid) { attaches_[attach] = {slot, pid}; }
-  // Nothing keeps its slot waiting for it. Also before we close its connection: nobody tells us
-  // that it is gone then.
+  // Its slot no longer waits for it. Also called before we close its connection, which is not
+  // reported.
   void Remove(PeerId attach);
   bool Contains(PeerId attach) const { return attaches_.contains(attach); }
-  // -1: it is gone, and its pid may be somebody else's.
+  // -1: it has ended, and its pid may have been reused.
   int Pid(PeerId attach) const;
 
-  // What is on its way to it, after more was sent.
+  // The bytes in transit to it, after more were sent.
   void OnQueued(PeerId attach, std::size_t bytes);
   void OnDrained(PeerId attach);
 

@@ -11,7 +11,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// A process that was itself held up for so long may have heard nothing because it did not listen.
+// An agent that was itself suspended for this long may have missed messages.
 constexpr std::chrono::milliseconds kLateTick{500};
 
 }  // namespace
@@ -150,12 +150,12 @@ std::chrono::milliseconds LauncherLink::RetryDelay(bool was_welcomed) const {
   if (superseded_) return options_.superseded_retry;
   if (!ever_welcomed_) return options_.first_retry;
   const auto lasted = std::chrono::steady_clock::now() - welcomed_at_;
-  // One that lasted is worth a redial at once; a launcher that hangs up right away is not.
+  // Reconnect at once after a connection that lasted, but not if a launcher hangs up right away.
   const bool at_once = was_welcomed && lasted >= options_.redial;
   return at_once ? std::chrono::milliseconds(0) : options_.redial;
 }
 
-// One heartbeat, and the judgement of the launcher's.
+// Sends one heartbeat, and checks the launcher's.
 void LauncherLink::Tick() {
   tick_.expires_after(heartbeat_);
   tick_.async_wait([this](const boost::system::error_code& cancelled) {

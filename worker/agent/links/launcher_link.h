@@ -1,8 +1,8 @@
 #pragma once
 
-// The agent's line to the launcher: dials, says hello, keeps up heartbeats, judges silence, dials
-// again for as long as the process lives. Knows the channel's rules, nothing of slots.
-// Single-threaded, on its io_context.
+// The agent's connection to the launcher: connects, introduces the agent, sends heartbeats, detects
+// silence, and reconnects for as long as the process lives. Implements the rules of the channel and
+// knows nothing about slots. Single-threaded, on its io_context.
 
 #include <chrono>
 #include <cstddef>

@@ -1,8 +1,8 @@
 #pragma once
 
-// The agent's unix socket: attaches and ranks of this worker. Admits only processes of our own user
-// (by the kernel's word), reads the first line to learn which of the two it is, then passes
-// messages on. Single-threaded.
+// The agent's unix socket for the attaches and ranks of this worker. Accepts only processes of the
+// same user, as reported by the kernel, tells attaches and ranks apart by their first line, and
+// then passes messages on. Single-threaded.
 
 #include <cstdint>
 #include <functional>
@@ -40,7 +40,7 @@ class LocalPeers {
 
   // Nothing happens for a peer that is gone.
   void Send(PeerId peer, const control::Message& message);
-  // What was sent before still arrives.
+  // Earlier messages still arrive.
   void Close(PeerId peer, const std::string& reason);
   std::size_t QueuedBytes(PeerId peer) const;
 

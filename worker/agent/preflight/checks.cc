@@ -41,7 +41,7 @@ int GpuDevices() {
   return count;
 }
 
-// Which do not answer, and why: those of which the driver tells, and those that it has lost.
+// Lists GPUs that do not answer, and why: those that the driver lists, and those that it has lost.
 std::string SilentGpus(const Config& config, const std::vector<GpuDevice>& devices) {
   std::string text;
   const auto add = [&text](const std::string& uuid, const std::string& why) {
@@ -55,7 +55,7 @@ std::string SilentGpus(const Config& config, const std::vector<GpuDevice>& devic
   auto next_lost = lost.begin();
   for (const GpuDevice& device : devices) {
     if (device.fault.empty()) continue;
-    // One that is lost does not even tell which it is: the device plugin did.
+    // The driver does not identify a GPU that it lost; the device plugin does.
     const bool named = device.uuid.empty() && next_lost != lost.end();
     add(named ? *next_lost++ : device.uuid, device.fault);
   }
@@ -74,7 +74,7 @@ std::optional<Finding> CheckSshd(const Config& config) {
                  "openssh-server in it, or set spec.mpi.launchAgent to Agent"};
 }
 
-// mpirun starts this program here, found in PATH.
+// Checks the daemon that mpirun starts on this host, found in PATH.
 std::optional<Finding> CheckMpiDaemon(const Config& config) {
   if (config.spec.PerWorker()) return std::nullopt;
   const std::string path = config.Path();
@@ -86,7 +86,7 @@ std::optional<Finding> CheckMpiDaemon(const Config& config) {
                      path + "); install Open MPI in it"};
 }
 
-// Open MPI keeps its session directory in /tmp, and ssh and we our files.
+// Open MPI keeps its session directory in /tmp; ssh and Ringmaster keep files there.
 std::optional<Finding> CheckScratchSpace(const Config& /*config*/) {
   constexpr unsigned long long kNeededBytes = 16ULL << 20;
   char name[] = "/tmp/.ringmaster-check-XXXXXX";
@@ -106,8 +106,8 @@ std::optional<Finding> CheckScratchSpace(const Config& /*config*/) {
                             " KiB free but needs 16 MiB; increase the size of its volume"};
 }
 
-// Ranks of one worker exchange data through /dev/shm. Little of it costs speed, or a run on GPUs;
-// so this only warns.
+// Ranks of one worker exchange data through /dev/shm. Too little of it may only reduce speed, so
+// this is a warning.
 std::optional<Finding> CheckSharedMemory(const Config& config) {
   struct statvfs status {};
   if (statvfs("/dev/shm", &status) != 0) {
@@ -137,7 +137,7 @@ bool IsLegalHostName(const std::string& name) {
   }
 }
 
-// Open MPI's daemons exchange host names and stumble over illegal ones with errors that do not name
+// Open MPI's daemons exchange host names and fail on invalid ones with errors that do not name
 // them.
 std::optional<Finding> CheckHostName(const Config& /*config*/) {
   std::array<char, 256> name{};
@@ -154,7 +154,7 @@ std::optional<Finding> CheckAddress(const Config& config) {
   return Finding{"network", address.error().message};
 }
 
-// A job that asked for GPUs and got none must fail, not train on the CPU.
+// A job that requested GPUs and got none must fail instead of training on the CPU.
 std::optional<Finding> CheckGpus(const Config& config, const GpuList& gpus) {
   if (config.gpus == 0) return std::nullopt;
   const std::string given = "this worker was assigned " + CountText(config.gpus, "GPU") + " and ";

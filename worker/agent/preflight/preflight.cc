@@ -45,7 +45,7 @@ void Preflight::Report() {
   if (!done_) return;
   limit_.cancel();
   for (const auto& [name, check] : pending_) {
-    findings_.push_back({name, "the check timed out; is a volume of this Pod stuck?"});
+    findings_.push_back({name, "the check timed out; check whether a volume of this Pod hangs"});
   }
   std::exchange(done_, nullptr)(std::move(findings_));
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What is looked at before a worker is of use. All checks run at once, and what they find is
+// The checks that run before a worker is ready. All checks run in parallel, and their results are
 // collected within a second. Used by the agent at start.
 
 #include <chrono>

@@ -50,7 +50,7 @@ std::string BeginningOf(const std::string& file, std::size_t size) {
   return bytes;
 }
 
-// A T at this place; nothing where the bytes end before.
+// Reads a T at this offset; empty if the bytes end before it.
 template <typename T>
 std::optional<T> At(const std::string& bytes, std::size_t place) {
   if (place > bytes.size() || bytes.size() - place < sizeof(T)) return std::nullopt;
@@ -106,7 +106,7 @@ std::string ProgramFile::NeededMpi() const {
   if (!beginning_.starts_with(ELFMAG)) return {};
   const std::string bytes = BeginningOf(path_, kNamesWithin);
   for (const std::string_view library : {"libmpi.so", "libmpich.so", "libmpi_cxx.so"}) {
-    // Names stand between NULs there.
+    // NUL-separated names.
     const std::size_t at = bytes.find(std::string(1, '\0').append(library));
     if (at != std::string::npos) return bytes.c_str() + at + 1;
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// What can be read in the file of a program: for which machine it is built, what interprets or
-// loads it, which MPI it needs. Used by the checks. A file that cannot be read has none of it.
+// Inspects a program file: its machine architecture, its interpreter or loader, and the MPI library
+// that it needs. Used by the checks. If the file cannot be read, all results are empty.
 
 #include <string>
 #include <string_view>

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMostNamed = 5;  // missing libraries
 
-// What the machine runs for this command: of a script its interpreter.
+// The program that the machine executes for this command: the interpreter of a script.
 ProgramFile Executable(const Config& config) {
   const std::string path = config.Path();
   ProgramFile file(FindProgram(config.spec.command.front(), path));
@@ -120,7 +120,7 @@ std::optional<Torch> TorchIn(const std::string& answer) {
   return std::nullopt;
 }
 
-// A rank needs PyTorch for its GPU: not where the script computes with something else.
+// A rank needs PyTorch for its GPU, unless the script computes with something else.
 bool ComputesWithTorch(const std::vector<std::string>& command) {
   const std::string program = std::filesystem::path(command.front()).filename();
   if (program == "torchrun") return true;
@@ -130,7 +130,7 @@ bool ComputesWithTorch(const std::vector<std::string>& command) {
   });
 }
 
-// What `import ringmaster` (worker/python) takes.
+// The requirements of `import ringmaster` (worker/python).
 constexpr std::pair kOldestTorch{2, 2};
 constexpr char kOldestTorchText[] = "2.2";
 

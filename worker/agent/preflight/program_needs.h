@@ -1,9 +1,9 @@
 #pragma once
 
-// What of the job's program only others can tell: its loader, which shared libraries are missing,
-// and Python, for what its PyTorch is built. Each is asked by running it, which takes some 30 ms,
-// and answers in what it prints (WorkerReadiness runs them). Pure but for reading the program's
-// file.
+// Finds requirements of the job's program that only other programs can tell: the loader lists
+// missing shared libraries, and Python tells how its PyTorch was built. WorkerReadiness runs these
+// programs, which takes about 30 ms each; the functions here build the commands and parse the
+// output. They do no I/O except for reading the program's file.
 
 #include <functional>
 #include <optional>

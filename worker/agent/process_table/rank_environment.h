@@ -1,7 +1,7 @@
 #pragma once
 
-// The environment of a rank that the agent starts: the container's, without what only the agent
-// needs, with the slot's own variables. Pure, except for AvailableCpus().
+// Builds the environment of a rank that the agent starts: the container's environment without the
+// agent's own variables, plus those of the slot. Pure functions, except for AvailableCpus().
 
 #include <string>
 #include <vector>

@@ -14,11 +14,11 @@ namespace {
 
 using Words = std::array<std::uint64_t, control::kPageWords>;
 
-// Torn while the rank wrote: the next try is another moment.
+// Inconsistent because the rank was writing: try again later.
 constexpr int kTries = 3;
 constexpr int kMaxRank = 1 << 24;
 
-// Milliseconds from a moment of the page's clock; a rank may claim any.
+// Milliseconds since a time of the page's clock; the rank may report any value.
 std::int64_t MillisSince(std::int64_t then, std::int64_t now) {
   return then >= now ? 0 : (now - then) / 1'000'000;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// One rank's position page (common/control/position_page.h), from the agent's side: made for each
-// start of a rank, in memory that has no name and cannot change its size, and read without trust.
+// The agent's side of a rank's position page (common/control/position_page.h). A page is created
+// for each start of a rank, in anonymous memory of fixed size. Reading does not trust the content.
 
 #include <cstdint>
 #include <optional>
@@ -35,7 +35,7 @@ class RankPage {
   std::optional<Reading> Read() const;
   // The thread that wrote its stack last; 0: none yet.
   std::int64_t NewestStack() const;
-  // What the rank's threads wrote when they were asked for their stacks: printable text.
+  // The stacks that the rank's threads wrote when asked: printable text.
   std::string ReadStacks() const;
 
  private:
@@ -44,8 +44,8 @@ class RankPage {
   int file_ = -1;
 };
 
-// What the launcher is told of a rank, from what the rank says in its page. `now` is of the page's
-// clock (MonotonicNanos), in nanoseconds. Whether the rank is stopped the page cannot say: false.
+// The position to report to the launcher, from the rank's page. `now` is a time of the page's clock
+// (MonotonicNanos), in nanoseconds. The page does not tell whether the rank is stopped: false.
 control::RankPosition PositionOf(const RankStanding& standing, const RankPage::Reading& reading,
                                  std::int64_t now);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The rank processes of this worker's slots: starts them with their environment, reads what they
-// print, tells how they ended and how long they had lived. Decides nothing (slots.h does).
+// The rank processes of this worker's slots: starts them with their environment, reads their
+// output, and reports how they ended and how long they lived. slots.h makes all decisions.
 // Single-threaded.
 
 #include <chrono>
@@ -61,7 +61,7 @@ class RankProcesses {
 
   // The slot's rank is this process of its group: it said so itself.
   void SetRank(int slot, pid_t process);
-  // Where the slot's rank says it stands; nothing where it says nothing.
+  // The position that the slot's rank reports; empty if it reports none.
   std::optional<RankPage::Reading> Position(int slot) const;
   // Whether a signal or a debugger holds the slot's rank.
   bool Stopped(int slot) const;

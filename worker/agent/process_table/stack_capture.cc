@@ -34,7 +34,7 @@ StackCapture::StackCapture(boost::asio::io_context& io, pid_t process,
       threads_(ThreadsOf(process, limits.threads, &count_)),
       deadline_(Clock::now() + limits.all) {}
 
-// The next thread that may answer.
+// Asks the next thread that may answer.
 void StackCapture::Ask() {
   while (next_ < threads_.size() && threads_[next_].Held()) ++next_;
   if (next_ >= threads_.size() || Clock::now() >= deadline_) return Finish();

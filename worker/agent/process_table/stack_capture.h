@@ -1,10 +1,10 @@
 #pragma once
 
-// Where all threads of a process are, without a debugger: the kernel's list of them, and for a rank
-// that answers the stack signal (position_page.h) each thread's own word, one after the other, or
-// all that Python wrote for the first thread that answered. A
-// thread that does not answer, or a process that is stopped or in an uninterruptible wait, costs a
-// bounded time and leaves what the kernel says. Single-threaded, on its io_context.
+// Captures the stacks of all threads of a process without a debugger. It reads the kernel's list of
+// threads. If the rank answers the stack signal (position_page.h), it adds the stack that each
+// thread reports, or all that Python wrote for the first thread that answered. Threads that do not
+// answer, and processes that are stopped or in an uninterruptible wait, cost a bounded time; for
+// them only the kernel's information remains. Single-threaded, on its io_context.
 
 #include <chrono>
 #include <functional>

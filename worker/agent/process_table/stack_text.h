@@ -1,7 +1,7 @@
 #pragma once
 
-// A rank's threads in words: the kernel's list of them, each with the stack that it wrote itself
-// where it did. Pure.
+// Formats the threads of a rank: the kernel's list of them, each with the stack that it reported,
+// if any. Pure functions.
 
 #include <cstddef>
 #include <string>

@@ -43,7 +43,7 @@ ThreadInfo Describe(const std::string& folder, pid_t id) {
 }  // namespace
 
 char StateIn(std::string_view stat) {
-  // The name before it may contain anything, brackets too.
+  // The name may contain anything, including brackets.
   const std::size_t end = stat.rfind(')');
   if (end == std::string_view::npos || end + 2 >= stat.size()) return '?';
   return stat[end + 2];

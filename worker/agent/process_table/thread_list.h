@@ -1,7 +1,7 @@
 #pragma once
 
-// What the kernel tells of a process and its threads (/proc/<pid>), whatever state they are in.
-// Readers of foreign text: safe on any.
+// Reads the kernel's information about a process and its threads (/proc/<pid>), in any state. The
+// parsers are safe on any input.
 
 #include <cstddef>
 #include <string>

@@ -12,7 +12,7 @@ namespace ringmaster::agent {
 
 namespace {
 
-// Of `member` in the world of `start`.
+// The place of `member` in the world of `start`.
 ProgramPlace PlaceOf(const control::StartEpoch& start, const control::Member& member) {
   ProgramPlace place{.epoch = start.epoch,
                      .rank = member.rank,
@@ -71,7 +71,7 @@ void DirectSlots::OnStartEpoch(const control::StartEpoch& start) {
       }
       continue;
     }
-    // mpirun carries what it prints to the launcher's log; the agent's own is the worker's.
+    // mpirun passes the output to the launcher's log; the agent's streams are the worker's log.
     slot.output.GoTo({.way = SlotOutput::Way::kLocal, .rank = slot.rank});
     const std::vector<AttachId> attaches = AttachesOf(index, slot.cohort);
     slot.running = !attaches.empty();
@@ -81,7 +81,7 @@ void DirectSlots::OnStartEpoch(const control::StartEpoch& start) {
   }
 }
 
-// The launcher's log has what rank 0 prints.
+// The launcher's log shows the output of rank 0.
 void DirectSlots::StartNext(int index) {
   Slot& slot = slots_[static_cast<std::size_t>(index)];
   const ProgramPlace place = *std::exchange(slot.next, std::nullopt);

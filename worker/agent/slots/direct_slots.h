@@ -1,8 +1,8 @@
 #pragma once
 
-// Slots of a direct job. Its program lives in one epoch; any change of the world ends it
-// (ADR 13). Where mpirun starts attach, attach runs it when the gate opens; else this
-// agent does.
+// The slots of a direct job. The program lives for one epoch and ends with any change of the world
+// (ADR 13). If mpirun starts attach, attach runs the program when the gate opens; otherwise the
+// agent runs it.
 
 #include <optional>
 #include <utility>

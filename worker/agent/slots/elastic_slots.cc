@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostUnprotected = 8;  // kinds of them, of one slot
 
-// For the author of a program that never said hello.
+// Explains to the author of a program that never sent a hello.
 std::string HowToJoin(const SlotsOptions& options) {
   if (options.own_program) return "";
   return ": in mode InPlace a program calls ringmaster.join() (Python) or "
@@ -19,15 +19,15 @@ std::string HowToJoin(const SlotsOptions& options) {
          "Restart";
 }
 
-// For the author of a program that ended in the midst of training.
+// Explains to the author of a program that ended during training.
 std::string HowToEndEarly(const SlotsOptions& options) {
   if (options.own_program) return "";
-  return ": a Python script that ends training early leaves its loop on every rank at the same "
-         "step, and calls job.finish() until it returns True";
+  return ": a Python script that ends training early must leave its loop at the same step on every "
+         "rank and call job.finish() until it returns True";
 }
 
-// What an attach ends with whose rank ended as it was told to: with another code mpirun would end
-// the others' attaches too.
+// The exit code of an attach whose rank ended as requested: with another code, mpirun would end all
+// others.
 control::RankExit AsAsked() {
   control::RankExit exit;
   exit.exit_code = 0;
@@ -55,7 +55,7 @@ void ElasticSlots::OnRankHello(int index) {
   if (!ValidSlot(index)) return;
   Slot& slot = At(index);
   slot.connected = true;
-  // The end of one that was in no world is old news now.
+  // The exit of a process that was in no world is outdated now.
   if (slot.exit_report.has_value() && slot.exit_report->exit.rank < 0) slot.exit_report.reset();
   actions_->SendToLauncher(control::RankReady{index, slot.start});
   Assign(index);
@@ -149,7 +149,7 @@ void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
   if (left_out) {
     exit.last_lines.push_back("it exited without joining the job" + HowToJoin(options_));
   }
-  // A success would have it started again and again.
+  // Success would restart the process again and again.
   const bool early = exit.Clean() && had_world && !meant && !slot.reported.done.has_value();
   if (early) {
     exit.exit_code = control::kExitUserError;
@@ -272,11 +272,11 @@ void ElasticSlots::ReportExit(int index, control::RankExit exit) {
   actions_->SendToLauncher(report);
   const bool fresh = place.rank < 0;
   const bool member_died = slot.exit_report.has_value() && slot.exit_report->exit.rank >= 0;
-  // The end of a member is news for longer than that of a process nobody counted on.
+  // The exit of a member must be reported for longer than that of another process.
   if (!fresh || !member_died || slot.given_up) slot.exit_report = report;
   const std::optional<control::RankDone> done = slot.reported.done;
   slot.reported = {};
-  // A rank that hears of the end only later has not seen the release that it answers.
+  // A rank that is told later has not seen the release to which this would be the answer.
   if (ended_well && done.has_value() && done->epoch == place.epoch) slot.reported.done = done;
 }
 
@@ -297,7 +297,7 @@ AttachId ElasticSlots::AttachOf(int index) const {
   return newest;
 }
 
-// Sets where the slot's output goes, after anything that may have changed it.
+// Selects where the slot's output goes, after anything that may have changed it.
 void ElasticSlots::Route(int index) {
   using Way = SlotOutput::Way;
   Slot& slot = At(index);

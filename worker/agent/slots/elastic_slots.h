@@ -1,15 +1,15 @@
 #pragma once
 
-// Slots of an elastic job. The agent starts a rank process per slot, which loads while nobody
-// waits; it then goes from epoch to epoch with its model and state, and is started again at once
-// when it dies (common/control/README.md, "How a world changes").
+// The slots of an elastic job. The agent starts one rank process per slot, which loads before a
+// world needs it. The process keeps its model and state from epoch to epoch, and is restarted at
+// once when it dies (common/control/README.md, "How a world changes").
 //
 //   start ─► loading ── RankHello ─► ready ── StartEpoch ─► in a world ── Release, StopEpoch ─► end
 //              ▲                                             │   ▲ └ StartEpoch, with its state
 //              └─────────── died by itself ──────────────────┘
 //
-// An attach stays with its slot over all of this: it ends only when the slot's process was meant
-// to.
+// An attach stays connected to its slot throughout; it ends only when the slot's process was meant
+// to end.
 //
 // Sources: elastic_slots.cc (processes, attaches, output), elastic_world.cc (epochs).
 
@@ -61,8 +61,8 @@ class ElasticSlots final : public Slots {
     std::int64_t cohort = 0;
     int rank = -1;
   };
-  // What a rank reported in the epoch that was assigned to it, for as long as it holds there. That
-  // it was done holds beyond its end, if that was the one it was released for.
+  // Reports of a rank in its assigned epoch, for as long as they hold there. The report that it was
+  // done outlives its exit, if it was released for it.
   struct Reports {
     std::optional<control::RankDone> done;
     std::optional<control::RankAtBoundary> boundary;
@@ -82,7 +82,7 @@ class ElasticSlots final : public Slots {
     std::optional<Place> assigned;  // that the process was told last; nothing while it is fresh
     bool gate_open = false;         // it was in a world: its attach, if any, shows what it prints
     Reports reported;
-    // Beyond its epoch: for as long as the process runs.
+    // Kept across epochs, for as long as the process runs.
     std::optional<control::CheckpointDone> checkpoint;
     std::optional<control::RankBegan> began;
     std::map<std::string, control::RankProtection> unprotected;  // by what

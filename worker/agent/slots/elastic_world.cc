@@ -1,4 +1,4 @@
-// Epochs: what a launcher asks for, and what each of them means for the ranks that run.
+// Handles epochs: the launcher's requests, and their effects on running ranks.
 
 #include <algorithm>
 #include <utility>
@@ -23,7 +23,7 @@ void ElasticSlots::RepeatToLauncher(std::int64_t term) {
   }
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = At(index);
-    // Whatever the term: a launcher that takes the world over has an empty store.
+    // Whatever the term: a launcher that takes over a world has an empty store.
     for (const control::Message& request : slot.reported.store.All()) {
       actions_->SendToLauncher(request);
     }
@@ -42,7 +42,7 @@ void ElasticSlots::RepeatToLauncher(std::int64_t term) {
 std::vector<std::string> ElasticSlots::Running() const {
   std::vector<std::string> running;
   for (const Slot& slot : slots_) {
-    // Also one that is only loaded: it may be a member of a newer world, not told here yet.
+    // Includes a process that is still loading: it may be a member of a newer world.
     const bool counts = slot.connected || slot.wanted.has_value();
     if (counts && !slot.stopping && !ending_) running.push_back(slot.start);
   }
@@ -115,7 +115,7 @@ void ElasticSlots::Join(int index, const control::Member& member) {
   };
   if (there(slot.assigned) || there(slot.wanted)) return;  // the same epoch again
   slot.gate_open = true;
-  // Without a start it is the process in the slot, or the next one: the gate of the first world.
+  // A member without a start is the slot's current or next process: the gate of the first world.
   const bool itself = member.start.empty() || member.start == slot.start;
   const bool to_come = member.start.empty() && !slot.running && !slot.given_up;
   if ((slot.running && itself) || to_come) {
@@ -127,8 +127,8 @@ void ElasticSlots::Join(int index, const control::Member& member) {
   JoinTooLate(index, member);
 }
 
-// The process that the launcher means has ended, which it cannot have known: that is its end in
-// this epoch.
+// The process that the launcher means has ended, which the launcher could not know: report its exit
+// in this epoch.
 void ElasticSlots::JoinTooLate(int index, const control::Member& member) {
   Slot& slot = At(index);
   const bool known = slot.exit_report.has_value() &&
@@ -148,7 +148,7 @@ void ElasticSlots::JoinTooLate(int index, const control::Member& member) {
   EndAttaches(index, slot.exit_report->exit);
 }
 
-// Tells the slot's rank its newest epoch, once there is a rank to tell.
+// Sends the slot's rank its latest epoch once the rank is connected.
 void ElasticSlots::Assign(int index) {
   Slot& slot = At(index);
   if (!slot.wanted.has_value() || !slot.connected || slot.stopping) return;
@@ -194,7 +194,7 @@ void ElasticSlots::OnRelease(const control::Release& release) {
   }
 }
 
-// One that is meant to end anyway needs no other end.
+// A process that is about to end is not ended again.
 void ElasticSlots::OnEndStalledRank(const control::EndStalledRank& end) {
   if (!ValidSlot(end.slot) || ending_) return;
   const Slot& slot = At(end.slot);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether an elastic job's rank that ended by itself is started again, and when. Pure; used by
-// elastic_slots.h.
+// Decides whether and when to restart a rank of an elastic job that ended by itself. Does no I/O;
+// used by elastic_slots.h.
 
 #include <chrono>
 #include <optional>
@@ -23,7 +23,7 @@ class RestartPolicy {
   // after the start, and is never answered at once.
   std::chrono::milliseconds OnCannotStart();
 
-  // What follows is not repetition of what went before.
+  // Later failures do not repeat earlier ones.
   void Forget() { quick_deaths_ = 0; }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the slots of an agent (slots.h) ask for, and are told of ranks: asked of agent.cc, and in
-// tests of a fake that remembers it.
+// The interface through which slots (slots.h) request actions. Implemented by agent.cc, and in
+// tests by a fake that records the requests.
 
 #include <chrono>
 #include <cstdint>
@@ -31,13 +31,13 @@ struct ProgramPlace {
   std::string master_address;  // of rank 0
 };
 
-// Messages to somebody who is not connected are dropped: what matters is repeated
+// Messages without a connection are dropped: important ones are repeated
 // (Slots::OnWelcome).
 class SlotActions {
  public:
   virtual ~SlotActions() = default;
   virtual void SendToLauncher(const control::Message& message) = 0;
-  // What it builds on is not known here: after a new welcome it says all of it.
+  // Its base is unknown here: after a new welcome the launcher sends all of it.
   virtual void DialLauncherAgain(const std::string& reason) = 0;
   // False while the launcher is away, or has not yet taken what it was sent before. Output waits
   // then; Slots::OnLauncherDrained says when it need not any more.
@@ -60,7 +60,7 @@ class SlotActions {
   virtual void StopRank(int slot, std::chrono::milliseconds grace) = 0;
   // The slot's process hangs: RankStack to the launcher, then its end at once.
   virtual void EndHangingRank(int slot, const std::string& start, const std::string& reason) = 0;
-  // What a process of this worker that ended like this was killed for (oom_watch.h). Once per end.
+  // The out-of-memory kill behind an exit of this worker (oom_watch.h). Once per exit.
   virtual std::optional<control::OutOfMemory> LackOfMemory(const ProcessEnd& end) = 0;
   // Output that neither attach nor launcher takes. `rank` is -1 where it never had one.
   virtual void PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) = 0;

@@ -86,7 +86,7 @@ void SlotOutput::Keep(bool is_stderr, std::string_view data) {
 
 void SlotOutput::Flow() {
   while (!waiting_.empty() && route_.way != Way::kWait) {
-    // How the process ended is told next, and may end the job: what it printed last goes first.
+    // The exit is reported next and may end the job, so the last output is sent first.
     const bool taken = ended_ ? actions_->LauncherListens() : actions_->LauncherTakesOutput();
     if (route_.way == Way::kLauncher && !taken) break;
     TellWhatWasLeftOut();

@@ -1,10 +1,10 @@
 #pragma once
 
-// What the processes of one slot print. All of it goes to the agent's own streams, the worker's
-// log. What concerns the whole job goes to the launcher's log, too, through the slot's attach or,
-// where there is none, the launcher itself: all that rank 0 prints, and of other ranks what is no
-// routine line of our own log. Waits in a bounded buffer while nobody takes it. Used by
-// elastic_slots.h and direct_slots.h.
+// Distributes the output of one slot's processes. All of it goes to the agent's standard streams,
+// which are the worker's log. Output that concerns the whole job also goes to the launcher's log,
+// through the slot's attach or, without one, directly to the launcher: everything that rank 0
+// prints, and lines of other ranks except for Ringmaster's routine log lines. Output waits in a
+// bounded buffer while nothing reads it. Used by elastic_slots.h and direct_slots.h.
 
 #include <array>
 #include <cstddef>
@@ -18,12 +18,12 @@ namespace ringmaster::agent {
 
 class SlotOutput {
  public:
-  // What waits for somebody to take it; beyond it the oldest is left out, which the one who takes
-  // the rest is told in one line.
+  // The limit of waiting output; beyond it the oldest is dropped, which one line reports to the
+  // reader of the rest.
   static constexpr std::size_t kMaxWaitingBytes = 256 * 1024;
 
   enum class Way {
-    kWait,      // nobody knows yet whose it is
+    kWait,      // its owner is not known yet
     kAttach,    // as it comes
     kLauncher,  // in whole lines, while it takes output
     kLocal      // nobody beyond the agent's own streams
@@ -39,7 +39,7 @@ class SlotOutput {
 
   void Add(bool is_stderr, std::string_view data);
 
-  // Where it goes from here on, and what waits with it.
+  // Changes the destination, also for the output that waits.
   void GoTo(const Route& route);
 
   // The launcher takes output again.

@@ -25,7 +25,7 @@ Slots::Slots(SlotsOptions options, SlotActions* actions)
 bool Slots::OnWelcome(std::int64_t term) {
   if (term < highest_epoch_.term || term < term_) return false;
   if (term > term_ && term_ != 0) {
-    // They belong to the mpirun of a launcher that is gone. Ranks and programs go on until the new
+    // They belong to the mpirun of a previous launcher. Ranks and programs continue until the new
     // one decides.
     for (auto entry = attaches_.begin(); entry != attaches_.end();) {
       entry->second.former = RunsProgram(entry->second);
@@ -57,8 +57,8 @@ void Slots::OnAttach(AttachId id, const control::AttachHello& hello) {
     return;
   }
   attaches_[id] = Attach{hello};
-  // Reported whatever it says: a slot that does not exist, or one attached twice, is for the
-  // launcher's gate to judge.
+  // Report it in any case: the launcher's gate judges slots that do not exist or are attached
+  // twice.
   actions_->SendToLauncher(
       control::SlotAttached{hello.cohort, hello.slot, hello.mpi_rank, hello.mpi_world_size});
   if (ValidSlot(hello.slot)) OnAttached(id, hello);

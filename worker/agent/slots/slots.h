@@ -1,13 +1,13 @@
 #pragma once
 
-// What an agent decides about its slots: which process runs in each, which epoch it was given,
-// which attach belongs to it. Events in, actions out through SlotActions; no I/O, no threads, no
-// time of its own, so that every order of events can be tested. agent.h wires it to processes and
-// sockets.
+// Decides what an agent does with its slots: which process runs in each, which epoch it belongs to,
+// and which attach it has. Takes events and returns actions through SlotActions. It does no I/O,
+// starts no threads and reads no clock, so that tests can cover every order of events. agent.h
+// connects it to processes and sockets.
 //
-// There are two kinds. In an elastic job the agent starts the ranks and they live across epochs
-// (elastic_slots.h); a direct job's program is run by attach and lives in one (direct_slots.h).
-// This class is what they share: terms, attaches, the end.
+// There are two kinds of slots. In an elastic job the agent starts the ranks, and they live across
+// epochs (elastic_slots.h). In a direct job attach runs the program, which lives for one epoch
+// (direct_slots.h). This class implements what both share: terms, attaches and the end of the job.
 
 #include <chrono>
 #include <cstdint>
@@ -63,10 +63,10 @@ class Slots {
   virtual void OnAttachExit(AttachId /*attach*/, const control::AttachExit& /*exit*/) {}
   void OnAttachGone(AttachId attach);
 
-  // The Pod is to go: tells the launcher. True when ranks are in a world and go on until the
+  // The Pod will terminate: tells the launcher. True if ranks are in a world and continue until the
   // launcher has formed another one without them (Drained() then).
   [[nodiscard]] bool Leave(const std::string& reason);
-  // Nothing of this worker is in a world that goes on.
+  // No rank of this worker is in a world that continues.
   virtual bool Drained() const = 0;
 
   // Ends all ranks; none is started from here on.

@@ -1,8 +1,8 @@
 #pragma once
 
-// What one rank told and asked the rendezvous store of its epoch, for the launcher that takes over
-// and has an empty one. Bounded, whatever the rank does: what is beyond it reached the launcher of
-// its time, and is not repeated to the next. Pure; used by elastic_slots.h.
+// Records a rank's requests to the rendezvous store of its epoch and replays them to a launcher
+// that takes over with an empty store. The record is bounded: requests beyond the limit reach the
+// current launcher but are not replayed. Does no I/O; used by elastic_slots.h.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,10 +23,10 @@ class StoreRequests {
   [[nodiscard]] bool Set(const control::StoreSet& set);
   void Get(const control::StoreGet& get);
   void Answered(std::int64_t id);
-  // Nobody waits for an answer any more.
+  // The answer is no longer needed.
   void ForgetGets() { gets_.clear(); }
 
-  // What still holds, the keys first.
+  // Requests to replay, keys first.
   std::vector<control::Message> All() const;
 
  private:

@@ -30,7 +30,7 @@ using trainer::Elements;
 
 constexpr std::chrono::minutes kOperationTimeout{5};
 
-// More wait for the first of them, so that their handles fill no memory.
+// Others wait for the first of them, so that their handles do not fill the memory.
 constexpr std::size_t kMostQueued = 1024;
 
 // The trainer's communicators, on the memory that they work on: Gloo's and the one over shared

@@ -1,7 +1,7 @@
 #pragma once
 
-// What carries the measured operations: the trainer's own communicators over Gloo, shared memory
-// and NCCL, or MPI, the library that jobs of direct programs use.
+// The backends of the measured operations: the trainer's communicators over Gloo, shared memory and
+// NCCL, and MPI, which programs of direct jobs use.
 
 #include <array>
 #include <cstddef>

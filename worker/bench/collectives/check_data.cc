@@ -40,7 +40,7 @@ void Store(const Elements& elements, std::size_t index, int64_t value) {
   }
 }
 
-// Bit for bit: all values that occur have one representation.
+// Compares bits: all possible values have one representation.
 bool Holds(const Elements& elements, std::size_t index, int64_t value) {
   int64_t expected = 0;
   const std::size_t bytes = SizeOf(elements.type);

@@ -1,9 +1,9 @@
 #pragma once
 
-// What the ranks put into an operation, and what must come out. Small integers, so that every type
-// holds every intermediate result exactly, in whatever order it is reduced, for worlds of up to 256
-// ranks (8-bit integers wrap as they should). Each is a hash of (rank, index): data of another
-// rank, or of another place, are other data.
+// Generates the input of an operation and its expected output. Values are small integers, so that
+// every type represents all intermediate results exactly, in any order of reduction, for worlds of
+// up to 256 ranks (8-bit integers wrap as expected). Each value is a hash of (rank, index), so data
+// from a wrong rank or position differs.
 
 #include <cstdint>
 

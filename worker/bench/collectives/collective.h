@@ -1,8 +1,8 @@
 #pragma once
 
-// The operations that are measured, their buffers, and their bus factors, as nccl-tests defines
-// them (doc/PERFORMANCE.md there): the size is that of the larger buffer of a rank; the algorithm's
-// bandwidth is size / time; the bus bandwidth is that times what every link must carry at least.
+// The measured operations, their buffers and their bus factors, as nccl-tests defines them (its
+// doc/PERFORMANCE.md). The size is that of the larger buffer of a rank; the algorithm bandwidth is
+// size / time; the bus bandwidth is that times the bus factor, the least share that a link carries.
 
 #include <cstddef>
 #include <cstdint>

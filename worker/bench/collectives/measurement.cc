@@ -48,7 +48,7 @@ at::Tensor Zeros(std::byte* memory, std::size_t bytes, const std::string& device
                            : at::from_blob(memory, {size}, options).zero_();
 }
 
-// The two buffers of the largest call, once: pages that are touched first are not part of a time.
+// Runs the largest call once, so that the first use of pages is not part of a time.
 class Buffers {
  public:
   Buffers(std::size_t bytes, const std::string& device, std::array<std::byte*, 2> memory = {})
@@ -71,7 +71,7 @@ class Buffers {
     return call;
   }
 
-  // All of it, between devices; done when it returns.
+  // Copies all of it between devices, and waits for the end.
   void CopyFrom(const Buffers& other) {
     send_.copy_(other.send_);
     receive_.copy_(other.receive_);
@@ -82,7 +82,7 @@ class Buffers {
   at::Tensor receive_;
 };
 
-// What is measured, and the same on the host, where it is filled and checked.
+// The measured buffers, and host copies in which they are filled and checked.
 class Memory {
  public:
   Memory(std::size_t bytes, const Backend& backend)

@@ -1,8 +1,8 @@
 #pragma once
 
-// Times one operation over a sweep of sizes, and checks what it computed, as nccl-tests does: ranks
-// meet before the timed iterations, outside of their time, which are queued and waited for once.
-// Each works a size further on in buffers of the largest size, so that a cache does not keep it.
+// Times one operation for a range of sizes and checks its results, as nccl-tests does. Ranks
+// synchronise before the timed iterations, which are queued and awaited together. Each iteration
+// uses the next section of buffers of the largest size, so that results do not come from a cache.
 
 #include <cstdint>
 #include <functional>

@@ -11,7 +11,7 @@ using trainer::NcclComm;
 using trainer::NcclResult;
 using trainer::NcclStream;
 
-// The nearest of the trainer's: what a launcher is told of a rank.
+// The closest operation of the trainer, as reported to the launcher.
 CollectiveKind KindOf(Collective collective) {
   switch (collective) {
     case Collective::kAllReduce:

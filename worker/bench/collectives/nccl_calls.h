@@ -1,7 +1,7 @@
 #pragma once
 
-// The bench's operations as NCCL's own calls, on memory of the device. The trainer's communicator
-// launches and watches them as it does its own.
+// The bench's operations as NCCL calls on device memory. The trainer's communicator launches and
+// watches them like its own.
 
 #include <span>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What was measured as nccl-tests' table, for people and for scripts that read it, and as JSON.
+// Formats measurements as the table of nccl-tests, for users and scripts, and as JSON.
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
 
-// Sizes as nccl-tests takes them: 8, 64K, 1M, 8G (powers of 1024).
+// Parses sizes in the syntax of nccl-tests: 8, 64K, 1M, 8G (powers of 1024).
 
 #include <cstdint>
 #include <string>

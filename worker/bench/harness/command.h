@@ -1,7 +1,7 @@
 #pragma once
 
-// A program with subcommands, as ringmaster-bench and bench/chaos are: each subcommand adds its
-// flags and gives back what runs it once they are parsed. Needs nothing of the trainer.
+// A program with subcommands, such as ringmaster-bench and bench/chaos. Each subcommand adds its
+// flags and returns the function to run after parsing. Does not depend on the trainer.
 
 #include <functional>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-// The numbers of a figure, and the line of JSON that says them (bench/README.md). Headers only, and
-// without the trainer: the operator's figures are built without it.
+// The numbers of a figure and their JSON line (bench/README.md). Header-only and independent of the
+// trainer, because the operator's figures are built without it.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #pragma once
 
-// A line of text that rank 0 hands to the process that started it, and work in a process of its
-// own.
+// Passes a line of text from rank 0 to the process that started it, and runs work in a child
+// process.
 
 #include <cstdint>
 #include <functional>

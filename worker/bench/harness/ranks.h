@@ -1,8 +1,8 @@
 #pragma once
 
-// Where the ranks of a bench come from. Started by an agent, as the command of a TrainingJob, this
-// process is one of the job's; otherwise it starts them itself, as processes on this machine. Both
-// give a world to meet in, so that everything else is written once.
+// Provides the ranks of a bench. If an agent started this process as the command of a TrainingJob,
+// it is one of the job's ranks; otherwise it starts ranks itself as processes on this machine. Both
+// provide a world, so the benches are written once.
 
 #include <functional>
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
 
-// A folder for what a bench writes while it runs, removed with it.
+// A temporary folder of a bench, removed by its destructor.
 
 #include <cerrno>
 #include <cstdlib>

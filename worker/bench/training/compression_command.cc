@@ -202,7 +202,7 @@ int Run(const CompressionFlags& flags) {
   int code = 0;
   const RankOptions ranks{.ranks = *std::ranges::max_element(flags.ranks)};
   ordered_json result{{"bench", "compression"}};
-  // First, for what may be wrong with it.
+  // Runs first to detect problems with the link.
   std::unique_ptr<LimitedLink> link;
   if (!flags.link.empty()) {
     Result<std::unique_ptr<LimitedLink>> made = LimitedLink::Make(flags.link_ranks, flags.link);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Labelled images that several trainings of one process read, all drawn or unpacked beforehand, so
-// that no training's time holds what the one before it found done.
+// Labelled images that all trainings of a process share. All images are drawn or unpacked in
+// advance, so that the time of a training does not depend on earlier ones.
 
 #include <cstdint>
 #include <memory>

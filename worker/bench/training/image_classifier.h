@@ -1,8 +1,8 @@
 #pragma once
 
-// A convolution network with a linear layer and cross-entropy on made-up images that lie in memory:
-// what throughput measures where a step's time is to be arithmetic.
-// bench/peers/torchrun/networks.py builds the same.
+// A convolutional network with a linear layer and cross-entropy on generated images in memory. The
+// throughput bench uses it where arithmetic should dominate the step time.
+// bench/peers/torchrun/networks.py builds the same network.
 
 #include <cstdint>
 #include <memory>

@@ -20,7 +20,7 @@ struct Ran {
   std::string output;
 };
 
-// A command line of our own making.
+// Runs a command line that this file composed.
 Ran RunCommand(const std::string& command) {
   Ran ran;
   std::FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");

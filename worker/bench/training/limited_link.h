@@ -1,8 +1,8 @@
 #pragma once
 
-// Hosts on one machine, joined by links of a limited rate: network namespaces on a bridge, whose
-// sending side is a token bucket (tc tbf). Needs root. Named after the process; what a killed bench
-// left behind is removed by the next one.
+// Simulates hosts that are connected by links of limited rate: network namespaces on a bridge,
+// whose sending sides have a token bucket (tc tbf). Requires root. Names contain the process id;
+// the next bench removes what a killed one left behind.
 
 #include <memory>
 #include <string>

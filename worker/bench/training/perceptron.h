@@ -1,7 +1,7 @@
 #pragma once
 
-// A plain network of four linear layers on images of digits, with more than 10 million parameters
-// and few operations for each: a model whose gradients, not whose computing, fill the step.
+// A network of four linear layers on images of digits. It has more than 10 million parameters and
+// few operations for each, so that gradients instead of arithmetic dominate the step.
 
 #include <cstdint>
 #include <memory>

@@ -1,8 +1,8 @@
 #pragma once
 
-// The ranks of a bench as one group that trains again and again: some or all of them together, with
-// the trainer's own session and step loop, or each for itself. Every rank makes the same calls; a
-// run's worlds meet in a part of the store of their own.
+// The ranks of a bench as a group that trains repeatedly: some or all of them together, with the
+// trainer's session and step loop, or each independently. Every rank must make the same calls. The
+// worlds of each run meet under a separate prefix of the store.
 
 #include <functional>
 #include <memory>

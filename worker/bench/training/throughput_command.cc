@@ -257,7 +257,8 @@ Command AddThroughput(CLI::App& app) {
       ->check(CLI::IsMember({kMnist, "resnet18", "iresnet18"}));
   command.add_option("--threads", flags->threads, "compute threads per rank, also for PyTorch")
       ->check(CLI::Range(1, 256));
-  command.add_option("--ranks", flags->ranks, "that train")->check(CLI::Range(2, 64));
+  command.add_option("--ranks", flags->ranks, "number of ranks that train")
+      ->check(CLI::Range(2, 64));
   command.add_option("--global-batch", flags->global_batch, "samples per step, over all ranks")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command.add_option("--steps", flags->steps, "number of steps per training")
@@ -265,7 +266,9 @@ Command AddThroughput(CLI::App& app) {
   command.add_option("--rounds", flags->rounds, "number of rounds")->check(CLI::Range(1, 10000));
   command.add_option("--generated-samples", flags->samples, "number of generated training samples")
       ->check(CLI::Range(int64_t{64}, int64_t{1} << 24));
-  command.add_option("--loader-threads", flags->loader_threads, "of a rank; 0: none")
+  command
+      .add_option("--loader-threads", flags->loader_threads,
+                  "data loading threads per rank; 0: none")
       ->check(CLI::Range(0, 256));
   command.add_option(
       "--peer", flags->peer,

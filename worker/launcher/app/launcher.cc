@@ -55,7 +55,7 @@ class Launcher {
         mpirun_(reaper_, config, config.runtime_dir + "/ssh_user_key",
                 items.at(control::kItemSshHostPublicKey),
                 [this](int64_t cohort, const MpirunExit& exit) {
-                  // Later, not from within the action that failed to start it.
+                  // Report it later, not within the action that failed to start it.
                   boost::asio::post(io_, [this, cohort, exit] {
                     if (!mpirun_.running()) shells_.End();
                     Apply(coordinator_.OnMpirunExited(clock_.Now(), cohort, exit));
@@ -117,12 +117,16 @@ class Launcher {
     if (ending_) return;
     const bool none = !version.ok() && version.error().kind == ErrorKind::kNotFound;
     const bool another = !version.ok() && version.error().kind == ErrorKind::kInvalid;
-    if (none || (another && !config_.spec.AsksForMpirun())) {
+    if ((none || another) && !config_.spec.AsksForMpirun()) {
       return StartByAgents(version.error().message);
     }
     if (!version.ok()) {
-      return Apply(coordinator_.OnOwnFailure(clock_.Now(), control::kReasonMpirunFailed,
-                                             version.error().message));
+      const std::string& found = version.error().message;
+      return Apply(coordinator_.OnOwnFailure(
+          clock_.Now(), control::kReasonMpirunFailed,
+          none ? "spec.mpi is set, but " + found +
+                     "; use an image with Open MPI 4 or 5, or remove spec.mpi"
+               : found));
     }
     if (UserName(::geteuid()).empty() && !config_.spec.AsksForMpirun()) {
       return StartByAgents("mpirun and ssh require a user name, but uid " +
@@ -159,7 +163,7 @@ class Launcher {
     SettleSoon();
   }
 
-  // Once for all that is at hand by then.
+  // Runs once for all events that are available by then.
   void SettleSoon() {
     if (std::exchange(settling_, true)) return;
     boost::asio::post(io_, [this] {
@@ -197,7 +201,7 @@ class Launcher {
     });
   }
 
-  // What it waits for, once per change: the log of a job that does not start tells why.
+  // Logs what the job waits for, once per change, to explain why a job does not start.
   void LogPhase() {
     const std::string message = coordinator_.WaitingText(clock_.Now());
     if (message == last_message_) return;
@@ -253,7 +257,7 @@ class Launcher {
     if (!ending_) BeginEnd(control::kExitTerminated);  // else there was a verdict
   }
 
-  // What was sent goes out and mpirun ends, within limits; then the loop has nothing left to do.
+  // Queued messages are sent and mpirun ends, within limits; then the loop has nothing left to do.
   void BeginEnd(int exit_code) {
     ending_ = true;
     exit_code_ = exit_code;
@@ -267,7 +271,7 @@ class Launcher {
   void EndIfQuiet() {
     if (!agents_.empty()) return;
     if (!mpirun_.running()) return io_.stop();
-    // Its end is not told to anybody any more: look again.
+    // The exit is not reported to a handler any more: check again.
     ticker_.expires_after(std::chrono::milliseconds(20));
     ticker_.async_wait([this](const error_code& stopped) {
       if (!stopped) EndIfQuiet();
@@ -278,7 +282,7 @@ class Launcher {
   const Config& config_;
   const Clock& clock_;
 
-  // Before everything that lives on it.
+  // Declared before everything that runs on it.
   boost::asio::io_context io_{1};
   std::unique_ptr<control::TlsContext> tls_;
   Coordinator coordinator_;

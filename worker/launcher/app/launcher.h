@@ -1,7 +1,7 @@
 #pragma once
 
-// The launcher as a program: Coordinator decides, this carries out. One thread runs the io_context
-// with everything on it: the agents' connections, the operator's API, mpirun, the tick.
+// The launcher program: carries out what Coordinator decides. One thread runs the io_context with
+// the agents' connections, the operator's API, mpirun and the timer.
 
 #include "common/base/clock.h"
 #include "common/control/verdict.h"

@@ -28,7 +28,7 @@ int Main(int argc, char** argv) {
   const auto level = environment.find("RINGMASTER_LOG_LEVEL");
   InitLog("launcher", level == environment.end() ? "info" : level->second, LogFormat::kText);
   std::signal(SIGPIPE, SIG_IGN);
-  // A connection for each worker, and strangers.
+  // One connection per worker, and some for strangers.
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
     files.rlim_cur = files.rlim_max;

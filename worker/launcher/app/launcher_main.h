@@ -1,7 +1,7 @@
 #pragma once
 
-// ringmaster-launcher: one per job, in its own Pod. Everything it needs to know is in its
-// environment (common/control/pod_contract.h).
+// The program ringmaster-launcher: one per job, in its own Pod. Its environment contains its whole
+// configuration (common/control/pod_contract.h).
 
 namespace ringmaster::launcher {
 

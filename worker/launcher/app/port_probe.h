@@ -1,8 +1,8 @@
 #pragma once
 
-// Asks whether a port refuses: the Pod's network answers and nothing listens, so its agent is dead
-// for certain. Silence, or any other error, says nothing. At most kMaxAtOnce at a time; beyond that
-// the answer is "not refused". On one io_context's thread.
+// Checks whether a port refuses connections, which proves that the agent is dead: the Pod's network
+// answers and nothing listens. Timeouts and other errors prove nothing. At most kMaxAtOnce probes
+// run at a time; others return "not refused". Runs on the thread of one io_context.
 
 #include <chrono>
 #include <functional>

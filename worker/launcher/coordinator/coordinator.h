@@ -1,14 +1,14 @@
 #pragma once
 
-// What the launcher decides: who is a member, when mpirun runs, when the start gate opens, what a
-// loss means, how the job ended. Events in, actions out, time from outside; no I/O, no threads and
-// no clock, so that every interleaving can be tested. launcher.h carries the actions out. Copy it
-// to try what would happen next.
+// Decides what the launcher does: who is a member, when mpirun runs, when the start gate opens, how
+// to react to a loss, and how the job ended. Takes events and the time, and returns actions, which
+// launcher.h carries out. It does no I/O, starts no threads and reads no clock, so that tests can
+// cover every interleaving. Copy a Coordinator to explore what would happen next.
 //
-// It passes each event to the job that it has: one whose ranks speak the rank protocol (ElasticJob)
-// or any other (DirectJob).
+// It passes each event to its job: an ElasticJob if the ranks speak the rank protocol, otherwise a
+// DirectJob.
 //
-// Not thread-safe. Every event returns what to do, in order.
+// Not thread-safe. Every event returns the actions in order.
 
 #include <string>
 #include <utility>
@@ -33,8 +33,8 @@ class Coordinator {
   Result<Actions> OnOrder(Time now, const control::Order& order) {
     return job().OnOrder(now, order);
   }
-  // mpirun was found, or there is none or no need of one, and agents start the ranks. No epoch
-  // starts before.
+  // mpirun was found, or is missing or not needed, and agents start the ranks. No epoch starts
+  // before.
   Actions OnMpiVersion(Time now, const std::string& version) {
     return job().OnMpiVersion(now, version);
   }
@@ -65,7 +65,7 @@ class Coordinator {
   // Our own process is asked to end, without a verdict: a direct job's program goes with us, an
   // elastic job's ranks wait for the next launcher.
   Actions OnTerminate(Time now) { return job().OnTerminate(now); }
-  // We cannot go on: a verdict.
+  // The launcher cannot continue: returns a verdict.
   Actions OnOwnFailure(Time now, const std::string& reason, const std::string& message) {
     return job().OnOwnFailure(now, reason, message);
   }

@@ -1,4 +1,4 @@
-// A program that lives under mpirun.
+// A program that runs under mpirun.
 
 #include "worker/launcher/coordinator/direct_job.h"
 
@@ -22,10 +22,10 @@ using control::RankExit;
 
 namespace {
 
-// A program that ends so soon after it was started got nowhere.
+// A program that ends this soon after its start made no progress.
 constexpr std::chrono::minutes kSoon{1};
 
-// What only ranks of an elastic job say; here it means nothing.
+// Only ranks of elastic jobs send these messages; they are ignored here.
 template <typename T>
 constexpr bool kOfOurTrainer =
     std::is_same_v<T, control::RankReady> || std::is_same_v<T, control::EpochAccepted> ||
@@ -112,7 +112,7 @@ void DirectJob::JudgeExits(Time now) {
     return FinishIfReleased(now);
   }
   if (failures.empty()) {
-    // The program lives under mpirun and goes with it.
+    // The program runs under mpirun and ends with it.
     if (!startup_.mpirun_exit() || now - startup_.mpirun_exited_at() < options_.peer_lost_settle ||
         !EveryMemberHeardSince(startup_.mpirun_exited_at() + options_.settle)) {
       return;
@@ -127,8 +127,8 @@ void DirectJob::JudgeExits(Time now) {
   if (blame && EveryMemberHeardSince(blame->heard_since)) FailOrStartAgain(now, blame->exit);
 }
 
-// Another start may mend it, unless it happens time and again. Nobody sees the program's steps:
-// that it ran for so long is the sign that it got further.
+// A restart may fix it, unless it fails repeatedly. The program's steps are unknown: a long run is
+// the sign of progress.
 void DirectJob::FailOrStartAgain(Time now, const RankExit& exit) {
   if (exit.exit_code == control::kExitCannotStart) return FailBy(now, exit);
   const std::string text = RankText(exit) + " " + control::HowItEnded(exit);
@@ -150,7 +150,9 @@ void DirectJob::JudgeStall(Time now) {
   const Time last = std::max(last_sign_, gate_opened_at_);
   if (options_.stall_floor.count() == 0 || now - last < options_.stall_floor) return;
   const std::string text = "no rank printed anything or touched its heartbeat file for " +
-                           std::to_string(options_.stall_floor.count() / 1000) + " s";
+                           std::to_string(options_.stall_floor.count() / 1000) +
+                           " s; the workers' logs show where it hangs; raise "
+                           "faultTolerance.stallAfterSeconds if a step may take longer";
   failures_.ForgetCrashes(now - options_.restart_window);
   failures_.Crash(now, gate_opened_at_, {}, text);
   if (failures_.CrashLimitReached()) {
@@ -160,8 +162,8 @@ void DirectJob::JudgeStall(Time now) {
   Stop(now, text, control::kCauseStalled, nullptr);
 }
 
-// The more often it ended of late, the longer; but of a program that ran for a while pauses take a
-// fifth of the time at the most.
+// The more often it ended recently, the longer the pause; but pauses take at most a fifth of the
+// time.
 void DirectJob::PauseBeforeNextStart(Time now) {
   const auto ran = std::chrono::duration_cast<std::chrono::milliseconds>(now - gate_opened_at_);
   failed_starts_.Ended(now, {}, 0,
@@ -182,7 +184,7 @@ void DirectJob::ReformIfNeeded(Time now) {
   }
   const int more = SizeOfWorld(ready.size()) - static_cast<int>(world_.pods().size());
   if (joiners == 0 || more <= 0) return;
-  // A member that is redialling counts as ready as soon as it is back: then there is no hurry.
+  // A member that is reconnecting counts as ready as soon as it is back, so wait for it.
   if (EveryoneReady(ready) ||
       now - std::max(oldest_joiner, LastFilled()) >= options_.partial_after) {
     Stop(now, CountText(std::min(joiners, more), "worker", "joins", "join"),
@@ -190,13 +192,13 @@ void DirectJob::ReformIfNeeded(Time now) {
   }
 }
 
-// An agent that redials may have missed what was sent into the old connection; it ignores what it
-// knows already.
+// An agent that reconnects may have missed messages on the old connection; it ignores those that it
+// knows.
 void DirectJob::Welcome(Worker& worker) {
   const bool member = world_.Contains(worker.hello.pod_uid);
   const control::Epoch& last = worker.hello.highest_epoch;
   if (last.number > 0 && (!member || last < world_.epoch())) {
-    // That world is over, and where the worker was cut off meanwhile, its program may still run.
+    // That world is over, and if the worker was cut off, its program may still run.
     control::StopEpoch stop = StopWorld();
     stop.epoch = last;
     Send(worker, stop);
@@ -217,7 +219,7 @@ void DirectJob::NoteOpenGate(Time now) {
   recovery_.Progressed(now, world_.epoch(), 0);
 }
 
-// Who is ready and in no world of an allowed size.
+// Workers that are ready but not in any world of an allowed size.
 std::string DirectJob::WorldText() const {
   const std::string filling = FillingText();
   if (!filling.empty() || options_.allowed_sizes.empty() || !order_) return filling;
@@ -230,7 +232,7 @@ std::string DirectJob::WorldText() const {
          " by: elasticity.allowedSizes does not allow a larger world with the ready workers";
 }
 
-// The program has to begin again.
+// The program has to start again.
 void DirectJob::NoteStop(Time now, const char* word, const Worker* worker) {
   RecoveryWatch::Loss loss{word, "", "", now, world_.epoch()};
   if (worker != nullptr) {
@@ -242,8 +244,8 @@ void DirectJob::NoteStop(Time now, const char* word, const Worker* worker) {
   recovery_.Lost(now, loss);
 }
 
-// The program ran under a launcher before us: agents know of its world. A later start follows a
-// loss of our own, which stays the one.
+// The program ran under a previous launcher: agents know its world. A later start follows our own
+// loss, which stays the cause.
 void DirectJob::NoteRestartByLauncher() {
   const bool had_run =
       std::any_of(world_.pods().begin(), world_.pods().end(), [&](const std::string& pod_uid) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// A job whose ranks do not speak the rank protocol: its program lives and dies with its mpirun.
-// Whatever changes its world stops it and starts it again. So does a rank that is killed or ends
-// with a code other than 0, within the limits, once no lost worker can have been the cause; from
-// the second time on after a pause. Held by Coordinator.
+// A job whose ranks do not speak the rank protocol. The program starts and ends with its mpirun,
+// and every change of its world restarts it. So does a rank that is killed or exits with a code
+// other than 0, within the limits and once no lost worker can be the cause; repeated restarts are
+// delayed. Owned by Coordinator.
 
 #include <string>
 

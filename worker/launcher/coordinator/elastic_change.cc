@@ -18,7 +18,7 @@ bool ElasticJob::WorldCanChange() const {
          phase_ == LauncherPhase::kPaused;
 }
 
-// Whatever has become possible or necessary; decided from the state alone, so that it does not
+// Performs whatever has become possible or necessary. It depends only on the state, so it does not
 // matter which event led here.
 void ElasticJob::AdvanceWorld(Time now) {
   JudgeFailures(now);
@@ -79,7 +79,7 @@ void ElasticJob::BeginSwitch(Time now) {
   }
 }
 
-// Who goes in order, without being one too many, is missed all the same until another one is there.
+// A leaving worker that is still wanted counts as missing until it is replaced.
 void ElasticJob::NoteLeavers(Time now) {
   if (recovery_.IsOpen() || released_at_) return;
   if (order_->replicas < static_cast<int>(world_.pods().size())) return;
@@ -95,8 +95,8 @@ bool ElasticJob::AllAtBoundary(Time now) const {
                                options_.lost_after + options_.broken_settle);
 }
 
-// Ranks say that they cannot go on, and nobody has been lost: first the same members again, then
-// without those whom the others cannot reach.
+// Ranks report that they cannot continue, but none is lost: try the same members again, then
+// without those that others cannot reach.
 void ElasticJob::JudgeBroken(Time now) {
   if (!change_.first_broken_at ||
       now - *change_.first_broken_at < options_.lost_after + options_.broken_settle) {
@@ -139,7 +139,7 @@ void ElasticJob::Exclude(Time now, const Member& member, const std::string& why,
   Fence(worker);
 }
 
-// `with_us` says of a Pod of the newest world whether it takes part in the next one's forming.
+// `with_us` tells whether a Pod of the newest world takes part in forming the next one.
 template <typename WithUs>
 bool ElasticJob::QuorumOf(WithUs with_us) const {
   Quorum quorum;
@@ -158,7 +158,7 @@ bool ElasticJob::QuorumOf(WithUs with_us) const {
     }
   }
   if (formed_here_) return HasQuorum(quorum);
-  // A launcher before us may have taken in Pods that we have not heard of.
+  // A previous launcher may have admitted Pods that this one does not know about.
   for (const control::DesiredWorker& wanted : order_->workers) {
     if (wanted.node.empty() || world_.pods().contains(wanted.pod_uid)) continue;
     const Worker* worker = workers_.Find(wanted.pod_uid);
@@ -168,7 +168,7 @@ bool ElasticJob::QuorumOf(WithUs with_us) const {
   return HasQuorum(quorum);
 }
 
-// Somebody in the next world has the training's state, or nobody who may be alive has.
+// A rank of the next world has the training state, or no rank that may be alive has it.
 bool ElasticJob::StateReachable(const std::vector<Member>& next) const {
   const bool carried = std::any_of(next.begin(), next.end(), [&](const Member& member) {
     return stateful_.contains(KeyOf(member));
@@ -178,7 +178,7 @@ bool ElasticJob::StateReachable(const std::vector<Member>& next) const {
          });
 }
 
-// Why the next world cannot start; empty when it can.
+// Why the next world cannot start; empty if it can.
 std::string ElasticJob::PauseReason(const std::vector<Member>& next) const {
   const bool majority =
       QuorumOf([&](const std::string& pod_uid) { return workers_.At(pod_uid).Trusted(); });
@@ -187,7 +187,7 @@ std::string ElasticJob::PauseReason(const std::vector<Member>& next) const {
   return pods < std::max(1, order_->min_replicas) ? control::kPauseBelowMinReplicas : "";
 }
 
-// No world can follow, and no member can come back.
+// No world can follow, and no member can return.
 bool ElasticJob::NobodyIsLeft(const std::vector<Member>& next) const {
   return next.empty() &&
          std::all_of(world_.pods().begin(), world_.pods().end(),
@@ -195,7 +195,7 @@ bool ElasticJob::NobodyIsLeft(const std::vector<Member>& next) const {
 }
 
 // Leavers are dropped only after every rank has stopped at the same step. In a change that a loss
-// forces they stay: the remaining ranks may hang, and a leaver may hold the only good state.
+// forces they stay: other ranks may hang, and a leaver may hold the only valid state.
 void ElasticJob::Form(Time now) {
   const bool orderly = change_.orderly || change_.EveryoneAtBoundary(done_, world_.size());
   change_ = {};
@@ -206,11 +206,11 @@ void ElasticJob::Form(Time now) {
   phase_ = change_.pause_reason.empty() ? LauncherPhase::kForming : LauncherPhase::kPaused;
   if (!change_.pause_reason.empty())
     LogWarn("Paused the training", {{"reason", change_.pause_reason}});
-  // Without a quorum nothing is prepared: what a worker promises to us it cannot promise to others.
+  // Nothing is prepared without a quorum: what a worker promises to us it cannot promise to others.
   if (change_.pause_reason != control::kPauseNoQuorum) Prepare(now, next);
 }
 
-// To every worker of the next world, and to those of the last one that have a say in it.
+// Sent to every worker of the next world, and to those of the last one that vote on it.
 void ElasticJob::Prepare(Time now, const std::vector<Member>& next) {
   const control::Epoch epoch{options_.term, ++highest_number_};
   change_.proposal.emplace(epoch, next);
@@ -224,7 +224,7 @@ void ElasticJob::Prepare(Time now, const std::vector<Member>& next) {
   SendToPods(asked, control::PrepareEpoch{epoch});
 }
 
-// Connected, and yet no answer: nobody holds the others up for longer than silence would.
+// A worker that is connected but does not answer delays the others no longer than a silent one.
 void ElasticJob::DropTheUnanswering(Time now) {
   std::set<std::string> asked = change_.proposal->pods();
   asked.insert(world_.pods().begin(), world_.pods().end());

@@ -1,5 +1,5 @@
-// What ranks of an elastic job report through their agents: that they are loaded, where they
-// stand, how they ended.
+// Handles the reports of an elastic job's ranks: that they are loaded, where they are, and how they
+// ended.
 
 #include "worker/launcher/coordinator/elastic_job.h"
 
@@ -19,7 +19,7 @@ using control::RankExit;
 
 namespace {
 
-// Heartbeats that a rank's position may be old; of those that come more seldom than usual.
+// The maximum age of a rank's position in heartbeats, if these are sent less often.
 constexpr int kFreshBeats = 10;
 constexpr int kFreshSeldomBeats = 3;
 
@@ -41,7 +41,7 @@ bool ElasticJob::Hear(Time now, Worker& worker, const control::Message& message)
       message);
 }
 
-// For the answers that every rank of a world gives, nothing follows before the last one.
+// Every rank of a world sends these answers; act only after the last one.
 bool ElasticJob::CanWait(const control::Message& message) const {
   if (std::holds_alternative<control::EpochAccepted>(message)) {
     return !change_.proposal || !change_.proposal->AllAccepted();
@@ -97,8 +97,8 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankReady& ready) {
   NoteReplaced(now, worker, ready.slot, ready.start);
 }
 
-// A slot runs one process: when another than the member's has loaded, the member has ended, also
-// where the report of that was lost.
+// A slot runs one process: if another one has loaded, the member has ended, even if that report was
+// lost.
 void ElasticJob::NoteReplaced(Time now, const Worker& worker, int slot, const std::string& start) {
   const Member* member = world_.At(worker.hello.pod_uid, slot);
   if (member == nullptr || member->start.empty() || member->start == start) return;
@@ -107,7 +107,7 @@ void ElasticJob::NoteReplaced(Time now, const Worker& worker, int slot, const st
     NoteLoss(now, worker, control::kCauseRankReplaced, now);
 }
 
-// Who ended is (Pod UID, slot, start), whatever epoch its agent names.
+// (Pod UID, slot, start) identifies the process that ended, whatever epoch its agent reports.
 void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited) {
   control::RankExit exit = exited.exit;
   if (exit.slot < 0 || exit.slot >= options_.slots || exit.start.empty()) return;
@@ -141,14 +141,14 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited)
     failures_.Crash(now, runs_since, exit, RankText(exit) + " " + control::HowItEnded(exit));
   }
   if (!WorldCanChange()) {
-    // Before the first world JudgeEarlyExits decides.
+    // JudgeEarlyExits() decides before the first world.
     const bool counts = phase_ == LauncherPhase::kStarting && epochs_run_ > 0;
     if (counts || failures_.CrashLimitReached()) return failures_.Fail(now, exit);
     if (!exit.Clean()) failures_.Record(exit);
     return;
   }
   if (exit.Clean() && is_member && done_.contains(exit.rank)) return;
-  // Others train with the same arguments: it is this worker that something is wrong with.
+  // Other ranks train with the same arguments, so the problem is this worker.
   if (!is_member && exit.exit_code == control::kExitUserError) return failures_.Record(exit);
   failures_.Fail(now, exit);
   if (!is_member) return;
@@ -177,7 +177,7 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankDone& done) {
   SendToPods(world_.pods(), control::Release{world_.epoch()});
 }
 
-// A rank of this world did not end well, and its process has gone.
+// A rank of this world failed, and its process is gone.
 bool ElasticJob::SomebodyIsMissing() const {
   return std::any_of(world_.members().begin(), world_.members().end(), [&](const auto& member) {
     const auto exit = exits_.find({member.pod_uid, member.slot});
@@ -212,7 +212,7 @@ void ElasticJob::On(Time now, Worker& worker, const control::WorldReport& report
   takeover_.Report(worker.hello.pod_uid, report);
 }
 
-// Only the newest world's own members may complete a checkpoint, and only while it runs.
+// Only current members of the newest world may complete a checkpoint, and only while it runs.
 void ElasticJob::On(Time /*now*/, Worker& worker, const control::CheckpointWritten& written) {
   if (KeptForLater(worker, written)) return;
   if (phase_ != LauncherPhase::kRunning) return;
@@ -243,7 +243,7 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankBegan& began) {
   checkpoints_.Began(now, began, worker.hello.pod_uid, world_.epoch(), world_.members());
 }
 
-// A step of the newest world is committed: each of its members has adopted the state.
+// The newest world committed a step: each of its members has adopted the state.
 void ElasticJob::NoteCommitted(int64_t step) {
   Job::NoteCommitted(step);
   same_world_attempts_ = 0;
@@ -254,15 +254,15 @@ void ElasticJob::NoteCommitted(int64_t step) {
   }
 }
 
-// A rank that ended while it loaded, before the first world: what the user has
-// to see, unless it was a signal.
+// A rank that ended while loading, before the first world: users have to see it, unless it was a
+// signal.
 void ElasticJob::JudgeEarlyExits(Time now) {
   for (const control::Member& member : world_.members()) {
     Worker& worker = workers_.At(member.pod_uid);
     if (!worker.connection || !worker.repeated) continue;  // it may say that another one has loaded
     const Process& process = worker.processes[member.slot];
     if (!process.loaded.empty() || !process.exit || process.replaced) continue;
-    // Its agent leaves: the rank loads in another Pod.
+    // Its agent is leaving: the rank loads in another Pod.
     const bool device = process.exit->exit_code == control::kExitDeviceUnhealthy;
     const bool may_load_again =
         process.exit->Killed() || device ||
@@ -283,7 +283,7 @@ void ElasticJob::JudgeFailures(Time now) {
   if (const auto culprit = failures_.Judge(now)) FailBy(now, *culprit);
 }
 
-// A member that is past its last step and ended with code 0.
+// A member that completed its last step and ended with code 0.
 bool ElasticJob::EndedWell(const control::Member& member) const {
   const auto exit = exits_.find({member.pod_uid, member.slot});
   return exit != exits_.end() && exit->second.exit.Clean() && done_.contains(member.rank);
@@ -299,7 +299,7 @@ bool ElasticJob::WorldUnknown() const {
          phase_ == LauncherPhase::kStarting || phase_ == LauncherPhase::kAdopting;
 }
 
-// By silence, which is not evidence: it is fenced only by the world that starts without it.
+// Lost by silence, which is not evidence: it is fenced only by the world that starts without it.
 void ElasticJob::LoseWorker(Time now, Worker& worker, const std::string& cause,
                             const std::string& reason) {
   if (!WorldCanChange()) return Job::LoseWorker(now, worker, cause, reason);
@@ -313,8 +313,8 @@ void ElasticJob::Fence(Worker& worker) {
   Job::Fence(worker);
 }
 
-// An agent that redials may have missed what was sent into the old connection; it ignores what it
-// knows already.
+// An agent that reconnects may have missed messages on the old connection; it ignores those that it
+// knows.
 void ElasticJob::Welcome(Worker& worker) {
   const std::string& pod_uid = worker.hello.pod_uid;
   const bool member = world_.Contains(pod_uid);
@@ -356,7 +356,7 @@ void ElasticJob::NoteStart() {
   all_stateful_ = false;
 }
 
-// Each rank must have loaded: who it is, is who the world names.
+// Each rank must have loaded, because the world names its process.
 bool ElasticJob::EveryoneLoaded() {
   for (const Member& member : world_.members()) {
     world_.Load(member.rank, workers_.At(member.pod_uid).processes[member.slot].loaded);

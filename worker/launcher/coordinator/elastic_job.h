@@ -1,15 +1,15 @@
 #pragma once
 
-// A job whose ranks speak the rank protocol: they keep process, model and state while their world
-// changes.
+// A job whose ranks speak the rank protocol: they keep their process, model and state when their
+// world changes.
 //
 //   Starting → Running ⇄ Forming ⇄ Paused        Adopting (a world runs already) → Running
 //
-// Members are lost, join and leave in place. Held by Coordinator.
+// Members are lost, join and leave without restarting the others. Owned by Coordinator.
 //
-// Sources: elastic_job.cc (what ranks report), elastic_change.cc (one world after another),
-// elastic_members.cc (who is in the next one), elastic_stall.cc (ranks that hang or are slow),
-// elastic_takeover.cc (the world that a launcher before us left), elastic_status.cc (words).
+// Sources: elastic_job.cc (reports of ranks), elastic_change.cc (transitions between worlds),
+// elastic_members.cc (members of the next world), elastic_stall.cc (ranks that hang or are slow),
+// elastic_takeover.cc (the world of an earlier launcher), elastic_status.cc (status text).
 
 #include <map>
 #include <set>
@@ -35,7 +35,7 @@ class ElasticJob final : public Job {
  private:
   using Job::On;
 
-  // What ranks report (elastic_job.cc).
+  // Reports of ranks (elastic_job.cc).
   bool Hear(Time now, Worker& worker, const control::Message& message) override;
   bool CanWait(const control::Message& message) const override;
   void On(Time now, Worker& worker, const control::RankReady& ready);
@@ -52,7 +52,7 @@ class ElasticJob final : public Job {
   void On(Time now, Worker& worker, const control::RankStack& stack);
   void AskForCheckpoint(Time now);
   bool WorldUnknown() const;
-  // What is said of a world that we have yet to learn of is heard again when we have.
+  // Reports about a world that is not known yet are repeated once it is.
   template <typename OfRank>
   bool KeptForLater(const Worker& worker, const OfRank& message) {
     if (!WorldUnknown()) return false;
@@ -68,7 +68,7 @@ class ElasticJob final : public Job {
   bool AllEndedWell() const;
   bool SomebodyIsMissing() const;
 
-  // What it adds to what happens to any job (elastic_job.cc).
+  // Additions to the events of any job (elastic_job.cc).
   void Advance(Time now) override;
   void Welcome(Worker& worker) override;
   void LoseWorker(Time now, Worker& worker, const std::string& cause,
@@ -105,7 +105,7 @@ class ElasticJob final : public Job {
   void StartProposal(Time now);
   void ReplaceWorld(CurrentWorld world);
 
-  // Who is in the next world (elastic_members.cc).
+  // Members of the next world (elastic_members.cc).
   bool Gone(const control::Member& member) const;
   bool KnownDead(const std::string& pod_uid) const;
   bool Leaving(const std::string& pod_uid) const;

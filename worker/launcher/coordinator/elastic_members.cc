@@ -1,4 +1,4 @@
-// Who is in the next world of an elastic job: who is left of the present one, and who can join.
+// Selects the members of an elastic job's next world: remaining members and joiners.
 
 #include <algorithm>
 #include <utility>
@@ -9,13 +9,13 @@ namespace ringmaster::launcher {
 
 using control::Member;
 
-// A member is gone by evidence, or because its Pod has been given up.
+// A member is gone if there is evidence, or if its Pod has been given up.
 bool ElasticJob::Gone(const Member& member) const {
   const Worker& worker = workers_.At(member.pod_uid);
   return !worker.Trusted() || ended_.contains(KeyOf(member));
 }
 
-// By evidence: nobody of this Pod's members can take part in any world.
+// There is evidence that no member of this Pod can take part in any world.
 bool ElasticJob::KnownDead(const std::string& pod_uid) const {
   if (workers_.At(pod_uid).Dead()) return true;
   const std::vector<int>& ranks = world_.RanksOf(pod_uid);
@@ -43,8 +43,8 @@ std::vector<Member> ElasticJob::Survivors() const {
   return survivors;
 }
 
-// Loaded processes in slots that have no living member, by worker and slot. A worker brings all of
-// its slots at once.
+// Loaded processes in slots without a living member, by worker and slot. A worker brings all of its
+// slots at once.
 std::vector<Member> ElasticJob::Joiners(Time now, const std::vector<Member>& survivors) const {
   if (!SomebodyMayJoin()) return {};
   std::set<Slot> taken;
@@ -83,7 +83,7 @@ std::vector<Member> ElasticJob::Joiners(Time now, const std::vector<Member>& sur
   return joiners;
 }
 
-// Whether Joiners() may find any: a look that costs nothing while the world is as it is wanted.
+// Whether Joiners() may find any: a cheap check while the world is complete.
 bool ElasticJob::SomebodyMayJoin() const {
   return std::any_of(
       workers_.connections().begin(), workers_.connections().end(), [&](const auto& entry) {

@@ -1,6 +1,6 @@
-// Ranks of an elastic job that hang or are slow, by where they say they stand. A rank that holds
-// the others up is ended by its agent, which says first where its threads are; from its end on it
-// is a loss like any other.
+// Handles ranks of an elastic job that hang or are slow, by the positions that they report. The
+// agent ends a rank that blocks the others and first reports its stacks; its end is then a loss
+// like any other.
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ constexpr std::size_t kMaxReasonBytes = 300;
 
 }  // namespace
 
-// A world has begun, or was taken over.
+// A world has started or was taken over.
 void ElasticJob::WatchWorld(Time now) {
   stall_watch_.Begin(now, world_.size());
   straggler_watch_.Begin(world_.members());
@@ -48,7 +48,7 @@ void ElasticJob::On(Time /*now*/, Worker& worker, const control::RankStack& stac
   kept.reason.resize(std::min(kept.reason.size(), kMaxReasonBytes));
 }
 
-// What the agent said of the process before it ended it, into the record of its end.
+// Adds what the agent reported about the process before ending it to the record of its exit.
 void ElasticJob::AddStack(const Worker& worker, control::RankExit& exit) const {
   const auto process = worker.processes.find(exit.slot);
   if (process == worker.processes.end() || exit.start.empty()) return;
@@ -58,10 +58,10 @@ void ElasticJob::AddStack(const Worker& worker, control::RankExit& exit) const {
   exit.last_lines.push_back("it was stopped: " + stack.reason);
 }
 
-// The world makes no progress because of some ranks: they are to end. True while their ends are
+// Some ranks block the world: end them. True while their exits are
 // awaited.
 bool ElasticJob::JudgeStall(Time now) {
-  // Only a tick knows whether we were late ourselves.
+  // Only a tick can tell whether this launcher itself was late.
   if (now != last_tick_) return !stalled_.empty();
   if (!stalled_.empty()) {
     ExcludeTheUnkillable(now);
@@ -89,7 +89,7 @@ bool ElasticJob::JudgeStall(Time now) {
   return true;
 }
 
-// Once for each time that a world stands still, also where nobody is seen to be to blame.
+// Logged once each time that a world stalls, even if no rank can be blamed.
 void ElasticJob::WriteStall(const std::optional<Time>& since) {
   if (!since || written_stall_ == since) return;
   written_stall_ = since;
@@ -97,7 +97,7 @@ void ElasticJob::WriteStall(const std::optional<Time>& since) {
           {{"epoch", world_.epoch().number}, {"ranks", stall_watch_.Record()}});
 }
 
-// As if they had said so themselves, which they do only when their own patience ends.
+// As if they had reported it themselves, which they do only at their own timeout.
 void ElasticJob::NoteWhoCannotConnect(Time now) {
   for (const auto& [rank, peer] : stall_watch_.CannotConnect(now)) {
     change_.BreakUnlessSaid(
@@ -105,7 +105,7 @@ void ElasticJob::NoteWhoCannotConnect(Time now) {
   }
 }
 
-// A process in an uninterruptible wait outlives its kill: the world goes on without its Pod.
+// A process in an uninterruptible wait survives being killed: the world continues without its Pod.
 void ElasticJob::ExcludeTheUnkillable(Time now) {
   bool left_out = false;
   for (const Member& member : world_.members()) {

@@ -1,4 +1,4 @@
-// An elastic job in words and numbers.
+// The status of an elastic job.
 
 #include <algorithm>
 #include <set>

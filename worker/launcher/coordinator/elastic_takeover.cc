@@ -1,5 +1,5 @@
-// The world that a launcher before us left: agents report it, and if all of its members still run
-// it goes on without noticing us. No message reaches a rank before everybody is accounted for.
+// Takes over the world of a previous launcher: agents report it, and if all members still run, it
+// continues undisturbed. No message is sent to a rank before all are accounted for.
 
 #include <algorithm>
 #include <utility>
@@ -23,7 +23,7 @@ bool ElasticJob::ReportsMayCome(Time now) const {
     if (worker.hello.highest_epoch > known_epoch_) world_existed = true;
     if (!worker.Fenced() && (!worker.connection || !worker.repeated)) all_repeated = false;
   }
-  // An agent that an order before this one named may be in a world of a launcher before us.
+  // An agent that an earlier order named may be in a world of a previous launcher.
   for (const auto& [pod_uid, since] : unwanted_since_) {
     const Worker* worker = workers_.Find(pod_uid);
     const bool heard =
@@ -38,7 +38,7 @@ bool ElasticJob::ReportsMayCome(Time now) const {
 // at the same time.
 std::set<std::string> ElasticJob::Unaccounted() const {
   std::set<std::string> pod_uids;
-  // What we formed ourselves we have seen end.
+  // We saw the end of all worlds that we formed.
   const bool world_existed =
       !formed_here_ &&
       (options_.term > 1 || std::any_of(workers_.begin(), workers_.end(), [](const auto& entry) {
@@ -51,7 +51,7 @@ std::set<std::string> ElasticJob::Unaccounted() const {
     const bool may_report = heard && worker->hello.highest_epoch > known_epoch_;
     const bool just_dialled = heard && !worker->ready && world_existed;
     if ((may_report || just_dialled) && !worker->repeated) pod_uids.insert(wanted.pod_uid);
-    // A Pod without a node runs nothing.
+    // A Pod without a node does not run anything.
     if (!heard && world_existed && !wanted.node.empty()) pod_uids.insert(wanted.pod_uid);
   }
   return pod_uids;
@@ -92,7 +92,7 @@ void ElasticJob::AdvanceAdopting(Time now) {
     }
     const std::optional<bool> runs = takeover_.Runs(member);
     if (worker.Fenced()) continue;
-    // How a rank ended is said after who runs.
+    // Report exits of ranks after the members.
     const bool more_to_come = worker.connection && !worker.repeated;
     if (more_to_come) waits = true;
     if (ended_.contains(KeyOf(member))) continue;
@@ -110,8 +110,8 @@ void ElasticJob::AdvanceAdopting(Time now) {
   Adopt(now);
 }
 
-// A rank of a world that we did not form: one that has applied a step holds a state; one that has
-// not may be a joiner that has not synced with anybody yet.
+// A rank of a world that another launcher formed: if it has applied a step, it has a state;
+// otherwise it may be a joiner that has not synchronised yet.
 void ElasticJob::NoteState(const Member& member, const control::RankPosition& position) {
   if (position.step > 0) {
     stateful_.insert(IdOf(member));
@@ -147,7 +147,7 @@ void ElasticJob::Adopt(Time now) {
   ++epochs_run_;
   phase_ = LauncherPhase::kRunning;
   WatchWorld(now);
-  // Ends first: whether a RankDone is the last one needed depends on them.
+  // Process exits first: they decide whether a RankDone is the last one needed.
   for (const Member& member : world_.members()) {
     const Worker& worker = workers_.At(member.pod_uid);
     const auto process = worker.processes.find(member.slot);

@@ -1,4 +1,4 @@
-// What happens to a job, whatever it runs: agents come, say something and go.
+// Events of any job: agents connect, send messages and disconnect.
 
 #include "worker/launcher/coordinator/job.h"
 
@@ -15,12 +15,12 @@ using control::LauncherPhase;
 
 namespace {
 
-// What agents say in a second by themselves is bounded: with more of them each says it more seldom.
+// Limits the heartbeats per second: the more agents there are, the less often each sends one.
 constexpr int kBeatsASecond = 2500;
-// Of which so many pass before silence is one.
+// The number of missed heartbeats that count as silence.
 constexpr int kBeatsBeforeLoss = 4;
 
-// How long the operator is still told of a Pod that it no longer orders.
+// How long the operator is still told about a Pod that it no longer orders.
 constexpr std::chrono::seconds kRemembered{60};
 
 }  // namespace
@@ -77,7 +77,7 @@ Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHell
                   std::to_string(options_.slots));
   }
   if (hello.highest_epoch.term > options_.term) {
-    // No word of refusal, which would end the agent: it belongs to our successor.
+    // Do not refuse it, which would end the agent: it belongs to our successor.
     return {Drop{connection, "a newer launcher leads this job"}};
   }
   if (phase_ == LauncherPhase::kFinished) {
@@ -112,7 +112,7 @@ Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHell
   return std::exchange(actions_, {});
 }
 
-// Its ranks went with the agent that started them: nobody will report their ends.
+// Its ranks ended with the agent that started them, so their exits are never reported.
 void Job::OnRestartedAgent(Time now, Worker& worker) {
   const std::string& pod_uid = worker.hello.pod_uid;
   worker.leaving = false;
@@ -176,7 +176,7 @@ void Job::On(Time now, Worker& worker, const control::DataCacheProgress& progres
   worker.filling = progress;
 }
 
-// What an agent repeats goes out with its answer to the welcome, so before any heartbeat.
+// An agent repeats messages in answer to the welcome, before any heartbeat.
 void Job::On(Time /*now*/, Worker& worker, const control::Heartbeat& /*heartbeat*/) {
   if (!worker.repeated) unsettled_ = true;
   worker.repeated = true;
@@ -280,7 +280,7 @@ Actions Job::OnMpirunExited(Time now, int64_t cohort, const MpirunExit& exit) {
 Actions Job::OnTick(Time now) {
   if (phase_ == LauncherPhase::kFinished) return {};
   if (last_tick_ != Time{} && now - last_tick_ > options_.late_tick) {
-    // We slept, not they: what they sent meanwhile is still unread.
+    // This launcher was suspended, not the agents: their messages are still unread.
     for (auto& [uid, worker] : workers_) {
       worker.last_heard = now;
       worker.disconnected_at = now;
@@ -296,7 +296,7 @@ Actions Job::OnTick(Time now) {
   return std::exchange(actions_, {});
 }
 
-// For the agents, and ours to each of them.
+// Heartbeats of the agents, and ours to each of them.
 std::chrono::milliseconds Job::Heartbeat() const {
   const std::chrono::milliseconds a_second_each =
       std::chrono::seconds(workers_.connections().size());
@@ -304,7 +304,7 @@ std::chrono::milliseconds Job::Heartbeat() const {
                     std::max(options_.heartbeat, options_.lost_after / kBeatsBeforeLoss));
 }
 
-// A part of the agents with every tick, each of them once a beat.
+// A part of the agents with every tick, each of them once per interval.
 void Job::SendHeartbeats() {
   const std::chrono::milliseconds beat = Heartbeat();
   const int64_t ticks = beat / options_.heartbeat;
@@ -354,7 +354,7 @@ void Job::SendToPods(const std::set<std::string>& pod_uids, const control::Messa
   if (!all.connections.empty()) actions_.push_back(std::move(all));
 }
 
-// The newest world to all of its Pods: those that have the one before are told the difference.
+// Sends the newest world to all of its Pods; those that know the previous one get the difference.
 void Job::SendWorld(std::optional<control::ChangeEpoch> difference) {
   if (difference) difference->full_size = world_.full_size();
   std::set<std::string> behind;

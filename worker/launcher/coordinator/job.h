@@ -1,18 +1,18 @@
 #pragma once
 
-// A job on its way, as far as it does not matter what it runs: who its workers are, the first world
-// and its start by mpirun or the agents, what agents say, and how the job ends.
+// The part of a running job that does not depend on what it runs: its workers, the first world
+// and its start by mpirun or the agents, messages of agents, and the end of the job.
 //
 //   WaitingForOrder → WaitingForAgents → Starting (mpirun, attaches) → Running
 //                          ▲                  │                           │
 //                          └───────────── Stopping ◄──────────────────────┘        → Finished
 //
-// What follows from it is in ElasticJob where the ranks outlive changes of the world, else in
-// DirectJob. They alone derive from it; Coordinator holds one of the two. All state is values, so a
-// job can be copied whole.
+// The derived classes handle the rest: ElasticJob if ranks outlive changes of the world,
+// otherwise DirectJob. Coordinator owns one of them. All state is values, so a job can be
+// copied.
 //
 // Sources: job.cc (events), job_starter.cc (who starts the ranks), worker_loss.cc (lost workers),
-// job_world.cc (the first world, and ending one), job_status.cc (words for people).
+// job_world.cc (starting the first world, and ending a world), job_status.cc (status text).
 
 #include <cstdint>
 #include <map>
@@ -72,7 +72,7 @@ class Job {
   //
   // One line of an agent; false: an agent never says that.
   virtual bool Hear(Time now, Worker& worker, const control::Message& message) = 0;
-  // What it has changed is judged with the next tick.
+  // The effects of its changes are evaluated with the next tick.
   virtual bool CanWait(const control::Message& message) const;
   // Whatever has become possible or necessary.
   virtual void Advance(Time now) = 0;
@@ -92,9 +92,9 @@ class Job {
   // A member's process went with its agent.
   virtual void NoteEnd(Time /*now*/, const control::Member& /*member*/) {}
   virtual bool EndIsKnown(const control::Member& /*member*/) const { return false; }
-  // We slept, not they: nobody is judged by what was before.
+  // This launcher was suspended, not the agents: no agent is judged by old times.
   virtual void WeWereLate(Time /*now*/) {}
-  // How often agents speak.
+  // The heartbeat interval of agents.
   virtual void NoteBeat(std::chrono::milliseconds /*beat*/) {}
   // The first world: mpirun starts; every process is ready; the gate opens.
   virtual void NoteStart() {}
@@ -118,7 +118,7 @@ class Job {
   virtual std::vector<std::string> Builds() const { return {}; }
   virtual std::vector<control::Straggler> Stragglers(Time /*now*/) const { return {}; }
 
-  // What agents of any job say.
+  // Messages of agents, for any job.
   void On(Time now, Worker& worker, const control::AgentReady& ready);
   void On(Time now, Worker& worker, const control::DataCacheProgress& progress);
   void On(Time now, Worker& worker, const control::Heartbeat& heartbeat);
@@ -169,7 +169,7 @@ class Job {
   bool SameBuild(const std::string& pod_uid, const std::string& other) const;
   std::string UnfitText(const std::string& pod_uid, const std::vector<std::string>& builds) const;
   std::vector<std::string> ProgramsToMatch() const;
-  // Who starts the ranks, mpirun or the agents, and how mpirun reaches the workers
+  // The starter of the ranks, mpirun or the agents, and mpirun's way to the workers
   // (job_starter.cc).
   void LetAgentsStart();
   void ChooseStarter(const Worker& worker);

@@ -60,7 +60,7 @@ bool Job::RunsCommands(const Worker& worker) const {
   return worker.hello.protocol >= control::kProtocolOfCommands;
 }
 
-// What is not a fault, given who starts the ranks and how, is forgotten.
+// Ignore findings that do not matter with this way to start the ranks.
 void Job::TakeFaults(Worker& worker) {
   if (!StarterKnown() || !worker.ready) return;
   ChooseStarter(worker);

@@ -1,4 +1,4 @@
-// The launcher's state in words, for the operator's conditions and for people.
+// The launcher's status text, for the operator's conditions and for users.
 
 #include <algorithm>
 #include <chrono>
@@ -58,7 +58,7 @@ control::LauncherStatus Job::Status(Time now) const {
     status.workers.push_back(ReportOf(wanted.pod_uid, builds));
     told.insert(wanted.pod_uid);
   }
-  // A worker that is to go, or has gone: "drained" and "fenced" are news of them.
+  // For a worker that is leaving or has left, report "drained" or "fenced".
   std::set<std::string> others = world_.pods();
   for (const auto& [connection, pod_uid] : workers_.connections()) others.insert(pod_uid);
   for (const auto& [pod_uid, since] : unwanted_since_) others.insert(pod_uid);
@@ -116,7 +116,7 @@ std::string Job::WaitingText(Time now) const {
   return "";
 }
 
-// The first worker ordered that is not ready, and why; empty when all are.
+// The first ordered worker that is not ready, and why; empty if all are ready.
 std::string Job::MissingText() const {
   int ready = 0;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -142,7 +142,7 @@ std::string Job::MissingText() const {
   return ready < order_->replicas ? "the others do not have a Pod yet" : "all others are loading";
 }
 
-// The first joiner whose data cache is being filled; empty where there is none.
+// The first joiner whose data cache is being filled; empty if there is none.
 std::string Job::FillingText() const {
   if (!order_) return "";
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -181,9 +181,9 @@ std::string Job::WaitingForAgentsText(Time now) const {
   if (!all_ready || missing > 0) text += ": " + MissingText();
   if (partial) {
     const auto wait = std::chrono::duration_cast<std::chrono::seconds>(options_.partial_after);
-    text += "; with " + std::to_string(order_->min_replicas) + " it starts after " +
+    text += "; the job starts with " + CountText(order_->min_replicas, "worker") + " after " +
             std::to_string(wait.count()) + " s" +
-            (LastFilled() == Time{} ? "" : " without news of it");
+            (LastFilled() == Time{} ? "" : " without progress of a data cache");
   }
   if (!last_change_.empty()) text += " (the last world ended: " + last_change_ + ")";
   return text;

@@ -1,4 +1,4 @@
-// The first world, which mpirun or the agents start; ending a world, and the job.
+// Starts the first world, by mpirun or the agents, and ends worlds and the job.
 
 #include <algorithm>
 #include <iterator>
@@ -17,7 +17,7 @@ using control::RankExit;
 
 bool Job::InOrder(const std::string& pod_uid) const { return ordered_.contains(pod_uid); }
 
-// Oldest first: who was in the last epoch keeps its place, the others follow by index.
+// Oldest first: members of the last epoch keep their places, the others follow by index.
 std::vector<std::string> Job::ReadyInRankOrder() const {
   std::vector<std::pair<std::pair<std::size_t, int>, std::string>> ready;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -28,7 +28,7 @@ std::vector<std::string> Job::ReadyInRankOrder() const {
     ready.push_back({{place, wanted.index}, wanted.pod_uid});
   }
   std::sort(ready.begin(), ready.end());
-  // An order that names a Pod twice still means one worker.
+  // An order that names a Pod twice means one worker.
   ready.erase(std::unique(ready.begin(), ready.end()), ready.end());
   std::vector<std::string> pod_uids;
   for (auto& [place, pod_uid] : ready) pod_uids.push_back(std::move(pod_uid));
@@ -49,7 +49,7 @@ int Job::FullSize() const {
 
 bool Job::EveryoneReady(const std::vector<std::string>& ready) const {
   const auto wanted = static_cast<std::size_t>(order_->replicas);
-  // Nobody else makes the world larger.
+  // No other worker makes the world larger.
   const bool largest = SizeOfWorld(ready.size()) >= SizeOfWorld(wanted);
   if (!options_.allowed_sizes.empty() && largest) return true;
   return ready.size() >= wanted && ready.size() == ordered_.size();  // each of them is ordered
@@ -72,7 +72,7 @@ Job::Time Job::LastFilled() const {
   return last;
 }
 
-// It would start with fewer, were there nobody who may train already.
+// Only an older world that may still run blocks a partial start.
 bool Job::HeldByAnOlderWorld(Time now) const {
   return phase_ == LauncherPhase::kWaitingForAgents && order_ &&
          EnoughAfterAWhile(now, ReadyInRankOrder().size()) && !Unaccounted().empty();
@@ -95,7 +95,7 @@ void Job::JudgeFaults(Time now) {
   if (!fault_seen_) fault_seen_ = now;
   const int unreported = order_->replicas - ready - static_cast<int>(faulty.size());
   const bool complete = unreported <= 0 || now - *fault_seen_ >= options_.fault_settle;
-  // A replacement with a fault costs a place, not the job, as long as enough others can train.
+  // A faulty replacement costs a place but not the job, as long as enough others can train.
   const bool hopeless = ready + std::max(0, unreported) < std::max(1, order_->min_replicas);
   if (!complete || (epochs_run_ > 0 && !hopeless)) return;
 
@@ -163,7 +163,7 @@ bool Job::SameBuild(const std::string& pod_uid, const std::string& other) const 
   });
 }
 
-// Why this worker cannot be in one world with members of these builds; empty when it can.
+// Why this worker cannot join a world with members of these builds; empty if it can.
 std::string Job::UnfitText(const std::string& pod_uid,
                            const std::vector<std::string>& builds) const {
   std::vector<std::string> pods = {pod_uid};
@@ -185,7 +185,7 @@ void Job::TryStart(Time now) {
 }
 
 void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
-  // An agent may remember an epoch that a former start of this launcher's container formed.
+  // An agent may remember an epoch that an earlier start of this launcher's container formed.
   const control::Epoch epoch{options_.term, ++highest_number_};
   // Agents keep attaches by cohort: it is as unique as the epoch, across starts of this container
   // too.
@@ -274,9 +274,9 @@ void Job::Stop(Time now, const std::string& cause, const char* word, const Worke
   SendToPods(world_.pods(), StopWorld());
   if (startup_.mpirun_runs()) actions_.push_back(StopMpirun{});
   for (const control::Member& member : world_.members()) {
-    // No rank was told of this epoch, so no agent will report one.
+    // No rank was told about this epoch, so no agent will report one.
     if (!ranks_ran) exits_.try_emplace({member.pod_uid, member.slot});
-    // Given up with this world.
+    // Given up together with this world.
     Worker& worker = workers_.At(member.pod_uid);
     if (worker.Silent() && !worker.Fenced()) Fence(worker);
   }
@@ -284,8 +284,8 @@ void Job::Stop(Time now, const std::string& cause, const char* word, const Worke
   FinishStopping(now);
 }
 
-// The next world forms when mpirun has ended and the survivors have reported their ranks' ends, or
-// time is up.
+// The next world forms when mpirun has ended and the survivors have reported their ranks' exits, or
+// after a time limit.
 void Job::FinishStopping(Time now) {
   bool reported = true;
   for (const control::Member& member : world_.members()) {
@@ -296,7 +296,7 @@ void Job::FinishStopping(Time now) {
     }
   }
   if ((startup_.mpirun_runs() || !reported) && now < stop_deadline_) return;
-  // mpirun that outlives the deadline is killed by who runs it, before the next one starts.
+  // The owner of mpirun kills it after the deadline, before the next one starts.
   world_ = CurrentWorld(world_.epoch(), {});
   NoteWorldOver();
   exits_.clear();
@@ -318,7 +318,7 @@ void Job::FailBy(Time now, const RankExit& exit) {
   Fail(now, failures_.FailureBy(exit, RankText(exit)));
 }
 
-// A finished job cannot fail any more: what is still open is only waited for.
+// A finished job cannot fail any more: wait for what is still open.
 void Job::FinishIfReleased(Time now) {
   const bool all_ended =
       static_cast<int>(exits_.size()) == world_.size() && !startup_.mpirun_runs();

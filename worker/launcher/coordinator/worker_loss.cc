@@ -1,4 +1,4 @@
-// When a worker is lost: by silence, or by evidence.
+// Detects lost workers, by silence or by evidence.
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ namespace ringmaster::launcher {
 
 using control::LauncherPhase;
 
-// Silence ends a connection; a member whose connection is gone for too long is lost.
+// Silence ends a connection; a member without a connection for too long is lost.
 void Job::JudgeSilence(Time now) {
   for (auto& [uid, worker] : workers_) {
     if (worker.Fenced()) continue;
@@ -41,7 +41,7 @@ void Job::LoseWorker(Time now, Worker& worker, const std::string& cause,
   Stop(now, NameOf(worker.hello.pod_uid) + " was lost: " + reason, cause.c_str(), &worker);
 }
 
-// By evidence: certain, and for good.
+// Lost by evidence: certain and final.
 void Job::MarkDead(Time now, Worker& worker, const std::string& cause, const std::string& reason) {
   if (worker.Dead() || phase_ == LauncherPhase::kFinished) return;
   const bool fenced = worker.Fenced();
@@ -53,7 +53,7 @@ void Job::MarkDead(Time now, Worker& worker, const std::string& cause, const std
   Stop(now, NameOf(worker.hello.pod_uid) + " was lost: " + reason, cause.c_str(), &worker);
 }
 
-// Never again: its place goes to another Pod.
+// Never admitted again: another Pod takes its place.
 void Job::Fence(Worker& worker) {
   worker.Fence();
   checkpoints_.Forget(worker.hello.pod_uid);

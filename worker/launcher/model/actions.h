@@ -1,6 +1,6 @@
 #pragma once
 
-// What Coordinator asks for: values only. launcher.h carries the actions out; tests compare them.
+// The actions that Coordinator returns, as values. launcher.h carries them out; tests compare them.
 
 #include <cstdint>
 #include <optional>
@@ -57,13 +57,13 @@ struct Probe {
   std::string address;
   int port = 0;
 };
-// What a rank printed that came over the control channel.
+// Output of a rank that was received over the control channel.
 struct Print {
   std::string whose;  // "1,<rank>", as mpirun has it; "<Pod>/<slot>" of a rank in no world yet
   bool is_stderr = false;
   std::string data;
 };
-// How the job ended, for its Pod's status: before any agent is told that it is over.
+// The result of the job for its Pod's status, before agents learn that it is over.
 struct Record {
   control::Verdict verdict;
 };

@@ -1,8 +1,8 @@
 #pragma once
 
-// How far one world of an elastic job is on its way to the next: the switch that its ranks were
-// asked for, what they said about it, and the proposal that workers are accepting. A value; each
-// change begins with a fresh one.
+// The progress of an elastic job from one world to the next: the switch that the ranks were asked
+// for, their answers, and the proposal that workers are accepting. A value; each change starts with
+// a new one.
 
 #include <map>
 #include <optional>
@@ -29,17 +29,17 @@ struct ChangeProgress {
   std::optional<Time> first_broken_at;
 
   void ReachBoundary(Time now, int rank);
-  // A rank says that it cannot go on; its newest word counts.
+  // A rank reports that it cannot continue; its latest report counts.
   void Break(Time now, const control::RankBroken& word);
   // The same, told by what others see; what the rank itself has said counts more.
   void BreakUnlessSaid(Time now, const control::RankBroken& word);
   // Each rank has said that it stopped after the step, or is in `done`: past its last one.
   bool EveryoneAtBoundary(const std::set<int>& done, int world_size) const;
-  // The same, or nearly: one of them proves that all will, so a report that was lost with a
-  // connection holds nobody up for longer than `patience`.
+  // The same, or nearly: one report proves that all will follow, so a report that was lost with a
+  // connection delays the change by at most `patience`.
   bool AllAtBoundary(Time now, const std::set<int>& done, int world_size,
                      std::chrono::milliseconds patience) const;
-  // The ranks that said that they cannot go on, and the peer that each could not reach.
+  // The ranks that reported that they cannot continue, and the peer that each could not reach.
   std::map<int, int> BrokenPeers() const;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the launcher knows of the training's kept state: whether a written checkpoint may count, the
-// newest complete one, with what training began, and what cannot be kept at present. Pure; used by
-// a job (job.h).
+// Tracks the saved training state: whether a checkpoint may be completed, the latest complete one,
+// the state from which training started, and current failures to save. Does no I/O; owned by a job
+// (job.h).
 
 #include <cstdint>
 #include <map>

@@ -24,7 +24,8 @@ Result<int64_t> Number(const Environment& environment, const char* name, int64_t
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > limit) {
     return Error{ErrorKind::kInvalid, std::string(name) + " is '" + text +
-                                          "', not a number up to " + std::to_string(limit)};
+                                          "', but must be an integer from 0 to " +
+                                          std::to_string(limit)};
   }
   return value;
 }
@@ -39,7 +40,7 @@ Result<void> ReadExitCodes(const Environment& environment, const char* name, std
   return {};
 }
 
-// In the image all programs lie side by side.
+// In the image, all programs are in the same folder.
 std::string SiblingProgram(const char* name) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -98,8 +99,8 @@ Result<Config> ReadConfig(const Environment& environment) {
   if (*heartbeat < 10 || *lost_after < 2 * *heartbeat) {
     return Error{ErrorKind::kInvalid,
                  std::string(control::kEnvLostAfterMillis) + " is " + std::to_string(*lost_after) +
-                     ", which is less than two heartbeats of " + std::to_string(*heartbeat) +
-                     " ms, or these are under 10 ms"};
+                     ", but must be at least twice the heartbeat interval of " +
+                     std::to_string(*heartbeat) + " ms, which must be at least 10 ms"};
   }
   const int stall_default = config.spec.InPlace() ? 2000 : 0;  // foreign programs may be silent
   const auto stall_floor = Number(environment, control::kEnvStallMillis, stall_default, 3'600'000);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the launcher is told: the environment that the operator writes into its Pod
-// (pod_contract.h), checked once at start.
+// The launcher's configuration: the environment that the operator writes into its Pod
+// (pod_contract.h), validated once at start.
 
 #include <chrono>
 #include <map>

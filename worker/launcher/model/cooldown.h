@@ -1,10 +1,10 @@
 #pragma once
 
-// How soon a slot whose process ended may come back. Per slot first: one whose process ended n
-// times recently waits min(60 s, 1 s * 2^(n-2)) for n >= 2, and n halves every ten minutes. Then
-// per Pod: while two or more of its slots wait, the whole Pod does. So one crash costs nothing, a
-// slot that crashes in a loop costs its neighbours little, and nothing is banned for ever. Pure;
-// held by a job.
+// Decides how soon a slot whose process ended may rejoin. For each slot, n counts recent ends: the
+// slot waits min(60 s, 1 s * 2^(n-2)) for n >= 2, and n halves every ten minutes. If two or more
+// slots of a Pod wait, the whole Pod waits. A single crash thus costs nothing, a slot that crashes
+// repeatedly affects its neighbours little, and no slot is excluded permanently. Does no I/O; owned
+// by a job.
 
 #include <chrono>
 #include <map>

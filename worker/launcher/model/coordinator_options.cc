@@ -27,7 +27,7 @@ CoordinatorOptions OptionsFrom(const Config& config, std::string agent_token) {
   options.restart_window = config.restart_window;
   options.crash_limit = config.crash_limit;
   options.exit_codes = config.exit_codes;
-  // Lateness of our own must not look like theirs.
+  // A delay of this launcher must not look like one of the agents.
   options.late_tick = config.heartbeat + std::min<std::chrono::milliseconds>(
                                              config.lost_after / 2, std::chrono::milliseconds(400));
   return options;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What Coordinator is told once: whose job it is, and its limits. Launcher fills it from Config by
-// OptionsFrom; a test names what it changes.
+// The constant configuration of Coordinator: the identity of the job, and limits. Launcher fills it
+// from Config with OptionsFrom(); tests override single fields.
 
 #include <chrono>
 #include <cstdint>
@@ -27,8 +27,7 @@ struct CoordinatorOptions {
   std::chrono::milliseconds heartbeat{100};      // with few workers (Job::Heartbeat)
   std::chrono::milliseconds lost_after{2000};    // silence of a member
   std::chrono::milliseconds redial_within{150};  // after its connection broke
-  std::chrono::milliseconds late_tick{
-      500};  // our own lateness, after which nobody is judged by old times
+  std::chrono::milliseconds late_tick{500};  // our own delay, after which old times do not count
   std::chrono::milliseconds partial_after{30'000};  // then minReplicas are enough
   std::chrono::milliseconds attach_within{60'000};  // no process attached for so long
   int start_attempts = 3;  // of mpirun in a row, before its failure is the job's
@@ -52,7 +51,7 @@ struct CoordinatorOptions {
   int same_world_attempts = 3;                   // in a row, when ranks cannot reach each other
   std::chrono::milliseconds load_again_within{
       300'000};  // of the first start: a rank whose slot's process ended loads again
-  std::chrono::milliseconds stall_floor{2000};  // stall_watch.h; 0: nobody is judged to hang
+  std::chrono::milliseconds stall_floor{2000};  // stall_watch.h; 0: disabled
   std::chrono::milliseconds stall_end_within{
       2000};               // a rank that hangs has its stack noted and ends
   int restart_limit = 10;  // ranks that end by themselves, not by a signal

@@ -1,9 +1,9 @@
 #pragma once
 
-// How often in a row ranks were killed, or ended while they loaded, without training getting any
-// further: a program that is killed wherever it is started again must not loop for ever. Counts
-// rounds: what dies together, because a machine or a fault took many ranks along, is one. A step
-// beyond all that were committed before ends the row. Pure; held by a job.
+// Counts how often in a row ranks were killed, or ended while loading, without training progress,
+// so that a program that always gets killed does not restart forever. Ranks that die together,
+// because of one machine or fault, count once. A step beyond all earlier committed ones resets the
+// count. Does no I/O; owned by a job.
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-// The ranks that train together: an epoch and its members, by rank. A value: another world replaces
-// it whole. Only Load() completes it, while the processes that mpirun has started are still
+// The ranks that train together: an epoch and its members by rank. A value: the next world
+// replaces it as a whole. Only Load() adds to it, while the processes that mpirun started are
 // loading.
 
 #include <map>

@@ -20,7 +20,7 @@ constexpr int kVictims = 3;  // from this blame rank on
 constexpr std::size_t kMaxRecorded = 16;
 constexpr std::size_t kMaxRecordedLines = 3;
 
-// Rules and frames are not words.
+// Rules and frames do not count as words.
 bool SaysSomething(const std::string& line) {
   return std::any_of(line.begin(), line.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c >= 0x80;  // a letter of any script
@@ -34,8 +34,8 @@ std::string Trimmed(const std::string& line) {
                                     : line.substr(begin, line.find_last_not_of(kBlank) + 1 - begin);
 }
 
-// The last line with words. For a text between two rules, as mpirun's messages are, all of it: its
-// last line is seldom the one that says what is wrong.
+// Returns the last line with words. If it is between two rules, as in mpirun's messages, the whole
+// text between them, whose last line rarely names the problem.
 std::string LastWords(const std::vector<std::string>& lines) {
   std::string words;
   bool framed = false;
@@ -104,7 +104,7 @@ void FailurePolicy::Record(RankExit exit) {
   if (lines.size() > kMaxRecordedLines) {
     lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMaxRecordedLines));
   }
-  // The newest stack is kept: the status has a size.
+  // Only the newest stack is kept, because the size of the status is limited.
   for (RankExit& earlier : recorded_) {
     if (!exit.stack.empty()) earlier.stack.clear();
   }

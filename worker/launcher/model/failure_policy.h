@@ -1,8 +1,8 @@
 #pragma once
 
-// When ends of ranks fail the job, and which of them is to blame. Nobody is blamed before what
-// belongs to the same event has arrived: a rank that ends because a worker vanished looks like a
-// failure until that worker's silence is noticed. A value; knows no workers and no world.
+// Decides when the exits of ranks fail the job, and which rank caused the failure. It waits until
+// related events have arrived: if a worker disappears, the exit of another rank looks like a
+// failure until the worker's silence is noticed. A value; it knows neither workers nor worlds.
 
 #include <chrono>
 #include <deque>
@@ -36,8 +36,8 @@ class FailurePolicy {
   // A new world starts from nothing: what failed before it is not its failure.
   void Reset();
 
-  // A rank ended while the job goes on: for the status, and for the limit. That it was killed does
-  // not count there, but may be what the others' ends come from.
+  // A rank ended while the job continues: for the status and the limit. A kill does not count for
+  // the limit, but may have caused the exits of others.
   void Fail(Time now, const control::RankExit& exit);
   // It ended before the first world, and no other start can help: the job fails.
   void FailStart(Time now, const control::RankExit& exit);

@@ -12,7 +12,7 @@ using Pair = std::pair<int, int>;
 
 bool Touches(const Pair& pair, int rank) { return pair.first == rank || pair.second == rank; }
 
-// Those that have neither rank.
+// Pairs that contain neither rank.
 std::vector<Pair> Without(const std::vector<Pair>& pairs, int first, int second) {
   std::vector<Pair> rest;
   std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(rest),
@@ -38,7 +38,7 @@ std::vector<int> SmallCover(const std::vector<Pair>& pairs) {
   return best;
 }
 
-// The rank of the most pairs; the youngest of those.
+// The rank with the most pairs; the youngest of those.
 int MostPaired(const std::vector<Pair>& pairs) {
   std::map<int, int, std::greater<>> degrees;
   for (const auto& [one, other] : pairs) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// The rules by which one world of ranks follows another, as values and pure functions: who is a
-// member, who is in the next world, whether enough Pods of the last one agree, which members
-// cannot reach each other. A job asks; nothing here knows of connections or time.
+// The rules for the transition between worlds, as values and pure functions: who is a member, who
+// is in the next world, whether enough Pods of the last world agree, and which members cannot reach
+// each other. They do not depend on connections or time.
 
 #include <cstddef>
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace ringmaster::launcher {
 
-// Who a member is: Pod UID, slot, start.
+// The identity of a member: Pod UID, slot, start.
 using MemberId = std::tuple<std::string, int, std::string>;
 MemberId IdOf(const control::Member& member);
 // To look one up without a copy; a view of the member.
@@ -36,18 +36,18 @@ struct NextWorldInput {
   std::vector<control::Member> joiners;    // in their order
 };
 
-// Survivors in their order, then joiners, ranks from 0. Leavers are left out once somebody who
-// stays certainly holds the state; until then they stay, since theirs may be the only copy. Empty
-// without survivors: joiners alone have no state to go on with.
+// Survivors in their order, then joiners, with ranks from 0. Leavers are dropped once a remaining
+// member certainly has the state; until then they stay, because theirs may be the only copy. Empty
+// without survivors: joiners alone have no state to continue from.
 std::vector<control::Member> NextWorld(NextWorldInput input);
 
-// What is known of the last started world's Pods when the next one is to form.
+// What is known about the last started world's Pods when the next one forms.
 struct Quorum {
   int pods = 0;
-  int known_dead = 0;        // by evidence
-  int accepted = 0;          // with us, and have promised no epoch after that world to anybody else
-  bool formed_here = false;  // that world, by this launcher
-  bool all_accounted = false;  // nobody is missing: each is with us or known dead
+  int known_dead = 0;          // by evidence
+  int accepted = 0;            // with us, without a promise of a later epoch to others
+  bool formed_here = false;    // that world, by this launcher
+  bool all_accounted = false;  // none is missing: each is with us or known dead
 };
 
 // More than half of the Pods that are not known dead, or exactly half for the launcher that formed
@@ -83,7 +83,7 @@ class Proposal {
 // Exact for up to two ranks; beyond that by the most pairs first.
 std::vector<int> SmallestCover(const std::set<std::pair<int, int>>& pairs);
 
-// Who is to be left out, when ranks of one world cannot go on together.
+// Which ranks to drop if the ranks of one world cannot continue together.
 struct Blame {
   std::vector<int> ranks;
   bool stalled = false;  // they said nothing while the others did

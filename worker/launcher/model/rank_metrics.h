@@ -1,6 +1,6 @@
 #pragma once
 
-// The ranks' times as Prometheus metrics, for GET /metrics (api_server.h). Pure.
+// Formats the ranks' step times as Prometheus metrics for GET /metrics (api_server.h).
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Measures one recovery after the other: from the first loss to the first step that the members
-// after it have committed. Pure; held by a job.
+// Measures recoveries: from the first loss to the first step that the next world committed. Does no
+// I/O; owned by a job.
 
 #include <chrono>
 #include <cstdint>
@@ -25,12 +25,12 @@ class RecoveryWatch {
     control::Epoch epoch;   // that ran
     int64_t last_step = 0;  // known to be committed
     bool orderly = false;   // it leaves at the end of a step
-    // For a program that begins again; unset: training goes on.
+    // For a program that starts again; unset: training continues.
     std::optional<Time> started{};  // Time{}: by a launcher before us
   };
 
-  // Members were lost. The first loss counts until training goes on; before one that leaves in
-  // order any other.
+  // Members were lost. The first loss counts until training continues; any loss precedes an orderly
+  // leave.
   void Lost(Time now, const Loss& loss);
 
   bool IsOpen() const { return open_.has_value(); }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the ranks of one epoch find each other: keys and values in memory, and the askers that wait
-// for keys not yet set. Pure; held by a job. Everything goes when the epoch does.
+// The store through which the ranks of one epoch find each other: keys and values in memory, and
+// requests that wait for missing keys. Does no I/O; owned by a job. It is dropped with the epoch.
 
 #include <cstddef>
 #include <cstdint>

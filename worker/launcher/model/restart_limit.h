@@ -1,7 +1,7 @@
 #pragma once
 
-// How many ranks may end by themselves before the job gives up: at most `limit` within a sliding
-// window. Signals are not counted, they are the machine's doing. Pure.
+// Limits how many ranks may end by themselves before the job fails: at most `limit` within a
+// sliding window. Ranks that are killed by signals do not count. Does no I/O.
 
 #include <chrono>
 #include <deque>
@@ -11,7 +11,7 @@
 
 namespace ringmaster::launcher {
 
-// What the user knows of the program's own exit codes. A code is in one of the two at most.
+// The user's settings for the program's own exit codes. A code is in at most one of the two.
 struct ExitCodeRules {
   std::set<int> fail;     // no start will mend it: the job fails at once
   std::set<int> ignored;  // not the program's doing: not counted

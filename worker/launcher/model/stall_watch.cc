@@ -22,7 +22,7 @@ constexpr int kForACrowd = 3;
 constexpr std::size_t kRecorded = 16;  // ranks of a world that stands still
 constexpr int64_t kMaxStepMicros = int64_t{86'400} * 1'000'000;
 
-// How far a rank is on its way through a world.
+// The progress of a rank through a world.
 enum Stage { kBefore, kConnecting, kAdopting, kStepping, kLeft };
 
 Stage StageOf(const RankPosition& position) {
@@ -43,13 +43,13 @@ auto PlaceKey(const RankPosition& position) {
   return std::tuple(StageOf(position), position.step, position.phase, position.bucket);
 }
 
-// Nothing where it says no stages, as over Gloo.
+// Empty if the rank does not report stages, as over Gloo.
 std::string StageText(int stage) {
   if (stage <= 0 || stage >= static_cast<int>(control::kConnectStageTexts.size())) return "";
   return std::string(" where it ") + control::kConnectStageTexts[static_cast<std::size_t>(stage)];
 }
 
-// For other ranks, or for the launcher.
+// Waits for other ranks or for the launcher.
 bool Waits(const RankPosition& position) {
   if (position.stopped || !position.entered) return false;
   switch (position.phase) {
@@ -118,7 +118,7 @@ std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
   return Judgement{last, moved_at_};
 }
 
-// REQUIRES: all wait at the same place.
+// REQUIRES: all ranks wait at the same place.
 std::optional<StallWatch::Judgement> StallWatch::LastInCollectives() const {
   if (positions_.front()->phase != RankPhase::kReduce) return std::nullopt;
   for (const auto count : {&CollectiveCounts::launched, &CollectiveCounts::begun}) {
@@ -145,7 +145,7 @@ std::optional<StallWatch::Judgement> StallWatch::LastInCollectives() const {
   return std::nullopt;
 }
 
-// For the collective of this number, where a rank says it.
+// Ranks wait for the collective with this number, if a rank reports it.
 std::string StallWatch::KindText(int64_t number) const {
   for (const auto& position : positions_) {
     const CollectiveCounts& counts = position->collectives;
@@ -197,7 +197,7 @@ std::map<int, int> StallWatch::CannotConnect(Time now) const {
   if (now - moved_at_ < EnteringLimit()) return peers;
   for (const auto& position : positions_) {
     if (StageOf(*position) != kConnecting || position->stopped) return {};
-    // The rank that is furthest behind is what the others wait for, whichever rank they ask.
+    // The others wait for the rank that is furthest behind, whichever rank they report.
     if (position->bucket != positions_.front()->bucket) return {};
     if (position->peer >= 0) peers[position->rank] = position->peer;
   }
@@ -233,12 +233,12 @@ bool StallWatch::AllFresh(Time now) const {
   return true;
 }
 
-// Of those of whom one is to be blamed. REQUIRES: every rank has spoken.
+// Selects the rank to blame. REQUIRES: every rank has reported.
 StallWatch::Millis StallWatch::Limit(const std::vector<int>& suspects) const {
   const std::optional<Millis> median = MedianStep();
   bool unknown = !median;
   for (const auto& position : positions_) {
-    // One that is stopped evaluates and starts nothing, wherever it was.
+    // A stopped rank evaluates and starts nothing, wherever it was.
     unknown = unknown || (!position->stopped && position->phase == RankPhase::kEvaluate);
   }
   bool outside = false;
@@ -249,7 +249,7 @@ StallWatch::Millis StallWatch::Limit(const std::vector<int>& suspects) const {
     starting = starting || (!position.stopped && position.entered && position.applied_millis < 0);
   }
   if (unknown) return kWhileUnknown * floor_;
-  // A rank outside has nothing of this world to start yet.
+  // A rank outside of this world has nothing to start in it yet.
   if (outside) return EnteringLimit();
   return starting ? kWhileUnknown * floor_ : std::max(kOfMedian * *median, floor_);
 }
@@ -260,7 +260,7 @@ StallWatch::Millis StallWatch::EnteringLimit() const {
   return std::max(kOfMedian * *median, kWhileEntering * floor_);
 }
 
-// Those of `ranks` that have come least far.
+// The ranks among `ranks` with the least progress.
 std::vector<int> StallWatch::Hindmost(const std::vector<int>& ranks) const {
   std::vector<int> last;
   for (const int rank : ranks) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// Which rank holds the others up, from where all of them say they stand (RankPosition). Pure; used
-// by a job (job.h).
+// Finds the rank that blocks the others, from the positions that all ranks report (RankPosition).
+// Does no I/O; owned by a job (job.h).
 //
-// A world stands still when no rank's position changes, nor the collectives that it counts, for
+// A world is stalled if no rank's position or count of collectives changes for
 //
 //   max(10 x the median step time, F)      in the middle of training; F is 2 s by default
 //   max(10 x the median step time, 5 F)    while ranks have not come into the world
@@ -14,16 +14,16 @@
 //                                          first step. One that is stopped by a signal starts
 //                                          nothing
 //
-// Then somebody is to blame if others wait for them: the ranks that do not wait, the hindmost of
-// them; where all wait, the one that waits for something earlier than all others do. Two or more at
-// the same place are blamed together where they are fewer than half of the world, or stopped by a
-// signal; else, as their neighbours may be slow for the same reason, the youngest alone and after
-// three times as long. Where all wait at the same place for gradients, a device may hang while its
-// host waits like all others: then the one that has got to fewer collectives than all others
-// (CollectiveCounts) is to blame. Where nobody is behind, nobody is blamed: what the ranks
-// themselves say of peers they cannot reach decides (next_world.h, FindCulprits).
+// A rank is then to blame if others wait for it. Among ranks that do not wait, it is the one that
+// is furthest behind; if all wait, it is the one that waits for something earlier than all others
+// do. If several are at the same place, all of them are blamed if they are fewer than half of the
+// world or stopped by a signal. Otherwise the same cause may slow down their neighbours, so only
+// the youngest is blamed, and only after three times as long. If all wait for gradients at the same
+// place, one device may hang while its host waits like the others: the rank that completed fewer
+// collectives than all others (CollectiveCounts) is to blame. If no rank is behind, none is blamed
+// here, and the ranks' own reports about unreachable peers decide (next_world.h, FindCulprits).
 //
-// A world of which any rank has not said lately where it stands is not judged at all.
+// A world is not judged if any of its ranks has not reported its position recently.
 
 #include <chrono>
 #include <cstdint>
@@ -43,13 +43,13 @@ class StallWatch {
   using Time = Clock::Time;
   using Millis = std::chrono::milliseconds;
 
-  // `floor`: F above; 0 judges nobody, ever. `fresh`: how old a rank's word may be.
+  // `floor`: F above; 0 disables the watch. `fresh`: the maximum age of a report.
   StallWatch(Millis floor, Millis fresh) : floor_(floor), fresh_(fresh) {}
 
   void set_fresh(Millis fresh) { fresh_ = fresh; }
   // A new world of so many ranks. Step times of earlier ones still count.
   void Begin(Time now, int ranks);
-  // Our own time was late: nobody is judged by what was before.
+  // This launcher itself was late: ignore older reports.
   void Restart(Time now) { moved_at_ = now; }
   // REQUIRES: 0 <= position.rank < ranks.
   void Report(Time now, const control::RankPosition& position);
@@ -68,7 +68,7 @@ class StallWatch {
 
   // Since when ranks wait for others longer than is usual, whichever rank is to blame.
   std::optional<Time> StandsStillSince(Time now) const;
-  // Where the hindmost ranks stand, and how many collectives they have launched and begun.
+  // The position of the hindmost ranks, and how many collectives they have launched and begun.
   std::string Record() const;
 
   // "at step 41, in compute, waiting for rank 2".

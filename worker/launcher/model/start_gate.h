@@ -1,8 +1,8 @@
 #pragma once
 
-// The start gate of one cohort: which of mpirun's processes have attached, and whether they are
-// exactly the expected set, each once. A count would pass an mpirun that starts everything on one
-// host. Pure; held by a job.
+// The start gate of one cohort: records which of mpirun's processes have attached, and whether they
+// are exactly the expected set. A mere count would accept an mpirun that starts all processes on
+// one host. Does no I/O; owned by a job.
 
 #include <map>
 #include <optional>
@@ -16,7 +16,7 @@ class StartGate {
  public:
   using Slot = std::pair<std::string, int>;  // Pod UID, slot
 
-  // What is wrong with the set as a whole; `slot` and `world_size` where they say more.
+  // The problem with the set as a whole; `slot` and `world_size` if they give details.
   struct Fault {
     enum class Kind { kAttachedTwice, kNotExpected, kOtherWorldSize, kSameRank };
     Kind kind = Kind::kAttachedTwice;

@@ -38,11 +38,11 @@ Startup::Judgement Startup::Judge(Time now, const CoordinatorOptions& options,
   const auto fail = [](const char* reason, std::string message) {
     return Judgement{Failure{reason, std::move(message)}};
   };
-  // The set of attached processes is another one than expected. A moment later more is known of it.
+  // The set of attached processes differs from the expected one. Soon more is known about it.
   if (mismatch_at_ && now - *mismatch_at_ >= options.settle) {
     return fail(control::kReasonWorldMismatch, GateText(others) + "; " + MismatchText(others));
   }
-  // All have attached and load: mpirun has done its part.
+  // All have attached and are loading: mpirun has completed its part.
   if (EveryoneAttached()) return {};
   if (!mpirun_exit_) {
     if (now - attached_at_ < options.attach_within) return {};
@@ -53,7 +53,7 @@ Startup::Judgement Startup::Judge(Time now, const CoordinatorOptions& options,
   if (!exit.start_error.empty()) {
     return fail(control::kReasonMpirunFailed, "mpirun could not be started: " + exit.start_error);
   }
-  // It may have ended because a worker vanished, which is noticed a little later.
+  // mpirun may have ended because a worker disappeared, which is noticed a little later.
   if (now - mpirun_exited_at_ < options.settle ||
       !others.every_member_heard_since(mpirun_exited_at_ + options.settle / 2)) {
     return {};
@@ -71,8 +71,8 @@ Startup::Judgement Startup::Judge(Time now, const CoordinatorOptions& options,
   const std::string how = exit.signal > 0 ? "was killed by signal " + std::to_string(exit.signal)
                                           : "exited with code " + std::to_string(exit.exit_code);
   const std::string what = "mpirun " + how + " before all processes were attached; ";
-  // One ssh that was refused or too slow ends all of mpirun; the agents are well, so it is worth
-  // another try.
+  // A single refused or slow ssh connection ends mpirun; the agents are fine, so try
+  // again.
   if (++failed_starts_ < options.start_attempts) {
     return {std::nullopt, what + PrintedText(exit.last_lines)};
   }
@@ -85,7 +85,7 @@ Startup::Judgement Startup::Judge(Time now, const CoordinatorOptions& options,
                   std::max(1, exit.exit_code), lines}};
 }
 
-// What is wrong with the set of attached processes.
+// Describes what is wrong with the set of attached processes.
 std::string Startup::GateText(const Others& others) const {
   const StartGate::Fault& fault = *gate_.fault();
   switch (fault.kind) {

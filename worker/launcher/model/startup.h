@@ -1,8 +1,8 @@
 #pragma once
 
-// One start of the first world, by mpirun or the agents: which of mpirun's processes have attached,
-// how it ended, and what that means while the start gate is shut. A value; tries are counted from
-// the last gate that opened.
+// One start of the first world by mpirun or the agents: which of mpirun's processes have attached,
+// how mpirun ended, and what that means before the start gate opens. A value; attempts are counted
+// from the last time that the gate opened.
 
 #include <cstdint>
 #include <functional>
@@ -45,7 +45,7 @@ class Startup {
     std::function<std::string(const Slot&)> name;
     const std::vector<control::Member>& members;
   };
-  // What is to be done about this start; neither: wait.
+  // What to do about this start; neither: wait.
   struct Judgement {
     std::optional<Failure> failure{};
     std::optional<std::string> start_again{};  // the cause

@@ -1,9 +1,9 @@
 #pragma once
 
-// Which ranks are much slower than their peers, by the time of their own part of a step: data,
-// computing and update, without waiting for others. A rank is a straggler when that has been above
-// 1.5 times the median of its world for 10 s (and a millisecond above it: shorter steps are noise),
-// until it is below 1.25 times the median. Pure; held by a job.
+// Finds ranks that are much slower than their peers, by the time of their own part of a step: data,
+// computation and update, without waiting for others. A rank becomes a straggler when this time has
+// been above 1.5 times the world's median for 10 s (and a millisecond above it, because shorter
+// steps are noise), and stops being one below 1.25 times the median. Does no I/O; owned by a job.
 
 #include <chrono>
 #include <cstdint>

@@ -1,9 +1,9 @@
 #pragma once
 
-// What a launcher that was started again is told of the world that runs: the agents' WorldReports,
-// newest per Pod. The highest epoch among them wins; a Pod that reports a lower one still tells
-// who of the winner's members runs there. Who its members are, one of them is asked. What ranks say
-// before that is known is kept until it is. A value.
+// Collects the agents' WorldReports, from which a restarted launcher learns about the running
+// world. Only the newest report per Pod counts. The highest epoch wins; Pods that report a lower
+// one still tell which members of the winning world run there. One of the winner's agents is asked
+// for its members, and reports of ranks are kept until the answer arrives. A value.
 
 #include <map>
 #include <optional>
@@ -30,13 +30,13 @@ class Takeover {
 
   // The highest epoch reported; {0, 0}: none.
   const control::Epoch& newest() const { return newest_; }
-  // The highest epoch of which somebody has said who its members are, and they; {0, 0}: none.
+  // The highest epoch whose members a report contains, and those members; {0, 0}: none.
   const control::Epoch& epoch() const { return epoch_; }
   const std::vector<control::Member>& members() const { return members_; }
   // Its report was of the newest epoch: it can say who the members are.
   bool Knows(const std::string& pod_uid) const;
 
-  // What its Pod said of this member; nothing where the Pod has not reported.
+  // Its Pod's report about this member; empty if the Pod has not reported.
   std::optional<bool> Runs(const control::Member& member) const;
 
   // More than half of the members' Pods have reported.
@@ -45,10 +45,10 @@ class Takeover {
   // Every member's Pod names epoch(): it has started everywhere.
   bool StartedEverywhere() const;
 
-  // Somebody who is connected has told of a world newer than `known`, and not yet who is in it.
+  // A connected agent has reported a world newer than `known`, but not its members yet.
   bool AwaitsMembers(const control::Epoch& known, const Connections& connections) const;
-  // Who is to be asked for the members now: one of those who know, another one where that has not
-  // answered within `again`. Nobody while an answer may come. REQUIRES: AwaitsMembers().
+  // The agent to ask for the members now: one of those that know them, or another one if that has
+  // not answered within `again`. None while an answer may arrive. REQUIRES: AwaitsMembers().
   std::optional<ConnectionId> AskNow(Time now, const Connections& connections,
                                      std::chrono::milliseconds again);
 

@@ -29,7 +29,7 @@ Worker* WorkerTable::ByConnection(ConnectionId connection) {
 }
 
 void WorkerTable::Connect(Worker& worker, ConnectionId connection) {
-  // An agent that dials again replaces its former connection.
+  // An agent that reconnects replaces its previous connection.
   if (worker.connection) connections_.erase(*worker.connection);
   worker.connection = connection;
   connections_[connection] = worker.hello.pod_uid;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the launcher knows of each worker Pod, by its UID and by its connection. A value, without
-// decisions: a job makes them.
+// The launcher's table of worker Pods, by UID and by connection. A value; the job makes all
+// decisions.
 
 #include <map>
 #include <optional>
@@ -24,7 +24,7 @@ enum class Standing {
   kDead,             // never again, and it certainly runs nothing any more
 };
 
-// What runs in a slot, as its agent says (elastic jobs).
+// The process in a slot, as its agent reports it (elastic jobs).
 struct Process {
   std::string loaded;  // Member::start of the one that can join a world; empty: none
   Clock::Time loaded_at{};

@@ -1,8 +1,8 @@
 #pragma once
 
-// The files that tell mpirun and ssh about the workers of one world: hostfile, ssh_config,
-// known_hosts, and discover_hosts.sh for users' own scripts. Texts are pure; WriteHostFiles and
-// WriteSshFiles put them in place one by one, atomically.
+// The files that describe the workers of a world to mpirun and ssh: hostfile, ssh_config,
+// known_hosts, and discover_hosts.sh for users' scripts. Pure functions build the texts;
+// WriteHostFiles and WriteSshFiles write each file atomically.
 
 #include <string>
 #include <vector>

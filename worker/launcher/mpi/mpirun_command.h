@@ -1,9 +1,9 @@
 #pragma once
 
-// The mpirun line of each Open MPI generation, as argv and environment: pure functions, no shell
-// anywhere. The two generations ignore each other's option names without a word, so the line is
-// made for the one that is installed, and the start gate (start_gate.h) proves that it did what was
-// meant.
+// Builds the mpirun command for each generation of Open MPI, as argv and environment, without a
+// shell. Each generation silently ignores the other's option names, so the command depends on
+// the installed generation, and the start gate (start_gate.h) verifies the effect. Pure
+// functions.
 
 #include <functional>
 #include <map>
@@ -35,14 +35,14 @@ struct MpirunPlan {
   int world_size = 1;
   int hosts = 1;
   std::string hostfile;
-  // How mpirun reaches the hosts: over ssh with this configuration, or by ringmaster-rsh at the
-  // launcher's socket, where `rsh` is not empty.
+  // mpirun's way to the hosts: ssh with this configuration, or, if `rsh` is not empty,
+  // ringmaster-rsh at the launcher's socket.
   std::string ssh_config;
   std::string rsh;
   std::string rsh_socket;
   control::Interfaces interfaces;  // for ranks
   bool interface_here = false;     // the launcher has one of those included
-  // Where PyTorch's processes meet (init_method env://): rank 0's host, and a port; 0: they do not.
+  // The rendezvous of PyTorch's processes (init_method env://): rank 0's host and a port; 0: none.
   std::string master_address;
   int master_port = 0;
   std::vector<std::string> export_env;  // names handed to the processes, beyond our own

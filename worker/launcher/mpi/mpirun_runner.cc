@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kStopGrace{2000};
 
-// Where a login over ssh finds programs without being told.
+// The folders that a login over ssh searches for programs by default.
 bool OnDefaultPath(const std::string& file) {
   const std::string directory = file.substr(0, file.rfind('/'));
   return directory == "/usr/bin" || directory == "/bin" || directory == "/usr/local/bin";

@@ -1,8 +1,8 @@
 #pragma once
 
-// Runs mpirun for one cohort after the other: writes the files it reads, prints the line it runs,
-// passes its output through to ours, keeps the last lines, reports its end. One at a time. Used by
-// Launcher, on its thread.
+// Runs mpirun for one cohort at a time: writes its input files, logs the command, passes
+// its output on, keeps the last lines, and reports its exit. Used by Launcher, on its
+// thread.
 
 #include <chrono>
 #include <functional>

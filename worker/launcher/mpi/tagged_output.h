@@ -1,6 +1,6 @@
 #pragma once
 
-// What ranks print, for the launcher's own streams: with the tag that mpirun --tag-output gives.
+// Writes the output of ranks to the launcher's streams, with the tags of mpirun --tag-output.
 
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What mpirun starts in place of ssh for each host: asks the launcher to have the host's agent run
-// a command, passes on what that prints, and ends as it does. Blocks; one thread.
+// Replaces ssh for mpirun: asks the launcher to run a command through the agent of a host, passes
+// its output on, and exits with its exit code. Blocks; uses one thread.
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
 
-// ringmaster-rsh: started by mpirun for each host. See rsh.h.
+// The program ringmaster-rsh, which mpirun starts for each host. See rsh.h.
 
 namespace ringmaster::launcher {
 

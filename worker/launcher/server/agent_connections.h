@@ -1,8 +1,8 @@
 #pragma once
 
-// The port that agents dial: who is connected, and who has not said yet who it is. A new connection
-// has kHelloLimit to say hello in a short line, and of too many that have not, the oldest is
-// closed. What agents say is for the handlers to decide. Used by Launcher, on its thread.
+// The port that agents connect to. It tracks which connections have identified themselves: a new
+// one has kHelloLimit to send a short hello, and if too many have not, the oldest is closed.
+// Handlers process the messages. Used by Launcher, on its thread.
 
 #include <chrono>
 #include <cstddef>

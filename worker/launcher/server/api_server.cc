@@ -41,7 +41,7 @@ Result<std::unique_ptr<net::HttpServer>> StartApiServer(boost::asio::io_context&
   const net::HttpServerOptions limits{.max_body_bytes = options.max_order_bytes,
                                       .max_connections = options.max_connections,
                                       .idle_limit = options.idle_limit};
-  // The launcher's certificate never changes, and outlives the server.
+  // The launcher's certificate never changes and outlives the server.
   const std::shared_ptr<boost::asio::ssl::context> context(std::shared_ptr<void>(), &tls.asio());
   return net::StartHttpServer(
       io, address, port, [context] { return context; }, limits,

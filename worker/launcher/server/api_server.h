@@ -1,9 +1,9 @@
 #pragma once
 
-// The launcher's HTTPS server for the operator (common/control/launcher_api.h): order in, status
-// out, the ranks' times as metrics, nothing else. common/net/http_server.h bounds what a stranger
-// can take of it; the token is compared in constant time, before a body is read. Belongs to the one
-// thread that runs the io_context.
+// The launcher's HTTPS server for the operator (common/control/launcher_api.h): receives orders and
+// serves the status and the ranks' metrics. common/net/http_server.h bounds the resources that
+// clients can use. The token is compared in constant time before a body is read. Runs on the one
+// thread of its io_context.
 
 #include <chrono>
 #include <functional>

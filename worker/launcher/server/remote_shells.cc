@@ -71,7 +71,7 @@ void RemoteShells::OnHello(int64_t id, const control::Message& message) {
   send_(shell.agent, control::RunCommand{id, hello->command});
 }
 
-// mpirun has ended it, or it has had its answer.
+// mpirun has ended the command, or has received its answer.
 void RemoteShells::OnClosed(int64_t id) {
   const auto node = shells_.extract(id);
   if (node.empty() || node.mapped().agent == 0) return;

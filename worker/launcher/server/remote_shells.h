@@ -1,9 +1,9 @@
 #pragma once
 
-// The unix socket of ringmaster-rsh, mpirun's way to a host without sshd: each connection asks for
-// one command on one host, whose agent runs it. Passes the request on to the agent and what comes
-// of it back. Only processes of our own user are admitted (by the kernel's word), only to the hosts
-// of the mpirun that runs, and to each of them one at a time. Used by Launcher, on its thread.
+// The unix socket of ringmaster-rsh, through which mpirun reaches hosts without sshd. Each
+// connection requests one command on one host; the socket relays the request to the host's agent,
+// and the output back. Accepts only processes of the same user, as reported by the kernel, only for
+// hosts of the running mpirun, and one command at a time per host. Used by Launcher, on its thread.
 
 #include <cstdint>
 #include <functional>
@@ -33,10 +33,10 @@ class RemoteShells {
   // mpirun starts: whom it may reach from here on, by the names of its hostfile. What is left of
   // the one before ends.
   void Begin(std::map<std::string, ConnectionId> hosts);
-  // It has ended: nobody may be reached, and what still runs ends.
+  // mpirun has ended: hosts are no longer reachable, and running commands end.
   void End() { Begin({}); }
 
-  // What an agent says of its commands; false: it says something else.
+  // An agent's message about its commands; false: it is about something else.
   bool OnMessage(ConnectionId agent, const control::Message& message);
   void OnAgentGone(ConnectionId agent);
 

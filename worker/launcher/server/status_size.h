@@ -1,8 +1,8 @@
 #pragma once
 
-// Keeps a status within the size that the operator reads (launcher_api.h). What is left
-// out first: old failures, then the reports of workers about whom there is nothing to say, then
-// the others'.
+// Keeps a status within the size that the operator reads (launcher_api.h). It first
+// drops old failures, then reports of workers without anything notable, then the other
+// reports.
 
 #include <string>
 

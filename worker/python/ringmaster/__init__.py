@@ -38,11 +38,11 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, global_bat
     model: the plain module, on the device that it trains on; its parameters may not be replaced afterwards.
     optimizer: of its parameters; the job calls its step().
     global_batch: samples of a step over all ranks, at least as many as the ranks that the job may grow to.
-    micro_batch: the most samples that are computed at once; None: a rank's share of a step while all workers are there, so
-        that memory does not grow when some are lost.
-    settings: what else shapes training, "name=value" a line; ranks that differ in it do not train together.
+    micro_batch: maximum number of samples that are computed at once; None: a rank's share of a step when all workers are
+        present, so that memory does not grow when some are lost.
+    settings: other settings that affect training, one "name=value" per line; they must be equal on all ranks.
     timeout: seconds for connecting a world; None: spec.faultTolerance.connectTimeoutSeconds of the job, or 30.
-    state: more that has state_dict() and load_state_dict(), by name (Job.state).
+    state: other objects with state_dict() and load_state_dict(), by name (Job.state).
     scaler: of fp16 autocast. backward() scales; a step whose gradients overflow changes nothing but the scale, on all
         ranks alike, and counts: its batch is not repeated.
     """

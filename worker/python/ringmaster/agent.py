@@ -154,6 +154,13 @@ class AgentMembership(Membership):
             wanted, self._take_checkpoint = self._take_checkpoint, None
             return wanted == epoch
 
+    def await_suspension(self, world: World, progress: Progress, timeout: float) -> None:
+        if world.rank == 0:
+            self._say(messages.RankProgress(world.epoch, progress))
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            self._wait(lambda: self._why_over(world.epoch) is not None or self._switch == world.epoch, deadline=deadline)
+
     def await_grant(self, step: int, shard: int, nbytes: int, checksum: str, stop: threading.Event) -> None:
         # A world that ends before the launcher has answered is followed by another question: what was written
         # is a committed state of every world that this rank is still a member of.

@@ -26,7 +26,7 @@ class AuditLog:
 
     @classmethod
     def open(cls) -> "AuditLog":
-        """Where RINGMASTER_AUDIT_LOG says; the folder is made. UserError: it cannot be written into."""
+        """The log at the path in RINGMASTER_AUDIT_LOG; creates the folder. UserError: it is not writable."""
         path = os.environ.get("RINGMASTER_AUDIT_LOG", "")
         if path and not path.endswith(_ENDING):
             why = "cannot write into it"

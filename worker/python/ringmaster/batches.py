@@ -70,7 +70,7 @@ class Batch:
     def _pair(self):
         if isinstance(self.data, (list, tuple)) and len(self.data) == 2:
             return self.data
-        raise UserError("a batch has .x and .y where a sample is a pair; this one's samples are not: use .data")
+        raise UserError("a batch has .x and .y only if its samples are pairs; use .data")
 
 
 def _each(data, method, *arguments, **options):
@@ -169,7 +169,7 @@ class BatchSource:
             yield batch if self._device is None else batch.to(self._device, non_blocking=self._pins)
 
     def fingerprint_text(self) -> str:
-        """What must be equal on all ranks, and when a checkpoint is restored, for people to compare."""
+        """The settings that must be equal on all ranks and after restoring a checkpoint, as text for users."""
         order = self._order
         return (
             f"data set of {self._length} samples, global_batch {self._global_batch}, seed {order.seed},"
@@ -177,7 +177,7 @@ class BatchSource:
         )
 
     def close(self) -> None:
-        """Ends the worker processes; load() starts them again."""
+        """Stops the worker processes; load() restarts them."""
         if self._workers:
             self._workers.close()
 
@@ -247,7 +247,7 @@ def _worker_options(loader):
 
 
 def _check_loader(loader, global_batch, micro_batch):
-    """Whether the DataLoader shuffles. UserError if it has an order of its own; warns of what is not used."""
+    """Whether the DataLoader shuffles. UserError if it has its own order; warns about ignored settings."""
     _length_of(loader.dataset)  # an IterableDataset has samplers that say nothing
     instead = "pass the data set itself; each step's samples are distributed among the ranks of the current world"
     if loader.batch_sampler is None:

@@ -116,7 +116,7 @@ class Keeper:
         return None
 
     def beginning(self, held: LocalState) -> tuple[str, KeptCheckpoint | None]:
-        """What there is to say where training begins with `held`, and the newest checkpoint of this job up to it."""
+        """The message to report when training starts with `held`, and this job's newest checkpoint up to it."""
         return (self._text if self._text_of == held.version else ""), self._newest_kept(held.version)
 
     def _newest(
@@ -205,7 +205,7 @@ class Keeper:
         return self._take_over(*found, "other")
 
     def _of_job(self, name: str) -> Folder | None:
-        """Of other jobs of this name in this namespace: the one whose newest checkpoint was completed last."""
+        """The other job of this name in this namespace whose newest checkpoint was completed last."""
         folder = os.path.join(self._volume, self._namespace, name)
         try:
             uids = [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
@@ -261,7 +261,7 @@ class Keeper:
     # --- keeping
 
     def due(self, step: int) -> bool:
-        """Whether rank 0 shall take() the state of this committed step."""
+        """Whether rank 0 should take() the state of this committed step."""
         return step > 0 and (step % self._every == 0 or self._late)
 
     def take(self, held: LocalState, make_state: Callable[[], dict[str, Any]], wait_s: float = 0.0) -> bool:
@@ -287,7 +287,7 @@ class Keeper:
             return self._changed.wait_for(lambda: self._task is None, timeout)
 
     def world_ended(self) -> None:
-        """What is being written may count in the next world; what was skipped is not made up for."""
+        """A checkpoint in progress may be completed in the next world; a skipped one is not repeated."""
         self._late = False
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ def _copied(value: Any, where: str, tensors: dict[tuple, torch.Tensor]) -> Any:
 
 
 def version_of(content: dict[str, Any]) -> StateVersion | None:
-    """Of a whole file; None where it says none."""
+    """The checksum of a whole file; None if it contains none."""
     version = content.get("version")
     keys = ("term", "number", "step", "term_base")
     if not isinstance(version, dict) or not all(isinstance(version.get(key), int) for key in keys):
@@ -58,7 +58,7 @@ def version_of(content: dict[str, Any]) -> StateVersion | None:
 
 
 def what_differs(theirs: str, ours: str) -> str:
-    """Of two texts with lines "name=value"; "" where nothing does."""
+    """The differences between two texts with lines "name=value"; "" if there are none."""
 
     def values(text: str) -> dict[str, str]:
         return {name: value for name, _, value in (line.partition("=") for line in text.splitlines())}

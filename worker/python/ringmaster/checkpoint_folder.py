@@ -142,7 +142,7 @@ class Folder:
         return int(match[1]), match[2]
 
     def load(self, version: StateVersion) -> dict[str, Any]:
-        """What save() was given. Damaged: how. Unavailable: it cannot be read now."""
+        """The content passed to save(). Damaged: what is wrong. Unavailable: it cannot be read now."""
         nbytes, checksum = self._read_done(version)
         path = self.path_of(version) / STATE_FILE
         with _reading(path):

@@ -69,7 +69,7 @@ class Job:
         self._total_steps = 0  # 0: not known
         self._unreported: Progress | None = None  # of the applied step, until it is committed
         self._leave = False  # all ranks leave this world before the next step
-        self._checkpoint_wanted = False
+        self._suspending = False  # the job is to be suspended after the applied step
         self._trained = False  # a step of the state is of this job
         self._in_step = False
         self._looping = False  # over batches()
@@ -81,7 +81,7 @@ class Job:
 
     @property
     def steps(self) -> int:
-        """How many steps are applied, over all worlds."""
+        """The number of applied steps, over all worlds."""
         return self._worlds.held.version.step
 
     @property
@@ -100,7 +100,7 @@ class Job:
 
     @property
     def loss(self) -> float:
-        """Of the last step that this rank has applied: the mean over the global batch. Not a number before the first."""
+        """The mean loss over the global batch of the last step that this rank applied. NaN before the first."""
         return self._mean_loss
 
     @property
@@ -125,8 +125,7 @@ class Job:
         another loop follows, which has a higher number of steps.
         """
         if self.finished:
-            raise UserError(f"batches() was called after training ended with step {self.steps}: give the loops before "
-                            "the last one finish=False")
+            raise UserError(f"batches() was called after training ended with step {self.steps}; pass finish=False to all loops except the last")
         if self._looping:
             raise UserError("batches() was called within another loop over batches()")
         self._source = BatchSource(dataset, global_batch=self.global_batch, seed=self.seed, micro_batch=self.micro_batch,
@@ -175,12 +174,13 @@ class Job:
         """Begins the next step, for a loop of one's own: this rank's share of it. Leaves the world first if all ranks
         are to leave it."""
         if not self._ready():
-            raise UserError(f"begin() was called after another rank had ended training with step {self.steps}: a loop of "
-                            "one's own ends where job.finishing is true")
+            raise UserError(f"begin() was called after another rank had ended training with step {self.steps}; a custom loop must end when job.finishing is true")
         return self._begin()
 
     def _ready(self) -> bool:
         """Once all is done that belongs between two steps: whether another one is made."""
+        if self._suspending and not self._leave:
+            self._await_suspension()
         if self._leave:
             self._leave_at_boundary()
         if not self.finishing:
@@ -240,7 +240,7 @@ class Job:
             return False
         if self._left > 0:
             raise UserError(f"step() was called while {self._left} samples of the step were left: with micro_batch a step has "
-                            "several micro-batches; remove step() from the loop over batches(), which makes the step")
+                            "several micro-batches; remove step() from the loop over batches(), which calls it")
         if not self._worlds.communicator.over:
             if self._reducer.passes == 0:
                 raise UserError(f"step {self.steps + 1} was made without job.backward()")
@@ -252,8 +252,7 @@ class Job:
             self._in_step = False
             self._change(over)
             return False
-        self._leave = reduced.leave
-        self._checkpoint_wanted = self._checkpoint_wanted or reduced.checkpoint
+        self._leave, self._suspending = reduced.leave, reduced.checkpoint
         self._committed()
         self._training.certain()
         self._position.enter(Phase.UPDATE)
@@ -289,8 +288,7 @@ class Job:
             return
         if self.rank == 0:
             self._membership.report(self._worlds.world, self._unreported)
-            wanted, self._checkpoint_wanted = self._checkpoint_wanted, False
-            if self._keeper is not None and (wanted or self._keeper.due(self.steps)):
+            if self._keeper is not None and self._keeper.due(self.steps):
                 self._position.enter(Phase.EVALUATE)  # copying a large state takes long
                 self._keeper.take(self._worlds.held, self._training.as_dict)
         self._unreported = None
@@ -378,6 +376,14 @@ class Job:
             self._change(over)
             return False
 
+    def _await_suspension(self) -> None:
+        self._suspending = False
+        try:
+            self._worlds.await_suspension(self._unreported, self._committed)
+            self._leave = self._membership.switch_wanted(self._worlds.world.epoch)
+        except WorldOver as over:
+            self._change(over)
+
     def _change(self, over: WorldOver) -> None:
         self._worlds.change(over)
         self._entered()
@@ -388,6 +394,5 @@ class Job:
 
     def _entered(self) -> None:
         """A new world: what was wanted or not certain in the last one is no more."""
-        self._leave = False
-        self._checkpoint_wanted = False
+        self._leave = self._suspending = False
         self._unreported = None

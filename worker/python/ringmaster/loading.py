@@ -205,7 +205,7 @@ class WorkerLoader:
 
 
 class _Requests:
-    """What DataLoader takes for a sampler: each thing it gives goes to the next worker."""
+    """The sampler for DataLoader: each item goes to the next worker."""
 
     def __init__(self, take):
         self._take = take
@@ -218,7 +218,7 @@ class _Requests:
 
 
 class _WorkerSide:
-    """What DataLoader takes for a data set, in a worker process: an index is a request, an item its batch."""
+    """The data set for DataLoader in a worker process: an index is a request, an item its batch."""
 
     def __init__(self, reader, generation):
         self._reader = reader

@@ -30,7 +30,7 @@ _STACK_SIGNAL = signal.SIGUSR2
 
 
 class Phase(IntEnum):
-    """What a rank is doing, in the order in which a world and a step go by (RankPhase)."""
+    """The activity of a rank, in the order of a world and its steps (RankPhase)."""
 
     WAIT = 0  # for a world
     CONNECT = 1  # with the other ranks of a new one
@@ -44,7 +44,7 @@ class Phase(IntEnum):
 
 
 class Position:
-    """Position() says nothing anywhere. Its calls cost microseconds. One thread at a time."""
+    """Position() reports nothing. Calls cost microseconds. One thread at a time."""
 
     def __init__(self) -> None:
         self._page: mmap.mmap | None = None

@@ -53,7 +53,7 @@ class LocalState:
         return Epoch(self.version.epoch.term - self.term_base, self.version.epoch.number)
 
     def sort_key(self) -> tuple:
-        """Of two states the one with the higher key is taken over."""
+        """The sort key: the state with the higher key wins."""
         if self.version == StateVersion():
             return (0, self.version)
         return (1 if self.origin == "other" else 2, self.version)
@@ -143,7 +143,7 @@ def _named(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def first_difference(theirs: Mapping[str, Any], ours: Mapping[str, torch.Tensor]) -> str:
-    """Of two models, in the order of ours: what differs first; "" where nothing does."""
+    """The first difference between two models, in the order of ours; "" if there is none."""
     for name, tensor in ours.items():
         if name not in theirs:
             return f"it has no {name}"
@@ -223,7 +223,7 @@ class TrainingState:
         self.extras.load(state["extras"], self.optimizer)
 
     def checksum(self) -> int:
-        """Of model and optimizer: what all ranks must have alike."""
+        """The properties of model and optimizer that must be equal on all ranks."""
         return pack([self.model.state_dict(), self.optimizer.state_dict()]).checksum()
 
     # --- a step that does not happen
@@ -340,7 +340,7 @@ class Extras(dict):
 
 
 def _values_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    """Of each group: its settings, such as the learning rate."""
+    """The settings of each group, such as the learning rate."""
     return [{key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in group.items()
              if key != "params"} for group in optimizer.param_groups]
 

@@ -29,7 +29,7 @@ class Votes:
 
 @dataclass(frozen=True)
 class Reduced:
-    """What all ranks know of a step; the parameters' gradients are means over the global batch."""
+    """The result of a step on all ranks; the parameters' gradients are means over the global batch."""
 
     loss: float
     leave: bool
@@ -82,7 +82,7 @@ class StepReducer:
         self.buckets = Buckets([(name, parameter) for name, parameter in self._named if parameter.requires_grad])
 
     def reduce(self, communicator: Communicator, votes: Votes, number: int) -> Reduced:
-        """Of step `number`. WorldOver: the world ended. UserError, on all ranks: the step cannot be applied."""
+        """Reduces step `number`. WorldOver: the world ended. UserError, on all ranks: the step cannot be applied."""
         waiting = time.monotonic()
         rank, size = communicator.rank, communicator.size
         unused = self.buckets.unused()

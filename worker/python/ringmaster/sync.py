@@ -26,7 +26,7 @@ _TEXT_BYTES = 256 << 20  # limit of a state without its tensors
 
 @dataclass(frozen=True)
 class Adopted:
-    """What all ranks have after a sync."""
+    """The state of all ranks after a sync."""
 
     held: LocalState
     checksum: int
@@ -176,7 +176,7 @@ def compare_texts(communicator: Communicator, text: str, fingerprints: Sequence[
 
 
 def _send_bytes(communicator: Communicator, data: bytes, source: int) -> bytes:
-    """What rank `source` has as `data`, on every rank. Raises UserError on every rank if it is longer than _TEXT_BYTES."""
+    """Returns `data` of rank `source` on every rank. Raises UserError on every rank if it is longer than _TEXT_BYTES."""
     device = communicator.device
     length = torch.tensor([len(data)], dtype=torch.int64, device=device)
     communicator.broadcast(length, source)

@@ -44,25 +44,43 @@ _FREE_LIMIT = 2.0  # seconds, for groups at the end of the process
 
 
 class _TorchStore(dist.Store):
-    """A world's rendezvous store as torch asks for it. Used while connecting, by the connecting thread."""
+    """A world's rendezvous store as torch asks for it. Used while connecting, by the connecting thread.
 
-    def __init__(self, store: Store, timeout: float):
+    Gloo asks for the addresses of all ranks one after the other, under keys that end with their numbers: they are
+    fetched together. `ranks`: how many set such keys.
+    """
+
+    def __init__(self, store: Store, timeout: float, rank: int = 0, ranks: int = 0):
         super().__init__()
         self._store = store
         self._timeout = timeout
+        self._rank = rank
+        self._ranks = ranks
+        self._of_all: dict[str, None] = {}  # keys that this rank and every other one sets
+        self._known: dict[str, bytes] = {}
 
     def set(self, key, value):
         self._store.set(key, value.encode() if isinstance(value, str) else bytes(value))
+        number = re.search(r"\d+$", key)
+        if number is not None and int(number[0]) == self._rank:
+            self._of_all.update(dict.fromkeys(key[: number.start()] + str(rank) for rank in range(self._ranks)))
 
     def get(self, key):
-        return self._store.get([key], time.monotonic() + self._timeout)[0]
+        return self._fetch([key], self._timeout)[0]
 
     def wait(self, keys, timeout=None):
-        limit = self._timeout if timeout is None else timeout.total_seconds()
-        self._store.get(list(keys), time.monotonic() + limit)
+        self._fetch(keys, self._timeout if timeout is None else timeout.total_seconds())
 
     def multi_get(self, keys):
-        return self._store.get(list(keys), time.monotonic() + self._timeout)
+        return self._fetch(keys, self._timeout)
+
+    def _fetch(self, keys, limit: float) -> list[bytes]:
+        wanted = dict.fromkeys(key for key in keys if key not in self._known)
+        if not self._of_all.keys().isdisjoint(wanted):
+            wanted.update(self._of_all)
+        if wanted:
+            self._known.update(zip(wanted, self._store.get(list(wanted), time.monotonic() + limit)))
+        return [self._known[key] for key in keys]
 
     def multi_set(self, keys, values):
         for key, value in zip(keys, values):
@@ -179,15 +197,16 @@ class Communicator:
         self._connected.set()
 
     def _make(self, store: Store):
-        adapter = _TorchStore(store, self._timeout)
         limit = timedelta(seconds=self._timeout)
         if self.device.type == "cuda":
+            adapter = _TorchStore(store, self._timeout)
             options = dist.ProcessGroupNCCL.Options()
             options._timeout = limit
             with torch.cuda.device(self.device):
                 group = dist.ProcessGroupNCCL(adapter, self.rank, self.size, options)
                 group.allreduce([torch.zeros(1, device=self.device)]).wait()  # NCCL connects with the first one
             return group
+        adapter = _TorchStore(store, self._timeout, self.rank, self.size)
         options = dist.ProcessGroupGloo._Options()
         options._timeout = limit
         options._devices = [dist.ProcessGroupGloo.create_device(hostname=self.world.address)]
@@ -334,7 +353,7 @@ def _await_freed() -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """What Gloo says, without the place in its source and its advice."""
+    """Gloo's error message, without source location and advice."""
     text = (str(error).splitlines() or [""])[0]
     return re.sub(r"^\[[^\]]*\]\s*", "", text).split(". This is typically")[0] or type(error).__name__
 

@@ -51,5 +51,5 @@ class Update:
 
     def _check(self, *_) -> None:
         if not self._allowed:
-            raise UserError("the script called optimizer.step(): the job makes the update, once the step is certain; leave "
-                            "it out")
+            raise UserError("the script called optimizer.step(), but the job updates the parameters once the step is "
+                            "certain; remove the call")

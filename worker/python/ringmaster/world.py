@@ -89,7 +89,7 @@ class World:
 
 @dataclass
 class Progress:
-    """Where training stands after rank 0's last committed step."""
+    """The training progress after rank 0's last committed step."""
 
     step: int  # steps committed so far
     total_steps: int = 0  # 0: unknown
@@ -107,7 +107,7 @@ class KeptCheckpoint(NamedTuple):
 
 
 class Store(ABC):
-    """Where the ranks of one world find each other: a key is written once and read by all. Thread-safe."""
+    """The store through which the ranks of one world connect: a key is written once and read by all. Thread-safe."""
 
     @abstractmethod
     def set(self, key: str, value: bytes) -> None:
@@ -161,8 +161,12 @@ class Membership(ABC):
         return False
 
     def checkpoint_wanted(self, epoch: Epoch) -> bool:
-        """Whether a checkpoint of the step that is about to begin is wanted. Asked of rank 0; True once."""
+        """Whether the job is to be suspended with a checkpoint of the step that is about to begin. Asked of rank 0; True
+        once."""
         return False
+
+    def await_suspension(self, world: World, progress: Progress, timeout: float) -> None:
+        """After that step: blocks until the ranks of `world` must leave it, or for `timeout` seconds."""
 
     @abstractmethod
     def broken(self, world: World, peer: int, reason: str) -> None:
@@ -193,7 +197,7 @@ class Membership(ABC):
         """The checkpoint that was granted last is complete; `nbytes` are held by all that are kept."""
 
     def began(self, world: World, step: int, text: str, kept: KeptCheckpoint | None) -> None:
-        """What training starts from, by rank 0 of the first world: the state's step, and a sentence or ""."""
+        """The state from which training starts, from rank 0 of the first world: its step, and a sentence or ""."""
 
     def nothing_trained(self) -> None:
         """Before finish(): no step of the state is of this job."""

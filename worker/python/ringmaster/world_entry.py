@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
+from collections.abc import Callable
 
 import torch
 
@@ -15,9 +16,12 @@ from .position import Phase, Position
 from .state import LocalState, TrainingState
 from .sync import StateSync
 from .transport import Communicator
-from .world import Epoch, Membership, World
+from .world import Epoch, Membership, Progress, World
 
 _logger = logging.getLogger("ringmaster")
+
+# For which a suspension waits at most: two minutes for its checkpoint, and half a minute for the ranks to end.
+_SUSPENSION_LIMIT = 150.0
 
 
 class WorldEntry:
@@ -56,6 +60,24 @@ class WorldEntry:
         """Leaves the current world, which has ended, and waits for the next one."""
         self._leave(over)
         self._enter_next(self.world.epoch)
+
+    def await_suspension(self, progress: Progress, committed: Callable[[], None]) -> None:
+        """Keeps the state of the applied step and waits for the end of the job: a further step would be rolled back.
+
+        `progress` is that step's; `committed` is called once all ranks have applied it. WorldOver: another world may follow.
+        """
+        self.communicator.all_reduce(torch.zeros(1, device=self._device)).wait()
+        committed()
+        self._position.enter(Phase.DONE)
+        if self.world.rank == 0 and self._keeper is not None:
+            self._keeper.take(self.held, self._training.as_dict, wait_s=self._timeout)
+        self._membership.await_suspension(self.world, progress, _SUSPENSION_LIMIT)
+        reason = self._membership.why_over(self.world.epoch)
+        if reason is not None:
+            raise WorldOver(reason, told=True)
+        if not self._membership.switch_wanted(self.world.epoch):
+            _logger.warning("the job was suspended after step %d, but its ranks were not stopped within %g s; training "
+                            "continues", self.held.version.step, _SUSPENSION_LIMIT)
 
     def leave_at_boundary(self) -> None:
         """Leaves the world together with all its ranks after the applied step, and waits for the next one."""

@@ -1,14 +1,14 @@
 #pragma once
 
 // A network from images to embeddings, as plain functions on explicit tensors, so that parameters
-// can lie in the trainer's flat memory. Knows nothing of losses, ranks or sessions.
+// can be part of the trainer's flat memory. Does not depend on losses, ranks or sessions.
 //
-// Batch normalisation trains on the statistics of the samples that are computed at once, a rank's
-// micro-batch. Its running statistics
-// are state like parameters: they are tensors whose "gradient" is the batch's statistic times the
-// rank's share of the global batch. Summed over ranks, beside the gradients and never compressed,
-// that is their mean, and the optimizer moves them towards it (SgdOptions::averages). So they are
-// the same on every rank, and part of what is compared, sent and checkpointed.
+// In training, batch normalisation uses the statistics of the samples that are computed together,
+// which are a rank's micro-batch. Its running statistics are state like parameters: tensors whose
+// "gradient" is the batch's statistic times the rank's share of the global batch. The sum over
+// ranks, reduced like the gradients but never compressed, is the mean, and the optimizer moves the
+// tensors towards it (SgdOptions::averages). The statistics are thus equal on every rank and are
+// compared, sent and checkpointed with the state.
 
 #include <cstdint>
 #include <memory>

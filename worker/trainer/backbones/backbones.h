@@ -1,6 +1,6 @@
 #pragma once
 
-// The networks that MakeBackbone() knows. For backbones.cc and their tests.
+// The networks that MakeBackbone() can create. Used by backbones.cc and its tests.
 
 #include <array>
 #include <memory>

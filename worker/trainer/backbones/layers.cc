@@ -35,7 +35,7 @@ at::Tensor Target(const at::Tensor& average) {
                                                            : at::Tensor();
 }
 
-// Ours for `x`; null: LibTorch's.
+// Ringmaster's implementation for `x`; null selects LibTorch's.
 std::shared_ptr<const NormArithmetic> ArithmeticFor(const at::Tensor& x) {
   if (x.dim() != 2 && x.dim() != 4) return nullptr;
   if (x.is_cpu()) return x.scalar_type() == at::kFloat ? HostNorm() : nullptr;
@@ -45,7 +45,7 @@ std::shared_ptr<const NormArithmetic> ArithmeticFor(const at::Tensor& x) {
 }  // namespace
 
 at::Tensor Convolution::operator()(const at::Tensor& x) const {
-  // In the order in which convolutions of narrow numbers want it.
+  // In the order that convolutions in 16-bit formats require.
   const at::Tensor kernel =
       type == at::kFloat ? weight : weight.to(type, false, false, at::MemoryFormat::ChannelsLast);
   return at::conv2d(x.to(type), kernel, {}, stride, padding);
@@ -74,7 +74,7 @@ at::Tensor BatchNorm::Plus(const at::Tensor& shortcut, const at::Tensor& x, bool
 at::Tensor BatchNorm::Apply(const at::Tensor& x, bool training, const Prelu* prelu,
                             const at::Tensor& shortcut) const {
   const double share = static_cast<double>(x.size(0)) / static_cast<double>(global_batch);
-  // One value has no variance: a lone sample without pixels is normalised by the running
+  // A single value has no variance: a lone sample without pixels uses the running
   // statistics.
   const bool by_batch = training && x.numel() / x.size(1) > 1;
   if (training && !by_batch && c10::GradMode::is_enabled()) {
@@ -93,7 +93,7 @@ at::Tensor BatchNorm::Apply(const at::Tensor& x, bool training, const Prelu* pre
                            .epsilon = kEpsilon},
                           prelu == nullptr ? at::Tensor() : prelu->weight, shortcut);
   }
-  // By the batch, these become its own statistics: what they held counts nothing then, but must be
+  // They become the batch's own statistics; their previous values do not count but must be
   // finite.
   const auto statistic = [&](const at::Tensor& average) {
     return by_batch ? at::zeros_like(average.detach()) : average.detach();

@@ -1,7 +1,7 @@
 #pragma once
 
-// What backbones are built from: layers with their tensors, which a Layers makes and lists. A
-// tensor's first values depend on (seed, its number in the list) alone.
+// The building blocks of backbones: layers and their tensors, which a Layers object creates and
+// lists. The initial values of a tensor depend only on the seed and its number in the list.
 
 #include <cstdint>
 #include <string>

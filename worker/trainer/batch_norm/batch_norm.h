@@ -1,6 +1,6 @@
 #pragma once
 
-// Batch normalisation in training as a layer: tensors, and autograd. Called by backbones/layers.h
+// Batch normalisation in training as a layer with tensors and autograd. Used by backbones/layers.h
 // with the arithmetic of the tensor's device.
 
 #include <memory>

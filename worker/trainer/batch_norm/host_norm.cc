@@ -15,13 +15,13 @@ namespace {
 constexpr int64_t kParts = 64;  // of the rows, each added up by itself
 constexpr int kSums = 3;
 
-// Of each channel, one after another.
+// For each channel, one after another.
 struct Coefficients {
   std::vector<float> scale, shift;
   std::vector<float> constant, along;  // for the way back
 };
 
-// Both sides of a choice are computed before it: compilers make no vectors of it otherwise.
+// Both alternatives are computed first; otherwise compilers do not vectorise the loop.
 
 RINGMASTER_VECTORISED void AddDistances(const float* __restrict x, int64_t rows, int64_t channels,
                                         const float* __restrict first, float* __restrict sum,
@@ -135,7 +135,7 @@ void ForEachPart(const NormRows& rows, Visit visit) {
   });
 }
 
-// Of one of a part's sums, by channel; they lie part by part.
+// One of a part's sums, by channel; sums are stored part by part.
 float* SumOf(float* scratch, const NormRows& rows, int64_t part, int sum) {
   return scratch + (part * kSums + sum) * rows.channels;
 }

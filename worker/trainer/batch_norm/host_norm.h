@@ -1,8 +1,8 @@
 #pragma once
 
-// The arithmetic on the host, for floats: one pass over memory for each sum and each result, on
-// LibTorch's threads. Sums do not depend on how many those are. LibTorch's own takes twice as many
-// passes, and its PReLU goes back one value at a time.
+// Batch normalisation of floats on the host: one pass over memory for each sum and each result, on
+// LibTorch's threads. Sums do not depend on the number of threads. LibTorch's own implementation
+// needs twice as many passes, and its PReLU's backward pass is scalar.
 
 #include <memory>
 

@@ -1,16 +1,16 @@
 #pragma once
 
-// Batch normalisation in training, with what follows it: a PReLU, or the addition of a shortcut. By
-// channel
+// Batch normalisation in training, followed by a PReLU or the addition of a shortcut. For each
+// channel,
 //
 //   z = (x - mean) * inverse * weight + bias        y = z > 0 ? z : slope * z, or z + shortcut
 //
-// with gradients as in Ioffe and Szegedy, arXiv 1502.03167, section 3. Sums are of floats, the
-// values' distance from the first row's (Chan, Golub and LeVeque 1983, "Algorithms for computing
-// the sample variance"), always in the same order: the same bits each time.
+// with gradients as in Ioffe and Szegedy, arXiv 1502.03167, section 3. Sums are float sums of the
+// differences from the first row (Chan, Golub and LeVeque 1983, "Algorithms for computing the
+// sample variance"), always in the same order, so that results are reproducible to the bit.
 //
-// Here is what has to be computed; how it becomes a layer is in batch_norm.h. Implemented by
-// host_norm.h, and for GPUs by gpu/kernel_norm.h.
+// This interface defines the arithmetic; batch_norm.h makes it a layer. Implemented by host_norm.h
+// and, for GPUs, by gpu/kernel_norm.h.
 
 #include <cstdint>
 
@@ -34,8 +34,8 @@ struct NormParameters {
   const float* inverse = nullptr;  // 1 / sqrt(variance + epsilon)
 };
 
-// Where statistics go, by channel. `share` of mean and unbiased variance is added to the running
-// ones; null: nowhere.
+// Where to store statistics, by channel. `share` of mean and unbiased variance is added to the
+// running ones; null: nowhere.
 struct NormStatistics {
   float* mean = nullptr;
   float* inverse = nullptr;
@@ -51,8 +51,8 @@ struct NormGradients {
   float* slope = nullptr;  // where there is a PReLU
 };
 
-// Memory is where the implementation works. Nobody waits for a device. Throws where a device says
-// that something could not be started. REQUIRES: at least two rows.
+// Memory is the implementation's. Calls do not wait for a device. Throws if a device reports that
+// work could not be started. REQUIRES: at least two rows.
 class NormArithmetic {
  public:
   virtual ~NormArithmetic() = default;
@@ -64,7 +64,7 @@ class NormArithmetic {
   // `shortcut`, of the same form, is added; null: nothing. Not together with a slope.
   virtual void Normalise(const NormRows& rows, const NormParameters& parameters, const void* x,
                          const void* shortcut, void* y) const = 0;
-  // Of `y_gradient`, which a shortcut's gradient is too.
+  // The part of `y_gradient` that is also the shortcut's gradient.
   virtual void Backward(const NormRows& rows, const NormParameters& parameters, const void* x,
                         const void* y_gradient, float* scratch, const NormGradients& to,
                         void* x_gradient) const = 0;

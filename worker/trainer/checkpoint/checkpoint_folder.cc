@@ -39,7 +39,7 @@ bool Take(std::string_view& text, char expected) {
   return true;
 }
 
-// The version in the name of what is under way or left behind.
+// Parses the version in the name of a temporary folder.
 std::optional<StateVersion> VersionOfLeftover(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   name.remove_prefix(prefix.size());
@@ -62,7 +62,7 @@ Result<std::vector<std::string>> NamesIn(const std::string& folder) {
   return Error{ErrorKind::kUnavailable, "while reading " + folder + ": " + error.message()};
 }
 
-// The volume's group may write there, whatever this process's umask.
+// The volume's group may write there, whatever the umask of this process.
 std::error_code MakeFolders(const std::string& path) {
   fs::path below;
   for (const fs::path& part : fs::path(path)) {
@@ -240,11 +240,11 @@ Result<std::optional<LoadedShard>> CheckpointFolder::LoadNewest(
       }
       return std::optional(*std::move(loaded));
     }
-    // Only what was read and is wrong, or what a complete one lacks, is damaged.
+    // A checkpoint is damaged only if it was read and is wrong, or lacks what a complete one has.
     if (!IsDamage(loaded.error()) && loaded.error().kind != ErrorKind::kNotFound) {
       return loaded.error();
     }
-    // Its writer may have removed it meanwhile: then there are newer ones, which came first.
+    // Its writer may have removed it meanwhile: then newer ones exist, which came first.
     const Result<bool> there = IsComplete(version);
     if (!there.ok()) return there.error();
     if (!*there) continue;
@@ -255,7 +255,7 @@ Result<std::optional<LoadedShard>> CheckpointFolder::LoadNewest(
   if (than != StateVersion{}) {
     for (const std::string& reason : passed_over) {
       LogWarn("Skipped a damaged checkpoint",
-              {{"reason", reason}, {"uses_instead", "what it has"}});
+              {{"reason", reason}, {"uses_instead", "the rank's own state"}});
     }
     return std::optional<LoadedShard>();
   }
@@ -333,7 +333,7 @@ void CheckpointFolder::Retain(const StateVersion& own, int keep) const {
   }
 }
 
-// Renamed first: what is half removed must not look like a checkpoint.
+// Renamed first: a partly removed checkpoint must not look like a complete one.
 void CheckpointFolder::Remove(const std::string& name) const {
   std::error_code error;
   std::string target = path_ + "/" + name;

@@ -1,19 +1,19 @@
 #pragma once
 
-// The folder of a job's checkpoints, on a volume that all its workers share:
+// The folder of a job's checkpoints on a volume that all its workers share:
 //
 //   <term>.<epoch>-<step>/shard-0     the state after that step (shard_format.h)
 //   <term>.<epoch>-<step>/part-k      rows of a state that is spread over ranks: of rank k of n
 //   <term>.<epoch>-<step>/DONE        what belongs to it: it is complete
 //   .writing-…, .removing-…           under way, or left behind by a process that died
 //
-// A checkpoint is written aside, with DONE, and gets its name last, once the launcher has agreed. A
-// folder with content gives its name to no other: of two writers of one version, those of two
-// worlds, the first one's stays whole, however late the other comes.
+// A checkpoint is written, with DONE, to a temporary folder and renamed after the launcher has
+// agreed. A rename never replaces a folder with content: if two worlds write one version, the first
+// stays.
 //
-// Ordered by (term, epoch, step): the highest one with DONE is the newest. Who was cut off from the
-// job gets no grant, so its checkpoints get no name; and everybody removes only what is older than
-// a complete one of its own. Functions on files; no threads, no policy of when.
+// Checkpoints are ordered by (term, epoch, step); the highest one with DONE is the newest. A rank
+// that is cut off gets no grant, so its checkpoints are never renamed; ranks remove only
+// checkpoints that are older than a complete one of their own.
 
 #include <chrono>
 #include <cstdint>

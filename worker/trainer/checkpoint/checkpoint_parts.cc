@@ -1,4 +1,4 @@
-// The parts of a checkpoint: what CheckpointFolder does for a state that is spread over ranks.
+// The parts of a checkpoint: CheckpointFolder's functions for a sharded state.
 
 #include <algorithm>
 #include <filesystem>
@@ -61,7 +61,7 @@ Result<void> CheckpointFolder::AdoptParts(CheckpointDraft& draft, const control:
   return {};
 }
 
-// Cheap: headers and sizes. The data are checked by those who read them.
+// Cheap: checks headers and sizes. Readers check the data.
 Result<void> CheckpointFolder::CheckParts(const StateVersion& version,
                                           const StateIdentity& identity,
                                           const std::vector<DoneShard>& done) const {
@@ -87,7 +87,7 @@ Result<void> CheckpointFolder::LoadRows(const StateVersion& version, const State
   if (!done.ok()) return done.error();
   const auto count = static_cast<int32_t>(done->size()) - 1;
   if (count < 1) {
-    return Error{ErrorKind::kInvalid, PathOf(version) + " has no parts with rows of a table"};
+    return Error{ErrorKind::kInvalid, PathOf(version) + " contains no parts that hold table rows"};
   }
   for (int32_t part = 0; part < count; ++part) {
     const Share of_part = ShareOf(part, count, wanted.all_rows);

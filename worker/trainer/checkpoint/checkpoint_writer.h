@@ -1,8 +1,8 @@
 #pragma once
 
-// Writes checkpoints behind the training's back: Offer() copies the state and returns, a thread
-// writes the copy, asks whether it counts, completes it and removes old ones. Training never waits
-// for the disk: what is offered while the last one is under way is skipped.
+// Writes checkpoints in the background. Offer() copies the state and returns; a thread writes the
+// copy, asks for the grant, completes the checkpoint and removes old ones. Training never waits for
+// the disk: an offer is skipped while the previous one is still being written.
 
 #include <cstdint>
 #include <functional>
@@ -24,8 +24,8 @@ struct CheckpointCalls {
   // For a state that is spread over ranks: blocks until all of them have written their parts, and
   // says how many; null where there are no parts.
   std::function<Result<int>(const StateVersion&, const std::stop_token&)> parts{};
-  // Blocks until the launcher lets this checkpoint count, or an error says that nobody
-  // does; kCancelled once stopped.
+  // Blocks until the launcher grants the checkpoint, or an error says that it never will;
+  // kCancelled once stopped.
   std::function<Result<void>(const StateVersion&, const DoneShard&, const std::stop_token&)> grant;
   // It is complete, and so many bytes are held by the complete ones that are kept.
   std::function<void(const StateVersion&, int64_t bytes)> complete;
@@ -37,7 +37,7 @@ struct CheckpointCalls {
 class CheckpointWriter {
  public:
   CheckpointWriter(CheckpointFolder folder, int keep, CheckpointCalls calls);
-  // What is under way is given up.
+  // Abandons the current checkpoint.
   ~CheckpointWriter();
 
   // Copies `state` and has it written in this world with `header`, whose parts and checksum are

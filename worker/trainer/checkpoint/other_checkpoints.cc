@@ -35,7 +35,7 @@ Result<std::optional<Newest>> NewestIn(const CheckpointFolder& folder) {
   return std::optional(Newest{.version = complete->front(), .when = **when});
 }
 
-// Goes down the path without following a link.
+// Opens the path component by component, without following links.
 Result<fs::path> Below(const CheckpointPlace& place) {
   fs::path path = place.volume;
   for (const fs::path& part : fs::path(place.from_path)) {
@@ -123,7 +123,7 @@ Result<LoadedShard> LoadOther(const OtherCheckpoints& other, const StateIdentity
                               const std::vector<uint64_t>& parts,
                               std::map<StateVersion, std::string>& damaged) {
   if (other.chosen) {
-    // Rows of it turned out to be damaged.
+    // Some of its rows are damaged.
     if (const auto known = damaged.find(*other.chosen); known != damaged.end()) {
       return Damaged(known->second);
     }
@@ -134,7 +134,7 @@ Result<LoadedShard> LoadOther(const OtherCheckpoints& other, const StateIdentity
   Result<std::optional<LoadedShard>> newest = other.folder.LoadNewest({}, identity, parts, damaged);
   if (!newest.ok()) return newest.error();
   if (*newest) return **std::move(newest);
-  // Its writer has just removed what was there.
+  // Its writer has just removed the previous one.
   return Error{ErrorKind::kUnavailable, other.folder.path() + " changed while it was read"};
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where a job's checkpoints lie on its volume, <volume>/<namespace>/<name>/<uid>, and those of
-// others there, with which a job may begin where it is told so. Functions on files.
+// The paths of a job's checkpoints on its volume, <volume>/<namespace>/<name>/<uid>, and of other
+// jobs' checkpoints there, from which a job can start if its spec says so. Functions on files.
 
 #include <cstdint>
 #include <map>
@@ -33,13 +33,13 @@ struct OtherCheckpoints {
   std::optional<StateVersion> chosen{};  // that one alone
 };
 
-// Those of jobs named `name` in the job's namespace, but its own: the folder whose newest one was
-// completed last. Nothing: there is none. kUnavailable: that cannot be told now.
+// Checkpoints of other jobs named `name` in the job's namespace: the folder whose newest one was
+// completed last. Empty if there are none. kUnavailable if that cannot be determined now.
 Result<std::optional<OtherCheckpoints>> FindOfJob(const CheckpointPlace& place,
                                                   const std::string& name);
 
-// What the place is told to begin with. kInvalid: it is not there, or not below the volume, in a
-// sentence; kUnavailable as above.
+// The checkpoint that the spec names to start from. kInvalid, with a sentence, if it is missing or
+// not below the volume; kUnavailable as above.
 Result<OtherCheckpoints> FindToBeginWith(const CheckpointPlace& place);
 
 // Loads from it, as CheckpointFolder::LoadNewest does. kInvalid also where what was chosen is gone.

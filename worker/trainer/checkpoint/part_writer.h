@@ -1,9 +1,9 @@
 #pragma once
 
-// A state that is spread over ranks becomes a checkpoint in parts: each rank writes its own, behind
-// the training's back, and rank 0 completes the checkpoint once all are on disk. That they are, the
-// ranks tell each other with the steps' reductions (elastic_torch/session.h); the gate is where
-// rank 0's writer waits for it.
+// Writes a sharded state as a checkpoint in parts: each rank writes its own part in the background,
+// and rank 0 completes the checkpoint once all parts are on disk. The ranks report this to each
+// other in the reductions of steps (elastic_torch/session.h); rank 0's writer waits at the gate for
+// it.
 
 #include <chrono>
 #include <functional>
@@ -25,7 +25,7 @@ class PartWriter {
   // `failing` is told, from the writer's thread, why parts cannot be written now, and an empty text
   // once they can again; only when that changes.
   PartWriter(CheckpointFolder folder, std::function<void(const std::string& reason)> failing);
-  // What is under way is given up.
+  // Abandons the current part.
   ~PartWriter();
 
   // Copies `rows` and has them written in this world with `header`, whose checksum is filled in

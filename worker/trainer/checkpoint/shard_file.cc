@@ -50,7 +50,7 @@ class File {
     return {};
   }
 
-  // On disk, and nothing went wrong that only closing tells.
+  // The data is on disk, and closing reported no error.
   Result<void> Finish() {
     if (::fchmod(file_, kFileMode) != 0 && errno != EPERM) return Failed("writing");
     if (::fsync(file_) != 0) return Failed("writing");
@@ -58,7 +58,7 @@ class File {
     return {};
   }
 
-  // All of `bytes`, or an error.
+  // Reads all of `bytes` or returns an error.
   Result<void> Read(std::span<std::byte> bytes) const {
     const Result<std::size_t> got = ReadSome(bytes);
     if (!got.ok()) return got.error();
@@ -66,7 +66,7 @@ class File {
     return {};
   }
 
-  // As much of `bytes` as there is; returns how much.
+  // Reads as many of `bytes` as exist and returns the number.
   Result<std::size_t> ReadSome(std::span<std::byte> bytes) const {
     std::size_t all = 0;
     while (all < bytes.size()) {
@@ -90,7 +90,7 @@ struct OpenedShard {
   std::size_t header_bytes = 0;
 };
 
-// Leaves the file at the start of its data.
+// Positions the file at the start of its data.
 Result<OpenedShard> ReadHeader(const File& file, const std::string& path) {
   const auto of_file = [&](const Error& error) {
     return Error{error.kind, path + ": " + error.message, error.reason};

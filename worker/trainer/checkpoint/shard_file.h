@@ -1,7 +1,7 @@
 #pragma once
 
-// A state to a file and back. Reading trusts no length in the file: memory is taken for the state
-// that the reader has, never for what a header asks for.
+// Writes a state to a file and reads it back. Reading trusts no length in the file: it allocates
+// memory for the reader's own state, never for the size in a header.
 
 #include <optional>
 #include <stop_token>
@@ -42,7 +42,7 @@ Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& iden
 Result<void> WriteTextDurably(const std::string& path, const std::string& text);
 // At most `limit` bytes of a file, and one more where it is longer. Errors as above.
 Result<std::string> ReadText(const std::string& path, std::size_t limit);
-// The bytes of a file; nothing where there is none. kUnavailable: it cannot be told.
+// The size of a file in bytes; empty if it does not exist. kUnavailable: unknown.
 Result<std::optional<uint64_t>> FileBytes(const std::string& path);
 
 // Waits until the names in a folder are on disk.

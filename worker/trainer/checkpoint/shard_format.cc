@@ -35,7 +35,7 @@ void Put(std::span<std::byte> bytes, std::size_t at, T value) {
   std::memcpy(bytes.data() + at, &value, sizeof(T));
 }
 
-// FNV-1a over the whole header but for the checksum's own place.
+// FNV-1a over the whole header except for the checksum itself.
 uint64_t HeaderChecksum(std::span<const std::byte> bytes) {
   uint64_t hash = 0xcbf29ce484222325ULL;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -67,7 +67,7 @@ class FieldWriter {
   std::vector<std::byte> bytes_ = std::vector<std::byte>(kShardPrefixBytes);
 };
 
-// Never reads beyond `bytes`; what is missing reads as 0 and is remembered.
+// Never reads beyond `bytes`; missing bytes read as 0 and are recorded.
 class FieldReader {
  public:
   explicit FieldReader(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -107,7 +107,7 @@ std::string_view NextLine(std::string_view& text) {
   return line;
 }
 
-// For a line "name=value".
+// Parses a line "name=value".
 std::string_view ValueOf(std::string_view line) {
   const std::size_t equals = line.find('=');
   return equals == std::string_view::npos ? std::string_view() : line.substr(equals + 1, 200);

@@ -1,15 +1,15 @@
 #pragma once
 
-// The file that holds a state: a header that says what it is, then the values. Checkpoints on disk
-// and snapshots in memory are both such files. Encoding and decoding only, on bytes.
+// The format of a file with a state: a header that describes it, followed by the values. Used for
+// checkpoints on disk and for snapshots in memory. Encodes and decodes bytes only.
 //
 //   "RMSHARD\n" | format (4) | 0 (4) | header bytes (8) | header checksum (8) | fields … | 0 … |
 //   data
 //
-// Little-endian; the header is a multiple of 64 bytes. Every format begins with these 32 bytes, so
-// that one which is too new can be told from one that is damaged. The data are the parts of the
-// state (flat float memory: parameters, then what the optimizer keeps), one after the other: they
-// do not depend on how many ranks there were.
+// Little-endian; the header's size is a multiple of 64 bytes. Every format version starts with the
+// same 32 bytes, so that a newer version can be told from a damaged file. The data contains the
+// parts of the state (flat float memory: parameters, then the optimizer's state) one after the
+// other, independent of the number of ranks.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,8 +32,8 @@ inline constexpr char kDamaged[] = "Damaged";
 Error Damaged(std::string what);
 bool IsDamage(const Error& error);
 
-// What a state belongs to. Another model cannot go on from it; all else that shapes training may
-// differ, and is told.
+// Identifies the training of a state. A different model cannot load it; all other differences are
+// allowed and reported.
 struct StateIdentity {
   std::string run;        // who trains: the same for all ranks, worlds and launchers; may be empty
   std::string model;      // a line for each parameter: name, type and shape; and how they lie
@@ -68,12 +68,12 @@ Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes);
 // kDamaged: the parts' sizes overflow.
 Result<uint64_t> ShardDataBytes(const ShardHeader& header);
 
-// Why a state of `have` cannot be taken over by a rank of `want`, whose parts have `parts` values:
-// a sentence; empty when it can. The run does not matter. `shards`: how many the state shall have.
+// Why a rank of `want`, whose parts have `parts` values, cannot load a state of `have`, as a
+// sentence; empty if it can. The run does not matter. `shards`: the required number of shards.
 std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
                      std::span<const uint64_t> parts, int32_t shards = 1);
 
-// What shaped the training of `theirs` otherwise than `ours`, for people; empty: nothing.
+// The differences between the training settings of `theirs` and `ours`, for users; empty: none.
 std::string WhatDiffers(std::string_view theirs, std::string_view ours);
 
 }  // namespace ringmaster::trainer

@@ -55,7 +55,7 @@ std::optional<LoadedShard> SnapshotFiles::Load(const StateVersion& than,
   return newest;
 }
 
-// One that is not whole, or of another run, is older than any.
+// A snapshot that is incomplete or of another run counts as the oldest.
 std::size_t SnapshotFiles::Older(const StateIdentity& identity) const {
   std::array<StateVersion, 2> versions;
   for (std::size_t which = 0; which < versions.size(); ++which) {
@@ -107,7 +107,7 @@ Result<void> SnapshotFiles::Map(std::size_t which, std::size_t bytes) {
   if (file < 0) return failed(errno);
   struct statvfs room {};
   int why = ::fstat(file, &status) == 0 && ::fstatvfs(file, &room) == 0 ? 0 : errno;
-  // NCCL and data loaders need shared memory too: each file takes at most half of what is free.
+  // NCCL and data loaders need shared memory too: each file takes at most half of the free space.
   if (why == 0 && bytes > room.f_bavail * room.f_frsize / 2) why = ENOSPC;
   if (why == 0) why = ::posix_fallocate(file, 0, static_cast<off_t>(bytes));
   void* memory = MAP_FAILED;

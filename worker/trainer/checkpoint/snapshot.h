@@ -1,11 +1,11 @@
 #pragma once
 
-// A worker's newest state in memory that outlives its ranks: two files in a folder of the agent (in
-// a Pod, of /dev/shm), written in turn by the worker's first rank, as all have the same state. Each
-// has the format of shard_format.h, its first bytes last: a rank that is killed while it writes
-// leaves the other one whole.
+// Keeps a worker's latest state in memory that outlives its ranks: two files in a folder of the
+// agent (in a Pod, in /dev/shm). The worker's first rank writes them alternately, because all ranks
+// have the same state. Each has the format of shard_format.h and its first bytes are written last,
+// so that a rank that is killed while it writes leaves the other file intact.
 //
-// Ranks that are started again on the same Pod go on from there without disk or network.
+// Ranks that restart in the same Pod resume from a snapshot without disk or network access.
 
 #include <array>
 #include <chrono>
@@ -44,8 +44,8 @@ class SnapshotFiles {
   SnapshotFiles(const SnapshotFiles&) = delete;
   SnapshotFiles& operator=(const SnapshotFiles&) = delete;
 
-  // The newest whole one of this run that is above `than`; nothing where there is none. What is
-  // damaged or of another run is of no use and is overwritten.
+  // The newest complete snapshot of this run that is above `than`; empty if there is none. Damaged
+  // snapshots and those of another run are overwritten.
   std::optional<LoadedShard> Load(const StateVersion& than, const StateIdentity& identity,
                                   const std::vector<uint64_t>& parts);
 

@@ -14,7 +14,7 @@ constexpr std::chrono::seconds kFinishLimit{60};
 constexpr std::chrono::seconds kPartLimit{10};  // other ranks wait for this one
 constexpr std::chrono::milliseconds kBetweenLooks{100};
 
-// Whether the writer is idle within `limit`, and before the wait is given up.
+// Whether the writer becomes idle within `limit`, and before the wait is abandoned.
 template <typename Writer>
 bool AwaitIdle(Writer& writer, std::chrono::milliseconds limit,
                const StateKeeper::GivenUp& given_up) {
@@ -40,13 +40,13 @@ Result<std::unique_ptr<StateKeeper>> StateKeeper::Open(KeeperOptions options, Tr
   std::unique_ptr<StateKeeper> keeper(
       new StateKeeper(std::move(options), std::move(state), membership, clock));
   const KeeperOptions& chosen = keeper->options_;
-  // A rank's share alone is not a state that one could go on from.
+  // A rank's share alone is not a complete state.
   if (!chosen.snapshot_folder.empty() && chosen.sharded == nullptr) {
     keeper->snapshots_.emplace(chosen.snapshot_folder);
   }
   if (chosen.checkpoints.volume.empty()) return keeper;
   const CheckpointFolder folder(chosen.checkpoints.Own());
-  // What cannot be now is said in a world, where somebody hears it.
+  // Failures are reported within a world, where the launcher receives them.
   const Result<void> made = folder.Make();
   if (!made.ok() && made.error().kind == ErrorKind::kInvalid) return made.error();
   keeper->folder_ = folder;
@@ -94,7 +94,7 @@ Result<LocalState> StateKeeper::Restore(const LocalState& held, bool to_begin) {
     return error.WithContext("looking for a checkpoint to resume from");
   };
   if (Result<void> made = folder_->Make(); !made.ok()) return looking(made.error());
-  // This job's own, once there are any, are what counts.
+  // Once there are any, only the job's own checkpoints count.
   const bool others = now.origin == StateOrigin::kOther;
   const Result<std::optional<LoadedShard>> newest = folder_->LoadNewest(
       others ? StateVersion{} : now.version, options_.identity, parts, damaged_);
@@ -114,7 +114,7 @@ Result<LocalState> StateKeeper::Restore(const LocalState& held, bool to_begin) {
   return other;
 }
 
-// What the job is told to begin with.
+// The checkpoint that the spec names to start from.
 Result<LocalState> StateKeeper::RestoreOther() {
   const Result<OtherCheckpoints> other = FindToBeginWith(options_.checkpoints);
   if (!other.ok()) return other.error();
@@ -130,8 +130,8 @@ Result<LocalState> StateKeeper::RestoreOther() {
   return now;
 }
 
-// A job that is deleted and applied again under its name begins again: users who meant it to go on
-// hears how.
+// A job that is deleted and applied again under its name starts over: tell users how to resume
+// instead.
 Result<void> StateKeeper::NoteNamesakes() {
   const CheckpointPlace& place = options_.checkpoints;
   if (place.uid.empty()) return {};
@@ -186,7 +186,7 @@ LocalState StateKeeper::TakeOver(const LoadedShard& loaded, StateOrigin origin) 
   LogInfo("Loaded a state", {{"from", NameOf(origin)},
                              {"version", CheckpointName(held.version)},
                              {"of_this_run", same_run ? "yes" : "no"},
-                             {"trained_with", differs.empty() ? "the same" : differs}});
+                             {"trained_with", differs.empty() ? "the same options" : differs}});
   if (!differs.empty()) {
     beginning_ =
         Beginning{.version = held.version, .text = "its state was trained with " + differs};
@@ -204,7 +204,7 @@ ShardHeader StateKeeper::HeaderFor(const LocalState& held) const {
           .checksum = 0};
 }
 
-// A worker that keeps none holds nobody up.
+// A worker without snapshots does not delay the others.
 bool StateKeeper::SnapshotDue() const {
   return options_.sharded == nullptr && (!snapshots_ || pace_.Due(clock_.Now()));
 }
@@ -271,7 +271,7 @@ bool StateKeeper::AwaitWritten(std::chrono::milliseconds limit) {
   return !writer_ || writer_->AwaitIdle(limit);
 }
 
-// A part that comes too early is skipped, and the checkpoint with it.
+// A part that is offered too early is skipped, and the checkpoint with it.
 void StateKeeper::OfferPart(const World& world, const LocalState& held) {
   const ShardView view = options_.sharded->view();
   ShardHeader header = HeaderFor(held);
@@ -305,7 +305,7 @@ Result<void> StateKeeper::LoadRows(const StateVersion& version, int64_t begin, i
                           values);
 }
 
-// Another rank may have found it.
+// Another rank may have found damaged rows.
 Result<CheckpointFolder> StateKeeper::FolderWith(const StateVersion& version) const {
   const Result<bool> own = folder_->IsComplete(version);
   if (!own.ok()) return own.error();

@@ -1,8 +1,8 @@
 #pragma once
 
-// The session's Checkpointer: snapshots in memory after steps (snapshot.h), a checkpoint every so
-// many committed ones (checkpoint_writer.h). Asks the MembershipSource who may complete a
-// checkpoint.
+// Implements Checkpointer for the session: saves snapshots in memory after steps (snapshot.h) and
+// checkpoints at intervals of committed steps (checkpoint_writer.h). Asks the MembershipSource
+// whether a checkpoint may be completed.
 
 #include <atomic>
 #include <chrono>
@@ -92,7 +92,7 @@ class StateKeeper final : public Checkpointer {
   std::optional<Beginning> beginning_;
   std::atomic<bool> keeps_other_ = false;  // training waits for it
   bool skipped_ = false;                   // that one was skipped has been said
-  StateVersion restored_;                  // the checkpoint that training goes on from
+  StateVersion restored_;                  // the checkpoint that training resumed from
   StateVersion offered_;                   // the newest that rank 0 has being written
 
   std::optional<SnapshotFiles> snapshots_;

@@ -1,9 +1,9 @@
 #pragma once
 
-// Threads that still connect with the ranks of a world that is over. A peer that published its
-// address and vanished can hold a thread in Gloo until the deadline, with nothing to wake it by; it
-// is left here, and the rank goes on in the next world. They are few: more than a handful mean that
-// something is wrong with this process or its network.
+// Keeps the threads that are still connecting ranks of a world that is over. If a peer published
+// its address and disappeared, Gloo can block a thread until the deadline without a way to wake it.
+// Such a thread is abandoned here, and the rank continues in the next world. More than a few of
+// them indicate a problem of this process or its network.
 
 #include <atomic>
 #include <memory>
@@ -26,7 +26,7 @@ class AbandonedConnects {
   // `ended` becomes true as the last thing that `thread` does.
   void Take(std::jthread thread, std::shared_ptr<const std::atomic<bool>> ended);
 
-  // How many have not ended.
+  // The number of threads that have not ended.
   int Hanging();
 
  private:

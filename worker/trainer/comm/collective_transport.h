@@ -1,8 +1,8 @@
 #pragma once
 
-// The blocking calls that carry a host communicator's operations, and that communicator. Over Gloo
-// (gloo/), over memory that the ranks share (shared_memory/), or whichever of the two serves a
-// world (host/).
+// The blocking operations behind a host communicator, and that communicator. Implemented
+// over Gloo (gloo/) and shared memory (shared_memory/); host/ selects the one for a
+// world.
 
 #include <cstddef>
 #include <memory>

@@ -1,21 +1,21 @@
 #pragma once
 
-// Collective operations among the ranks of one world. Implemented over Gloo (gloo/) and for
-// a world of one (loopback_communicator.h). Operations run in the order of the calls, on a thread
-// or stream of the communicator's own, so that the caller computes meanwhile:
+// Collective operations among the ranks of one world, over Gloo (gloo/), shared memory or NCCL, and
+// for a world of one (loopback_communicator.h). Operations run in the order of the calls, on a
+// thread or stream of the communicator, while the caller continues to compute:
 //
 //   auto work = communicator.AllReduce(bucket, deadline);
-//   ...                                   // backward goes on
+//   ...                                   // backward continues
 //   if (auto done = work->Wait(); !done.ok()) ...   // the world is broken: form a new communicator
 //
-// Every rank calls the same operations with the same sizes in the same order. The first failure (a
-// peer gone, a deadline passed, Abort) breaks the communicator: that and every later operation
-// returns the error. Destruction ends all operations: no memory is touched after it. Nothing here
+// Every rank must call the same operations with the same sizes in the same order. The first failure
+// (a lost peer, an exceeded deadline, Abort) breaks the communicator: that operation and all later
+// ones return the error. The destructor ends all operations and all accesses to memory. Nothing
 // throws.
 //
-// An operation that ended well here has brought everybody's part over a network of the host's. On
-// GPUs it may also have brought rubbish, where a rank gave the world up while it took part: before
-// anything that came is acted upon, it is confirmed (Confirm(), WaitConfirmed()).
+// On hosts, an operation that succeeds has received the data of every rank. On GPUs it may have
+// received invalid data from a rank that abandoned the world during the operation. Confirm received
+// data before acting on it (Confirm(), WaitConfirmed()).
 
 #include <chrono>
 #include <cstddef>
@@ -103,8 +103,8 @@ class Communicator {
   virtual WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) = 0;
   virtual WorkHandle Barrier(Deadline deadline) = 0;
 
-  // Where this, and all operations before it, have ended well here, those have ended well on every
-  // rank. They may be under way when it is called. At once where that is never in doubt. On every
+  // If this and all earlier operations succeed here, the earlier ones have succeeded on every rank.
+  // They may still be running at the call. Returns at once if that is never in doubt. Call on every
   // rank.
   virtual WorkHandle Confirm(Deadline deadline);
 
@@ -112,8 +112,8 @@ class Communicator {
   // kCancelled and `reason`.
   virtual void Abort(const std::string& reason) = 0;
 
-  // Once an operation has failed: the rank that could not be reached, -1 where nobody knows. Not
-  // known of a connection that breaks later: a rank that lost another one closes all of its own.
+  // After an operation has failed: the rank that could not be reached, or -1 if unknown.
+  // Connections that break later do not count: a rank that lost another one closes all of its own.
   virtual int LostPeer() const { return -1; }
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A communicator that hands everything to another one. For those that change or watch a single
-// operation: they override that one.
+// A communicator that forwards all calls to another one. Derive from it to change or observe a
+// single operation.
 
 #include "worker/trainer/comm/communicator.h"
 

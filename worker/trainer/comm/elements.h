@@ -1,7 +1,7 @@
 #pragma once
 
-// What a collective works on: numbers of one type in a row, in host memory or on the device that
-// the communicator serves. And how two rows are reduced to one on a host.
+// The data of a collective: a contiguous row of numbers of one type, in host memory or on the
+// communicator's device. Also reduces two rows on a host.
 
 #include <array>
 #include <cstddef>

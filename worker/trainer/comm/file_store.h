@@ -1,7 +1,7 @@
 #pragma once
 
-// A Store of files in one folder that all ranks see: for benches, tests and plain hosts. The folder
-// belongs to one world, or one replay: it is empty when its ranks start.
+// A Store of files in a folder that all ranks share, for benches, tests and plain hosts. The folder
+// belongs to one world or one replay and must be empty when its ranks start.
 
 #include <memory>
 #include <string>

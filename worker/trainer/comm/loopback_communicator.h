@@ -1,6 +1,6 @@
 #pragma once
 
-// The communicator of a world of one: every operation is done when it is called.
+// The communicator of a world with one rank: every operation completes immediately.
 
 #include "worker/trainer/comm/communicator.h"
 

@@ -5,7 +5,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// For a store that is asked when its answer is at hand.
+// For a store that can answer immediately.
 constexpr std::chrono::milliseconds kProbe{200};
 
 }  // namespace

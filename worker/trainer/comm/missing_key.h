@@ -1,6 +1,6 @@
 #pragma once
 
-// Who keeps the others waiting while ranks meet: asked once a wait in the store has timed out.
+// Finds which rank the others wait for while they connect, after a wait in the store has timed out.
 
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-// One number between float and the two 16-bit formats, on a host, bit for bit as hardware converts
-// them: rounded to nearest, ties to even; too large becomes infinity; NaN stays NaN.
+// Converts single numbers between float and the two 16-bit formats on a host, with the bits of
+// hardware: rounds to nearest, ties to even; too large numbers become infinity; NaN stays NaN.
 
 #include <bit>
 #include <cstdint>

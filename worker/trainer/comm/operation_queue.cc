@@ -115,7 +115,7 @@ bool OperationQueue::Stop() {
   MutexLock lock(mutex_);
   stopping_ = true;
   const bool connecting = connecting_;
-  // Who served an operation that has ended returns at once.
+  // A thread that executed an operation that has ended returns at once.
   wake_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) { return !serving_ || !serving_->ended(); });
   const bool in_order = !connecting && !serving_ && queue_.empty() && !broken_;
   if (in_order) transport_.Leave();

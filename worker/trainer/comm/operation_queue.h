@@ -1,11 +1,11 @@
 #pragma once
 
-// What communicators over a library of blocking calls share: one thread that connects, then runs
-// operations in the order of the calls, so that reductions overlap with the caller's computing and
-// a world that never comes together costs the caller nothing but the object. Where waking the
-// thread costs more than the operation, it sleeps on, and the thread that waits for the operation
-// runs it. While it connects, destruction waits for nobody and leaves the thread behind; later, it
-// ends the operation under way.
+// The common part of communicators over blocking libraries: one thread that connects and then
+// runs operations in the order of the calls, so that reductions overlap with computation and a
+// world that fails to connect does not block the caller. If waking the thread would cost more
+// than the operation, the thread that waits for the operation runs it instead. While
+// connecting, the destructor does not wait and abandons the thread; later, it ends the current
+// operation.
 
 #include <atomic>
 #include <chrono>

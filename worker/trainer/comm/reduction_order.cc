@@ -29,7 +29,7 @@ std::vector<ReductionPart> ReductionParts(std::size_t bytes, std::size_t element
     const std::size_t begin = part * of_a_rank * segment;
     if (begin >= bytes) break;
     parts.push_back({.begin = begin, .end = std::min(bytes, begin + of_a_rank * segment)});
-    // It starts at the rank before the one that finishes it, and goes down from there.
+    // It starts at the rank before the one that completes it, and continues downwards.
     for (std::size_t hop = 1; hop <= count; ++hop) {
       parts.back().ranks.push_back(static_cast<int>((part + count - hop) % count));
     }

@@ -1,9 +1,9 @@
 #pragma once
 
-// In which order the ranks' values are added up. The same as over Gloo, so that a job's bits do not
-// depend on whether its ranks share memory: little data in the order of the ranks
-// (gloo/direct_allreduce.h), and more as a ring does, which gives each rank a part of the data to
-// finish and lets it travel from one rank to the one before.
+// The order in which the values of ranks are summed. It is the same as over Gloo, so that a job's
+// results do not depend on whether its ranks share memory: small data is summed in the order of the
+// ranks (gloo/direct_allreduce.h), and larger data as in a ring, where each rank completes a part
+// of the data that travels from each rank to the one before.
 
 #include <cstddef>
 #include <vector>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Where ranks of one world find each other: keys are written once and read by everybody. Used by
-// communicators while they connect. Implemented by the agent's relay
-// (world_sources/agent/agent_membership.h), by files (file_store.h) and by memory in tests.
+// The store through which ranks of a world find each other: keys are written once and read by all.
+// Used by communicators to connect. Implemented by the agent's relay
+// (world_sources/agent/agent_membership.h), by files (file_store.h) and, in tests, in memory.
 
 #include <chrono>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which ranks train together, and how they find each other. A world never changes: the next one has
-// a higher epoch. The session enters it; communicators connect its ranks.
+// The ranks that train together, and how they find each other. A world never changes; the next one
+// has a higher epoch. The session enters worlds, and communicators connect their ranks.
 
 #include <functional>
 #include <memory>

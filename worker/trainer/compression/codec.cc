@@ -93,7 +93,7 @@ RINGMASTER_INLINE void DecodeRow(const std::byte* __restrict encoded, float* __r
   }
 }
 
-// One function a format, because only functions can be cloned, not templates.
+// One function per format, because function multiversioning does not support templates.
 #define RINGMASTER_CODEC(Name, Format)                                                             \
   RINGMASTER_VECTOR_CLONES void Encode##Name(const float* values, const float* carried,            \
                                              float* left, std::byte* encoded, std::size_t count) { \

@@ -1,9 +1,9 @@
 #pragma once
 
-// Rows of floats as narrow codes, on a host: what compressed_reducer.cc puts on the wire. All
-// formats but bf16, which has float's range, carry a scale for every chunk of kScaleChunk numbers
-// (codes.h), so that nothing saturates, and a layer with small gradients does not drown beside one
-// with large ones in the same bucket.
+// Encodes rows of floats in narrow formats on a host, for compressed_reducer.cc. All formats
+// except bf16, which has float's range, use one scale per kScaleChunk numbers (codes.h), so that
+// values do not saturate and small gradients keep their precision next to large ones in the same
+// bucket.
 
 #include <cstddef>
 #include <optional>

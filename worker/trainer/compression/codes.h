@@ -1,14 +1,14 @@
 #pragma once
 
-// One number between float and a narrow format, in code that hosts and GPUs can share; codec.cc
-// inlines it. Rounded to nearest, ties to even.
-// Finite numbers too large for a format become its largest one; NaN and infinities become NaN, so
-// that checks for divergence still see them. Without branches and tables, so that loops
-// over them vectorise (g++ wants -fno-trapping-math for it).
+// Converts single numbers between float and narrow formats, in code that hosts and GPUs share;
+// codec.cc inlines it. Rounds to nearest, ties to even. Finite numbers that are too large become
+// the largest one of the format; NaN and infinities become NaN, so that checks for divergence still
+// detect them. The code has no branches or tables, so that loops over it vectorise (g++ needs
+// -fno-trapping-math for it).
 //
-// The 8-bit formats are those of the OCP 8-bit Floating Point Specification, the shared scale of a
-// chunk is the E8M0 of the OCP Microscaling Formats Specification: a power of two, so that scaling
-// is exact.
+// The 8-bit formats are those of the OCP 8-bit Floating Point Specification. The scale of a chunk
+// is the E8M0 of the OCP Microscaling Formats Specification, a power of two, so that scaling is
+// exact.
 
 #include <cstddef>
 #include <cstdint>
@@ -120,7 +120,7 @@ RINGMASTER_HOST_DEVICE inline float InverseOf(ScaleCode scale) {
   return FloatOfBits((254U - scale) << 23);
 }
 
-// What a code does not say of the number: carried to the next step. Nothing of a NaN.
+// The rounding error of a code, carried to the next step. Zero for a NaN.
 RINGMASTER_HOST_DEVICE inline float Remainder(float value, float decoded) {
   const float rest = value - decoded;
   const uint32_t bits = BitsOf(rest);

@@ -8,7 +8,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// The members of `before` that `now` has not, with commas between them.
+// The members of `before` that are not in `now`, separated by commas.
 std::string Gone(const std::vector<std::string>& before, const std::vector<std::string>& now) {
   std::string gone;
   for (const std::string& member : before) {
@@ -85,7 +85,7 @@ std::optional<CompressedReducer::Task> CompressedReducer::Next() {
   return travelling_.back();
 }
 
-// One bucket more is there: it is sent, and those before it move on.
+// Another bucket is complete: it is sent, and earlier ones advance.
 Result<void> CompressedReducer::Advance(const Task& task) {
   task.work->Begin();
   if (Result<void> follows = codec_.StartAfter(task.computed); !follows.ok()) return follows;
@@ -107,7 +107,7 @@ Result<void> CompressedReducer::Advance(const Task& task) {
 }
 
 Result<void> CompressedReducer::PayOff(const Task& task) {
-  // The communicator knows whether the world still stands.
+  // The communicator knows whether the world still exists.
   const WorkHandle reduced = communicator_.AllReduce(task.values, task.work->deadline());
   if (Result<void> stands = reduced->Wait(); !stands.ok()) return stands;
   if (Result<void> moved = AddMoved(task); !moved.ok()) return moved;
@@ -117,7 +117,7 @@ Result<void> CompressedReducer::PayOff(const Task& task) {
   return Finish(task);
 }
 
-// What was owed of the piece that this rank reduced in another world.
+// The residual of the piece that this rank reduced in another world.
 Result<void> CompressedReducer::AddMoved(const Task& task) {
   const BucketResiduals residuals = feedback_.Bucket(task.bucket);
   if (residuals.moved.empty()) return {};
@@ -194,7 +194,7 @@ Result<void> CompressedReducer::Receive(const Travelling& bucket) {
   return Finish(bucket.task);
 }
 
-// The caller may read the values.
+// From here on the caller may read the values.
 Result<void> CompressedReducer::Finish(const Task& task) {
   if (Result<void> done = codec_.Finish(task.work->deadline()); !done.ok()) return done;
   const MutexLock lock(mutex_);
@@ -203,7 +203,7 @@ Result<void> CompressedReducer::Finish(const Task& task) {
   return {};
 }
 
-// Everything that has not ended, and everything later, ends with the first error.
+// The first error ends all pending and later operations.
 void CompressedReducer::Fail(const Error& error) {
   const MutexLock lock(mutex_);
   if (!broken_) broken_ = error;
@@ -218,12 +218,12 @@ std::size_t CompressedReducer::SlotBytes(std::size_t count) const {
   return codec_.EncodedBytes(LargestPiece(count, communicator_.size()));
 }
 
-// A slot for every rank, of a bucket of `count`.
+// One slot per rank, for a bucket of `count`.
 std::span<std::byte> CompressedReducer::All(RowMemory& memory, std::size_t count) {
   return memory.Bytes(codec_, SlotBytes(count) * static_cast<std::size_t>(communicator_.size()));
 }
 
-// Only this rank knows what it owes of earlier steps, so it states what became of that.
+// Only this rank knows its residuals of earlier steps, so it logs what happened to them.
 std::string CompressedGradients::EnterWorld(Communicator& communicator, const World& world,
                                             const Adopted& adopted) {
   const ResidualFate fate = feedback_.Adopt(adopted.held, adopted.changed);

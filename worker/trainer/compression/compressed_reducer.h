@@ -1,21 +1,21 @@
 #pragma once
 
 // Sums gradient buckets over the ranks of a world in a narrow format: half or a quarter of the
-// bytes. Used by the session in place of Communicator::AllReduce: CompressedGradients is its
+// bytes. The session uses it instead of Communicator::AllReduce: CompressedGradients implements its
 // GradientReducer, with a CompressedReducer for each world.
 //
 //   encode the bucket (own contribution and what is owed of it), a piece for each rank
 //   → all-to-all: every rank has all contributions to its piece → decode, add up in the order of
 //   the ranks, in float → encode the sum → all-gather → decode
 //
-// So each number travels twice, whatever the number of ranks, and all ranks decode the same codes:
-// the result has the same bits on every rank. A chunk's scale travels with its codes. In a world of
-// one nothing travels, and what is owed is paid off.
+// Each number is thus sent twice, whatever the number of ranks, and all ranks decode the same
+// codes, so the result has the same bits on every rank. A chunk's scale is sent with its codes. In
+// a world of one rank nothing is sent, and residuals are added to the gradients.
 //
-// A thread of the object's own does it, so that backward goes on. It calls the communicator in an
-// order that depends on nothing but the buckets' numbers, as all ranks must: a bucket's all-to-all,
-// then the all-gather of the bucket before it, so that one bucket is encoded while another travels.
-// Gradients on a GPU are encoded there, by a codec that knows when backward has made them.
+// The work runs on a thread of this object, so backward continues meanwhile. The order of its
+// communicator calls depends only on the numbers of the buckets, as required for all ranks: a
+// bucket's all-to-all, then the all-gather of the previous one, so that one is encoded while
+// another is sent. A codec on the GPU encodes its gradients once they are computed.
 
 #include <array>
 #include <cstddef>
@@ -35,8 +35,8 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: one caller. While a step is reduced, nobody else calls the communicator, but for
-// Abort() and LostPeer().
+// Thread-safety: one caller. While a step is reduced, no other code calls the communicator, except
+// for Abort() and LostPeer().
 class CompressedReducer {
  public:
   // `feedback` is of the same codec, and knows the buckets; there is one at least. The references
@@ -66,8 +66,8 @@ class CompressedReducer {
     RowCodec::Mark computed;
     WorkHandle work;
   };
-  // Of one bucket on its way. Gathered pieces take the place of sent ones, the reduced piece that
-  // of received ones.
+  // A bucket in progress. Gathered pieces replace sent ones, and the reduced piece replaces
+  // received ones.
   struct Wire {
     RowMemory outgoing;
     RowMemory incoming;

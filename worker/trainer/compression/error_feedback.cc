@@ -90,7 +90,7 @@ BucketResiduals ErrorFeedback::Bucket(int index) {
 void ErrorFeedback::Applied() {
   std::swap(owed_, attempts_.back().left);
   any_ = true;
-  // One attempt is kept for its memory; no state of it can come any more.
+  // One attempt is kept for its memory; its state is not used any more.
   if (attempts_.size() > 1) std::swap(attempts_.front(), attempts_.back());
   attempts_.resize(1);
   attempts_.front().version = {};

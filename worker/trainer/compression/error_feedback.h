@@ -1,16 +1,16 @@
 #pragma once
 
-// What compression still owes: the part of each number that its code did not say is kept and added
-// to the next step's, so that over the steps nothing is lost (error feedback; Seide et al., "1-Bit
-// Stochastic Gradient Descent", 2014; Karimireddy et al., "Error Feedback Fixes SignSGD", 2019).
-// A rank owes twice: of its own contribution, and of the pieces that it reduced and encoded again.
+// The residuals of compression: the rounding error of each number is kept and added to the next
+// step's gradient, so that no information is lost over several steps (error feedback; Seide et
+// al., "1-Bit Stochastic Gradient Descent", 2014; Karimireddy et al., "Error Feedback Fixes
+// SignSGD", 2019). A rank has residuals of its own contribution, and of the pieces that it
+// reduced.
 //
-// Part of a rank's elastic state, by the session's rules: what a step leaves counts only once the
-// step is applied. What it owes of a piece stays with the piece where it reduces the same one, that
-// is, as the same rank of a world of the same size; in any other world it becomes part of the
-// rank's own contribution. What a rank owes is known to nobody else, so it goes with the rank.
-// Which residuals a step starts from is a function of the steps that this rank applied: a replay of
-// its memberships finds the same.
+// Residuals are part of a rank's elastic state: those of a step count only once the step is
+// applied. The residuals of a piece stay with it as long as this rank reduces the same piece, that
+// is, as the same rank of a world of the same size; in any other world they become part of the
+// rank's own contribution. No other rank has a copy, so they are lost with the rank. They depend
+// only on the steps that this rank applied, so a replay of its memberships reproduces them.
 
 #include <cstddef>
 #include <span>
@@ -32,7 +32,7 @@ struct BucketResiduals {
   std::size_t moved_begin = 0;
 };
 
-// What became of the residuals on entering a world.
+// What happened to the residuals on entering a world.
 enum class ResidualFate { kNone, kKept, kTakenOver, kDropped };
 // none, kept, taken-over (of a step that the other ranks saw applied), dropped.
 const char* NameOf(ResidualFate fate);

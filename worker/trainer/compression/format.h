@@ -1,6 +1,6 @@
 #pragma once
 
-// The formats that gradients travel in, for hosts and GPUs (nvcc takes this header as C++17).
+// The formats in which gradients are sent, for hosts and GPUs (nvcc compiles this header as C++17).
 
 namespace ringmaster::trainer {
 

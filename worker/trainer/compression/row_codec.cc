@@ -7,7 +7,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Done when the call returns.
+// Completes before the call returns.
 class HostRowCodec final : public RowCodec {
  public:
   using RowCodec::RowCodec;

@@ -1,9 +1,9 @@
 #pragma once
 
-// Where gradients are encoded and decoded, and where what is owed of them lies: on the host here,
-// on a GPU in gpu/cuda_row_codec.cc. Made once for a process; used by compressed_reducer.cc and
-// error_feedback.cc. On a GPU the calls only put work on one stream of the codec's own, in their
-// order, so memory that is named in one must stay until Finish().
+// The interface that encodes and decodes gradients and stores their residuals, implemented on the
+// host here and on a GPU in gpu/cuda_row_codec.cc. Created once per process; used by
+// compressed_reducer.cc and error_feedback.cc. On a GPU, calls only queue work in order on the
+// codec's own stream, so the memory that they use must live until Finish().
 
 #include <cstddef>
 #include <memory>
@@ -32,14 +32,14 @@ class RowCodec {
   // makes tensors or vectors there does.
   virtual std::shared_ptr<std::byte> Allocate(std::size_t bytes) = 0;
 
-  // What the calling thread has computed by now.
+  // A mark of the work that the calling thread has queued so far.
   using Mark = std::shared_ptr<void>;
   virtual Result<Mark> Computed() = 0;
 
   // The calling thread is about to use this codec and communicators: their operations start after
   // what this codec was asked for before them.
   virtual Result<void> Attach() = 0;
-  // What is asked for from now on starts after `mark`.
+  // Later operations start after `mark`.
   virtual Result<void> StartAfter(const Mark& mark) = 0;
 
   // codec.h says what they do.
@@ -53,8 +53,8 @@ class RowCodec {
 
   // Blocks until all that was asked for has ended. kTimeout: not by `deadline`.
   virtual Result<void> Finish(Deadline deadline) = 0;
-  // After it nothing that was asked for works on any memory. A GPU that cannot be brought there
-  // ends the process: what it still writes could be taken for gradients of a later step.
+  // Afterwards no requested operation accesses any memory. If a GPU cannot be brought to that
+  // state, the process ends, because late writes could look like gradients of a later step.
   virtual void Quiesce() = 0;
 
  private:

@@ -36,7 +36,7 @@ uint64_t Feistel(uint64_t seed, uint64_t epoch, uint32_t half_bits, uint64_t val
   return (left << half_bits) | right;
 }
 
-// Where Fisher and Yates' shuffle of `samples` puts what begins at `place`.
+// The position in Fisher and Yates' shuffle of `samples` of the sample that starts at `place`.
 int64_t Shuffled(uint64_t seed, uint64_t epoch, int64_t samples, int64_t place) {
   std::array<int64_t, kShuffled> order{};
   std::iota(order.begin(), order.begin() + samples, int64_t{0});

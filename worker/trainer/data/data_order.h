@@ -1,9 +1,9 @@
 #pragma once
 
-// Which samples a step trains on: a pure function of (seed, step), so that a world of any size sees
-// the same data in the same order. Which of them a rank takes: numeric/share.h. The data set is
-// read as an endless stream of permutations, one per epoch; a step takes the next `global_batch`
-// samples of it.
+// The samples of each step, as a pure function of (seed, step), so that worlds of any size see
+// the same data in the same order. The data set is an endless sequence of permutations, one per
+// epoch; a step takes the next `global_batch` samples. numeric/share.h divides them among
+// ranks.
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Labelled 28×28 grey images for the mnist workload: from a folder of IDX files, or drawn by the
-// program itself. Thread-safe: a generated set draws an image when it is first asked for.
+// Labelled 28×28 grey images for the mnist workload, read from a folder of IDX files or generated.
+// Thread-safe: a generated set draws an image when it is first requested.
 
 #include <cstdint>
 #include <memory>
@@ -22,7 +22,7 @@ class ImageSet {
   // kImagePixels bytes, row by row, that live as long as the set. REQUIRES: index in [0, size()).
   virtual const uint8_t* Image(int64_t index) = 0;
   virtual uint8_t Label(int64_t index) const = 0;
-  // Of all pixels and labels, or of what they are drawn from: equal sets have equal fingerprints.
+  // The fingerprint of all pixels and labels, or of their generator's input: equal for equal sets.
   virtual uint64_t fingerprint() const = 0;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// A whole file in memory, unpacked if it is gzip. Used by the data readers; not for checkpoints.
+// Reads a whole file into memory and unpacks gzip. Used by the data readers, not for checkpoints.
 
 #include <cstddef>
 #include <string>

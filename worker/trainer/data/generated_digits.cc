@@ -23,7 +23,7 @@ struct Point {
 
 using Stroke = std::vector<Point>;
 
-// x to the right, y downwards, both in [0, 1].
+// x points to the right and y downwards, both in [0, 1].
 const std::array<std::vector<Stroke>, kClasses>& Glyphs() {
   static const std::array<std::vector<Stroke>, kClasses> glyphs = {{
       {{{.5F, .0F},
@@ -101,7 +101,7 @@ class Draws {
   int used_ = 4;
 };
 
-// Rotation, shear, size and place of one drawing, in pixels.
+// Rotation, shear, size and position of one drawing, in pixels.
 struct Pose {
   float a, b, c, d, x, y;
 

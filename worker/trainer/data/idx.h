@@ -1,8 +1,8 @@
 #pragma once
 
-// The IDX format of the MNIST files, as pure parsers over bytes: safe on any input, and every error
-// names the file, the offset and what was expected there. Reading files (plain or gzip) is in
-// file_bytes.h.
+// Parses the IDX format of the MNIST files. Pure functions on bytes, safe on any input; errors
+// name the file, the offset and what was expected there. file_bytes.h reads the files (plain or
+// gzip).
 
 #include <cstdint>
 #include <string>

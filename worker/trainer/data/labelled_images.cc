@@ -33,7 +33,7 @@ constexpr uint64_t kImages = uint64_t{1} << 62;  // random numbers of images, no
 
 class Identities final : public LabelledImages {
  public:
-  // `half`: 0 for training, 1 for what is held out.
+  // `half`: 0 for training, 1 for held-out images.
   Identities(const IdentityOptions& options, uint64_t half, int64_t size)
       : options_(options),
         half_(half),

@@ -1,7 +1,7 @@
 #pragma once
 
-// Images of many classes, as a margin softmax trains on: identities and their faces, or anything
-// else. Made of the sets of dataset.h, or drawn by the program itself. Thread-safety: one thread.
+// Images of many classes for training a margin softmax, such as faces of identities. They come from
+// the sets of dataset.h or are generated. Not thread-safe.
 
 #include <cstdint>
 #include <memory>

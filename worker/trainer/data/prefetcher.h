@@ -1,8 +1,8 @@
 #pragma once
 
-// Has the batches of the coming steps assembled on threads of its own, while the ones before are
-// trained on. Used by workloads; what a batch is, and how it is assembled, they say. A batch is a
-// micro-batch of a step. Memory is recycled: as many batches as are under way, and the one in use.
+// Assembles the batches of the next steps on its own threads while the current ones are trained.
+// Workloads use it and define what a batch is and how to assemble it. A batch is a micro-batch of a
+// step. Memory is reused: it holds the batches in preparation and the one in use.
 
 #include <cstdint>
 #include <deque>

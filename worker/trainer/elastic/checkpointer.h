@@ -1,6 +1,6 @@
 #pragma once
 
-// Keeps the training state outside of the process, and finds it again. The session tells it of
+// Saves the training state outside of the process and restores it. The session notifies it about
 // steps and worlds; implemented by checkpoint/.
 
 #include <cstdint>
@@ -22,17 +22,17 @@ class Checkpointer {
  public:
   virtual ~Checkpointer() = default;
 
-  // Puts the newest kept state that is above `local` into the state's memory, and returns what is
-  // held then. Cheap where there is none. Only with `to_begin`, in a world where nobody has
-  // trained, may it be another job's, where this job has none and was told to use one. kInvalid, in
-  // a sentence: there are checkpoints, and this rank must not begin without them (another model, a
-  // newer format, all damaged). kUnavailable: what there is cannot be read now.
+  // Loads the newest saved state above `local` into the state's memory and returns what it then
+  // holds. Cheap if there is none. With `to_begin`, in a world in which no rank has trained, it may
+  // be another job's, if this job has none and its spec names one. kInvalid, with a sentence:
+  // checkpoints exist, and this rank must not start without them (another model, a newer format,
+  // all damaged). kUnavailable: they cannot be read now.
   virtual Result<LocalState> Restore(const LocalState& local, bool to_begin) = 0;
-  // What the last Restore() to begin found, where there is something to say of it.
+  // The result of the last Restore() to begin, if it must be reported.
   virtual const std::optional<Beginning>& beginning() const = 0;
 
-  // This job's newest complete checkpoint up to a version, damaged ones left out; nothing where
-  // there is none, or it cannot be read now.
+  // This job's newest complete checkpoint up to a version, ignoring damaged ones; empty if there is
+  // none or it cannot be read now.
   virtual std::optional<control::KeptCheckpoint> NewestKept(const StateVersion& up_to) const = 0;
 
   // Takes another job's state, with which this world begins, towards a complete checkpoint of this
@@ -52,8 +52,8 @@ class Checkpointer {
   // agree on: a checkpoint is wanted of it in any case.
   virtual void Committed(const World& world, const LocalState& local, bool out_of_turn = false) = 0;
 
-  // Where the state is spread over ranks: the version of which this rank's part is on disk, if that
-  // is the checkpoint due last in this world; and the news that all ranks' parts are on disk.
+  // For a sharded state: the version whose part this rank has written, if that is the last due
+  // checkpoint in this world; and the notification that all ranks have written their parts.
   virtual std::optional<StateVersion> PartWritten() const = 0;
   virtual void PartsWritten(const StateVersion& version) = 0;
   // Reads rows of a version that Restore() found. kInvalid: a sentence that names the file.
@@ -62,7 +62,7 @@ class Checkpointer {
   // The world is over: a checkpoint whose parts are not all written is given up.
   virtual void WorldEnded() = 0;
 
-  // The next two return early once `given_up` returns true: what is being written goes on.
+  // The next two return early once `given_up` returns true; writing continues.
   using GivenUp = std::function<bool()>;
   // Training is over with this state: writes this rank's part of it, within a limit.
   virtual void FinishPart(const World& world, const LocalState& local,

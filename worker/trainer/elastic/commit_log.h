@@ -1,7 +1,7 @@
 #pragma once
 
-// What becomes of an applied step: recorded at once, and reported and kept once it is committed,
-// that is, when every rank is known to have applied it. Used by the session.
+// Records each applied step at once, and reports and saves it once it is committed, that is, when
+// every rank is known to have applied it. Used by the session.
 
 #include <optional>
 
@@ -29,7 +29,7 @@ class CommitLog {
   // A collective has completed, so every rank has applied the step before it. `next` is the phase
   // that follows.
   void Committed(const World& world, const LocalState& local, control::RankPhase next);
-  // The step that is being reduced shall be kept in any case once it is committed.
+  // Save the current step in any case once it is committed.
   void WantCheckpoint(bool wanted) { checkpoint_wanted_ = wanted; }
 
  private:

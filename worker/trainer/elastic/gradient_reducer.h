@@ -1,6 +1,6 @@
 #pragma once
 
-// Reduces gradients in another way than the communicator's AllReduce, such as in fewer bits. The
+// An alternative to the communicator's AllReduce for gradients, for example with fewer bits. The
 // session calls it for each world and step; implemented by compression/.
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where a rank learns which world it is in, and whom it tells how it fares. The session asks it;
-// nothing else of the trainer knows whether an agent, flags or nobody decides.
+// The interface through which a rank learns its world and reports its progress. Used by the
+// session; the rest of the trainer does not know whether an agent or flags decide on membership.
 
 #include <cstdint>
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace ringmaster::trainer {
 
-// What a rank may be unable to keep (MembershipSource::Unprotected).
+// What a rank may fail to save (MembershipSource::Unprotected).
 inline constexpr char kCheckpointProtection[] = "checkpoint";
 inline constexpr char kSnapshotProtection[] = "snapshot";
 inline constexpr char kCopyProtection[] = "copy";        // of the rank's share of a sharded state
@@ -35,7 +35,7 @@ struct WrittenShard {
 struct Beginning {
   StateVersion version;
   std::string text{};  // for people: a sentence; empty where there is nothing to say
-  std::optional<control::KeptCheckpoint> kept{};  // the job's newest one that it could go on from
+  std::optional<control::KeptCheckpoint> kept{};  // the job's newest one that it could resume from
 };
 
 // Thread-safety: one caller, but for the calls about checkpoints, which come from any one thread;
@@ -59,17 +59,17 @@ class MembershipSource {
   // After it the callback neither runs nor will run.
   virtual void Unwatch() = 0;
 
-  // Whether the ranks of `epoch` shall leave it together after `step`, which is about to begin.
+  // Whether the ranks of `epoch` must leave it together after `step`, which is about to begin.
   virtual bool SwitchWanted(control::Epoch epoch, int64_t step) = 0;
   // Whether this rank will not be in the world that follows, as far as is known: what only it holds
   // must be handed over before `epoch` is left at a boundary.
   virtual bool Leaving(control::Epoch /*epoch*/) { return false; }
 
-  // Whether the ranks of `epoch` shall write a checkpoint of the step that is about to begin, out
-  // of turn. Asked of rank 0, and answered with true once.
+  // Whether the ranks of `epoch` should write an additional checkpoint of the step that is about to
+  // begin. Called on rank 0; returns true once.
   virtual bool CheckpointWanted(control::Epoch /*epoch*/) { return false; }
 
-  // The world cannot go on because of a peer (-1: unknown which). An observation: returns at once.
+  // The world cannot continue because of a peer (-1: unknown). An observation: returns at once.
   virtual void Broken(const World& world, int peer, const std::string& reason) = 0;
   // This rank left the world after `step`, as SwitchWanted asked, and waits for the next.
   virtual void AtBoundary(const World& world, int64_t step) = 0;
@@ -80,8 +80,8 @@ class MembershipSource {
   // world is over and another one comes (false). Says AtBoundary where that is wanted meanwhile.
   virtual Result<bool> Finish(const World& world, const control::Progress& progress) = 0;
 
-  // Blocks until the source of worlds lets this checkpoint count: this rank is in the present
-  // world, and not fenced. Goes on over changes of the world. kCancelled: `stop` was asked for.
+  // Blocks until the source of worlds grants this checkpoint: this rank is in the current world and
+  // not fenced. Continues across changes of the world. kCancelled: `stop` was requested.
   virtual Result<void> AwaitGrant(const WrittenShard& /*shard*/, const std::stop_token& /*stop*/) {
     return {};
   }

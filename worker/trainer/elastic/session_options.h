@@ -1,7 +1,7 @@
 #pragma once
 
-// What a session works with besides its model: limits, and the parts that it may do without. They
-// are interfaces of this folder, implemented in folders that the session does not know.
+// The options of a session besides its model: limits and optional components. The components are
+// interfaces in this folder, implemented in folders that the session does not depend on.
 
 #include <chrono>
 #include <cstdint>
@@ -24,7 +24,7 @@ struct SessionOptions {
   int64_t micro_batch =
       0;  // the most samples computed at once; 0: the share at the job's full size
   std::chrono::milliseconds timeout{30'000};  // for connecting, and for each step's reductions
-  // Of everything besides the state that must be the same on all ranks: flags, data, versions.
+  // The fingerprint of what must be equal on all ranks besides the state: flags, data, versions.
   uint64_t fingerprint = 0;
   std::function<void(const World& world)>
       entered{};  // called for each world, before its first step

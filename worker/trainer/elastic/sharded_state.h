@@ -1,11 +1,11 @@
 #pragma once
 
-// The part of a model's state that is spread over the ranks: each holds a share of it and nobody
-// else does, such as the class centres of Partial FC. The session calls it where worlds and steps
-// change; a workload whose state is the same on all ranks has none.
+// The part of a model's state that is sharded over the ranks, such as the class centres of Partial
+// FC: only one rank holds each share. The session calls this interface when worlds and steps
+// change; workloads whose state is the same on all ranks do not have one.
 //
-// The promise is that of the replicated state: what one step applied anywhere is never lost while
-// one copy of every part survives. A version (StateVersion) names the same step for both parts.
+// Sharded state has the same guarantee as replicated state: an applied step is never lost while one
+// copy of every part survives. A version (StateVersion) identifies the same step for both.
 
 #include <chrono>
 #include <cstdint>
@@ -48,7 +48,7 @@ struct ShardedWorld {
   std::function<void(const std::string& reason)> unprotected{};
 };
 
-// What came of it, the same on all ranks.
+// The result, which is the same on all ranks.
 struct ShardedOutcome {
   std::string lost;  // which parts no rank of the world has at that version; empty: all are there
   uint64_t checksum = 0;  // of the whole, where nothing is lost
@@ -66,8 +66,8 @@ class ShardedState {
   // the next call.
   virtual Result<ShardedOutcome> Sync(const ShardedWorld& world) = 0;
 
-  // The step under way has no update: its sums are not finite numbers. Said before the ranks
-  // compute once more to find out why, and so by all of them before one of them goes on without it.
+  // The current step has no update, because its sums are NaN or infinite. All ranks call it before
+  // they compute the step again to find the cause, so that none continues without it.
   virtual void Exclude() = 0;
 
   // The replicated part of a step is applied, and this is the version after it: applies the
@@ -84,8 +84,8 @@ class ShardedState {
   virtual int64_t all_rows() const = 0;
   // This rank's share, until the next call. REQUIRES, as below: Sync() has succeeded.
   virtual ShardView view() const = 0;
-  // Of this rank's share. The sum over the ranks, modulo 2^64, is that of the whole, whatever the
-  // world's size.
+  // The checksum of this rank's share. The sum over all ranks, modulo 2^64, is that of the whole
+  // state, whatever the world's size.
   virtual uint64_t checksum() const = 0;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// A trainable state that lives on a device, seen from the host: what syncs, checks and keeps
-// states works on host memory (numeric/checksum.h), which is a copy of the device's there. Where
-// the state lives in host memory itself there is no mirror, and nothing is copied.
+// The host's copy of a trainable state that lives on a device, because syncs, checks and
+// checkpoints work on host memory (numeric/checksum.h). State in host memory has no mirror and is
+// not copied.
 
 namespace ringmaster::trainer {
 

@@ -99,9 +99,9 @@ Result<std::size_t> StateSync::Winner() const {
   for (std::size_t rank = 0; rank < all_.size(); ++rank) {
     const bool same = all_[rank].held.version == all_[winner].held.version;
     if (same && all_[rank].checksum != all_[winner].checksum) {
-      return Differs(
-          rank, winner,
-          "other parameters after the same " + CountText(all_[winner].held.version.step, "step"));
+      return Differs(rank, winner,
+                     "different parameters after the same " +
+                         CountText(all_[winner].held.version.step, "step"));
     }
   }
   return winner;
@@ -115,7 +115,7 @@ Result<void> StateSync::Send(Communicator& communicator, int source) {
   return {};
 }
 
-// Also on ranks that have the state already, since a broadcast is everybody's; they drop it.
+// Also on ranks that have the state, because a broadcast includes all ranks; they drop it.
 Result<void> StateSync::Receive(Communicator& communicator, int source) {
   for (const std::span<float> values : state_) {
     staged_.emplace_back(values.size());

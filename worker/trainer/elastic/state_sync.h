@@ -1,9 +1,9 @@
 #pragma once
 
-// How the ranks of a new world come to one state. Each states what it has; the highest version
-// wins, and the lowest rank that has it sends it to those behind, in bounded pieces. They receive
-// into memory of their own and take it over only when all of it has come and its checksum is right:
-// an attempt that breaks half-way changes nothing.
+// Brings the ranks of a new world to the same state. Each rank reports its version; the highest one
+// wins, and the lowest rank that has it sends it to the others in bounded pieces. They receive into
+// separate memory and adopt the state only when it is complete and its checksum matches, so a
+// failed attempt changes nothing.
 
 #include <chrono>
 #include <cstddef>
@@ -21,11 +21,11 @@
 
 namespace ringmaster::trainer {
 
-// What all ranks have after state sync.
+// What all ranks have after a sync.
 struct Adopted {
   LocalState held;
   uint64_t checksum = 0;
-  int source = -1;                    // the rank that sent it; -1: nobody was behind
+  int source = -1;                    // the rank that sent it; -1: none was behind
   bool changed = false;               // this rank was behind
   std::optional<uint64_t> sharded{};  // checksum of the sharded state, where there is one
 };
@@ -39,10 +39,10 @@ class StateSync {
     std::chrono::milliseconds timeout{30'000};  // of each operation
     std::size_t piece_bytes = 4 << 20;
     std::function<void(int piece)> moving{};  // called before each piece of a state that travels
-    // Asked on every rank where nobody has trained: what it holds after looking again for what was
-    // kept, in the state's memory. A rank that loaded long ago must not win with an old checkpoint.
-    // kUnavailable: what is kept cannot be read here now. What another rank reads is as good; while
-    // none can read it, all of them pause and look again.
+    // Called on every rank if none has trained: returns what it holds after looking for saved state
+    // again. A rank that loaded long ago must not win with an old checkpoint. kUnavailable: the
+    // saved state cannot be read here now. Another rank's is as good; while none can read it, all
+    // of them wait and look again.
     std::function<Result<LocalState>(const LocalState& held)> look_again{};
     std::function<void(int attempt)> pause{};
     StateMirror* mirror = nullptr;  // null: the state is in host memory
@@ -51,9 +51,9 @@ class StateSync {
   StateSync(TrainableState state, const LocalState& held, const Clock& clock,
             const Options& options);
 
-  // On every rank of the communicator. kInvalid, on all ranks alike: they cannot train together
+  // Call on every rank of the communicator. kInvalid on all ranks: they cannot train together
   // (other flags, or another state of the same version), and which rank differs. Other errors are
-  // the communicator's, or kUnavailable for a state that arrived damaged; the state is untouched.
+  // the communicator's, or kUnavailable for a state that arrived damaged; the state is unchanged.
   Result<Adopted> Run(Communicator& communicator);
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which state a rank holds, and where it has it from. Values only; compared by state_sync.h,
-// written into checkpoints and snapshots (checkpoint/).
+// The version of a rank's state and its origin. Plain values, compared by state_sync.h and stored
+// in checkpoints and snapshots (checkpoint/).
 
 #include <compare>
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace ringmaster::trainer {
 
-// What a rank's state is: its last applied step, and the epoch that computed it. A step of a higher
-// epoch wins over any of a lower one. {0, 0} and 0: as initialised.
+// The version of a rank's state: its last applied step, and the epoch that computed it. A step of a
+// higher epoch wins over any of a lower one. {0, 0} and 0: the initial state.
 struct StateVersion {
   control::Epoch epoch;
   int64_t step = 0;
@@ -37,8 +37,8 @@ constexpr const char* NameOf(StateOrigin origin) {
   return "";
 }
 
-// A run that goes on from the checkpoint of another one counts its terms from that one's: its
-// versions are higher than all that came before, whatever number its own launcher begins with.
+// A run that starts from another run's checkpoint counts its terms from those of that run, so its
+// versions are higher than all earlier ones, whatever the term of its own launcher.
 struct LocalState {
   StateVersion version;
   int64_t term_base = 0;  // added to the term of a world's epoch

@@ -1,12 +1,12 @@
 #pragma once
 
-// What the computing of one step may ask of the other ranks: for workloads whose own state is
-// spread over them, such as class centres. Implemented by the session, called by the workload
-// between the session's Begin() and Reduce().
+// The collectives that the computation of a step may use, for workloads whose state is sharded over
+// the ranks, such as class centres. Implemented by the session; workloads call them between its
+// Begin() and Reduce().
 //
-// Calls block until all ranks have made the same one, in the same order, or the step is given up.
-// An error means that this step does not happen: return it at once; the session goes on in another
-// world. Memory is on the device of the communicator.
+// Calls block until all ranks have made the same call in the same order, or the step is given up.
+// An error means that the step does not happen: return it at once, and the session continues in
+// another world. Memory must be on the communicator's device.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Whom the session tells of worlds, steps and what it is doing. Implemented by telemetry/; none of
-// them changes what happens.
+// The interfaces through which the session reports worlds, steps and its current activity.
+// Implemented by telemetry/. Observers do not affect the training.
 
 #include <chrono>
 #include <cstddef>
@@ -35,8 +35,8 @@ class StepAudit {
                        std::optional<uint64_t> part) = 0;
 };
 
-// Where this rank stands, for those who look for ranks that hang. This class itself reports
-// nothing. Thread-safety: one thread, except WaitsFor(), ComesTo() and Counts().
+// Receives the position of this rank, to find ranks that hang. This class itself reports nothing.
+// Thread-safety: one thread, except WaitsFor(), ComesTo() and Counts().
 class RankPosition {
  public:
   RankPosition() = default;
@@ -52,11 +52,11 @@ class RankPosition {
   // A step is applied: how long it took, and how long without waiting for others.
   virtual void Applied(int64_t /*steps*/, std::chrono::nanoseconds /*took*/,
                        std::chrono::nanoseconds /*own*/) {}
-  // The rank that is waited for; -1: nobody in particular. Any thread.
+  // The rank that this one waits for; -1: no particular one. Any thread.
   virtual void WaitsFor(int /*peer*/) {}
-  // How far it has come with connecting in the world that it is entering. Any thread.
+  // The connection progress in the world that it is entering. Any thread.
   virtual void ComesTo(control::ConnectStage /*stage*/) {}
-  // How many collectives of its world it has got to. Any thread.
+  // The number of collectives of its world that it has reached. Any thread.
   virtual void Counts(const control::CollectiveCounts& /*counts*/) {}
 };
 
@@ -65,7 +65,7 @@ class CollectiveTrace {
  public:
   virtual ~CollectiveTrace() = default;
 
-  // `name` has static storage; `bucket` is -1 where it is none of the gradients'.
+  // `name` has static storage; `bucket` is -1 for operations other than gradients.
   virtual void AddCollective(const char* name, std::chrono::steady_clock::time_point begin,
                              std::chrono::steady_clock::time_point end, int bucket,
                              std::size_t bytes) = 0;

@@ -38,7 +38,7 @@ WorldEntry::WorldEntry(MembershipSource& membership, CommunicatorFactory make_co
 
 Result<void> WorldEntry::Join() {
   if (options_.checkpointer != nullptr) {
-    // Load now, while no rank waits. A failure matters only in a world where no rank has a state.
+    // Load now, while no rank waits. A failure matters only if no rank of a world has a state.
     const Result<LocalState> restored = options_.checkpointer->Restore(local_, /*to_begin=*/false);
     if (restored.ok()) {
       local_ = *restored;
@@ -49,7 +49,7 @@ Result<void> WorldEntry::Join() {
   return Next(Error{ErrorKind::kUnavailable, "no world followed"});
 }
 
-// Tries one world after another until this rank is in one.
+// Tries worlds one after another until this rank is in one.
 Result<void> WorldEntry::Next(const Error& cause) {
   Error last = cause;
   for (;;) {
@@ -125,7 +125,7 @@ Result<void> WorldEntry::Enter() {
   return {};
 }
 
-// Brings all ranks to one state, the sharded part included.
+// Brings all ranks to the same state, including the sharded part.
 Result<Adopted> WorldEntry::Sync() {
   Result<Adopted> adopted = SyncReplicated();
   if (!adopted.ok() || options_.sharded == nullptr) return adopted;
@@ -200,7 +200,7 @@ void WorldEntry::ReportUnreadable(const std::string& reason) {
   membership_.Unprotected(kRestoreProtection, reason);
 }
 
-// Before this rank looks again for what may be there soon; not past the end of the world.
+// The pause before this rank checks again; not past the end of the world.
 void WorldEntry::Pause(int attempt) {
   position_.Enter(RankPhase::kEvaluate);
   const auto pause = PauseAfter(attempt + 1, options_.timeout);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Takes a rank from one world into the next: waits for a world, connects with its ranks, brings all
-// of them to one state, and leaves the world when it is over. Used by the session (elastic_torch/),
-// which runs the steps between.
+// Moves a rank from one world to the next: waits for a world, connects its ranks, synchronises
+// their state, and leaves the world when it is over. Used by the session (elastic_torch/), which
+// runs the steps in between.
 
 #include <array>
 #include <atomic>
@@ -64,7 +64,7 @@ class WorldEntry {
   const World& world() const { return world_; }
   Communicator& communicator() { return *communicator_; }
   const LocalState& local() const { return local_; }
-  // What training went on from in this world, if no rank had it in memory.
+  // The state from which training resumed in this world, if no rank had it in memory.
   const std::optional<LocalState>& resumed() const { return resumed_; }
   Deadline StepDeadline() const { return clock_.Now() + options_.timeout; }
   // Callable on any thread: whether the present world is over.

@@ -59,8 +59,8 @@ class Buckets::Hook final : public torch::autograd::FunctionPostHook {
 
 namespace {
 
-// Where each parameter goes: reverse order, a bucket closed once it is big enough, but all averages
-// in the last one.
+// The position of each parameter: reverse order; a bucket is closed once it is big enough, but all
+// averages are in the last one.
 struct Layout {
   std::vector<int64_t> offsets;  // by parameter
   std::vector<int> bucket_of;    // by parameter
@@ -186,7 +186,7 @@ Buckets::Means Buckets::ToMeans(int64_t samples) {
   if (state.memory.is_cpu()) {
     state.gradients.narrow(0, 0, weights).mul_(factor);
     const auto* values = state.scalars.data_ptr<float>();
-    // A sum is not finite where one of its terms is not.
+    // A sum is not finite if one of its terms is not.
     return {.scalars = {values, values + scalars},
             .finite = std::isfinite(state.gradients.sum().item<double>())};
   }

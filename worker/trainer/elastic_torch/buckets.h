@@ -1,15 +1,15 @@
 #pragma once
 
-// Parameters and gradients of a model as flat, persistent memory, and the moment a part of the
-// gradients is complete.
+// Stores the parameters and gradients of a model in flat, persistent memory, and reports when a
+// part of the gradients is complete.
 //
-// All gradients lie in one tensor, in reverse order of the parameters (the order in which backward
-// makes them), each at a multiple of 64 floats (numeric/alignment.h), cut into buckets: the first
-// is small so that communication starts early. Hooks in autograd count; when the last gradient of a
-// bucket is there, and all buckets before it are out, the bucket is handed to the caller, who
-// reduces it while backward goes on. A few scalars travel with the last bucket, and so do running
-// averages, whose "gradients" are values to keep exact. Depends on LibTorch and nothing else of the
-// trainer's but elements.h and alignment.h.
+// All gradients are in one tensor, in reverse order of the parameters (the order of backward),
+// each aligned to 64 floats (numeric/alignment.h), and divided into buckets. The first bucket is
+// small so that communication starts early. Autograd hooks count gradients; when a bucket is
+// complete and all buckets before it have been passed on, it is passed to the caller, who reduces
+// it while backward continues. A few scalars are sent with the last bucket, and so are running
+// averages, whose "gradients" are sent uncompressed. Depends on LibTorch, elements.h and
+// alignment.h only.
 
 #include <algorithm>
 #include <cstddef>
@@ -60,9 +60,9 @@ class Buckets {
   // The memory to reduce for bucket `index`; at the end of the last one are the averages'
   // gradients, then the scalars.
   Elements Bucket(int index);
-  // How many values at the end of bucket `index` must arrive as they are: the last has some.
+  // The number of values at the end of bucket `index` that must not be compressed.
   std::size_t exact_count(int index) const;
-  // How many values each bucket has before those.
+  // The number of values in each bucket before those.
   std::vector<std::size_t> gradient_counts();
 
   // The scalars: set after Arm(), on the device in the order of its computing.

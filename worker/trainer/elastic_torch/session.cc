@@ -88,7 +88,7 @@ Outcome<NotFinite> Session::FindNotFinite(const std::function<Result<void>()>& c
 }
 
 Result<void> Session::Applied(const control::Progress& progress) {
-  // A step that is not finite leaves no residual: that would not be finite either.
+  // A step with NaN or infinite gradients leaves no residual, which would not be finite either.
   if (options_.reducer != nullptr && finite_) options_.reducer->Applied();
   worlds_.Advance(/*excluded=*/!finite_);
   commits_.Applied(world(), worlds_.local(), share(), progress, snapshot_);
@@ -112,7 +112,7 @@ Outcome<> Session::Sum(std::span<float> values) {
 // Rank 0 may complete the last checkpoint once all ranks' parts of it are written.
 Outcome<> Session::FinishParts() {
   if (options_.sharded == nullptr || options_.checkpointer == nullptr) return Done{};
-  // A rank whose part is written waits for the others in Sum().
+  // A rank that has written its part waits for the others in Sum().
   position().Enter(RankPhase::kEvaluate);
   options_.checkpointer->FinishPart(world(), worlds_.local(), worlds_.WorldOver());
   const std::optional<StateVersion> written = options_.checkpointer->PartWritten();

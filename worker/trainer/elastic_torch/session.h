@@ -1,7 +1,7 @@
 #pragma once
 
-// The elastic step. A step begins, its gradients are reduced bucket by bucket while backward runs,
-// and only when every bucket is known to be good may the caller update the parameters:
+// Runs elastic steps. A step's gradients are reduced bucket by bucket while backward runs, and the
+// caller may update the parameters only when every bucket is known to be valid:
 //
 //   session.Join();                        // wait for a world, connect, come to one state
 //   while (session.applied_steps() < total) {
@@ -9,17 +9,17 @@
 //     ... forward ...;  session.SetLoss(loss_sum);  ... backward ...   // may use collectives()
 //     auto step = session.Reduce();        // gradients are now means over the global batch
 //     if (step.failed()) return step.error();
-//     if (step.world_changed()) continue;  // the step did not happen; another world goes on
+//     if (step.world_changed()) continue;  // the step did not happen; another world follows
 //     optimizer.Step(...);  session.Applied(progress);
 //   }
 //
-// When the world changes, calls that take part in it wait for the next world, without a time limit,
-// connect and sync state (elastic/state_sync.h) before they return; applied_steps(), world() and
-// share() may then be others. Errors are final: the rank should end. Knows nothing of workloads or
-// flags, and of checkpoints, compression and telemetry only the interfaces in elastic/. Nothing
-// here throws.
+// When the world changes, the calls above wait for the next world without a time limit, connect and
+// synchronise the state (elastic/state_sync.h) before they return; applied_steps(), world() and
+// share() may change meanwhile. Errors are final: the rank should exit. The session does not depend
+// on workloads or flags, and uses checkpoints, compression and telemetry only through the
+// interfaces in elastic/. No function throws.
 //
-// Its parts: WorldEntry goes from world to world, StepReducer reduces a step, CommitLog records and
+// Its parts: WorldEntry moves between worlds, StepReducer reduces a step, CommitLog records and
 // reports applied steps.
 
 #include <cstdint>
@@ -46,8 +46,8 @@ struct WorldChanged {};
 // The call happened on every rank.
 struct Done {};
 
-// What came of a call that all ranks of a world make: it happened on all of them with a result, or
-// the world has changed, or an error ended this rank's session.
+// The outcome of a call that all ranks of a world make: success on all of them with a result, a
+// change of the world, or an error that ended this rank's session.
 template <typename T = Done>
 class [[nodiscard]] Outcome {
  public:
@@ -90,18 +90,18 @@ class Session {
   int64_t micro_batch() const;
   MicroBatches micro_batches() const { return {share(), micro_batch()}; }
   int64_t applied_steps() const { return worlds_.local().version.step; }
-  // What training went on from in this world, if no rank had it in memory.
+  // The state from which training resumed in this world, if no rank had it in memory.
   const std::optional<LocalState>& resumed() const { return worlds_.resumed(); }
 
   // For the phases of a step that the session does not see: data, computing, update, evaluation.
   RankPosition& position() { return *options_.position; }
 
   void Begin();
-  // After Begin(), for each backward of the step but one, before it runs: gradients add up, and are
-  // reduced while the last backward goes on.
+  // After Begin(), before each backward of the step except the last: gradients accumulate, and are
+  // reduced during the last backward.
   void ExpectAnotherBackward() { step_.ExpectAnotherBackward(); }
-  // What computing the step may ask of the other ranks, from Begin() to Reduce(). After an error of
-  // it, Reduce() is the next call.
+  // The collectives of the step's computation, from Begin() to Reduce(). After one of them fails,
+  // call Reduce() next.
   StepCollectives& collectives() { return step_.collectives(); }
   // Whether a collective has failed since Begin(): Reduce() will return that the world changed.
   bool step_broken() const { return step_.broken(); }

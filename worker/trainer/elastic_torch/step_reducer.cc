@@ -58,7 +58,7 @@ void StepReducer::SetLoss(const at::Tensor& sum) { buckets_.SetScalar(kLossScala
 Result<ReducedStep> StepReducer::Reduce() {
   if (!error_) {
     buckets_.Flush();
-    // Behind the buckets at once, but for a reducer, which has its own order of operations.
+    // Sent directly after the buckets, unless a reducer with its own order of operations is used.
     WorkHandle confirmation;
     if (options_.reducer == nullptr) confirmation = communicator_->Confirm(deadline_);
     int bucket = 0;
@@ -132,7 +132,7 @@ Result<void> StepReducer::AllToAll(std::span<const std::byte> send,
                  "all-to-all", send.size());
 }
 
-// A collective amid computing. The step's first one shows that every rank has begun the step.
+// A collective during computation. The step's first shows that every rank has begun the step.
 Result<void> StepReducer::Collect(const WorkHandle& work, const char* what, std::size_t bytes) {
   position_.Enter(RankPhase::kReduce);
   const WorkHandle confirmation = all_began_ ? nullptr : communicator_->Confirm(deadline_);
@@ -146,7 +146,7 @@ Result<void> StepReducer::Collect(const WorkHandle& work, const char* what, std:
   return done;
 }
 
-// Whether all that was waited for in this step reached every rank: the step's own error if not.
+// Whether everything awaited in this step reached every rank; returns the step's error if not.
 Result<void> StepReducer::AwaitConfirmed(const WorkHandle& confirmation) {
   return Await(confirmation, "confirmation", 0);
 }
@@ -156,7 +156,7 @@ Result<void> StepReducer::Await(const WorkHandle& work, const char* what, std::s
   const auto start = clock_.Now();
   Result<void> done = work->Wait();
   const std::optional<Work::Span> span = work->span();
-  // A GPU may still compute what is to be sent.
+  // A GPU may still compute the data to send.
   waited_ += clock_.Now() - (span ? std::max(start, span->begin) : start);
   if (span) {
     networked_ += span->end - span->begin;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Reduces one step at a time over the ranks of a world: gradients bucket by bucket while backward
-// runs, the loss and the ranks' votes with the last bucket, and whatever the computing of the step
-// asks of the other ranks. Used by the session; does not know that worlds change.
+// Reduces one step at a time over the ranks of a world: the gradients bucket by bucket while
+// backward runs, and the loss and the ranks' votes with the last bucket. Also runs the collectives
+// of the step's computation. Used by the session; it does not handle changes of the world.
 
 #include <chrono>
 #include <cstddef>
@@ -35,7 +35,7 @@ struct NotFinite {
   int ranks = 0;       // how many have such a gradient
 };
 
-// What a rank adds to the last bucket of a step, and the sums over all ranks.
+// The values that a rank adds to the last bucket of a step, and their sums over all ranks.
 struct StepVotes {
   float leave = 0;       // the ranks shall leave the world after the step
   float parts = 0;       // the rank's part of a checkpoint is on disk
@@ -101,7 +101,7 @@ class StepReducer final : private StepCollectives {
   std::chrono::nanoseconds networked_{0};
   std::chrono::nanoseconds waited_{0};
   std::optional<Error> error_;  // of the first collective that failed
-  // What FindNotFinite() exchanges. A collective that failed may use it until the communicator is
+  // Memory of FindNotFinite(). A failed collective may use it until the communicator is
   // closed.
   int32_t own_not_finite_ = -1;
   std::vector<int32_t> all_not_finite_;

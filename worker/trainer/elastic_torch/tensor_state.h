@@ -1,7 +1,7 @@
 #pragma once
 
-// Flat tensors as a trainable state: their own memory on a CPU; page-locked copies where they are
-// on a GPU, with the mirror that brings the two together.
+// Flat tensors as a trainable state: directly on a CPU, and through page-locked copies and a mirror
+// on a GPU.
 
 #include <memory>
 #include <vector>

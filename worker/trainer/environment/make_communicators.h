@@ -1,8 +1,8 @@
 #pragma once
 
-// How the ranks of each world reach each other: over NCCL on GPUs; on CPUs through memory or over
-// Gloo (comm/host/transport_choice.h); a rank by itself reaches nobody. Used by train_main.cc, the
-// library and the benches of training.
+// Creates the communicators of each world: NCCL on GPUs; shared memory or Gloo on CPUs
+// (comm/host/transport_choice.h); a loopback for a single rank. Used by train_main.cc, the library
+// and the training benches.
 
 #include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/communicator.h"

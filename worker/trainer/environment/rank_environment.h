@@ -1,8 +1,8 @@
 #pragma once
 
-// What makes this process a rank of a job: the variables that the agent gives its ranks
-// (common/control/pod_contract.h), turned into what a session works with. ringmaster-train and the
-// library (worker/trainer/library) call it at their start. It decides nothing about training.
+// Configures this process as a rank of a job: converts the variables that the agent sets
+// (common/control/pod_contract.h) into the components of a session. ringmaster-train and the
+// library (worker/trainer/library) call it at start. It does not affect the training itself.
 
 #include <cstdint>
 #include <memory>
@@ -26,8 +26,8 @@ int NumberIn(const char* variable);
 // Whether an agent started this process.
 bool HasAgent();
 
-// The worlds that the agent tells of; without an agent one world of this rank alone. `clock`
-// outlives the source. Errors as of AgentMembership::Connect().
+// The worlds that the agent announces; without an agent, one world of this rank alone. `clock`
+// outlives the source. Errors are those of AgentMembership::Connect().
 Result<std::unique_ptr<MembershipSource>> JoinJob(const Clock& clock);
 
 // Reports to the page that the agent reads. A rank that cannot report trains all the same; it is
@@ -41,8 +41,8 @@ Result<void> CheckGlobalBatch(const std::string& name, int64_t global_batch, int
 // Fills in which job's checkpoints lie on the volume. Without an agent they belong to no job.
 void NameJob(CheckpointPlace& place);
 
-// What CUDA says of this rank's GPU where that cannot be used any more (rank_failure.h). Nothing
-// where this rank has no GPU of its own: the agent gave it none, and it has `opened` none.
+// CUDA's error of this rank's GPU if that has become unusable (rank_failure.h). Empty if this rank
+// has no GPU: the agent assigned none, and none was `opened`.
 std::optional<GpuFault> FaultOfOwnGpu(bool opened);
 
 }  // namespace ringmaster::trainer

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a rank says last, and with what it exits, so that the launcher knows what to do about it.
-// Pure; used by ringmaster-train and the library.
+// The last message and the exit code of a failed rank, by which the launcher decides what to do.
+// Pure functions, used by ringmaster-train and the library.
 
 #include <optional>
 #include <string>
@@ -17,8 +17,8 @@ struct RankFailure {
   int exit_code = 0;
 };
 
-// For a rank that `error` has ended. `fault` is what CUDA says of a GPU that it had, with this
-// UUID, where that cannot be used any more: then all else comes from it.
+// For a rank that `error` has ended. `fault` is CUDA's error of its GPU with this UUID, if that has
+// become unusable: then it is the cause of all other errors.
 RankFailure FailureOf(const Error& error, SessionEnd end, const std::optional<GpuFault>& fault,
                       const std::string& uuid);
 

@@ -34,7 +34,7 @@ class CudaDevice final : public DeviceApi {
     return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(number_)).stream();
   }
 
-  // Above the computing's priority: a reduction that starts early ends before backward does.
+  // Higher than the priority of computation, so that an early reduction ends before backward does.
   Result<DeviceStream> MakeStream() override {
     int lowest = 0;
     int highest = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The device of the NCCL communicators (comm/nccl/device_api.h) over the CUDA runtime.
+// Implements the device of the NCCL communicators (comm/nccl/device_api.h) with the CUDA runtime.
 
 #include <memory>
 

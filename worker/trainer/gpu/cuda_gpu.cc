@@ -99,7 +99,7 @@ GpuFacts FindGpus() {
 std::optional<GpuFault> FindGpuFault() {
   int count = 0;
   cudaError_t error = cudaGetDeviceCount(&count);
-  // What broke the context is what every call answers from then on.
+  // After an error that breaks the context, every call returns that error.
   if (error == cudaSuccess) error = cudaStreamQuery(nullptr);
   if (error == cudaSuccess || error == cudaErrorNotReady) {
     static_cast<void>(cudaGetLastError());

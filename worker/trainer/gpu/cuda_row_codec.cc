@@ -18,10 +18,10 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Between two looks at an event, once it was asked for longer than kEager.
+// Time between two checks of an event after kEager.
 constexpr std::chrono::microseconds kEager{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};
-// Far more than forward and backward of a step take.
+// Much longer than forward and backward of a step take.
 constexpr std::chrono::seconds kQuietLimit{30};
 
 Result<void> Launched(int error, const char* what) {
@@ -126,7 +126,7 @@ class CudaRowCodec final : public RowCodec {
     EventPool pool;
   };
 
-  // Done once all that is on `stream` by now has ended.
+  // Completes once all work that is now on `stream` has ended.
   Result<Mark> MarkOn(DeviceStream stream) {
     const Result<DeviceEvent> event = events_->pool.Take();
     if (!event.ok()) return event.error();

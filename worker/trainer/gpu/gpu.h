@@ -1,7 +1,7 @@
 #pragma once
 
-// This rank's GPU, as the rest of the trainer sees it. Implemented by cuda_gpu.cc, and by no_gpu.cc
-// in builds without CUDA, where nothing is ever found.
+// This rank's GPU as seen by the rest of the trainer. Implemented by cuda_gpu.cc, and in builds
+// without CUDA by no_gpu.cc, which finds no GPUs.
 
 #include <chrono>
 #include <cstddef>
@@ -22,8 +22,8 @@ namespace ringmaster::trainer {
 // Looks, and starts nothing on any GPU.
 GpuFacts FindGpus();
 
-// What CUDA says where the GPU that this process works on, or could, cannot be used; nothing where
-// it can. Never waits for it.
+// CUDA's error if this process's GPU, or one that it could use, is unusable; empty if it is usable.
+// Never waits for the GPU.
 std::optional<GpuFault> FindGpuFault();
 
 class Gpu {
@@ -49,8 +49,8 @@ class Gpu {
   virtual Result<std::unique_ptr<RowCodec>> codec(Compression compression) = 0;
 };
 
-// What a session asks before it enters a world (SessionOptions::device_works). `gpu` outlives it;
-// null: nothing is asked.
+// The check before a session enters a world (SessionOptions::device_works). `gpu` outlives it;
+// null: no check.
 inline std::function<Result<void>()> AskGpu(Gpu* gpu) {
   if (gpu == nullptr) return {};
   return [gpu] { return gpu->Works(); };

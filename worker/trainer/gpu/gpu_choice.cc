@@ -24,7 +24,7 @@ std::string ListOf(const std::vector<int>& architectures) {
   return list;
 }
 
-// Of what all of this machine's ranks share; empty: nothing is wrong.
+// Problems that affect all ranks on this machine; empty if there are none.
 std::string WhyNone(const GpuFacts& facts, const std::string& pinned) {
   if (!facts.built_in) {
     return "this build of ringmaster-train does not support GPUs; use one that is built with CUDA";

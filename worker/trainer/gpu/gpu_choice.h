@@ -1,7 +1,7 @@
 #pragma once
 
-// Which GPU a rank trains on, or why it cannot: a pure decision over what was found. A job that
-// asks for GPUs and cannot have its own never falls back to the CPU.
+// Selects the GPU of a rank or explains why none can be used. A pure function of the detected
+// devices. A rank of a job that requests GPUs never falls back to the CPU.
 
 #include <cstdint>
 #include <optional>
@@ -18,8 +18,8 @@ struct FoundGpu {
   int64_t memory_bytes = 0;
 };
 
-// What this build can do, and what this machine has. CUDA's versions are as it counts them: 13020
-// is 13.2.
+// The capabilities of this build and machine. CUDA versions are as CUDA encodes them: 13020 is
+// 13.2.
 struct GpuFacts {
   bool built_in = false;             // this build has the trainer's GPU side
   std::vector<int> architectures{};  // that its kernels are compiled for

@@ -1,7 +1,7 @@
 #pragma once
 
-// What CUDA's errors say of a GPU: which of them are the device's own, so that no other start of
-// the program on it helps, and how they are told. Pure.
+// Tells which CUDA errors are faults of the device, which a restart of the program does not fix,
+// and formats them. Pure functions.
 
 #include <string>
 
@@ -13,9 +13,9 @@ struct GpuFault {
   std::string words{};  // CUDA's
 };
 
-// For the only GPU that the process may use, by driver_types.h of CUDA 13.2. cudaErrorUnknown is
-// what CUDA says of a GPU that was lost before. Not by itself: cudaErrorLaunchFailure,
-// cudaErrorIllegalAddress and the like, which a kernel of the program causes, and
+// For the only GPU of the process, according to driver_types.h of CUDA 13.2. CUDA reports
+// cudaErrorUnknown for a GPU that was lost before. Excludes cudaErrorLaunchFailure,
+// cudaErrorIllegalAddress and others that a kernel of the program can cause, and
 // cudaErrorContained, after which the device works for the next process.
 bool DeviceIsUnhealthy(int error);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Batch normalisation on a GPU. Implemented by cuda_norm.cc; builds without CUDA have none
-// (no_gpu.cc).
+// Batch normalisation on a GPU. Implemented by cuda_norm.cc; builds without CUDA use
+// no_gpu.cc.
 
 #include <memory>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The update of kernels/sgd_update.h on tensors of a GPU. Implemented by cuda_sgd.cc; builds
-// without CUDA have no such tensors (no_gpu.cc).
+// The update of kernels/sgd_update.h on GPU tensors. Implemented by cuda_sgd.cc; builds without
+// CUDA use no_gpu.cc.
 
 #include <ATen/core/Tensor.h>
 

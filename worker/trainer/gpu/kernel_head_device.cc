@@ -71,7 +71,7 @@ class KernelHeadDevice final : public HeadDevice {
                std::span<const float> maximum) override {
     CheckLaunch(LaunchRescale(sum.data(), own_maximum.data(), maximum.data(),
                               static_cast<int64_t>(sum.size()), device_.stream()),
-                "adding up the softmax");
+                "rescaling the softmax sums");
   }
 
  private:

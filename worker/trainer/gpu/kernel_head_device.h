@@ -1,7 +1,7 @@
 #pragma once
 
-// The head of a partial-fc model on a GPU: memory by LibTorch, work by the kernels. Names nothing
-// of CUDA, so that tests run it on the CPU, with the kernels compiled for that.
+// The head of a partial-fc model on a GPU: LibTorch provides memory, kernels compute. It does not
+// name CUDA, so that tests can run it on the CPU, with kernels that are compiled for the host.
 
 #include <functional>
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace ringmaster::trainer {
 
-// What kernels work on: a LibTorch device, and the stream (a cudaStream_t) on which it computes
-// now.
+// The device of the kernels in LibTorch, and the stream (a cudaStream_t) that it currently
+// uses.
 struct KernelDevice {
   at::Device device = at::kCPU;
   std::function<void*()> stream;

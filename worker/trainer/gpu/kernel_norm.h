@@ -1,6 +1,6 @@
 #pragma once
 
-// gpu_norm.h on any device that kernels work on: names nothing of CUDA, so that tests run it on the
+// Implements gpu_norm.h with kernels. It does not name CUDA, so that tests can run it on the
 // CPU.
 
 #include "worker/trainer/gpu/gpu_norm.h"

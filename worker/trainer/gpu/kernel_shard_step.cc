@@ -14,7 +14,7 @@ using namespace partial_fc;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// For the sum over a chunk's rows, which has few elements.
+// For the sum over the rows of a chunk, which has few elements.
 constexpr int64_t kPartRows = 4096;
 
 at::Tensor OfHost(const std::vector<int64_t>& values, at::Device device) {

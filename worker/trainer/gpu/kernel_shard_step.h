@@ -1,7 +1,7 @@
 #pragma once
 
-// A step on rows in a GPU's memory. As many sampled rows at once as kChunkRows: their unit vectors
-// and gradients need memory only for that many.
+// A step on rows in GPU memory. It processes kChunkRows sampled rows at a time, which bounds the
+// memory for unit vectors and gradients.
 
 #include <vector>
 

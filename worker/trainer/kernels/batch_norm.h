@@ -1,9 +1,9 @@
 #pragma once
 
-// batch_norm/norm_arithmetic.h on a GPU: one pass over memory for each sum and each result. Of
-// LibTorch's kernels for channels that lie next to each other, the one for the statistics reaches a
-// quarter of the memory's bandwidth, and each activation goes through memory once more, there and
-// back. Memory is 16-byte aligned, and channels are a multiple of kNormChannels.
+// batch_norm/norm_arithmetic.h on a GPU, with one pass over memory for each sum and each result.
+// For adjacent channels, LibTorch's statistics kernel reaches only a quarter of the memory
+// bandwidth, and its activations need further passes. Memory must be 16-byte aligned, and the
+// number of channels a multiple of kNormChannels.
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Rows of class centres and other rows of floats on a GPU (partial_fc/rows.h, vectors.h,
-// class_sampling.h). Memory is the GPU's; work is put on `stream` (a cudaStream_t), and CUDA's
-// error number is returned, 0 for none. What becomes of a row depends on nothing but the row.
+// Kernels for class centres and other rows of floats on a GPU (partial_fc/rows.h, vectors.h,
+// class_sampling.h). They take GPU memory, queue their work on `stream` (a cudaStream_t) and return
+// CUDA's error number, 0 for success. The result for a row depends only on that row.
 
 #include <cstddef>
 #include <cstdint>

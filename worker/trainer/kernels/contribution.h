@@ -1,8 +1,8 @@
 #pragma once
 
-// This rank's part of a confirmation (comm/nccl/nccl_engine.h), decided by the device: by the time
-// that the kernel runs, all before it on the stream has ended, and the host has said whether it
-// ended any of that.
+// This rank's contribution to a confirmation (comm/nccl/nccl_engine.h), decided on the device: when
+// the kernel runs, all earlier work on the stream has ended, and the host has stated whether it
+// ended any of it early.
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Puts a kernel on a stream (a cudaStream_t); returns CUDA's error number, 0 for none. The one
-// place with nvcc's own syntax: tests compile the kernels' sources for the host, where the
-// cuda_runtime.h of tests/unit/trainer/cuda_on_host runs them.
+// Launches a kernel on a stream (a cudaStream_t) and returns CUDA's error number, 0 for success.
+// This is the only code with nvcc's own syntax: tests compile the kernels for the host, with the
+// cuda_runtime.h of tests/unit/trainer/cuda_on_host.
 
 #include <cuda_runtime.h>
 

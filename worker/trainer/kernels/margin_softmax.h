@@ -1,8 +1,8 @@
 #pragma once
 
-// The softmax of a margin head on a GPU, over sampled rows × samples of cosines (partial_fc/
-// margin.h, softmax.h). Memory is the GPU's; work is put on `stream` (a cudaStream_t), and CUDA's
-// error number is returned, 0 for none.
+// Kernels for the softmax of a margin head on a GPU, over sampled rows × samples of cosines
+// (partial_fc/margin.h, softmax.h). They take GPU memory, queue their work on `stream` (a
+// cudaStream_t) and return CUDA's error number, 0 for success.
 
 #include <cstdint>
 
@@ -19,7 +19,7 @@ struct MarginTile {
   Margin margin;
 };
 
-// How many floats of memory LaunchLogits() needs for its sums.
+// The number of floats that LaunchLogits() needs for its sums.
 int64_t LogitSumFloats(int64_t rows, int64_t samples);
 
 // One pass: cosines become logits, those of the samples' own classes with their margin, which go to

@@ -1,8 +1,8 @@
 #pragma once
 
-// partial_fc/product.h on a GPU: every element of a result is one sum over the inner dimension from
-// its begin to its end, by fused multiply-add, whatever the shapes are. Memory is the GPU's; work
-// is put on `stream` (a cudaStream_t), and CUDA's error number is returned, 0 for none.
+// partial_fc/product.h on a GPU: every element of a result is one sum over the inner dimension,
+// from begin to end, by fused multiply-add, whatever the shapes are. Memory is the GPU's. Functions
+// queue work on `stream` (a cudaStream_t) and return CUDA's error number, 0 for success.
 
 #include <cstdint>
 

@@ -11,7 +11,8 @@ constexpr unsigned kThreads = 256;
 constexpr unsigned kWarp = 32;
 constexpr int64_t kMostBlocks = 4096;  // more only wait for each other: the loops stride
 
-static_assert(kScaleChunk == kThreads, "a block encodes a chunk at a time, a thread a number");
+static_assert(kScaleChunk == kThreads,
+              "a block encodes one chunk at a time, one number per thread");
 
 // The largest of the warp's values, for all its threads.
 __device__ uint32_t LargestOfWarp(uint32_t value) {

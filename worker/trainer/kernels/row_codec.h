@@ -1,8 +1,8 @@
 #pragma once
 
-// compression/codec.h on a GPU: the same codes, bit for bit, from the same functions of one number
-// (compression/codes.h). Each call puts its work on `stream` (a cudaStream_t) and returns CUDA's
-// error number, 0 for none. Memory is the GPU's; `compression` is not kNone.
+// compression/codec.h on a GPU: the same codes to the bit, from the same per-number functions
+// (compression/codes.h). Each function queues its work on `stream` (a cudaStream_t) and returns
+// CUDA's error number, 0 for success. Memory is the GPU's; `compression` must not be kNone.
 
 #include <cstddef>
 #include <cstdint>

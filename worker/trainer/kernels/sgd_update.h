@@ -1,8 +1,8 @@
 #pragma once
 
-// Gradient descent with momentum, one pass over memory: v = momentum * v + g / scale +
-// weight_decay * p, p -= rate * v. The arithmetic of one element serves the GPU's kernel and, in
-// tests, the host.
+// Gradient descent with momentum in one pass over memory: v = momentum * v + g / scale +
+// weight_decay * p, p -= rate * v. The GPU's kernel and tests on the host share the arithmetic of
+// an element.
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Numbers as they lie in memory, of 16 bits or 32, and the floats that kernels compute with.
+// Loads and stores 16-bit and 32-bit numbers as floats, in which kernels compute.
 
 #include <cstdint>
 

@@ -66,7 +66,7 @@ Result<void> Check(const std::vector<at::Tensor>& parameters, const Elastic::Opt
   return {};
 }
 
-// A line for each tensor: checkpoints of another model are refused by it.
+// One line per tensor, so that checkpoints of another model are rejected.
 std::string ModelText(const std::vector<at::Tensor>& parameters,
                       const std::vector<at::Tensor>& state) {
   std::string lines;
@@ -91,7 +91,7 @@ std::string ShapingText(const Elastic::Options& options) {
   return lines;
 }
 
-// Null: the tensors are on the CPU.
+// Null if the tensors are on the CPU.
 Result<std::unique_ptr<trainer::Gpu>> GpuOf(at::Device device) {
   if (device.is_cpu()) return std::unique_ptr<trainer::Gpu>();
   if (!device.is_cuda()) return Wrong("collectives are not supported on " + device.str());
@@ -113,7 +113,7 @@ Error ErrorOf(const std::exception& error) {
 
 }  // namespace
 
-// What the session needs, in the order in which it is made, and what became of it.
+// The parts of a session, in the order of their creation, and the result.
 class [[gnu::visibility("hidden")]] Elastic::Rank {
  public:
   explicit Rank(Options options) : options_(std::move(options)) {
@@ -254,7 +254,7 @@ void Elastic::Rank::Backward(const at::Tensor& loss_sum) {
   }
 }
 
-// An error is LibTorch's.
+// LibTorch's error.
 Result<void> Elastic::Rank::Compute(const at::Tensor& loss_sum) {
   if (!computed_.ok()) return computed_;
   try {

@@ -1,8 +1,8 @@
 #pragma once
 
-// How far apart parameters lie in flat memory. Kernels read and write several floats at a time only
-// where these begin at a multiple of their size, and NCCL its packets: one odd-sized bias would
-// cost all that lies behind it. What lies between is zero, and stays so.
+// The alignment of parameters in flat memory. Kernels access several floats at a time only at
+// aligned addresses, and NCCL does so with its packets; one odd-sized bias would slow down
+// everything behind it. The padding is zero and stays zero.
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The checksum by which ranks compare their states: of the bits of all values, in order. Equal
-// states have equal checksums; it finds differences, and guards against no attacker. Fast enough to
-// run after every step: several lanes, so that the processor multiplies them side by side.
+// The checksum by which ranks compare their states, over the bits of all values in order. It
+// detects differences but does not protect against attackers. Fast enough for every step: it uses
+// several lanes, which the processor multiplies in parallel.
 
 #include <cstdint>
 #include <span>

@@ -1,6 +1,6 @@
 #pragma once
 
-// The arithmetic of checksum.h, for the host and for devices.
+// The arithmetic of checksum.h, for hosts and devices.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,7 @@ RINGMASTER_HOST_DEVICE inline uint64_t ChecksumWord(const float* two) {
   return word;
 }
 
-// Of `count` values in a row.
+// The sum over `count` adjacent values.
 RINGMASTER_HOST_DEVICE inline uint64_t ChecksumOf(const float* values, std::size_t count) {
   constexpr std::size_t kLanes = 8;  // side by side in a processor
   uint64_t lanes[kLanes];

@@ -1,8 +1,8 @@
 #pragma once
 
-// Folds what must be the same on every rank into one number (FNV-1a, Fowler, Noll and Vo, over
-// words or characters; the mixing of checksum_words.h over data). Equal inputs have equal
-// fingerprints; it finds mistakes, and guards against no attacker.
+// Combines values that must be equal on every rank into one number (FNV-1a by Fowler, Noll and Vo
+// for words and characters, and the mixing of checksum_words.h for data). It detects mistakes but
+// does not protect against attackers.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace ringmaster::trainer {
 class Fingerprint {
  public:
   Fingerprint() = default;
-  // Goes on from another one.
+  // Continues another fingerprint.
   explicit Fingerprint(uint64_t value) : value_(value) {}
 
   void Add(uint64_t word) { value_ = (value_ ^ word) * 0x100000001b3ULL; }

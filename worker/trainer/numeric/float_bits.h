@@ -1,6 +1,6 @@
 #pragma once
 
-// A float and its bits, for hosts and GPUs (nvcc takes this header as C++17).
+// Converts between a float and its bits, for hosts and GPUs (nvcc compiles this header as C++17).
 
 #include <cstdint>
 #include <cstring>

@@ -1,9 +1,9 @@
 #pragma once
 
 // Philox4x32-10, the counter-based random generator of Salmon et al. ("Parallel random numbers: as
-// easy as 1, 2, 3"): a pure function of (counter, key). Everything random in training is drawn from
-// it by name (seed, purpose, step, sample), never from a state, so that it does not depend on how
-// samples are spread over ranks. Plain C++ without library types: device code can include it.
+// easy as 1, 2, 3"): a pure function of (counter, key). All random numbers in training are
+// identified by (seed, purpose, step, sample), so they do not depend on how samples are divided
+// among ranks. Plain C++ without library types, so that device code can include it.
 
 #include <cstdint>
 
@@ -19,7 +19,7 @@ struct PhiloxKey {
   uint32_t words[2];
 };
 
-// What a random number is for. Streams of different purposes never share a counter.
+// The purpose of a random number. Streams of different purposes never share a counter.
 enum class RandomPurpose : uint32_t {
   kDataOrder = 1,
   kDropout = 2,

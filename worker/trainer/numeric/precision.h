@@ -1,8 +1,8 @@
 #pragma once
 
-// In which numbers a network's convolutions and linear layers are computed, forward and backward.
-// Parameters, gradients, normalisation, losses and the optimizer stay float (mixed precision:
-// Micikevicius et al., arXiv 1710.03740).
+// The precision of a network's convolutions and linear layers, forward and backward. Parameters,
+// gradients, normalisation, losses and the optimizer stay float (mixed precision: Micikevicius et
+// al., arXiv 1710.03740).
 
 namespace ringmaster::trainer {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// How a number of items is divided among the ranks of a world: samples of a batch, rows of a table;
-// and how a rank computes its samples.
+// Divides items, such as the samples of a batch or the rows of a table, among the ranks of a world,
+// and divides a rank's samples into micro-batches.
 
 #include <algorithm>
 #include <cstdint>

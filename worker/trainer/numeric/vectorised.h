@@ -1,10 +1,10 @@
 #pragma once
 
-// Marks a loop-heavy function to be compiled for several generations of x86-64 processors; the best
-// one that the machine has is chosen when the program is loaded. Results may differ in the last
-// bits between generations (fused multiply-add), never between runs on one.
+// Marks a function with loops to be compiled for several generations of x86-64 processors; the
+// loader selects the best one for the machine. Results may differ in the last bits between
+// generations (fused multiply-add), but not between runs on one machine.
 //
-// Not under sanitizers, whose instrumentation does not survive that early choice.
+// Disabled under sanitizers, whose instrumentation does not support this early selection.
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -1,11 +1,11 @@
 #pragma once
 
-// What the loss is multiplied by so that small gradients are not zero in fp16, whose range is
-// narrow. It grows after many steps whose gradients were finite numbers and shrinks after one whose
-// were not, which is then left out. The numbers are those of torch.amp.GradScaler.
+// The factor that keeps small gradients from becoming zero in fp16. It grows after many steps with
+// finite gradients and shrinks after a step with NaN or infinite ones, which is skipped. The
+// constants are those of torch.amp.GradScaler.
 //
-// It is state of the training like the optimizer's: all ranks see the same sums, and so change it
-// alike, and a rank that joins takes it over with the rest (Sgd::state()).
+// The scale is part of the training state: all ranks see the same sums and change it in the same
+// way, and a rank that joins receives it with the rest (Sgd::state()).
 
 #include <optional>
 

@@ -16,7 +16,7 @@ constexpr int64_t kShard = 0;  // the block of a statement that is the rank's sh
 // Attempts at a step whose inputs are kept: each failed in a world that ended.
 constexpr std::size_t kMostPending = 4;
 
-// By rank; those who leave get nothing.
+// By rank; ranks that leave get no rows.
 std::vector<ClassRange> ShardsAmong(const std::vector<uint64_t>& leaving, int64_t classes) {
   const auto staying = static_cast<int>(std::ranges::count(leaving, 0U));
   std::vector<ClassRange> shards;
@@ -61,7 +61,7 @@ Result<ShardedOutcome> CentreTable::Sync(const ShardedWorld& world) {
   return trained ? Collect(world) : Begin(world);
 }
 
-// Nobody has trained: rows are as initialised, or as in a checkpoint.
+// No rank has trained: rows have their initial values, or those of a checkpoint.
 Result<ShardedOutcome> CentreTable::Begin(const ShardedWorld& world) {
   const ClassRange shard = ShardOf(world.world.rank, world.world.size, options_.head.classes);
   const bool from_nothing = world.adopted.version == StateVersion{};
@@ -193,7 +193,7 @@ std::vector<HeldRows> CentreTable::Statement(const std::vector<Block*>& blocks) 
   return statement;
 }
 
-// Repeats steps on the blocks for a part of the time that other ranks wait.
+// Repeats steps on the blocks for a part of the time that other ranks have to wait.
 Result<int64_t> CentreTable::ReplaySome(const std::vector<Block*>& needed,
                                         const StateVersion& adopted) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
@@ -266,7 +266,7 @@ void CentreTable::ReportProtection() {
 
 void CentreTable::Prepared(StepInputs inputs) {
   inputs.version = held_.Next(epoch_);
-  // Computed once more to find out why: the same step.
+  // Computed again to find the cause; it is the same step.
   if (!pending_.empty() && pending_.back().version == inputs.version) {
     inputs.left_out = pending_.back().left_out;
   }
@@ -336,7 +336,7 @@ void CentreTable::KeepCopies() {
   ReportProtection();
 }
 
-// The rows go to where they would be in a world of those who stay; the next world finds them there.
+// The rows move to their places in a world of the remaining ranks, where the next world finds them.
 Result<void> CentreTable::HandOver(Communicator& communicator, bool leaving,
                                    std::chrono::milliseconds timeout) {
   const RowExchange::Options options{.timeout = timeout};

@@ -1,13 +1,13 @@
 #pragma once
 
-// The class centres of one rank, and what saves those of the others: its shard, the log of the last
-// steps' inputs, a copy of its source's shard. The session's ShardedState; head.h computes with it.
+// The class centres of one rank, and what is needed to restore those of lost ranks: its shard, the
+// log of the last steps' inputs, and a copy of another rank's shard. Implements the session's
+// ShardedState; head.h computes with it.
 //
-// How nothing is lost, though nobody else has a rank's rows: after the forward pass of a step every
-// rank holds all inputs of the step's update of any row. A rank that applied a step proves that all
-// had come that far; so a rank behind rolls forward, and nothing is ever undone. Rows of a lost
-// rank come from its replica peer's copy, on which the steps since are repeated from the log, to
-// the bit.
+// No update is lost although only one rank has a row: after the forward pass of a step, every rank
+// holds all inputs of the step's update of any row. If one rank applied a step, all ranks got that
+// far, so a rank that is behind can catch up, and no step is ever undone. The rows of a lost rank
+// are restored from its replica peer's copy by repeating the later steps from the log, to the bit.
 
 #include <cstdint>
 #include <functional>
@@ -56,8 +56,8 @@ class CentreTable final : public ShardedState {
   // REQUIRES: Sync() has succeeded.
   const Rows& rows() const { return rows_; }
   HeadDevice& device() { return *device_; }
-  // What the step under way works with; its labels are those of the inputs given to Prepared().
-  // Valid until Sync().
+  // The input of the current step; its labels are those given to Prepared(). Valid until
+  // Sync().
   ShardStep& step() { return *step_; }
   // A collective of the step is done, so every rank of the world has its rows.
   void Confirmed();
@@ -109,7 +109,7 @@ class CentreTable final : public ShardedState {
   bool told_ = false;
   std::function<void(const std::string& reason)> unprotected_;
 
-  // What operations work on.
+  // Memory of the operations.
   std::unique_ptr<RowExchange> exchange_;
   std::vector<float> received_;
   std::optional<ClassRange> arrived_;  // whose values are in received_, of the step under way

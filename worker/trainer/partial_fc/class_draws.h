@@ -1,6 +1,6 @@
 #pragma once
 
-// Which classes a step draws, one random block for four of them, for hosts and GPUs.
+// Draws the classes of a step, with one random block for four classes, on hosts and GPUs.
 
 #include <cstdint>
 

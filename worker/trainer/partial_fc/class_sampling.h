@@ -1,10 +1,10 @@
 #pragma once
 
-// Which classes take part in a step's softmax: a pure function of (seed, step, class) and of the
-// step's labels, so that worlds of every size compute the same loss. A class is drawn with the
-// sample rate, each for itself; the classes of the step's samples always take part. The size of a
-// shard's choice therefore varies around rate × rows (a fixed quota a shard, as in arcface_torch,
-// would depend on how many shards there are).
+// Selects the classes of a step's softmax, as a pure function of (seed, step, class) and the step's
+// labels, so that worlds of any size compute the same loss. Each class is drawn independently with
+// the sample rate; the classes of the step's samples are always included. The number of classes in
+// a shard thus varies around rate × rows. (A fixed number per shard, as in arcface_torch, would
+// depend on the number of shards.)
 
 #include <cstdint>
 #include <span>

@@ -89,7 +89,7 @@ void Copies::Clear() {
   exchanges_ = 0;
 }
 
-// Exchanges of a world that carry more.
+// Number of exchanges of a world that carry more.
 int64_t Copies::hurried() const { return began_complete_ ? 0 : (every_ + kHurry - 1) / kHurry; }
 
 CopyRound Copies::next() const {

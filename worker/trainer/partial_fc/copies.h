@@ -1,8 +1,8 @@
 #pragma once
 
-// Copies of other ranks' rows, in blocks that each have a version of their own. The copy of the
-// source (replica_peers.h) comes piece by piece, in rounds that never end; those of earlier worlds
-// stay until every rank has the present source's. Decides what is sent when; sends nothing itself.
+// Copies of other ranks' rows, in blocks with their own versions. The copy of the source rank
+// (replica_peers.h) arrives piece by piece in endless rounds; copies from earlier worlds are kept
+// until every rank has that of its current source. Decides what to send when, but does not send.
 
 #include <cstdint>
 #include <span>
@@ -57,7 +57,7 @@ class Copies {
   void Keep(Block copy) { older_.push_back(std::move(copy)); }
 
   int every() const { return every_; }
-  // What the next exchange carries, the same on all ranks: until the copies are complete, more.
+  // The content of the next exchange, the same on all ranks; more until the copies are complete.
   CopyRound next() const;
   // The exchange is done: `rows` of the source came, as they are at `version`.
   void Received(ClassRange range, std::span<const float> rows, const StateVersion& version,
@@ -68,7 +68,7 @@ class Copies {
   // All that is held, older copies included.
   std::vector<Block*> blocks();
   std::size_t bytes() const;
-  // The oldest version among them; `present` where there is none.
+  // The oldest version among them; `present` if there are none.
   StateVersion Oldest(const StateVersion& present) const;
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
 
-// e^x for a softmax: branch-free plain arithmetic, so that a loop over it becomes vector
-// instructions, and usable in device code. Range reduction and polynomial after Cephes' expf;
-// within 2 units in the last place of the exact value, and 0 below -87, where floats end.
+// e^x for a softmax, without branches, so that loops over it vectorise, and usable in device code.
+// Range reduction and polynomial follow Cephes' expf. The result is within 2 units in the last
+// place of the exact value, and 0 below -87, where floats underflow.
 
 #include <cstdint>
 
@@ -10,7 +10,7 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Where the search for a greatest logit begins: e^(kNoMaximum - logit) is 0.
+// The initial value of a search for the greatest logit: e^(kNoMaximum - logit) is 0.
 inline constexpr float kNoMaximum = -3e38F;
 
 // REQUIRES: x <= 88. A NaN gives a NaN.

@@ -9,7 +9,7 @@
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-// Shares differ by one sample, and collectives move equal pieces: each rank has room for the
+// Shares differ by one sample and collectives move equal pieces: each rank has space for the
 // largest share.
 std::size_t PieceSamples(std::size_t samples, int size) {
   const auto ranks = static_cast<std::size_t>(size);
@@ -84,7 +84,7 @@ Result<void> Head::GatherEmbeddings(std::span<const float> embeddings, StepColle
   return {};
 }
 
-// Two reductions for three scalars a sample: the maximum first, the others in terms of it.
+// Two reductions for three scalars per sample: first the maximum, then the others relative to it.
 Result<void> Head::ReduceSums(StepCollectives& others) {
   const std::span<float> own_maximum = own_maximum_memory_.Of(device(), samples_);
   device().CopyWithin(maximum_, own_maximum);

@@ -1,12 +1,12 @@
 #pragma once
 
-// The head of a partial-fc model on one rank: embeddings in, loss and embedding gradients out. The
-// centres are sharded over the ranks (centre_table.h); what travels in a step is the embeddings, a
-// maximum, a sum and a target's logit for each sample, and the embeddings' gradients.
+// The head of a partial-fc model on one rank: takes embeddings, and returns the loss and the
+// embeddings' gradients. The centres are sharded over the ranks (centre_table.h). In a step, ranks
+// exchange the embeddings, a maximum, a sum and a logit per sample, and the embeddings' gradients.
 //
-// After An et al., "Killing Two Birds with One Stone: Efficient and Robust Training of Face
-// Recognition CNNs by Partial FC" (arXiv 2203.15565). Sums over samples, not means: the session
-// divides by the global batch, and the centres' update does the same.
+// See An et al., "Killing Two Birds with One Stone: Efficient and Robust Training of Face
+// Recognition CNNs by Partial FC" (arXiv 2203.15565). Results are sums over samples, not means: the
+// session divides by the global batch, and so does the update of the centres.
 
 #include <cstdint>
 #include <span>

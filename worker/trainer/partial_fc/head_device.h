@@ -1,11 +1,11 @@
 #pragma once
 
-// Where the head computes and this rank's rows lie: on the host (host_head_device.h), or on a GPU
-// (gpu/kernel_head_device.h). Made once for a process; everything of a head is on one device, which
-// is that of its communicators. Spans are memory of the device, unless it says otherwise.
+// The device that computes a head and holds this rank's rows: the host (host_head_device.h) or a
+// GPU (gpu/kernel_head_device.h). Created once per process; a head uses one device, which is that
+// of its communicators. Spans are device memory unless stated otherwise.
 //
-// On one kind of device, what becomes of a row depends on the row and a step's inputs alone, to the
-// bit, whichever shard or copy it is in; two kinds differ in the last bits.
+// On one kind of device, the update of a row depends only on the row and the step's inputs, to the
+// bit, in any shard or copy. Results of different kinds differ in the last bits.
 
 #include <cstdint>
 #include <memory>

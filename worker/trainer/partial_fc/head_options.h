@@ -1,7 +1,7 @@
 #pragma once
 
-// What defines the head of a partial-fc model and its training: the same on every rank, and with
-// the rows and a step's inputs all that an update depends on. Values only.
+// The options of the head of a partial-fc model and its training. They are the same on every rank;
+// an update depends only on them, the rows and a step's inputs. Plain values.
 
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,7 @@
 #pragma once
 
-// A step on the host's memory, tile by tile, each as many rows as a core's cache holds; on
-// LibTorch's threads.
+// A step on host memory, in tiles of rows that fit into a core's cache, on LibTorch's
+// threads.
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The first centre of a class: normal, with mean 0 and standard deviation 0.01; a pure function of
-// (seed, class). Scalar code, usable on a device.
+// The initial centre of a class: normally distributed with mean 0 and standard deviation 0.01, as a
+// pure function of (seed, class). Scalar code that also runs on devices.
 
 #include <cmath>
 #include <cstdint>

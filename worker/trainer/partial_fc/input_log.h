@@ -1,7 +1,7 @@
 #pragma once
 
-// The inputs of the last steps that this rank applied, in order and without a gap: with them, rows
-// of an older version, of any rank, are brought to the present one.
+// The inputs of the last steps that this rank applied, in order and without gaps. With them, older
+// rows of any rank can be updated to the current version.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ class InputLog {
   }
   void Clear() { steps_.clear(); }
 
-  // How many steps after `version` there are.
+  // The number of steps after `version`.
   int64_t StepsAfter(const StateVersion& version) const;
   // The first step after `version`. REQUIRES: there is one.
   const StepInputs& After(const StateVersion& version) const;

@@ -1,15 +1,15 @@
 #pragma once
 
-// The margin of a margin softmax: what becomes of the cosine between an embedding and the centre of
-// its own class, and the slope of that. Scalar code, usable on a device; all other classes have
-// cosine and slope as they are, times the scale.
+// The margin of a margin softmax: maps the cosine between an embedding and the centre of its class
+// to a logit, and returns the slope. Other classes use the cosine times the scale. Scalar code,
+// also for devices.
 //
 //   ArcFace (1, m2, 0):  cos(θ + m2)      Deng et al., arXiv 1801.07698
 //   CosFace (1, 0, m3):  cos θ - m3       Wang et al., arXiv 1801.09414
 //   combined:            cos(m1 θ + m2) - m3
 //
-// Beyond a half turn the cosine would rise again and reward what it should punish. As in SphereFace
-// (arXiv 1704.08063) it goes on falling there: (-1)^k cos φ - 2k, with φ = m1 θ + m2 and k = ⌊φ/π⌋.
+// Beyond half a turn the cosine would rise again and reward larger angles. As in SphereFace (arXiv
+// 1704.08063), the function continues to fall: (-1)^k cos φ - 2k, with φ = m1 θ + m2 and k = ⌊φ/π⌋.
 
 #include <cmath>
 

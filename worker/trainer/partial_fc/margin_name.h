@@ -1,6 +1,6 @@
 #pragma once
 
-// Margins as users name them: arcface, cosface, or combined(m1,m2,m3).
+// Parses the names of margins: arcface, cosface, or combined(m1,m2,m3).
 
 #include <string>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The one matrix product of the head. Every element of a result is one sum over the inner dimension
-// from its begin to its end, whatever the shapes are: the same rows give the same bits in a shard
-// of any size, which no BLAS promises and a replay on a copy needs.
+// The matrix product of the head. Every element of a result is one sum over the inner dimension,
+// from begin to end, whatever the shapes are. The same rows thus give the same bits in a shard of
+// any size, which replays on copies need and no BLAS guarantees.
 
 #include <cstdint>
 

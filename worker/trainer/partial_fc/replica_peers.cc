@@ -16,7 +16,7 @@ std::vector<int> ReplicaPeersOf(std::span<const std::string> members, int world_
   };
   std::vector<int> circle(size);
   std::iota(circle.begin(), circle.end(), 0);
-  // Pods in the order of their first ranks, so that the circle is the ranks' own where it can be.
+  // Pods in the order of their first ranks, so that the circle follows the ranks if possible.
   std::map<std::string, int> first_of;
   std::map<std::string, int> ranks_of;
   for (const int rank : circle) {

@@ -1,10 +1,10 @@
 #pragma once
 
-// Who keeps a copy of whose rows: pure functions of a world's members, the same on every rank.
+// Assigns who keeps a copy of whose rows: pure functions of a world's members.
 //
-// The ranks stand in a circle, Pod after Pod, and each gives its copy to the one that stands as
-// many places ahead as the largest Pod has ranks: to another Pod, wherever no Pod has more than
-// half of the ranks. Each rank keeps exactly one copy.
+// The ranks form a circle, ordered by Pod. Each rank sends its copy ahead by as many places as the
+// largest Pod has ranks: to another Pod, unless a Pod has more than half of the ranks. Each rank
+// keeps one copy.
 
 #include <span>
 #include <string>

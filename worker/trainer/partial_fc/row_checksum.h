@@ -1,7 +1,7 @@
 #pragma once
 
-// The checksum of one row, for hosts and GPUs. That of many is the sum over them, so that it does
-// not depend on how they are spread, and the sums of all ranks add up to the whole table's.
+// The checksum of one row, for hosts and GPUs. That of several rows is their sum, so it does not
+// depend on how rows are distributed, and the sums of all ranks add up to the table's.
 
 #include <cstddef>
 #include <cstdint>

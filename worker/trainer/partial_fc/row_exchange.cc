@@ -81,7 +81,7 @@ Result<Rows> RowExchange::Move(const RowPlan& plan, const Provide& provide) {
   return std::move(staged_);
 }
 
-// To every rank, the rows of its shard from the `first_row`-th on, as many as a piece has.
+// Sends to every rank the rows of its shard from `first_row` on, as many as a piece holds.
 Result<void> RowExchange::MovePiece(const RowPlan& plan, const Provide& provide,
                                     int64_t first_row) {
   const auto size = static_cast<std::size_t>(communicator_.size());

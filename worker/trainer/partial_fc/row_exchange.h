@@ -1,8 +1,8 @@
 #pragma once
 
-// What the ranks of a new world say and send each other to bring every row to the rank that it
-// belongs to there. Owns the memory that its operations work on: after a failure it lives until the
-// communicator has ended. Thread-safety: one thread.
+// The messages and transfers by which the ranks of a new world bring every row to the rank that
+// owns it there. Owns the memory of its operations, which must live until the communicator has
+// ended after a failure. Not thread-safe.
 
 #include <chrono>
 #include <cstddef>
@@ -25,12 +25,12 @@ class RowExchange {
     std::function<void(int piece)> moving{};    // called before each piece
   };
 
-  // `targets`: the rows that each rank shall have, by rank. What is moved comes to `place`, which
-  // outlives it.
+  // `targets`: the rows that each rank should have, by rank. Moved rows are stored in `place`,
+  // which outlives the exchange.
   RowExchange(Communicator& communicator, std::vector<ClassRange> targets, int64_t dimension,
               Options options, RowStorage& place = HostRows());
 
-  // What every rank holds, by rank. Errors here and below are the communicator's.
+  // The rows that every rank holds, by rank. Errors here and below are the communicator's.
   Result<std::vector<std::vector<HeldRows>>> Gather(std::vector<HeldRows> mine);
 
   // Calls `work` until it has nothing left to do on any rank; it returns how much is left here, and
@@ -40,8 +40,8 @@ class RowExchange {
   // A block as this rank provides it, wherever it lies. REQUIRES: the plan names this rank and the
   // block.
   using Provide = std::function<const Rows&(int64_t block)>;
-  // Moves the rows of `plan` to the ranks that shall have them; returns this rank's.
-  // kUnavailable where they arrived damaged.
+  // Moves the rows of `plan` to their new ranks and returns those of this rank. kUnavailable if
+  // they arrived damaged.
   Result<Rows> Move(const RowPlan& plan, const Provide& provide);
 
   // Every rank's number, by rank.

@@ -11,7 +11,7 @@
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-// One offer of one rank; the smallest is the best.
+// One offer of one rank; the smallest one is the best.
 struct Offer {
   int64_t replays;
   int rank;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which rank provides which rows when a world forms: a pure function of what its ranks say they
-// hold, so that all of them come to the same plan.
+// Plans which rank sends which rows when a world forms. A pure function of what the ranks report to
+// hold, so that all ranks compute the same plan.
 
 #include <cstdint>
 #include <span>
@@ -31,7 +31,7 @@ struct RowSource {
 
 struct RowPlan {
   std::vector<RowSource> sources;  // ascending, without gaps where nothing is lost
-  std::vector<ClassRange> lost;    // that nobody holds
+  std::vector<ClassRange> lost;    // that no rank holds
 };
 
 // The fewest replays win, then the lowest rank, then its first block. `held` is by rank.
@@ -40,11 +40,11 @@ RowPlan PlanRows(std::span<const std::vector<HeldRows>> held, int64_t classes);
 // The share of a rank in a world of `size`.
 ClassRange ShardOf(int rank, int size, int64_t classes);
 
-// What `rank` had as an owner of other ranks' shards of the new world, and no third rank has a copy
-// of: while it keeps these as copies, no rank of the new world is the only one with its rows.
+// The rows that `rank` had as the owner of other ranks' new shards and that no third rank has a
+// copy of: while it keeps these as copies, no rank of the new world is the only one with its rows.
 std::vector<ClassRange> RowsToKeep(int rank, std::span<const std::vector<HeldRows>> held,
                                    int64_t classes);
-// How many rows only their owner in the new world has, though all others keep RowsToKeep().
+// The number of rows that only their new owner has, even if all others keep RowsToKeep().
 int64_t CountRowsHeldOnce(std::span<const std::vector<HeldRows>> held, int64_t classes);
 
 // The part of `range` inside `window`; empty where they do not meet.

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where rows of the table lie: in the host's memory, or in a GPU's (gpu/kernel_head_device.h).
-// Memory of a place is read and written through it alone, unless on_host().
+// The memory of the table's rows, on the host or on a GPU (gpu/kernel_head_device.h). Access it
+// only through this interface unless on_host() is true.
 
 #include <cstddef>
 #include <cstdint>

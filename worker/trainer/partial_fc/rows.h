@@ -1,7 +1,7 @@
 #pragma once
 
-// Rows of the table of class centres: a row is the centre of a class, then its momentum. A pure
-// function of (seed, class) until the class is first sampled. Not thread-safe.
+// Rows of the table of class centres. A row consists of the centre of a class and its momentum.
+// Until a class is first sampled, its row is a pure function of (seed, class). Not thread-safe.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #pragma once
 
-// One step on one range of rows: logits of the sampled classes, the gradient over the embeddings,
-// and the sparse update of the rows. The same code computes a rank's own shard in training and a
-// copy of another's in a replay. Reads nothing but rows, a step's inputs and the options.
+// One step on one range of rows: the logits of the sampled classes, the embeddings' gradients, and
+// the sparse update of the rows. The same code computes a rank's own shard in training and a copy
+// of another shard in a replay. It reads only rows, the step's inputs and the options.
 //
 //   step.Begin(options, inputs.step, labels, embeddings, rows.range());
 //   step.ComputeLogits(rows, sums, target);    // sums and target: then reduced over the ranks
@@ -10,9 +10,9 @@
 //   step.AddEmbeddingGradients(rows, out);     // training only
 //   step.Update(rows, rates);
 //
-// Rows and spans are memory of the device that made it (head_device.h), but for the labels. Its own
-// memory, sampled rows × batch floats, is kept from step to step. Not thread-safe; errors are those
-// of RowStorage.
+// Rows and spans, except for labels, are memory of the device that created this object
+// (head_device.h). Its buffers, sampled rows × batch floats, are reused from step to step. Not
+// thread-safe; errors are those of RowStorage.
 
 #include <cstdint>
 #include <span>

@@ -10,7 +10,7 @@
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-// Rows that stay in the fastest cache between the search for the maximum and the sum.
+// Rows that stay in the fastest cache between finding the maximum and summing.
 constexpr std::size_t kStrip = 16;
 // Rows that are added up by themselves. In one long chain the sum grows until small terms vanish in
 // its rounding: 2e-3 of it are lost over a million classes.

@@ -1,8 +1,8 @@
 #pragma once
 
-// The softmax over classes that are spread over tiles and ranks, for all samples of a batch side by
-// side. A tile is rows × samples of logits, class after class: loops run along the samples, which
-// become vector lanes. Maximum and sum of a sample are three of the scalars that ranks exchange.
+// The softmax over classes that are distributed over tiles and ranks, for all samples of a batch at
+// once. A tile contains rows × samples of logits, class after class, so that loops over samples
+// vectorise. Ranks exchange the maximum and the sum of each sample.
 
 #include <cstdint>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Of each sample: the greatest logit so far, and the sum of e^(logit - maximum). Begin with
+// For each sample: the greatest logit so far, and the sum of e^(logit - maximum). Initially
 // kNoMaximum and 0.
 struct SoftmaxSums {
   std::span<float> maximum;

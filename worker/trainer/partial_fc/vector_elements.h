@@ -1,6 +1,6 @@
 #pragma once
 
-// The arithmetic of vectors.h, element by element, for the host and for devices.
+// The elementwise arithmetic of vectors.h, for hosts and devices.
 
 #include <cmath>
 
@@ -15,7 +15,7 @@ RINGMASTER_HOST_DEVICE inline float InverseNorm(float square) {
   return 1.0F / (norm < kShortest ? kShortest : norm);
 }
 
-// What of a gradient over a unit vector is across it, over the vector: `along` is their product.
+// The component of a gradient that is orthogonal to a unit vector; `along` is their product.
 RINGMASTER_HOST_DEVICE inline float Across(float unit_gradient, float along, float unit,
                                            float inverse_norm) {
   return (unit_gradient - along * unit) * inverse_norm;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Rows of floats as vectors: length, and the two ways in which training passes a normalisation.
-// Every sum is taken in one fixed order.
+// Operations on rows of floats as vectors: the length, and normalisation in the forward and the
+// backward pass. Every sum has one fixed order.
 
 #include <cstdint>
 

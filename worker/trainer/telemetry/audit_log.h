@@ -1,7 +1,7 @@
 #pragma once
 
-// What a rank leaves behind so that ringmaster-audit (worker/audit) can prove, from the logs of all
-// ranks, that no step was lost or repeated. One JSON object a line, one write(2) a line:
+// Writes a rank's audit log. From the logs of all ranks, ringmaster-audit (worker/audit) proves
+// that no step was lost or repeated. One JSON object per line, written with one write(2):
 //
 //   {"world":{"term":1,"number":2,"rank":0,"size":3,"global_batch":64,"members":["pod/slot/start",…],
 //             "adopted":{"epoch":[1,1],"step":40},"checksum":"16 hex digits"}}      on entering one
@@ -13,12 +13,12 @@
 //   leave
 //   {"step":41,"epoch":[1,2],"rank":0,"samples":[0,21],"checksum":"…"}            after the update
 //
-// Where a part of the state is sharded, "world" also has "sharded", the checksum of the whole of
-// it, and a step's line "part", that of the rank's share: the parts' sum, modulo 2^64, is the
-// whole's.
+// If part of the state is sharded, "world" also contains "sharded", the checksum of the whole
+// sharded state, and the line of a step contains "part", that of the rank's share. The sum of the
+// parts modulo 2^64 is the checksum of the whole.
 //
-// A step that completed anywhere has thus been begun in the logs of all its ranks, even of one that
-// is killed between its last reduction and its next line.
+// A step that completed anywhere was thus begun in the logs of all its ranks, even if a rank is
+// killed between its last reduction and its next line.
 
 #include <memory>
 #include <optional>
@@ -32,11 +32,11 @@
 
 namespace ringmaster::trainer {
 
-// Where ranks write it whose command line says nothing else.
+// The default folder of audit logs, unless the command line sets one.
 inline constexpr char kEnvAuditLog[] = "RINGMASTER_AUDIT_LOG";
 
-// Thread-safety: one thread. A log that cannot be written any more says so once and ends; training
-// goes on, and the audit finds the missing tail.
+// Thread-safety: one thread. If the log cannot be written any more, it reports that once and ends;
+// training continues, and the audit detects the missing tail.
 class AuditLog final : public StepAudit {
  public:
   // `path` is a folder (made if it is missing), in which the file is named after the rank's member,

@@ -1,8 +1,8 @@
 #pragma once
 
-// Says where this rank stands, in the page that its agent reads (common/control/position_page.h).
-// Costs a few stores to memory and a reading of the clock per call; without a page nothing at all
-// happens. Session and step loop call it.
+// Reports this rank's position in the page that its agent reads (common/control/position_page.h). A
+// call costs a few stores and a reading of the clock; without a page, calls do nothing. Used by the
+// session and the step loop.
 
 #include <chrono>
 #include <cstdint>
@@ -26,7 +26,7 @@ class Position final : public RankPosition {
   // for, for as long as the process lives: both for the one position of a process.
   Result<void> Open(const std::string& path);
 
-  // `observer` is told of every phase, too.
+  // `observer` also receives every phase.
   void Observe(std::function<void(control::RankPhase)> observer) {
     observer_ = std::move(observer);
   }

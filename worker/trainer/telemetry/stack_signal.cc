@@ -14,7 +14,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// All that a handler can reach: set before it is installed, never changed again.
+// Everything that a handler uses: set before it is installed, never changed afterwards.
 int g_file = -1;
 control::PositionPage* g_page = nullptr;
 

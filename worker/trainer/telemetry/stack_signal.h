@@ -1,8 +1,8 @@
 #pragma once
 
-// The agent's question where a thread of this rank is (worker/agent/process_table/stack_capture.h):
-// a signal to that thread, whose handler writes its stack behind the position page. The handler
-// allocates nothing and takes no lock of ours, so it answers from wherever the thread is held up.
+// Handles the signal by which the agent requests a thread's stack (process_table/stack_capture.h of
+// the agent). The handler writes the stack behind the position page. It allocates nothing and takes
+// none of our locks, so it works wherever the thread is blocked.
 
 namespace ringmaster::trainer {
 

@@ -12,7 +12,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Numbers as JSON; what JSON cannot say (a loss that is not finite) becomes null.
+// Formats numbers as JSON; values that JSON cannot represent (NaN, infinity) become null.
 std::string Number(double value, const char* format) {
   if (!std::isfinite(value)) return "null";
   std::array<char, 64> text{};

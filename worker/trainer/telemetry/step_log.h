@@ -1,8 +1,8 @@
 #pragma once
 
-// The step log: what rank 0 says about steps, one JSON object a line, and a summary at the end.
-// People read it in the rank's output, tests and benches parse it; its fields are listed in
-// worker/trainer/reference.md. When rank 0 is lost, the next one goes on with its own log.
+// The step log: rank 0 writes one JSON object per step and line, and a summary at the end. Users
+// read it in the rank's output, and tests and benches parse it; worker/trainer/reference.md lists
+// the fields. If rank 0 is lost, the next rank 0 continues with its own log.
 
 #include <chrono>
 #include <cstdint>
@@ -47,7 +47,7 @@ struct RunSummary {
   int64_t held_out_samples = 0;
 };
 
-// How often a step is written: every so many steps, or, where that is 0, after so much time.
+// How often steps are written: by number of steps or, if that is 0, by time.
 struct LogEvery {
   int64_t steps = 1;
   std::chrono::milliseconds time{0};

@@ -1,10 +1,10 @@
 #pragma once
 
-// What this rank did and when, for --timeline: phases of the step, the parts of computing, and the
-// operations on the network, as events of the Chrome trace format
-// (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU, "Trace Event
-// Format"). Kept in memory, the newest kMostEvents, until the rank ends and writes them into a file
-// of its own, by the wall clock of its host; merge_timelines.py makes one trace of the files of all
+// Records the activity of this rank for --timeline: phases of steps, parts of the computation
+// and network operations, as events of the Chrome trace format
+// (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU, "Trace
+// Event Format"). It keeps the newest kMostEvents in memory and writes them to a file when the
+// rank ends, with times of the host's wall clock. merge_timelines.py merges the files of all
 // ranks.
 
 #include <cstdint>
@@ -48,7 +48,7 @@ class Timeline final : public CollectiveTrace {
   void EnterWorld(int rank, std::string member);
   // The step that events belong to from here on.
   void SetStep(int64_t step);
-  // A phase begins, and with it the one before ends. The same one again goes on.
+  // Begins a phase and ends the previous one. The same phase again continues.
   void Enter(const char* phase);
   // Its step is filled in.
   void Add(Event event);

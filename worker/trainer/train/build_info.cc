@@ -18,7 +18,9 @@ std::string CudaLine(const GpuFacts& facts) {
   for (const int architecture : facts.architectures) {
     architectures += " sm_" + std::to_string(architecture);
   }
-  if (facts.ptx > 0) architectures += " and later than sm_" + std::to_string(facts.ptx);
+  if (facts.ptx > 0) {
+    architectures += ", and PTX for sm_" + std::to_string(facts.ptx) + " and later";
+  }
   return Line(true, "CUDA " + CudaVersionText(facts.cuda) + ", kernels for" + architectures);
 }
 

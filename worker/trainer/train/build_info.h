@@ -1,6 +1,6 @@
 #pragma once
 
-// What this build of the trainer can do, and what it found: for --check-build.
+// Describes the features of this trainer build and the devices found, for --check-build.
 
 #include <string>
 

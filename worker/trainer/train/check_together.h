@@ -1,6 +1,6 @@
 #pragma once
 
-// What no single flag's check sees: which flags of ringmaster-train do not go together.
+// Checks combinations of ringmaster-train's flags that the checks of single flags cannot detect.
 
 #include "common/base/result.h"
 #include "worker/trainer/train/train_options.h"

@@ -15,7 +15,7 @@ std::string Line(const char* name, const std::string& value) {
   return padded.data() + value + "\n";
 }
 
-// "96" where all have the same share, "85 or 86" where not.
+// "96" if all shares are equal, otherwise "85 or 86".
 std::string ShareText(int64_t global_batch, int ranks) {
   const int64_t least = global_batch / ranks;
   const std::string text = std::to_string(least);
@@ -24,7 +24,7 @@ std::string ShareText(int64_t global_batch, int ranks) {
 
 std::string MicroBatchText(int64_t micro_batch) {
   return micro_batch > 0 ? "at most " + std::to_string(micro_batch) + " samples at once"
-                         : std::string("a rank's share while all workers are there");
+                         : std::string("a rank's share when all workers are present");
 }
 
 std::string BucketText(const std::vector<int64_t>& bytes) {
@@ -40,8 +40,8 @@ std::string CentresText(const RunFacts& facts) {
   std::array<char, 32> rate{};
   std::snprintf(rate.data(), rate.size(), "%g", facts.sample_rate);
   return std::to_string(facts.classes) + " of " + std::to_string(facts.embedding) +
-         " numbers, a part of " + rate.data() + " of them in a step; " + shard +
-         " a rank with momentum" +
+         " numbers each, a fraction of " + rate.data() + " of them per step; " + shard +
+         " per rank with momentum" +
          (facts.ranks > 1 ? ", and a copy of another rank's on the host" : "");
 }
 

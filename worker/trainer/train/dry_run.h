@@ -1,7 +1,7 @@
 #pragma once
 
-// What a rank with these flags would do, for --dry-run: its data and model are loaded, nobody is
-// asked and nothing is written.
+// Describes what a rank with these flags would do, for --dry-run. It loads data and model but
+// contacts no peers and writes no files.
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-// From flags to what is trained: reads the data, builds the model, says how long and how to
-// descend. Called once by the program, before it says hello to anybody.
+// Creates the workload from flags: reads the data, builds the model, and sets the number of steps
+// and the optimizer. The program calls it once, before it contacts its agent or peers.
 
 #include <cstdint>
 #include <memory>
@@ -33,7 +33,7 @@ Result<LabelledData> LoadLabelled(const TrainOptions& options);
 // All of flags and data that shapes training (shaping.h).
 std::string ShapingOf(const TrainOptions& options, const MadeWorkload& made);
 
-// Of what must be the same on every rank.
+// The fingerprint of what must be equal on every rank.
 uint64_t FingerprintOf(const TrainOptions& options, const MadeWorkload& made);
 
 }  // namespace ringmaster::trainer

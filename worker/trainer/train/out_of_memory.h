@@ -1,6 +1,6 @@
 #pragma once
 
-// What a user is told when a GPU's memory runs out: LibTorch's own text is about its allocator.
+// Formats an error when a GPU runs out of memory: LibTorch's message is about its allocator.
 
 #include <string>
 

@@ -16,13 +16,13 @@
 namespace ringmaster::trainer {
 namespace {
 
-// How many ranks the job may have; 0: nobody said.
+// The number of ranks that the job may have; 0 if unknown.
 int MostRanks(const TrainOptions& options) {
   const int most = NumberIn(control::kEnvMaxRanks);
   return most > 0 ? most : options.world_size;
 }
 
-// A job must not grow to ranks that have no row of the sharded state.
+// A job must not grow to ranks without a row of the sharded state.
 Result<void> CheckRows(Workload& workload, const TrainOptions& options) {
   const int ranks = MostRanks(options);
   if (workload.sharded() == nullptr || workload.sharded()->all_rows() >= ranks) return {};

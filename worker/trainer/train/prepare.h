@@ -1,7 +1,7 @@
 #pragma once
 
-// What a rank needs before it says hello to anybody: its device, its data and model, warmed up.
-// Everything that can be wrong without peers is found here. Called by the program, once.
+// Prepares a rank before it contacts its agent or peers: selects its device, and loads and warms up
+// data and model. It detects all problems that do not involve peers. The program calls it once.
 
 #include <memory>
 #include <string>

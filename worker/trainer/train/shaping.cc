@@ -9,7 +9,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// --epochs counts as the steps that it comes to.
+// Converts --epochs to the number of steps.
 constexpr std::array kShapingFlags{"--workload",    "--data",         "--generated-samples",
                                    "--max-shift",   "--global-batch", "--micro-batch",
                                    "--epochs",      "--steps",        "--learning-rate",
@@ -87,7 +87,7 @@ std::string ShapingOf(const TrainOptions& options, const ShapedBy& by) {
   add("--compression", std::string(NameOf(options.compression)));
   add("--precision", std::string(NameOf(options.precision)));
   if (!digits) {
-    // It changes no more than rounding in the network for digits.
+    // It only changes rounding in the network for digits.
     if (options.micro_batch > 0) add("--micro-batch", options.micro_batch);
     const PartialFcFlags& flags = options.partial_fc;
     add("--classes", flags.classes);

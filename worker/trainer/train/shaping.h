@@ -1,7 +1,7 @@
 #pragma once
 
-// What of a command line shapes training: which steps there are and what each does to the state.
-// The rest (where things lie, how fast, what is written) may differ between two runs of one
+// The flags that affect the result of a training: its steps and what each does to the
+// state. Other flags (paths, speed, output) may differ between two runs of the same
 // training.
 
 #include <cstdint>
@@ -16,14 +16,14 @@ namespace ringmaster::trainer {
 std::span<const char* const> ShapingFlags();
 std::span<const char* const> OtherFlags();
 
-// What the flags come to with the data.
+// The values that result from the flags and the data.
 struct ShapedBy {
   int64_t steps = 0;  // of the whole run
   double weight_decay = 0;
   uint64_t data = 0;  // fingerprint
 };
 
-// A line for each, "--flag=value" and "training data=…": two runs with the same text train alike.
+// One line each, "--flag=value" and "training data=…": runs with the same text train identically.
 std::string ShapingOf(const TrainOptions& options, const ShapedBy& by);
 
 }  // namespace ringmaster::trainer

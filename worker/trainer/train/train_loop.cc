@@ -21,13 +21,13 @@ double Millis(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
 
-// The share of the collectives' time that computing hid.
+// The share of the collectives' time that overlapped with computation.
 double Overlap(std::chrono::nanoseconds waited, std::chrono::nanoseconds networked) {
   if (networked.count() <= 0) return 0;
   return std::clamp(1 - Millis(waited) / Millis(networked), 0.0, 1.0);
 }
 
-// `model` has a line for each parameter, which begins with its name.
+// `model` has one line per parameter, starting with its name.
 std::string WhatIsNotFinite(const NotFinite& found, bool loss_is_finite, std::string_view model) {
   if (found.ranks == 0) {
     return loss_is_finite ? "the sum of the ranks' gradients is NaN or infinite"
@@ -61,8 +61,8 @@ class Trainer {
     last_update_ = start_;
     if (session_.world().rank == 0 && session_.applied_steps() == 0) log_.Restart();
     LogResumed();
-    // A world that breaks after the last step is followed by another, whose ranks may have to
-    // repeat that step, and measure again.
+    // If a world breaks after the last step, ranks of the next one may have to repeat that step and
+    // measure again.
     for (bool released = false; !released;) {
       while (session_.applied_steps() < plan_.steps) {
         if (Result<void> stepped = Step(); !stepped.ok()) return stepped.error();
@@ -130,7 +130,7 @@ class Trainer {
     return workload_.Backward(session_.collectives());
   }
 
-  // Done: training goes on in this world, without the step's update. An error: training stops.
+  // Success: training continues in this world without the update. Error: training stops.
   Outcome<> JudgeNotFinite(int64_t step, const StepResult& result) {
     const std::optional<double> scale =
         std::isfinite(result.loss) ? optimizer_.LowerLossScale() : std::nullopt;
@@ -162,7 +162,7 @@ class Trainer {
     return Done{};
   }
 
-  // On entering a world in which the state came from disk or shared memory.
+  // On entering a world whose state came from disk or shared memory.
   void LogResumed() {
     const World& world = session_.world();
     if (world.rank == 0 && session_.resumed()) {

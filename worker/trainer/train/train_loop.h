@@ -1,8 +1,8 @@
 #pragma once
 
-// The step loop: data, forward, backward and reduction, update, log, until the last step; then the
-// held-out accuracy, and the release of all ranks. Reads top to bottom; everything it needs is
-// handed in, so that tests run several ranks of it in one process.
+// The step loop: data, forward, backward and reduction, update and log until the last step,
+// followed by the held-out accuracy and the release of all ranks. All dependencies are arguments,
+// so that tests can run several ranks in one process.
 
 #include <cstdint>
 #include <functional>
@@ -21,8 +21,8 @@ namespace ringmaster::trainer {
 struct TrainPlan {
   int64_t steps = 0;
   int64_t global_batch = 0;
-  // How often rank 0 logs a step; the first of a world, the last, and those without an update
-  // always.
+  // How often rank 0 logs a step; the first of a world, the last, and skipped ones are always
+  // logged.
   LogEvery log_every{};
   std::function<double()> process_millis{};  // since the process started
   bool skip_not_finite =

@@ -47,8 +47,8 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Ends at once, wherever the rank is: what is committed is logged line by line, and nothing else
-// needs goodbye but a timeline.
+// Exit at once, wherever the rank is: committed steps are already logged, and only a timeline needs
+// to be written.
 void EndOnSigterm(int) { _exit(128 + SIGTERM); }
 
 // SIGTERM is that thread's from here on: it writes the timeline first. REQUIRES: there is no other
@@ -139,7 +139,7 @@ Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& opt
   return JoinJob(clock);
 }
 
-// What travels as codes instead has memory of its own.
+// Gradients that are sent as codes have their own memory.
 GradientMemory MemoryOf(Gpu* gpu, Compression compression) {
   if (gpu == nullptr || compression != Compression::kNone) return {};
   return [gpu](std::size_t bytes) { return gpu->ReducedInPlace(bytes); };
@@ -150,7 +150,7 @@ Result<std::unique_ptr<RowCodec>> MakeCodec(Gpu* gpu, Compression compression) {
   return MakeHostRowCodec(compression);
 }
 
-// What the state on disk and in shared memory belongs to.
+// Identifies the training that a state on disk or in shared memory belongs to.
 StateIdentity IdentityOf(const TrainOptions& options, const MadeWorkload& made) {
   std::string model = made.workload->model() + kLayoutText;
   if (options.precision == Precision::kFloat16) model += "loss scale, float32 [2]\n";
@@ -159,8 +159,8 @@ StateIdentity IdentityOf(const TrainOptions& options, const MadeWorkload& made) 
           .shaping = ShapingOf(options, made)};
 }
 
-// Ranks that an agent started are a TrainingJob's; a user who trains by hand in one of its Pods is
-// not.
+// Only ranks that an agent started belong to a TrainingJob; a user may also train by hand in one of
+// its Pods.
 CheckpointPlace PlaceOf(const TrainOptions& options) {
   CheckpointPlace place{.volume = options.checkpoint_dir,
                         .from_job = options.restore_job,
@@ -188,24 +188,24 @@ Result<std::unique_ptr<StateKeeper>> OpenKeeper(const TrainOptions& options,
                            optimizer.state(), membership, clock);
 }
 
-// Computing threads for a world: its ranks share the node's cores.
+// Compute threads in a world: its ranks share the node's cores.
 void SetThreads(const TrainOptions& options, const World& world) {
   at::set_num_threads(options.threads > 0 ? options.threads : CoresOf(world));
 }
 
-// `gpu`: null where none was opened.
+// `gpu` is null if none was opened.
 std::optional<GpuFault> FaultOfRank(const TrainOptions& options, const Gpu* gpu) {
   if (options.device == "cpu") return std::nullopt;
   return FaultOfOwnGpu(gpu != nullptr);
 }
 
-// Returns the exit code; `end` is that of a session which ended before its last step.
+// Returns the exit code; `end` is the error of a session that ended before its last step.
 int Fail(const Error& error, const std::optional<GpuFault>& fault,
          SessionEnd end = SessionEnd::kNone) {
   const RankFailure failure = FailureOf(error, end, fault, PinnedGpu());
   std::fprintf(stderr, "ringmaster-train: %s\n", failure.message.c_str());
   if (failure.exit_code == control::kExitDeviceUnhealthy) {
-    // What is left would be given back to a GPU that may not answer, for ever.
+    // The remaining memory would be returned to a GPU that may never answer.
     std::fflush(nullptr);
     _exit(failure.exit_code);
   }
@@ -285,7 +285,7 @@ Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connec
   return Fail(summary.error(), FaultOfRank(options, prepared->gpu.get()), session.end());
 }
 
-// A model or batch that does not fit the GPU is the user's to change.
+// The user can change a model or batch that does not fit on the GPU.
 Result<int> RunInMemory(const ParsedCommandLine& parsed, AbandonedConnects& abandoned_connects) {
   try {
     if (parsed.command != TrainCommand::kDryRun) return Run(parsed.options, abandoned_connects);

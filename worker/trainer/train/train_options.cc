@@ -53,9 +53,9 @@ void AddTrainingFlags(CLI::App& app, TrainOptions& options) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
       ->capture_default_str();
   app.add_option("--micro-batch", options.micro_batch,
-                 "the most samples that a rank computes at once; of a larger share it adds up the "
-                 "gradients "
-                 "of several micro-batches (default: a rank's share while all workers are there)")
+                 "maximum number of samples that a rank computes at once; for a larger share, it "
+                 "sums the gradients of several micro-batches (default: a rank's share when all "
+                 "workers are present)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   auto* epochs = app.add_option("--epochs", options.epochs, "passes over the training samples")
                      ->check(CLI::Range(int64_t{1}, kMaxCount))
@@ -63,7 +63,7 @@ void AddTrainingFlags(CLI::App& app, TrainOptions& options) {
   app.add_option("--steps", options.steps, "number of steps, instead of --epochs")
       ->check(CLI::Range(int64_t{1}, kMaxCount))
       ->excludes(epochs);
-  app.add_option("--learning-rate", options.learning_rate, "of the gradient descent")
+  app.add_option("--learning-rate", options.learning_rate, "learning rate of the gradient descent")
       ->check(CLI::Range(0.0, kMaxRate))
       ->capture_default_str();
   app.add_option("--schedule", options.schedule,
@@ -86,11 +86,11 @@ void AddTrainingFlags(CLI::App& app, TrainOptions& options) {
 
 void AddRunFlags(CLI::App& app, TrainOptions& options, double& timeout_seconds) {
   app.add_option("--step-log", options.step_log,
-                 "where rank 0 writes steps, one JSON object per line: a file, '-' for standard "
+                 "output of rank 0's step log, one JSON object per line: a file, '-' for standard "
                  "output, or 'none'")
       ->capture_default_str();
   app.add_option("--audit-log", options.audit_log,
-                 "where every rank writes its audit log for ringmaster-audit: a folder, or a file "
+                 "output of each rank's audit log for ringmaster-audit: a folder, or a file "
                  "(*.jsonl); default: no audit log")
       ->envname(kEnvAuditLog);
   app.add_option("--timeline", options.timeline,
@@ -100,8 +100,7 @@ void AddRunFlags(CLI::App& app, TrainOptions& options, double& timeout_seconds) 
   app.add_option_function<std::string>(
          "--not-finite",
          [&options](const std::string& choice) { options.skip_not_finite = choice == "skip"; },
-         "what to do if the loss or gradients of a step are NaN or infinite: stop, or skip its "
-         "update")
+         "action if the loss or gradients of a step are NaN or infinite: stop, or skip its update")
       ->check(CLI::IsMember({"stop", "skip"}))
       ->default_str("stop");
   app.add_option_function<std::string>(
@@ -283,7 +282,7 @@ void AddPartialFcFlags(CLI::App& app, PartialFcFlags& flags) {
       ->group(kGroup);
 }
 
-// What is not kept as it was given.
+// Converts values that are not stored as given.
 struct Given {
   double timeout_seconds = 30;
   bool check_build = false;

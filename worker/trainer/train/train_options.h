@@ -1,6 +1,6 @@
 #pragma once
 
-// The flags of ringmaster-train, checked before anything starts.
+// The flags of ringmaster-train, validated before the training starts.
 
 #include <chrono>
 #include <cstdint>

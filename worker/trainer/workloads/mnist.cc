@@ -51,7 +51,7 @@ Layer MakeLayer(uint64_t seed, uint64_t number, at::IntArrayRef sizes, int64_t f
           .bias = Uniform(seed, 2 * number + 1, {sizes[0]}, fan_in, device)};
 }
 
-// Grey values to the network's input.
+// Converts grey values to the network's input.
 std::array<float, 256> Normalised() {
   std::array<float, 256> table{};
   for (std::size_t i = 0; i < table.size(); ++i)
@@ -59,13 +59,13 @@ std::array<float, 256> Normalised() {
   return table;
 }
 
-// Two dropout masks, scaled so that the expectation stays.
+// Two dropout masks, scaled to preserve the expectation.
 struct Masks {
   at::Tensor channels;  // n × kChannels2 × 1 × 1
   at::Tensor hidden;    // n × kHidden
 };
 
-// Samples as they are assembled on the host. Grown to the largest batch once and reused.
+// Samples assembled on the host. The memory grows to the largest batch once and is reused.
 struct Samples {
   int64_t reserved = 0;
   int64_t count = 0;
@@ -74,14 +74,14 @@ struct Samples {
   Masks masks;
 };
 
-// Samples as the network takes them, on its device.
+// Samples as the network needs them, on its device.
 struct Batch {
   at::Tensor input;
   at::Tensor target;
   Masks masks;
 };
 
-// How far an image is moved, in pixels to the right and down.
+// How far an image is shifted, in pixels to the right and down.
 struct Shift {
   int x = 0;
   int y = 0;
@@ -142,7 +142,7 @@ class Mnist final : public Workload {
   const at::Device device_;
   const at::ScalarType type_;  // of what layers compute
   Layer conv1_, conv2_, linear1_, linear2_;
-  // The step that is being computed.
+  // The current step.
   int64_t step_ = 0;
   MicroBatches parts_ = Share{};
   const Samples* loaded_ = nullptr;  // a micro-batch, the prefetcher's
@@ -185,7 +185,7 @@ void Mnist::Reserve(int64_t count, Samples& samples) const {
   samples.count = count;
   if (count <= samples.reserved) return;
   samples.reserved = count;
-  // A GPU copies page-locked memory without making anybody wait.
+  // A GPU copies page-locked memory asynchronously.
   const auto memory = [&](at::IntArrayRef sizes, at::ScalarType type) {
     return at::empty(sizes, at::TensorOptions().dtype(type).pinned_memory(!device_.is_cpu()));
   };
@@ -264,7 +264,7 @@ void Mnist::Load(int64_t step, const MicroBatches& parts) {
   Take(0);
 }
 
-// What is there already is not taken again: a step may be computed twice.
+// Samples that are already loaded are not loaded again: a step may be computed twice.
 void Mnist::Take(int64_t index) {
   const Share samples = parts_.at(index);
   if (loaded_ != nullptr && step_ == loaded_step_ && samples.begin == loaded_share_.begin &&
@@ -315,7 +315,7 @@ double Mnist::Score(const Batch& batch) {
   return device_.is_cpu() ? loss_.item<float>() : 0;
 }
 
-// The gradients of all micro-batches but the last are added here.
+// Adds the gradients of all micro-batches but the last.
 Result<double> Mnist::Forward(StepCollectives&) {
   double sum = 0;
   const int64_t last = parts_.count() - 1;

@@ -137,7 +137,7 @@ uint64_t PartialFc::fingerprint() const {
   return fingerprint.value();
 }
 
-// A GPU copies page-locked memory without making anybody wait.
+// A GPU copies page-locked memory asynchronously.
 at::Tensor PartialFc::RoomFor(int64_t count, at::Tensor& room) const {
   const ImageShape shape = data_.training->shape();
   if (!room.defined() || room.size(0) < count) {
@@ -215,7 +215,7 @@ Result<void> PartialFc::Backward(StepCollectives& others) {
   return done;
 }
 
-// The backbone alone: rows of centres come with the first world.
+// The backbone alone: rows of centres arrive with the first world.
 void PartialFc::WarmUp() {
   StepImages samples;
   Assemble(0, ShareOf(0, 1, std::min<int64_t>(options_.global_batch, 2)), samples);

@@ -1,9 +1,9 @@
 #pragma once
 
-// Recognition of very many classes: a backbone (backbones/) from images to embeddings, replicated,
-// and a margin softmax over class centres that are sharded over the ranks (partial_fc/). What is
-// measured on held-out images needs no centres: of three images, two of one class and one of
-// another, the two of one class shall be closer.
+// Recognition of very many classes: a replicated backbone (backbones/) from images to embeddings,
+// and a margin softmax over class centres that are sharded over the ranks (partial_fc/). The
+// held-out accuracy does not need centres. It is the fraction of triples, two images of one class
+// and one of another, in which the two of the same class are closer.
 
 #include <cstdint>
 #include <memory>

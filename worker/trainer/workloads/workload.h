@@ -1,7 +1,7 @@
 #pragma once
 
-// What is trained: a model, a loss and a data source. Implementations draw everything random from
-// (seed, step, sample), so that the same step on any world size computes the same sums.
+// The interface of a workload: a model, a loss and a data source. Implementations draw all random
+// numbers from (seed, step, sample), so that worlds of any size compute the same sums in a step.
 
 #include <cstdint>
 #include <string>
@@ -31,8 +31,8 @@ class Workload {
   // room (numeric/alignment.h) are running averages (SgdOptions::averages).
   virtual std::vector<at::Tensor> parameters() = 0;
   virtual int64_t averages() const { return 0; }
-  // The part of the state that is spread over the ranks; null: there is none. Lives as long as the
-  // workload.
+  // The sharded part of the state; null if there is none. Valid for the workload's
+  // lifetime.
   virtual ShardedState* sharded() { return nullptr; }
   // A line for each parameter: name, type and shape. A state of one model fits no other.
   virtual std::string model() const = 0;

@@ -50,6 +50,7 @@ TEST(Judgement, FieldsThatStandForATemplatesAreJudgedAsThoseAndNamedAsWritten) {
 
   EXPECT_EQ(paths(R"({"env": [{"name": "RINGMASTER_A", "value": "b"}]})"),
             Paths{"spec.worker.env[0].name"});
+  EXPECT_EQ(paths(R"({"env": [{"name": "RINGMASTER_AUDIT_LOG", "value": "/audit"}]})"), Paths{});
   EXPECT_EQ(paths(R"({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]})"),
             Paths{"spec.worker.env[0]"});
   EXPECT_EQ(paths(R"({"volumes": [{"name": "h", "hostPath": {"path": "/"}}]})"),

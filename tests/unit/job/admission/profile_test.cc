@@ -181,11 +181,12 @@ TEST(Profile, ARefusalNamesTheProfilesThatTheJobMayName) {
   const Choice choice = ChooseProfile(profiles, "team-a", "", kOperatorNs);
   const std::string refused = Judge(job, RulesOf(choice, "team-a")).violations.at(0).message;
 
-  EXPECT_THAT(refused, HasSubstr("does not allow it in spec.allows.hostNetwork; in spec.profile "
-                                 "name another one of this namespace (a, b) if that does, or ask"));
+  EXPECT_THAT(refused,
+              HasSubstr("does not allow it in spec.allows.hostNetwork; in spec.profile, "
+                        "name another profile of this namespace (a, b) that allows it, or ask"));
   const Choice named = ChooseProfile(profiles, "team-a", "a", kOperatorNs);
   EXPECT_THAT(Judge(job, RulesOf(named, "team-a")).violations.at(0).message,
-              HasSubstr("another one of this namespace (b) if that"));
+              HasSubstr("another profile of this namespace (b) that"));
   EXPECT_THAT(ChooseProfile(profiles, "team-a", "e", kOperatorNs).problem,
               HasSubstr("name another one (a, b)"));
   EXPECT_THAT(ChooseProfile({}, "team-a", "e", kOperatorNs).problem,

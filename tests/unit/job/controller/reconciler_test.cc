@@ -211,7 +211,8 @@ TEST(Reconciler, WhatAPodsEventsSayOfItsStartIsInTheConditionAndAskedSeldom) {
       << questions[0];
   EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonPodNotStarting);
   EXPECT_EQ(ConditionOf(api, api::kWorkersReady).message,
-            "digits-worker-0 on node n1 does not start: FailedMount: secret \"keys\" not found");
+            "digits-worker-0 on node n1 does not start: FailedMount: secret \"keys\" not found; "
+            "create the Secret, or correct its name in the job");
   api.http.on_stream = [](const http::Request&) {
     return http::FakeStream{.status = 403, .body = "{}"};
   };

@@ -155,7 +155,9 @@ TEST(Plan, ASpecThatIsRefusedForGoodEndsAJobThatHasNeverTrained) {
       const api::Condition* failed = api::FindCondition(plan.status.conditions, api::kFailed);
       ASSERT_EQ(failed != nullptr, epoch == 0 && user_error);
       if (failed != nullptr) {
-        EXPECT_EQ(failed->message, "spec.image is too long");
+        EXPECT_EQ(failed->message,
+                  "spec.image is too long; correct the spec, then delete the job and apply it "
+                  "again");
       }
     }
   }

@@ -140,7 +140,7 @@ TEST(Plan, HowALauncherWasLostIsToldWithItsNode) {
        "a new launcher takes over"},
       {PodBuilder::Launcher(1).Ended(139, "Error"),
        "LauncherReplaced: digits-launcher-1 on node node-1 ended with exit code 139 (Error) "
-       "without a verdict; a new launcher takes over"},
+       "without reporting a result; a new launcher takes over"},
       {PodBuilder::Launcher(1).Ended(137, "OOMKilled"),
        "OOMKilled: digits-launcher-1 on node node-1 ran out of memory: the container has no memory "
        "limit, so its node or Pod ran out of memory; set resources.requests.memory of "

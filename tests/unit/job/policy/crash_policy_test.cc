@@ -146,7 +146,7 @@ TEST(CrashPolicy, OneKilledRankIsForgottenAndASecondOneInARowIsTold) {
 
   EXPECT_EQ(CrashText(job, status), "");
   status.crashes->count = 2;
-  EXPECT_THAT(CrashText(job, status), HasSubstr("This is 2 times in a row"));
+  EXPECT_THAT(CrashText(job, status), HasSubstr("It has happened 2 times in a row"));
 }
 
 TEST(CrashPolicy, ALauncherOutOfMemoryIsNamedToo) {

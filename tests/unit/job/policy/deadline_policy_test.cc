@@ -145,8 +145,7 @@ TEST(DeadlinePolicy, AStartThatTakesTooLongSaysWhatIsMissing) {
            "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."),
        {},
        "Unschedulable: digits-worker-1 cannot be scheduled: 0/3 nodes are available: 3 "
-       "Insufficient "
-       "nvidia.com/gpu."},
+       "Insufficient nvidia.com/gpu; free capacity, or request less"},
       {"no image",
        PodBuilder::Worker(1).Waiting("ImagePullBackOff", "Back-off pulling image \"x\""),
        {},

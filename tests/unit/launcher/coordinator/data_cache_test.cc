@@ -80,7 +80,8 @@ TEST(FillingWorkers, AreWaitedForWhileTheyComeNearer) {
   world.Dial(1);
   FillFor(&world, 120s, 1, {0, 1});
   EXPECT_TRUE(world.All<StartMpirun>().empty());
-  EXPECT_THAT(world.membership.Status(world.now).message, HasSubstr("30 s without news of it"));
+  EXPECT_THAT(world.membership.Status(world.now).message,
+              HasSubstr("30 s without progress of a data cache"));
 
   // It stands still, and says so: no longer worth waiting for.
   world.Pass(28s, {0, 1});

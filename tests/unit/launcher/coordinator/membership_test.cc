@@ -80,10 +80,11 @@ TEST(Membership, SaysForHowLongItWaitsForMore) {
   world.Order({0, 1, 2}, 3, 2);
   world.Arrive(0);
   world.Pass(30s - 100ms, {0});
-  EXPECT_THAT(world.membership.Status(world.now).message, HasSubstr("with 2 it starts after 30 s"));
+  EXPECT_THAT(world.membership.Status(world.now).message,
+              HasSubstr("the job starts with 2 workers after 30 s"));
 
   world.Pass(100ms, {0});
-  EXPECT_THAT(world.membership.Status(world.now).message, Not(HasSubstr("it starts after")));
+  EXPECT_THAT(world.membership.Status(world.now).message, Not(HasSubstr("the job starts with")));
 }
 
 TEST(Membership, DoesNotStartBeforeMpirunIsKnown) {

@@ -171,8 +171,8 @@ TEST(StateSync, RefusesOtherStatesOfOneVersionAndOtherFlagsOnAllRanksAlike) {
     const char* says;
   };
   const Case cases[] = {
-      {fresh, "rank 2 has other parameters after the same 0 steps than rank 0"},
-      {trained, "rank 2 has other parameters after the same 5 steps than rank 1"},
+      {fresh, "rank 2 has different parameters after the same 0 steps than rank 0"},
+      {trained, "rank 2 has different parameters after the same 5 steps than rank 1"},
       {flags, "rank 1 has other flags or other data"},
   };
 

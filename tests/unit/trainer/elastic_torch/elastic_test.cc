@@ -370,7 +370,7 @@ TEST_P(ElasticOnTest, OtherParametersAtTheSameVersionStopTheJob) {
     ASSERT_FALSE(summary.ok());
     EXPECT_EQ(summary.error().kind, ErrorKind::kInvalid);
     EXPECT_THAT(summary.error().message,
-                HasSubstr("rank 1 has other parameters after the same 9 steps than rank 0"));
+                HasSubstr("rank 1 has different parameters after the same 9 steps than rank 0"));
   }
 }
 

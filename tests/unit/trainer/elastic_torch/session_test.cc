@@ -196,7 +196,7 @@ TEST(Session, RefusesRanksWithOtherParameters) {
 
     ASSERT_FALSE(joined.ok());
     EXPECT_EQ(joined.error().kind, ErrorKind::kInvalid);
-    EXPECT_THAT(joined.error().message, HasSubstr("other parameters"));
+    EXPECT_THAT(joined.error().message, HasSubstr("different parameters"));
     EXPECT_THAT(joined.error().message, HasSubstr("rank 1"));
   });
 }

@@ -30,7 +30,7 @@ TEST(DryRun, SaysWhatTrainingWouldBe) {
   EXPECT_THAT(text, HasSubstr("  data           /data: 60000 samples, 10000 held out\n"));
   EXPECT_THAT(text, HasSubstr("  steps          938 of 256 samples\n"));
   EXPECT_THAT(text, HasSubstr("  per rank       85 or 86 samples per step, on 3 ranks\n"));
-  EXPECT_THAT(text, HasSubstr("  micro-batch    a rank's share while all workers are there\n"));
+  EXPECT_THAT(text, HasSubstr("  micro-batch    a rank's share when all workers are present\n"));
   EXPECT_THAT(DryRunText({.global_batch = 64, .micro_batch = 16}),
               HasSubstr("  micro-batch    at most 16 samples at once\n"));
   EXPECT_THAT(text, HasSubstr("  buckets        2: 64 KiB 20 KiB\n"));
@@ -51,8 +51,9 @@ TEST(DryRun, SaysWhatClassCentresTake) {
 
   EXPECT_THAT(
       text,
-      HasSubstr("  class centres  8000000 of 512 numbers, a part of 0.1 of them in a "
-                "step; 3.8 GiB a rank with momentum, and a copy of another rank's on the host\n"));
+      HasSubstr(
+          "  class centres  8000000 of 512 numbers each, a fraction of 0.1 of them "
+          "per step; 3.8 GiB per rank with momentum, and a copy of another rank's on the host\n"));
 }
 
 }  // namespace

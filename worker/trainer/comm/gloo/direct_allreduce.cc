@@ -68,7 +68,7 @@ class DirectReduction {
     for (int i = 1; i < ranks_; ++i) what((me_ + i) % ranks_);
   }
 
-  // What a rank reduces. The largest are first.
+  // The piece that a rank reduces. The largest are first.
   Piece PieceOf(int rank) const {
     if (whole_) return {.begin = 0, .size = values_.bytes()};
     const auto ranks = static_cast<std::size_t>(ranks_);
@@ -82,7 +82,7 @@ class DirectReduction {
 
   std::size_t Room(int rank) const { return room_ * static_cast<std::size_t>(rank); }
 
-  // What came from the others and this rank's own, in the order of the ranks.
+  // Reduces the received pieces and this rank's own in the order of the ranks.
   void Reduce(const Piece& own) {
     if (own.size == 0) return;
     std::byte* const result = values_.data + own.begin;

@@ -1,10 +1,10 @@
 #pragma once
 
-// An allreduce of little data over Gloo's connections. A ring passes pieces on 2(n - 1) times, and
-// each time two threads of every rank have to be woken; here all messages travel at once: for two
-// ranks everything to the other one, else each piece straight to the rank that reduces it, and from
-// there to everybody (direct reduce-scatter and allgather: Chan et al., "Collective communication",
-// 2007, §7). Pieces are reduced in the order of the ranks, so all ranks have the same bits.
+// An allreduce for small data over Gloo's connections. A ring passes pieces on 2(n - 1) times, and
+// each pass wakes two threads of every rank. Here all messages are sent at once: two ranks exchange
+// all data; otherwise each piece goes directly to the rank that reduces it, and the result from
+// there to all ranks (direct reduce-scatter and allgather: Chan et al., "Collective communication",
+// 2007, §7). Pieces are reduced in the order of the ranks, so all ranks get the same bits.
 
 #include <chrono>
 #include <cstddef>

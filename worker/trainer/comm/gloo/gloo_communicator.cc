@@ -28,7 +28,7 @@ void BlockBrokenPipes() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
-// Gloo asks for a type only to know its size.
+// Gloo uses a type only for its size.
 void SetOutput(gloo::AllreduceOptions& options, Elements values) {
   switch (SizeOf(values.type)) {
     case 1:
@@ -59,7 +59,7 @@ class GlooTransport final : public CollectiveTransport, private Collectives {
     return mesh_.Connect(world, deadline);
   }
   int missing() const override { return mesh_.missing(); }
-  // Also so that the peers do not wait for their own deadlines.
+  // Also so that the peers do not wait until their own deadlines.
   void ShutDown() override { mesh_.ShutDown(); }
   // The connections are closed with the object. To shut them down first would also shut those of
   // ranks in this very process, found by the same addresses; what they have yet to receive would be
@@ -79,7 +79,7 @@ class GlooTransport final : public CollectiveTransport, private Collectives {
   }
 
   void ReduceScatter(Elements all, Elements mine, ReduceOp op, Deadline deadline) override {
-    // Every piece travels once, straight to its rank, which reduces them in the order of the ranks.
+    // Each piece is sent once, directly to its rank, which reduces them in the order of the ranks.
     std::vector<std::byte> pieces(all.bytes());
     const std::vector<int64_t> even(static_cast<std::size_t>(context()->size),
                                     static_cast<int64_t>(mine.bytes()));
@@ -97,7 +97,7 @@ class GlooTransport final : public CollectiveTransport, private Collectives {
   void AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
                  Deadline deadline) override {
     gloo::AllgatherOptions options(context());
-    // Gloo only reads from its input, but has no type for that.
+    // Gloo only reads from its input, but its API is not const.
     options.setInput(reinterpret_cast<char*>(const_cast<std::byte*>(mine.data())), mine.size());
     options.setOutput(reinterpret_cast<char*>(all.data()), all.size());
     Run(gloo::allgather, options, deadline);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Collectives over Gloo's TCP transport, for ranks on CPUs. What is under way ends by shutting the
-// sockets down, which takes milliseconds.
+// Collectives over Gloo's TCP transport, for ranks on CPUs. Shutting down the sockets ends running
+// operations within milliseconds.
 
 #include <memory>
 

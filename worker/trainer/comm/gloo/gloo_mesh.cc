@@ -22,7 +22,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Opens what gloo::Context keeps for its subclasses.
+// Gives access to members that gloo::Context keeps for its subclasses.
 class OpenContext final : public gloo::Context {
  public:
   explicit OpenContext(const World& world) : gloo::Context(world.rank, world.size) {}

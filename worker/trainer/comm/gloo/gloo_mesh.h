@@ -1,7 +1,7 @@
 #pragma once
 
-// One Gloo context whose pairs we connect ourselves, because Gloo's own rendezvous knows no
-// deadline of ours, and whose waits and sockets we can end from another thread, because Gloo's
+// A Gloo context that connects its pairs itself, because Gloo's rendezvous does not support our
+// deadlines. Its waits and sockets can be ended from another thread, because Gloo's
 // closeConnections() does not wake a waiting operation. Private to gloo_communicator.cc.
 
 #include <atomic>

@@ -1,8 +1,8 @@
 #pragma once
 
-// A Gloo transport whose waits can be ended from another thread. Gloo tells an operation that waits
-// to receive when its connection closes, but not one that waits to send what the socket did not
-// take at once (Pair::signalException skips unbound buffers that are being transmitted): it would
+// A Gloo transport whose waits can be ended from another thread. When a connection closes, Gloo
+// wakes an operation that waits to receive, but not one that waits to send data that the socket did
+// not accept at once (Pair::signalException skips unbound buffers in transmission), which would
 // wait for its whole timeout. Private to gloo_mesh.cc.
 
 #include <memory>

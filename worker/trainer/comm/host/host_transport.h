@@ -1,6 +1,6 @@
 #pragma once
 
-// What carries collectives of ranks on CPUs (transport_choice.h), as a flag says it.
+// The transports of collectives on CPUs (transport_choice.h), as named by the flag --transport.
 
 #include <array>
 #include <optional>

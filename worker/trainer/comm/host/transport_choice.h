@@ -1,8 +1,8 @@
 #pragma once
 
-// Chooses what carries the collectives of ranks on CPUs, in worlds of more than one: memory where
-// all of them can share it, else Gloo, or what a flag asks for (host_transport.h). Builds without
-// Gloo (host_none.cc) have the first alone. Used by environment/make_communicators.h and benches.
+// Selects the transport for ranks on CPUs in worlds with more than one rank: shared memory if
+// possible, otherwise Gloo, unless a flag selects one (host_transport.h). Builds without Gloo
+// (host_none.cc) have only shared memory. Used by environment/make_communicators.h and benches.
 
 #include <memory>
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Ends the process when a call that must not hang does: aborting a communicator whose device or
-// driver is broken may never return, and a rank that cannot let go of its GPU is of no use to the
-// next world. Its agent starts it again.
+// Ends the process if a call that must not hang does not return. Aborting a communicator whose
+// device or driver is broken may hang forever, and a rank that cannot release its GPU cannot join
+// the next world. Its agent restarts it.
 
 #include <chrono>
 #include <functional>

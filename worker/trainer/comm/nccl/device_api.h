@@ -1,9 +1,9 @@
 #pragma once
 
-// The few calls of the CUDA runtime that the communicator makes, on the one device of this process.
-// Implemented by gpu/cuda_device.cc and by a fake in tests. None but MakeMemory(), and
-// Contribute() the first time, waits for the device: one that did would hang behind a collective
-// whose peer is gone, until that is aborted.
+// The calls of the CUDA runtime that the communicator makes on this process's device. Implemented
+// by gpu/cuda_device.cc and by a fake in tests. Only MakeMemory(), and the first call of
+// Contribute(), wait for the device: any other wait would hang behind a collective with a lost peer
+// until that is aborted.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@ class DeviceApi {
   // LibTorch has made so already.
   virtual Result<void> Use() = 0;
 
-  // What the calling thread computes on.
+  // The stream of the calling thread's computation.
   virtual DeviceStream ComputingStream() = 0;
   virtual Result<DeviceStream> MakeStream() = 0;
   virtual void DropStream(DeviceStream stream) = 0;
@@ -33,7 +33,7 @@ class DeviceApi {
   virtual void DropEvent(DeviceEvent event) = 0;
   // `event` is done once all that is on `stream` by now has ended.
   virtual Result<void> Record(DeviceEvent event, DeviceStream stream) = 0;
-  // What comes on `stream` from now on starts after `event`.
+  // Later work on `stream` starts after `event`.
   virtual Result<void> Follow(DeviceStream stream, DeviceEvent event) = 0;
   virtual Result<bool> Done(DeviceEvent event) = 0;
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Events of the device that are used again and again: making one for every operation would cost
-// more than recording it.
+// A pool of reusable device events. Creating an event for every operation would cost more than
+// recording it.
 
 #include <vector>
 

@@ -10,7 +10,7 @@ namespace {
 constexpr char kLibrary[] = "libnccl.so.2";
 constexpr int kOldest = 21800;
 
-// Remembers the first function that is missing.
+// Records the first missing function.
 class Symbols {
  public:
   explicit Symbols(void* library) : library_(library) {}
@@ -75,7 +75,7 @@ Result<NcclApi> LoadNccl() {
         "NCCL_COMM_BLOCKING=1 makes NCCL calls block without a limit, so ranks could not continue "
         "after losing one; remove it from the environment or the NCCL configuration file"};
   }
-  // Never closed: NCCL's threads may run until the process ends.
+  // Never closed: NCCL's threads may run until the process exits.
   void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return Error{ErrorKind::kUnavailable, std::string("NCCL cannot be loaded: ") + ::dlerror()};

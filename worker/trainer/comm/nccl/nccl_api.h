@@ -1,9 +1,9 @@
 #pragma once
 
-// The functions of NCCL that the trainer calls, as a table filled when the program runs: the
-// library's own version decides what exists, the build needs no NCCL, and tests put a fake here.
-// Types have the layout of NCCL's public header (https://github.com/NVIDIA/nccl, src/nccl.h.in):
-// layouts.tsv has what each version declares.
+// The NCCL functions that the trainer calls, as a table that is filled at run time: the loaded
+// library's version decides which functions exist, the build does not need NCCL, and tests can
+// substitute a fake. Types have the layout of NCCL's public header (https://github.com/NVIDIA/nccl,
+// src/nccl.h.in); layouts.tsv lists what each version declares.
 
 #include <array>
 #include <cstddef>

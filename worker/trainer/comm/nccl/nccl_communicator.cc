@@ -11,7 +11,7 @@ namespace {
 
 using control::CollectiveKind;
 
-// An operation being put together: where the device finds the memory of each argument.
+// An operation under construction: where the device finds the memory of each argument.
 class Preparation {
  public:
   Preparation(NcclEngine& engine, CollectiveKind kind, Deadline deadline) : engine_(engine) {
@@ -24,7 +24,7 @@ class Preparation {
   }
   void* Out(std::span<std::byte> memory) { return Place(memory, false, true); }
   void* InOut(std::span<std::byte> memory) { return Place(memory, true, true); }
-  // Its memory is the device's, all of it.
+  // All of its memory is on the device.
   void OnDevice() { on_device_ = true; }
 
   void Confirms(uint64_t part, std::function<bool()> sound) {
@@ -189,11 +189,11 @@ WorkHandle NcclCommunicator::Broadcast(std::span<std::byte> bytes, int root, Dea
       });
 }
 
-// A reduction of one number, since NCCL has no barrier.
+// Reduces one number, because NCCL has no barrier.
 WorkHandle NcclCommunicator::Barrier(Deadline deadline) {
   Preparation prepared(*engine_, CollectiveKind::kBarrier, deadline);
   static constexpr std::byte kNothing{0};
-  // Staged, so that no memory of the caller's is needed; only read from.
+  // Staged, so that no memory of the caller is needed; only read from.
   void* const memory = const_cast<void*>(prepared.In({&kNothing, 1}));
   return prepared.Start([=](const NcclApi& nccl, NcclComm comm, NcclStream stream) {
     return nccl.all_reduce(memory, memory, 1, NcclType::kUint8, NcclOp::kSum, comm, stream);

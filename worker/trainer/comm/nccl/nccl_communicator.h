@@ -1,13 +1,13 @@
 #pragma once
 
-// The communicator over NCCL, for ranks on GPUs. Memory may be the device's, where a collective
-// starts once all that the calling thread has put on its computing stream is done; or the host's,
-// which is staged. Work ends when the operation's event is done: the host knows it, so whatever is
-// put on any stream afterwards sees the result.
+// The communicator over NCCL, for ranks on GPUs. A collective on device memory starts after all
+// work that the calling thread has queued on its compute stream. Host memory is staged through
+// device memory. Work completes when the host has seen the operation's event, so work that is
+// queued afterwards on any stream sees the result.
 //
-// Everything runs on a stream and a thread of the object's own (nccl_engine.h). A world that never
-// comes together costs the caller nothing but the object. When a world is over the communicator is
-// revoked or aborted, and may be kept to make the next world's from (nccl_path.h).
+// All NCCL calls run on a stream and a thread of this object (nccl_engine.h), so a world that fails
+// to connect does not block the caller. When a world is over, its communicator is revoked or
+// aborted; it may be kept to create the next world's communicator from it (nccl_path.h).
 
 #include <cstddef>
 #include <cstdint>

@@ -14,7 +14,7 @@ using std::chrono::steady_clock;
 // change, which covers the reductions of a step, and then rare enough to cost nothing.
 constexpr std::chrono::microseconds kEager{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};
-// Far more than forward and backward of a step take.
+// Much longer than forward and backward of a step take.
 constexpr std::chrono::seconds kComputingLimit{30};
 
 std::string Doing(const char* name) {
@@ -95,7 +95,7 @@ void NcclEngine::ComesTo(control::ConnectStage stage) {
   if (world_.comes_to) world_.comes_to(stage);
 }
 
-// False: the thread is to end.
+// Returns false if the thread should end.
 bool NcclEngine::AwaitWork() {
   MutexLock lock(mutex_);
   wake_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) {
@@ -115,13 +115,13 @@ void NcclEngine::Advance() {
   Pause();
 }
 
-// The next operation of the queue onto the stream.
+// Launches the next operation of the queue on the stream.
 bool NcclEngine::Launch() {
   if (launched_.size() >= kMostLaunched) return false;
   {
     const MutexLock lock(mutex_);
     if (broken_ || queue_.empty()) return false;
-    // Also where only half of it gets there: it is ended with the rest.
+    // Even if only half of it was launched: it ends with the rest.
     launched_.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
@@ -184,7 +184,7 @@ bool NcclEngine::FirstHasBegun() {
   return first.begun;
 }
 
-// While an operation is being launched this thread does not look at those before it.
+// While launching an operation, this thread does not check the earlier ones.
 void NcclEngine::SayCounts(bool launching) {
   if (!world_.counts) return;
   control::CollectiveCounts said = counts_;
@@ -192,7 +192,7 @@ void NcclEngine::SayCounts(bool launching) {
   world_.counts(said);
 }
 
-// The oldest operation, where it has ended well.
+// The oldest operation, if it ended successfully.
 bool NcclEngine::CompleteFirst() {
   if (launched_.empty() || !FirstHasBegun()) return false;
   NcclOperation& first = launched_.front();
@@ -202,7 +202,7 @@ bool NcclEngine::CompleteFirst() {
     return false;
   }
   if (!*done) return false;
-  // An operation that an error ended looks done, too.
+  // An operation that an error ended looks completed, too.
   const NcclResult state = StateOf(runtime_->nccl(), comm_);
   if (state == NcclResult::kInProgress) return false;
   if (state != NcclResult::kSuccess) {
@@ -225,7 +225,7 @@ bool NcclEngine::CompleteFirst() {
   return true;
 }
 
-// Whether those under way can still end well.
+// Whether the running operations can still succeed.
 void NcclEngine::CheckLaunched() {
   if (launched_.empty()) return;
   const auto now = steady_clock::now();
@@ -240,7 +240,7 @@ void NcclEngine::CheckLaunched() {
             .WithContext(Doing(launched_.front().name())));
 }
 
-// After a break: nothing of ours runs on the device any more, and the operations say so.
+// After a break, nothing of ours runs on the device any more, and the operations report so.
 void NcclEngine::Quiesce() {
   const Error reason = *broken();
   if (comm_ != nullptr) {
@@ -261,7 +261,7 @@ void NcclEngine::Quiesce() {
   quiesced_ = true;
 }
 
-// In what state the communicator can be kept; kNone: it must be aborted.
+// In which state the communicator can be kept; kNone means that it must be aborted.
 ParentState NcclEngine::StopLaunched() {
   const NcclApi& nccl = runtime_->nccl();
   const Deadline deadline = steady_clock::now() + runtime_->revoke_limit();

@@ -1,14 +1,14 @@
 #pragma once
 
-// What drives one NCCL communicator: a queue of operations and the one thread that makes all calls
-// of NCCL for it, launches operations on a stream of its own, and watches them. It asks and never
-// waits for the device, so a collective whose peer is gone cannot hold it up. The same thread is
-// the only one that revokes or aborts: what this rank gave up itself is never taken for done. What
-// a peer gave up may be: its kernels then run to their end without waiting for anybody's data, and
-// post whatever their buffers hold to the kernels here, which end well (NCCL's prims_simple.h and
-// prims_ll.h: the flag ends the wait, not the post). Confirmations tell these apart: they follow
-// what they confirm on the stream, where the device adds this rank's part unless the host has said
-// that it gave up, which it says before it revokes or aborts. Private to nccl_communicator.cc.
+// Drives one NCCL communicator: a queue of operations and the one thread that makes all NCCL calls
+// for it, launches operations on its own stream and watches them. The thread polls the device and
+// never blocks on it, so a collective with a lost peer cannot block it. Only this thread revokes or
+// aborts, so an operation that this rank gave up never counts as completed. One that a peer gave up
+// may look completed: the peer's kernels then finish without waiting for data and send whatever
+// their buffers contain, and the kernels here end normally (NCCL's prims_simple.h and prims_ll.h:
+// the flag ends the wait, not the send). Confirmations detect this. They follow the confirmed
+// operations on the stream, and the device adds this rank's contribution unless the host has stated
+// that it gave up, which it does before it revokes or aborts. Private to nccl_communicator.cc.
 
 #include <atomic>
 #include <cstdint>

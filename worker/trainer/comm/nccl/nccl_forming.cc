@@ -43,7 +43,7 @@ struct Call {
   NcclResult result;
 };
 
-// Starts what the plan says. `parent` is null where this rank has none to start from.
+// Starts what the plan requires. `parent` is null if this rank has none.
 Call Start(const NcclApi& nccl, const World& world, const NcclPlan& plan, NcclComm parent,
            NcclComm* made) {
   NcclConfig config;
@@ -58,7 +58,7 @@ Call Start(const NcclApi& nccl, const World& world, const NcclPlan& plan, NcclCo
                                &config, static_cast<int>(mode))};
     }
     case NcclPath::kGrow: {
-      // Ranks that stay keep their numbers; only rank 0 and those that join know the id.
+      // Ranks that stay keep their numbers; only rank 0 and joiners know the id.
       const bool needs_id = parent == nullptr || world.rank == 0;
       return {"ncclCommGrow", nccl.comm_grow(parent, world.size, needs_id ? &plan.id : nullptr,
                                              parent == nullptr ? world.rank : -1, made, &config)};
@@ -89,7 +89,7 @@ NcclComm BusyWith(NcclPath path, NcclComm parent, NcclComm* made, NcclResult fir
   return MadeAt(made);
 }
 
-// What `call` has made, once it is well. On an error what was made is still in its slot.
+// The result of `call`, once it succeeded. On an error, the slot still contains the result.
 Result<NcclComm> AwaitMade(const NcclApi& nccl, NcclPath path, const Call& call, NcclComm parent,
                            NcclComm* made, const NcclPatience& patience) {
   if (call.result != NcclResult::kSuccess && call.result != NcclResult::kInProgress) {
@@ -126,11 +126,11 @@ void EndGrow(NcclRuntime& runtime, NcclComm parent, NcclComm child, const NcclPa
   if (parent != nullptr) runtime.Abort(parent);
 }
 
-// All other ranks do: one that cannot may not go on in this world, and says so before the next.
+// All others continue from the parent: a rank that cannot must not join, and says so first.
 Result<void> RegisterMemory(NcclRuntime& runtime, NcclComm comm, const NcclPatience& patience) {
   const NcclApi& nccl = runtime.nccl();
   for (const std::span<std::byte> memory : runtime.registered()) {
-    // Not needed: aborting the communicator takes the registration back.
+    // Not required: aborting the communicator revokes the registration.
     void* handle = nullptr;
     const NcclResult first = nccl.comm_register(comm, memory.data(), memory.size(), &handle);
     Result<void> settled = Settle(nccl, comm, first, "ncclCommRegister", patience);
@@ -178,7 +178,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
       },
       observer.missing);
   if (!plan.ok()) {
-    // A grow's id is on its way to other ranks already, who would take it for the next grow's.
+    // Other ranks may already receive a grow's id, and would use it for the next grow.
     if (grow_begun) {
       runtime.Abort(parent->comm);
     } else if (parent) {
@@ -198,7 +198,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
     return comm.error();
   }
   if (comm.ok()) observer.comes_to(ConnectStage::kFinish);
-  // Only now: a shrink's thread that is still at work reads its parent, and ends with it.
+  // Only now: a shrink's thread that is still running reads its parent and ends with it.
   if (from != nullptr) runtime.Abort(from);
   if (!comm.ok()) {
     if (NcclComm const half_made = MadeAt(made); half_made != nullptr) runtime.Abort(half_made);

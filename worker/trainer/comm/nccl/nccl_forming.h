@@ -1,7 +1,7 @@
 #pragma once
 
-// Makes the NCCL communicator of a world: from the one before where all ranks can, else again. No
-// call of NCCL blocks: each is asked about until it has ended, was given up or is too late.
+// Creates the NCCL communicator of a world, from the previous one if all ranks can, otherwise from
+// scratch. It polls each NCCL call until it completes, is given up or exceeds its deadline.
 
 #include <functional>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace ringmaster::trainer {
 
-// Of one thread that makes NCCL's calls.
+// Belongs to the one thread that makes NCCL's calls.
 struct NcclPatience {
   Deadline deadline;
   std::function<bool()> given_up;  // asked between looks
@@ -27,7 +27,7 @@ Result<void> Settle(const NcclApi& nccl, NcclComm comm, NcclResult first, const 
 // Told while a communicator is formed, on the forming thread.
 struct NcclFormingObserver {
   std::function<void(int rank)> missing;  // as in nccl_rendezvous.h
-  // What has been reached; that NCCL was asked once more is nothing.
+  // What has been reached; another poll of NCCL does not count.
   std::function<void(control::ConnectStage stage)> comes_to;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// How the communicator of a new world is made from the one before, where it can be. A pure decision
-// over what all ranks of the new world state; rank 0 takes it for all (nccl_rendezvous.h), so that
-// nobody takes another path.
+// Decides how to create the communicator of a new world from the previous one, if possible. A pure
+// function of what all ranks of the new world report. Rank 0 decides for all (nccl_rendezvous.h),
+// so that all ranks do the same.
 
 #include <span>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace ringmaster::trainer {
 
-// What became of a rank's last communicator.
+// The state of a rank's last communicator.
 enum class ParentState : int {
   kNone = 0,     // aborted, or never was
   kHealthy = 1,  // nothing failed, nothing is under way

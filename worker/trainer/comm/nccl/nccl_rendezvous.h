@@ -1,7 +1,7 @@
 #pragma once
 
-// How the ranks of a new world agree on the making of their communicator, through its store: each
-// says what it has, rank 0 decides (nccl_path.h) and publishes the plan with NCCL's unique id.
+// Agrees on how to create the communicator of a new world: each rank publishes its description in
+// the world's store, and rank 0 decides (nccl_path.h) and publishes the plan with NCCL's unique id.
 
 #include <functional>
 #include <vector>

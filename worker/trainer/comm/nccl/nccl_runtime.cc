@@ -36,7 +36,7 @@ NcclRuntime::~NcclRuntime() {
 
 void NcclRuntime::Abort(NcclComm comm) {
   const AbortLimit::Watch watch(limit_, "aborting the NCCL communicator");
-  // Its result tells nothing that can be acted upon: the communicator is gone in any case.
+  // The result does not matter: the communicator is gone in any case.
   static_cast<void>(nccl_.comm_abort(comm));
 }
 

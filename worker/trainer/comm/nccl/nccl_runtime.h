@@ -1,8 +1,8 @@
 #pragma once
 
-// What the NCCL communicators of one process share: the library, the device, staging memory, the
-// limit on aborts, the last world's communicator, from which the next one may be made, and memory
-// that NCCL reduces where it lies.
+// The resources that all NCCL communicators of a process share: the library, the device, staging
+// memory, the limit on aborts, the last world's communicator for creating the next one, and memory
+// that NCCL reduces in place.
 
 #include <chrono>
 #include <deque>
@@ -77,8 +77,8 @@ class NcclRuntime {
   // are gone. Ends the process when that takes longer than the limit.
   void Abort(NcclComm comm);
 
-  // Where NCCL puts a communicator: as long as this object, since a call that was given up may
-  // still do so.
+  // Where NCCL stores a communicator: lives as long as this object, since an abandoned call may
+  // still use it.
   NcclComm* MakeSlot();
 
   // Keeps a communicator for the next world; one that is kept already is aborted.

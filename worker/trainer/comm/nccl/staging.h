@@ -1,7 +1,7 @@
 #pragma once
 
-// Memory through which a collective on the device works on a host's memory: a page-locked piece,
-// which the device copies from and to without waiting for the host, and one on the device.
+// Staging memory for collectives on host memory: a page-locked buffer, which the device copies from
+// and to asynchronously, and a device buffer.
 
 #include <cstddef>
 #include <vector>
@@ -26,7 +26,7 @@ class Staging {
 
   // At least `bytes`.
   Result<StagingPiece> Take(std::size_t bytes);
-  // Of no operation any more.
+  // No longer in use by any operation.
   void Return(const StagingPiece& piece);
 
  private:

@@ -13,13 +13,13 @@ constexpr char kNo[] = "no ";
 
 bool IsNo(const std::string& said) { return said.starts_with(kNo); }
 
-// One exchange of words through the store.
+// One exchange of texts through the store.
 class Talk {
  public:
   Talk(const World& world, Deadline deadline, std::atomic<int>& missing)
       : world_(world), deadline_(deadline), missing_(missing) {}
 
-  // Says `mine` under `topic`, and returns what each rank said.
+  // Publishes `mine` under `topic` and returns the texts of all ranks.
   Result<std::vector<std::string>> Exchange(const std::string& topic, const std::string& mine) {
     const auto key = [&](int rank) {
       return "shared-memory/" + topic + "/" + std::to_string(rank);
@@ -47,7 +47,7 @@ class Talk {
   std::atomic<int>& missing_;
 };
 
-// For the lowest rank that said no; empty: nobody did.
+// The answer of the lowest rank that refused; empty if none did.
 std::string Objection(const std::vector<std::string>& said) {
   for (std::size_t rank = 0; rank < said.size(); ++rank) {
     if (IsNo(said[rank])) {

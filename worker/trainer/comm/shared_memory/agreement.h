@@ -1,7 +1,7 @@
 #pragma once
 
-// How the ranks of a world come to share memory, or all of them learn why they do not: rank 0 makes
-// a segment, the others try to map it, and each says in the world's store what came of it.
+// Agrees on whether the ranks of a world share memory: rank 0 creates a segment, the others try to
+// map it, and each publishes the result, with a reason if it failed, in the world's store.
 
 #include <atomic>
 #include <cstddef>

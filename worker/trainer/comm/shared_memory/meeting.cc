@@ -16,19 +16,19 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// How long a wait looks again and again, letting others have the core in between.
+// How long a wait spins, yielding the core in between.
 constexpr std::chrono::microseconds kPatience{100};
-// How often a sleeper looks whether the process that it waits for has ended.
+// How often a sleeping rank checks whether the process that it waits for has ended.
 constexpr std::chrono::milliseconds kGlance{20};
 
 constexpr int kRankBits = 16;
 
-// A word for whom and what a rank sleeps for.
+// A word that identifies the rank and the point that a rank sleeps for.
 uint64_t Awaiting(int peer, uint64_t point) {
   return point << kRankBits | static_cast<uint64_t>(peer);
 }
 
-// Not private to the process: the memory is mapped by several.
+// Not private to the process, because several processes map the memory.
 void FutexWait(const std::atomic<uint32_t>& word, uint32_t value, std::chrono::nanoseconds limit) {
   timespec time{};
   time.tv_sec = static_cast<time_t>(limit / std::chrono::seconds(1));

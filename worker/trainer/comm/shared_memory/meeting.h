@@ -1,11 +1,11 @@
 #pragma once
 
-// Where ranks of one machine meet in memory that all of them have mapped: each has come to so many
-// points, in the same order, and waits until others have come to one. Who waits looks again and
-// again for a moment, since a peer is mostly nearly there, then sleeps in a futex and is woken by
-// the rank that it waits for; a peer whose process has ended is noticed meanwhile. What a rank
-// wrote before it came to a point is seen by those who waited for it there. Used by the
-// shared-memory transport alone.
+// Synchronises ranks of one machine through shared memory. All ranks pass the same points
+// in the same order; a rank announces that it has reached a point, and waits until others
+// have. A waiting rank first spins, because peers are usually close, then sleeps in a futex
+// until the other rank wakes it; it also notices when a peer's process has ended. Writes
+// before a point are visible to ranks that waited for it. Used only by the shared-memory
+// transport.
 
 #include <atomic>
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace ringmaster::trainer {
 
-// Of one rank, in the shared memory. All zero at first.
+// The state of one rank in shared memory. Initially zero.
 struct alignas(128) MeetingCell {  // no two in one pair of cache lines
   std::atomic<uint64_t> arrived;   // the last point that the rank has come to
   std::atomic<uint64_t> settled;   // up to where it has come to for good
@@ -59,8 +59,8 @@ class Meeting {
   // This rank has come to its next point, whose number is the same on every rank.
   uint64_t Arrive();
 
-  // What it has come to stays so when it leaves. What it comes to after that counts only as long as
-  // it is there: who is given up amid an operation has no part in it.
+  // The last point reached is kept when a rank leaves. Points that it reaches later count only
+  // while it is present: a rank that is given up during an operation does not take part in it.
   void Settle();
 
   // Blocks until `peer`, or every rank, has come to the point. Throws where the peer is gone, at

@@ -33,7 +33,7 @@ Result<std::unique_ptr<Segment>> Segment::Create(std::size_t bytes) {
   std::unique_ptr<Segment> segment(new Segment());
   segment->fd_ = ::memfd_create("ringmaster-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (segment->fd_ < 0) return SegmentError("creating shared memory");
-  // All of it now: later there is nobody to tell that memory is short.
+  // Allocate all of it now: a lack of memory could not be reported later.
   const int full = ::posix_fallocate(segment->fd_, 0, static_cast<off_t>(kPage + bytes));
   if (full != 0) {
     errno = full;
@@ -56,7 +56,7 @@ Result<std::unique_ptr<Segment>> Segment::Open(const std::string& description, s
   }
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
   std::unique_ptr<Segment> segment(new Segment());
-  // What another file might do when it is opened, it shall not.
+  // Opening another file must have no side effects.
   segment->fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (segment->fd_ < 0) return SegmentError("opening the shared memory " + path);
   struct stat file {};

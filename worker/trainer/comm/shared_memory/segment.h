@@ -1,9 +1,9 @@
 #pragma once
 
-// A piece of memory that several processes of one machine have mapped. It has no name: it is an
-// anonymous file of the process that made it, which others open through /proc, so only processes of
-// the same user in the same PID namespace can, and it is gone with the last of them, however they
-// ended. A random token in it says whether what was opened is what was meant.
+// A shared memory segment of several processes on one machine. It is an anonymous file that its
+// creator holds and others open through /proc, so only processes of the same user and PID namespace
+// can map it, and it disappears with the last of them. A random token verifies that the opened file
+// is the intended one.
 
 #include <cstddef>
 #include <memory>
@@ -17,9 +17,9 @@ namespace ringmaster::trainer {
 // Thread-safety: constant after construction; the memory is its users' matter.
 class Segment {
  public:
-  // Of zeros.
+  // Creates a zeroed segment.
   static Result<std::unique_ptr<Segment>> Create(std::size_t bytes);
-  // What another process, or this one, created and described so.
+  // Maps the segment that a process created and described this way.
   static Result<std::unique_ptr<Segment>> Open(const std::string& description, std::size_t bytes);
 
   ~Segment();

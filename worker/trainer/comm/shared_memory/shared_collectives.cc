@@ -9,12 +9,12 @@
 namespace ringmaster::trainer {
 namespace {
 
-// What a core's cache holds several times; less where many ranks have slots.
+// A fraction of a core's cache; less if many ranks have slots.
 constexpr std::size_t kMostSlotBytes = 256 << 10;
 constexpr std::size_t kLeastSlotBytes = 64 << 10;
 constexpr std::size_t kAllSlotBytes = 16 << 20;
 
-// The part of `bytes` that `index` of `count` has, in whole elements.
+// The part of `bytes` that belongs to `index` of `count`, in whole elements.
 std::pair<std::size_t, std::size_t> PieceOf(std::size_t bytes, std::size_t element, int index,
                                             int count) {
   const std::size_t elements = bytes / element;
@@ -77,7 +77,7 @@ void SharedCollectives::AllReduce(Elements values, ReduceOp op, Deadline deadlin
   meeting_.Settle();
 }
 
-// Each reduces everything, in the order of the ranks.
+// Each rank reduces everything, in the order of the ranks.
 void SharedCollectives::ReduceOfTwo(Elements chunk, ReduceFunction reduce, Deadline deadline) {
   const int other = 1 - rank();
   meeting_.Await(other, meeting_.Arrive(), deadline);
@@ -154,7 +154,7 @@ void SharedCollectives::AllGather(std::span<const std::byte> mine, std::span<std
   meeting_.Settle();
 }
 
-// What each rank sends to each, by sender.
+// What each rank sends to each other rank, by sender.
 std::vector<uint64_t> SharedCollectives::GatherSizes(const std::vector<std::size_t>& mine,
                                                      Deadline deadline) {
   const std::vector<uint64_t> sent(mine.begin(), mine.end());
@@ -163,7 +163,7 @@ std::vector<uint64_t> SharedCollectives::GatherSizes(const std::vector<std::size
   return all;
 }
 
-// Each rank's data goes through its slot from front to back; the others take what is theirs.
+// Each rank's data passes through its slot from front to back; the others take their parts.
 void SharedCollectives::AllToAll(std::span<const std::byte> send,
                                  const std::vector<std::size_t>& send_bytes,
                                  std::span<std::byte> receive,

@@ -1,8 +1,8 @@
 #pragma once
 
-// Collectives through memory that all ranks of a world have mapped: each puts a chunk of its data
-// into a slot of its own, says so, and reads the others'. Sums are in the order that they have over
-// Gloo (reduction_order.h). Used by the shared-memory transport alone.
+// Collectives through memory that all ranks of a world map: each rank writes a chunk of its data
+// into its own slot, announces it, and reads the slots of the others. Sums have the same order as
+// over Gloo (reduction_order.h). Used only by the shared-memory transport.
 
 #include <array>
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace ringmaster::trainer {
 
-// What of a segment belongs to whom: a cell for each rank, then two slots for each.
+// The layout of a segment: a cell for each rank, then two slots for each.
 class SharedLayout {
  public:
   explicit SharedLayout(int ranks);

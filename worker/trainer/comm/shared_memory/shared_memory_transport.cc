@@ -5,7 +5,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Waking the queue's thread, which then has to get a core, costs more than to reduce so many bytes.
+// Up to this size, waking the queue's thread costs more than reducing the data.
 constexpr std::size_t kBytesRunByWaiter = 1 << 20;
 
 }  // namespace

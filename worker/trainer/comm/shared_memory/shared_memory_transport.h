@@ -1,9 +1,9 @@
 #pragma once
 
-// Ranks of one machine over memory that they share: no sockets, and no thread but the queue's,
-// which sleeps where data is little. A rank that ends, is shut down or stays silent fails the
-// operations of those who wait for it. Memory is of one world: the next one's ranks make another,
-// and a rank that still has the old one mapped meets no peer there.
+// The transport between ranks of one machine through shared memory. It needs no sockets, and no
+// thread except that of the queue, which stays asleep for small data. A rank that ends, is shut
+// down or stays silent fails the operations of ranks that wait for it. Each world has its own
+// memory, so a rank that still maps an old segment meets no peers there.
 
 #include <atomic>
 #include <cstddef>

@@ -1,8 +1,8 @@
 #pragma once
 
-// A rank's connection to its agent, and what came over it: worlds, their ends, the store's answers,
-// grants. One thread receives and hands over what it got (Take, Lose); others wait for it. Used by
-// AgentMembership and its worlds' stores, which may outlive it.
+// A rank's connection to its agent, and the messages received: worlds and their ends, answers of
+// the store, and grants. One thread receives and passes messages on (Take, Lose), and others wait
+// for them. Used by AgentMembership and the stores of its worlds, which may outlive it.
 //
 // Thread-safe.
 
@@ -75,7 +75,7 @@ class AgentChannel {
   // The highest the agent sent.
   std::optional<control::RankEpoch> newest_ RINGMASTER_GUARDED_BY(mutex_);
   control::Epoch below_ RINGMASTER_GUARDED_BY(mutex_);  // every epoch below is over
-  // The newest that shall be left at a boundary.
+  // The newest epoch to leave at a boundary.
   control::Epoch switch_ RINGMASTER_GUARDED_BY(mutex_);
   // This rank will not be in the epoch after switch_.
   bool leaving_ RINGMASTER_GUARDED_BY(mutex_) = false;

@@ -37,7 +37,7 @@ World ToWorld(const control::RankEpoch& epoch) {
   return world;
 }
 
-// One world's store.
+// The store of one world.
 class EpochStore final : public Store {
  public:
   EpochStore(std::shared_ptr<AgentChannel> channel, control::Epoch epoch, int rank)
@@ -136,7 +136,7 @@ bool AgentMembership::SwitchWanted(control::Epoch epoch, int64_t) {
   return channel_->SwitchWanted(epoch);
 }
 
-// A message that cannot be sent means a lost agent, which every wait reports.
+// If a message cannot be sent, the agent is lost, which every wait reports.
 void AgentMembership::Say(const control::Message& message) {
   const Result<void> sent = channel_->Send(message);
   if (!sent.ok())

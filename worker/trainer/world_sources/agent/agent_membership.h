@@ -5,9 +5,9 @@
 // rendezvous store's relay, RankBroken, RankAtBoundary, RankProgress, RankDone, Release,
 // checkpoints, their grants and TakeCheckpoint.
 //
-// A thread reads; it calls the watch's callback itself, so that a rank which waits for a silent
-// peer is woken the moment its world is given up. A rank dies with its agent: once the connection
-// is lost, every wait ends and no world comes any more.
+// A thread reads messages and calls the watch's callback directly, so that a rank that waits for a
+// silent peer is woken as soon as its world is given up. A rank dies with its agent: after the
+// connection is lost, every wait ends and no further world follows.
 
 #include <memory>
 #include <optional>

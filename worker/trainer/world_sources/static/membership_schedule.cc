@@ -25,7 +25,7 @@ bool ShareAMember(const ScheduledRun& run, const ScheduledRun& before) {
                      [&](const std::string& member) { return those.contains(member); });
 }
 
-// What is wrong with a run that follows `before`, or nothing.
+// What is wrong with a run that follows `before`; empty if nothing is.
 const char* Judge(const ScheduledRun& run, const ScheduledRun* before) {
   if (run.first != (before == nullptr ? 1 : before->last + 1)) {
     return "its steps do not continue those before it, or do not start with step 1";

@@ -1,8 +1,8 @@
 #pragma once
 
-// Which members computed which steps of a job, as `ringmaster-audit --schedule` writes it
-// (worker/audit/report.h): a line for each run of steps that one world computed. Read once, for
-// replay_membership.h. The file is untrusted: it parses, or a sentence says what is wrong where.
+// The members that computed each step of a job, as written by `ringmaster-audit --schedule`
+// (worker/audit/report.h): one line per range of steps that one world computed. Read once, for
+// replay_membership.h. The file is untrusted: parsing is safe and reports what is wrong and where.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +23,8 @@ struct ScheduledRun {
   int full_size = 0;                 // the ranks that the job wanted; 0: not known
 };
 
-// Steps 1 … N without a gap; epochs rise; each run has a member that computed the steps before it,
-// and so has the state to go on from.
+// Steps 1 … N without gaps and with rising epochs; each run has a member that computed the steps
+// before it, and thus has the state.
 struct MembershipSchedule {
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
   static constexpr std::size_t kMostRanks = std::size_t{1} << 14;

@@ -9,7 +9,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Keys below a prefix of another store.
+// Keys under a prefix of another store.
 class StoreOfRun final : public Store {
  public:
   StoreOfRun(std::shared_ptr<Store> store, std::string prefix)
@@ -74,8 +74,8 @@ class ReplayMembership final : public MembershipSource {
  private:
   const std::string& Self() const { return schedule_.members[options_.member]; }
 
-  // Waits until all members of the run have come: those that sat steps out wait here, however long
-  // these take.
+  // Waits until all members of the run are there: members that sat out steps wait here, however
+  // long these take.
   Result<World> Enter(const ScheduledRun& run, int rank) {
     World world;
     world.epoch = run.epoch;

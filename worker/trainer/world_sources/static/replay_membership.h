@@ -1,9 +1,9 @@
 #pragma once
 
-// Replays the memberships of a job without its faults: each member of a schedule is a process,
-// which takes in each run of steps the rank that the member had there, or sits it out, and changes
-// worlds after exactly the steps after which the job did. A rank that fails ends the replay, since
-// what followed would be no replay any more.
+// Replays the memberships of a job without its faults. Each member of a schedule is a process: in
+// each range of steps, it takes the rank that the member had or sits out, and it changes worlds
+// after exactly the same steps as the job. A rank that fails ends the replay, because later steps
+// would differ from the job's.
 
 #include <cstddef>
 #include <cstdint>

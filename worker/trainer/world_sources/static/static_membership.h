@@ -1,6 +1,6 @@
 #pragma once
 
-// The membership of ranks without an agent, such as those started by hand: one world.
+// The membership of ranks without an agent, such as ranks started by hand: a single world.
 
 #include <memory>
 

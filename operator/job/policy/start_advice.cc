@@ -1,0 +1,65 @@
+#include "operator/job/policy/start_advice.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace ringmaster::job {
+
+namespace {
+
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+bool IsAboutImage(const std::string& waiting_reason) {
+  static constexpr std::array kReasons{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"};
+  return std::find(kReasons.begin(), kReasons.end(), waiting_reason) != kReasons.end();
+}
+
+}  // namespace
+
+std::string WhyUnschedulable(const std::string& scheduler_message) {
+  constexpr std::string_view kCounted = " nodes are available: ";
+  const std::size_t counted = scheduler_message.find(kCounted);
+  if (counted == std::string::npos) return scheduler_message;
+  const std::size_t end = scheduler_message.find(". ", counted + kCounted.size());
+  std::string why = scheduler_message.substr(0, end);
+  if (why.ends_with('.')) why.pop_back();
+  return why;
+}
+
+std::string HowToSchedule(const std::string& scheduler_message) {
+  if (Contains(scheduler_message, "persistentvolumeclaim \"") &&
+      Contains(scheduler_message, "not found")) {
+    return "; create the claim, or correct claimName in the job's volumes";
+  }
+  if (Contains(scheduler_message, "Insufficient ")) return "; free capacity, or request less";
+  if (Contains(scheduler_message, "affinity") || Contains(scheduler_message, "taint")) {
+    return "; correct the Pods' nodeSelector, affinity or tolerations, or add such a node";
+  }
+  return "";
+}
+
+std::string HowToPull(const ContainerView& container, const std::string& spec_image) {
+  if (!IsAboutImage(container.waiting_reason)) return "";
+  if (!spec_image.empty() && Contains(container.waiting_message, spec_image)) {
+    return "; correct spec.image, or name a Secret with the registry's credentials in "
+           "spec.imagePullSecrets";
+  }
+  return "; spec.image does not name this image: correct the template that does, or ask the "
+         "platform team for Ringmaster's images";
+}
+
+std::string HowToMount(const std::string& kubelet_message) {
+  if (!Contains(kubelet_message, "not found")) return "";
+  if (Contains(kubelet_message, "configmap \"")) {
+    return "; create the ConfigMap, or correct its name in the job";
+  }
+  if (Contains(kubelet_message, "secret \"")) {
+    return "; create the Secret, or correct its name in the job";
+  }
+  return "";
+}
+
+}  // namespace ringmaster::job

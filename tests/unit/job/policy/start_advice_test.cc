@@ -1,0 +1,68 @@
+#include "operator/job/policy/start_advice.h"
+
+#include <gtest/gtest.h>
+
+namespace ringmaster::job {
+namespace {
+
+TEST(StartAdvice, ASchedulersReasonsAreShownWithoutItsAttempts) {
+  EXPECT_EQ(WhyUnschedulable("0/3 nodes are available: 3 Insufficient nvidia.com/gpu. no new "
+                             "claims to deallocate, preemption: 0/3 nodes are available: 3 "
+                             "Preemption is not helpful for scheduling."),
+            "0/3 nodes are available: 3 Insufficient nvidia.com/gpu");
+  EXPECT_EQ(WhyUnschedulable("0/3 nodes are available: persistentvolumeclaim \"data\" not found. "
+                             "not found"),
+            "0/3 nodes are available: persistentvolumeclaim \"data\" not found");
+  EXPECT_EQ(WhyUnschedulable("0/3 nodes are available: 1 Too many pods."),
+            "0/3 nodes are available: 1 Too many pods");
+  EXPECT_EQ(WhyUnschedulable("waits for its gang. 3 of 4 exist."),
+            "waits for its gang. 3 of 4 exist.");
+}
+
+TEST(StartAdvice, WhatTheSchedulerMissesDecidesWhatHelps) {
+  struct Row {
+    const char* said;
+    const char* advice;
+  };
+  for (const auto& [said, advice] : {
+           Row{"3 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {a: b}",
+               "; free capacity, or request less"},
+           Row{"0/3 nodes are available: persistentvolumeclaim \"data\" not found.",
+               "; create the claim, or correct claimName in the job's volumes"},
+           Row{"persistentvolumeclaim \"data\" is being deleted", ""},
+           Row{"3 node(s) didn't match Pod's node affinity/selector",
+               "; correct the Pods' nodeSelector, affinity or tolerations, or add such a node"},
+           Row{"1 node(s) had untolerated taint {a: b}",
+               "; correct the Pods' nodeSelector, affinity or tolerations, or add such a node"},
+           Row{"no nodes available to schedule pods", ""},
+       }) {
+    EXPECT_EQ(HowToSchedule(said), advice) << said;
+  }
+}
+
+TEST(StartAdvice, AnImageThatTheSpecNamesIsCorrectedThere) {
+  ContainerView waits;
+  waits.waiting_reason = "ImagePullBackOff";
+  waits.waiting_message = "Back-off pulling image \"r.example.com/train:1\"";
+
+  EXPECT_EQ(HowToPull(waits, "r.example.com/train:1"),
+            "; correct spec.image, or name a Secret with the registry's credentials in "
+            "spec.imagePullSecrets");
+  for (const char* other : {"", "r.example.com/other:1"}) {
+    EXPECT_EQ(HowToPull(waits, other).rfind("; spec.image does not name this image", 0), 0U);
+  }
+  waits.waiting_reason = "CreateContainerError";
+  EXPECT_EQ(HowToPull(waits, "r.example.com/train:1"), "");
+}
+
+TEST(StartAdvice, AMissingConfigMapOrSecretIsNamed) {
+  EXPECT_EQ(HowToMount("FailedMount: configmap \"code\" not found"),
+            "; create the ConfigMap, or correct its name in the job");
+  EXPECT_EQ(HowToMount("secret \"keys\" not found"),
+            "; create the Secret, or correct its name in the job");
+  EXPECT_EQ(HowToMount("failed to sync configmap cache: timed out"), "");
+  EXPECT_EQ(HowToMount("FailedMount: rpc error"), "");
+}
+
+}  // namespace
+}  // namespace ringmaster::job
