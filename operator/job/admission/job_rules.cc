@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "common/base/cut_text.h"
+
 namespace ringmaster::job {
 
 bool JobRules::Grants() const {
@@ -33,9 +35,7 @@ std::string JobRules::HowToAllow(const std::string& item) const {
 }
 
 std::string Listed(const std::vector<std::string>& names) {
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? " (" : ", ") + name;
-  return list.empty() ? list : list + ")";
+  return names.empty() ? "" : " (" + ListText(names) + ")";
 }
 
 bool IsBelowHostPath(const std::string& path, const std::string& prefix) {

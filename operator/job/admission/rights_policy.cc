@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/count_text.h"
+#include "common/base/cut_text.h"
 #include "common/control/membership.h"
 #include "common/control/pod_contract.h"
 #include "common/json/json.h"
@@ -150,11 +151,9 @@ void Requests::Image(const std::string& image, const std::string& path) {
     return IsUnderPrefix(image, prefix);
   });
   if (ok) return;
-  std::string list;
-  for (const std::string& prefix : allowed) list += (list.empty() ? "" : ", ") + prefix;
   Add(path,
-      "images must come from " + (list.empty() ? "nowhere" : list) + ", but this one is \"" +
-          image + "\"",
+      "images must come from " + (allowed.empty() ? "nowhere" : ListText(allowed)) +
+          ", but this one is \"" + image + "\"",
       "limits.imagePrefixes");
 }
 

@@ -7,6 +7,9 @@
 #include <map>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "common/base/cut_text.h"
 
 namespace ringmaster::trainer {
 namespace {
@@ -230,7 +233,7 @@ std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
 }
 
 std::string WhatDiffers(std::string_view theirs, std::string_view ours) {
-  constexpr int kMostTold = 12;
+  constexpr std::size_t kMostTold = 12;
   std::map<std::string_view, std::pair<std::string_view, std::string_view>> values;
   for (std::string_view line; !theirs.empty();) {
     line = NextLine(theirs);
@@ -240,20 +243,16 @@ std::string WhatDiffers(std::string_view theirs, std::string_view ours) {
     line = NextLine(ours);
     values[line.substr(0, line.find('='))].second = ValueOf(line);
   }
-  std::string text;
-  int differing = 0;
+  const auto shown = [](std::string_view of) { return of.empty() ? "nothing" : std::string(of); };
+  std::vector<std::string> differing;
   for (const auto& [name, value] : values) {
-    if (value.first == value.second || ++differing > kMostTold) continue;
-    text += text.empty() ? "" : ", ";
-    if (!name.starts_with("--")) {
-      text += "other " + std::string(name);
-      continue;
-    }
-    const auto shown = [](std::string_view of) { return of.empty() ? "nothing" : std::string(of); };
-    text += std::string(name) + "=" + shown(value.first) + " instead of " + shown(value.second);
+    if (value.first == value.second) continue;
+    const std::string written(name);
+    differing.push_back(name.starts_with("--") ? written + "=" + shown(value.first) +
+                                                     " instead of " + shown(value.second)
+                                               : "other " + written);
   }
-  if (differing > kMostTold) text += " and " + std::to_string(differing - kMostTold) + " more";
-  return text;
+  return ListText(differing, kMostTold);
 }
 
 }  // namespace ringmaster::trainer

@@ -1,6 +1,8 @@
 #include "worker/trainer/comm/gloo/gloo_communicator.h"
 
 #include <csignal>
+#include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include <gloo/allgather.h>
@@ -9,9 +11,9 @@
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 
+#include "worker/trainer/comm/elements.h"
 #include "worker/trainer/comm/gloo/direct_allreduce.h"
 #include "worker/trainer/comm/gloo/gloo_mesh.h"
-#include "worker/trainer/comm/gloo/reduce_pieces.h"
 #include "worker/trainer/comm/reduction_order.h"
 
 namespace ringmaster::trainer {
@@ -37,6 +39,16 @@ void SetOutput(gloo::AllreduceOptions& options, Elements values) {
       return options.setOutput(reinterpret_cast<uint32_t*>(values.data), values.count);
     default:
       return options.setOutput(reinterpret_cast<uint64_t*>(values.data), values.count);
+  }
+}
+
+// The second half of a reduce-scatter whose pieces travelled straight to their ranks: `pieces` are
+// as long as `mine`, one a rank, and reduced into `mine` in the order of the ranks.
+void ReducePieces(const std::vector<std::byte>& pieces, Elements mine, ReduceOp op) {
+  const ReduceFunction reduce = ReduceFunctionFor(mine.type, op);
+  std::memcpy(mine.data, pieces.data(), mine.bytes());
+  for (std::size_t at = mine.bytes(); at < pieces.size(); at += mine.bytes()) {
+    reduce(mine.data, mine.data, pieces.data() + at, mine.count);
   }
 }
 
