@@ -20,11 +20,11 @@ step=$(status_field kept checkpoint.step)
 [ "${step:-0}" -ge "$seen" ] || fail "the checkpoint is of step '$step', the job was at $seen when it was suspended"
 assert_contains "the condition" "checkpoint of step $step" "$(condition kept Suspended message)"
 
-last=$(status_field kept progress.step)
+assert_equal "the step at which it was suspended" "$step" "$(status_field kept progress.step)"
 suspend kept false
 went_on() { as_user logs "$(launcher_pod kept)" | grep -F "\"resumed\":{\"step\":$step,\"from\":\"checkpoint\"" >/dev/null; }
 wait_for "training to go on from the checkpoint of step $step" 60 went_on
-wait_for "steps after the suspension" 60 at_step kept $((last + 1))
+wait_for "steps after the suspension" 60 at_step kept $((step + 1))
 assert_equal "the condition" False "$(condition kept Suspended status)"
 
 # What is unwise is taken all the same, with a warning.

@@ -111,7 +111,8 @@ void DescribeSuspending(const PlanInput& input, std::string what, api::TrainingJ
   SetCondition(input, JudgeReconciling(status), status);
 }
 
-// Steps after the state from which the job resumes are repeated, so they are not progress.
+// A suspended job is at the step from which it resumes: later ones are repeated, and the last ones
+// may not have been reported.
 void RollBackProgress(const api::TrainingJobSpec& spec, api::TrainingJobStatus& status) {
   if (!status.progress || !spec.InPlace()) return;
   if (spec.checkpoint && !status.checkpoint) return;  // what is on its volume is not known here
@@ -119,7 +120,7 @@ void RollBackProgress(const api::TrainingJobSpec& spec, api::TrainingJobStatus& 
   api::JobProgress& progress = *status.progress;
   progress.samples_per_second.clear();
   progress.estimated_completion_time.clear();
-  progress.step = std::min(progress.step, kept);
+  progress.step = kept;
   if (progress.percent) progress.percent = PercentDone(progress.step, progress.total_steps);
 }
 

@@ -78,7 +78,8 @@ bool CheckpointTracker::AskNow(Time now, bool wanted, const control::Epoch& epoc
     return false;
   }
   if (!wanted_step_) wanted_step_ = step;
-  if (newest_ && newest_->step >= *wanted_step_) return false;
+  const bool is_there = newest_ && newest_->step >= *wanted_step_;
+  if (is_there && (asked_ == control::Epoch{} || asked_ == epoch)) return false;
   if (asked_ == epoch && now - asked_at_ < kAskAgain) return false;
   asked_ = epoch;
   asked_at_ = now;

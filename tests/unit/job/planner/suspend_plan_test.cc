@@ -464,7 +464,7 @@ TEST(SuspendPlan, TheStepShownIsTheOneItGoesOnFrom) {
   const std::vector<std::string> ours = {"ringmaster-train"};
   const std::vector<Row> table = {
       {"a checkpoint of an earlier step", true, 14'553, ours, 14'553, 72},
-      {"a later one", true, 15'000, ours, 14'676, 73},
+      {"a later one", true, 15'000, ours, 15'000, 75},
       {"one on the volume, perhaps", true, std::nullopt, ours, 14'676, 73},
       {"nothing is kept", false, std::nullopt, ours, 0, 0},
       {"a program that may keep what it likes", false, std::nullopt, {"solver"}, 14'676, 73},
