@@ -339,7 +339,8 @@ Result<TrainingJob> DecodeTrainingJobWithImage(const json& object,
   auto spec = ReadSpec(written == nullptr ? kNone : *written);
   if (!spec.ok()) return spec.error();
   job->spec = *std::move(spec);
-  if (job->spec.image.empty()) job->spec.image = default_image;
+  job->has_default_image = job->spec.image.empty();
+  if (job->has_default_image) job->spec.image = default_image;
   if (NeedsTexts(*job)) {
     BoundTexts(job->spec);
   } else {

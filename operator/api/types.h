@@ -330,6 +330,7 @@ struct TrainingJob {
   bool held = false;  // its finalizers have kFinalizer: it stays until its checkpoints are removed
   std::string installation{};  // assigned by its annotation; empty: the owner keeps it
   TrainingJobSpec spec;
+  bool has_default_image = false;  // the job names none: its spec has the operator's
   TrainingJobStatus status;
 
   std::string Key() const { return ns + "/" + name; }

@@ -37,7 +37,9 @@ void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) 
   });
   profiles_.OnChange([this, &queue](const kube::ObjectMeta& meta, runtime::Change) {
     const auto profile = profiles_.Get(meta.Key());
-    if (!HasChanged(meta, profile.get())) return;
+    const ProfileChange change = NoteProfile(meta, profile.get());
+    if (change == ProfileChange::kVerdict) LookAtNamespaces();
+    if (change != ProfileChange::kAll) return;
     if (profile != nullptr && !profile->problem.empty()) {
       LogWarn("Rejected a profile: no job can use it",
               {{"profile", profile->name}, {"reason", profile->problem}});
@@ -56,15 +58,20 @@ void Caches::Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) 
       [this] { Reconnect(kube::kServices); });
 }
 
-bool Caches::HasChanged(const kube::ObjectMeta& meta, const job::Profile* profile) {
+Caches::ProfileChange Caches::NoteProfile(const kube::ObjectMeta& meta,
+                                          const job::Profile* profile) {
   if (profile == nullptr) {
     profile_versions_.erase(meta.name);
-    return true;
+    return ProfileChange::kAll;
   }
   const ProfileVersion version{.uid = meta.uid,
                                .generation = profile->generation,
-                               .begins = job::WhyNoRunBegins(*profile).empty()};
-  return std::exchange(profile_versions_[meta.name], version) != version;
+                               .begins = job::WhyNoRunBegins(*profile).empty(),
+                               .judged = job::IsJudged(*profile)};
+  ProfileVersion before = std::exchange(profile_versions_[meta.name], version);
+  if (before == version) return ProfileChange::kNone;
+  before.judged = version.judged;
+  return before == version ? ProfileChange::kVerdict : ProfileChange::kAll;
 }
 
 void Caches::FeedNamespaces(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness) {

@@ -76,9 +76,11 @@ class Caches {
   void LookAtNamespaces() const;
   // Those that name the namespace; empty: all.
   void LookAtProfiles(const std::string& ns = {}) const;
-  // Whether anything is new that jobs or what people see depend on: the spec, or that no run can
-  // begin under it. `profile` is null where it is gone. On the watch's thread alone.
-  bool HasChanged(const kube::ObjectMeta& meta, const job::Profile* profile);
+  // kAll: the spec changed, or whether runs can start under the profile; jobs depend on both.
+  // kVerdict: it has been judged since; the lists of its namespaces wait for that.
+  enum class ProfileChange { kNone, kVerdict, kAll };
+  // `profile` is null if it was deleted. Called on the watch's thread only.
+  ProfileChange NoteProfile(const kube::ObjectMeta& meta, const job::Profile* profile);
 
   const Config& config_;
   job::JobStore jobs_;
@@ -93,7 +95,8 @@ class Caches {
   struct ProfileVersion {
     std::string uid;
     int64_t generation = 0;
-    bool begins = true;  // runs can
+    bool begins = true;   // runs can
+    bool judged = false;  // its verdict is of this generation
     friend bool operator==(const ProfileVersion&, const ProfileVersion&) = default;
   };
   std::map<std::string, ProfileVersion> profile_versions_;  // by name

@@ -256,7 +256,7 @@ std::vector<OpenProfile> ProfilesOpenTo(const std::vector<ProfilePtr>& profiles,
     if (!listed || !WhyUnusable(*profile, ns, operator_ns).empty()) continue;
     if (!WhyNoRunBegins(*profile).empty()) continue;
     const bool is_default = defaults.size() == 1 && defaults.front() == profile;
-    open.push_back({profile, is_default});
+    open.push_back({profile, is_default, IsJudged(*profile)});
   }
   return open;
 }
@@ -330,11 +330,16 @@ api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr
   return accepted;
 }
 
+bool IsJudged(const Profile& profile) {
+  const bool preset = profile.generation == 0;
+  return preset ||
+         (profile.accepted && profile.accepted->observed_generation == profile.generation);
+}
+
 std::string WhyNoRunBegins(const Profile& profile) {
   const std::optional<api::Condition>& accepted = profile.accepted;
   if (!accepted || accepted->status != api::ConditionStatus::kFalse ||
-      accepted->reason != api::kReasonPodsRefused ||
-      accepted->observed_generation != profile.generation) {
+      accepted->reason != api::kReasonPodsRefused || !IsJudged(profile)) {
     return {};
   }
   const std::string& message = accepted->message;

@@ -71,6 +71,7 @@ Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string&
 struct OpenProfile {
   ProfilePtr profile{};
   bool is_default = false;  // the one that counts for jobs that name none
+  bool judged = false;      // its verdict is of the spec that it has now
 };
 std::vector<OpenProfile> ProfilesOpenTo(const std::vector<ProfilePtr>& profiles,
                                         const std::string& ns, const std::string& operator_ns);
@@ -87,6 +88,9 @@ struct ProfileFindings {
 // default where it says so. `profiles`: all, with it.
 api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr>& profiles,
                             const ProfileFindings& found = {});
+
+// Whether its verdict is for its current spec. Always true for presets.
+bool IsJudged(const Profile& profile);
 
 // Why no run can start under it, although its rules apply to existing runs: the API server rejects
 // its Pods, according to its status for this spec. Empty if runs can start.

@@ -241,13 +241,18 @@ Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
   if (pin->revision == known.revision) {
     pin->spec = nullptr;
   } else if (!another || today.problem.empty()) {  // else what it would set is not known
-    run.changed = ChangedFields(*pin->spec, run.job->spec);
+    api::TrainingJobSpec spec = run.job->spec;
+    // An upgrade may have moved the operator's default; nobody has changed the job.
+    if (job->has_default_image && spec.image == job->spec.image) spec.image = pin->spec->image;
+    run.changed = ChangedFields(*pin->spec, spec);
   }
   if (another) {
     const std::string why = today.problem.empty() ? "" : " (" + today.problem + ")";
     run.changed.insert(run.changed.begin(), "spec.profile" + why);
   }
-  if (pin->spec != nullptr && !run.changed.empty()) {
+  const bool same =
+      run.changed.empty() && (pin->spec == nullptr || pin->spec->image == run.job->spec.image);
+  if (pin->spec != nullptr && !same) {
     run.job = with_text(api::SpecOfRun(*pin->spec, job->spec));
   }
   return run;

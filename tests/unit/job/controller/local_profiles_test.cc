@@ -104,6 +104,30 @@ TEST(LocalProfilesPlan, WritesWhatDiffersAndRemovesWhatMayNotBeUsed) {
   EXPECT_THAT(NamesOf(plan.removals), ElementsAre("forged", "gone", "narrowed"));
 }
 
+TEST(LocalProfilesPlan, ShowsAnEditedProfileOnceItsNewSpecIsJudged) {
+  json object = json::parse(R"({
+      "metadata": {"name": "edited", "generation": 3},
+      "spec": {"namespaces": ["team-a"], "limits": {"gpus": 8}},
+      "status": {"conditions": [{"type": "Accepted", "status": "False", "reason": "PodsRefused",
+                                 "message": "m", "observedGeneration": 2}]}})");
+  const auto plan = [&](const std::vector<std::shared_ptr<const LocalProfileView>>& shown) {
+    return PlanFor({std::make_shared<const Profile>(ReadProfile(object))}, "team-a", shown);
+  };
+  json& accepted = object["status"]["conditions"][0];
+
+  EXPECT_THAT(plan({}).writes, IsEmpty());
+  accepted["status"] = "True";
+  accepted["reason"] = "Accepted";
+  EXPECT_THAT(plan({}).writes, IsEmpty());
+  const LocalProfilesPlan before = plan({Shown("edited", "{}")});
+  EXPECT_THAT(before.writes, IsEmpty());
+  EXPECT_THAT(before.removals, IsEmpty()) << "the spec that was accepted stays until the verdict";
+
+  accepted["observedGeneration"] = 3;
+  EXPECT_THAT(NamesOf(plan({}).writes), ElementsAre("edited"));
+  EXPECT_THAT(NamesOf(plan({Shown("edited", "{}")}).writes), ElementsAre("edited"));
+}
+
 TEST(LocalProfilesPlan, LeavesThoseOfAnotherInstallationAlone) {
   const LocalProfilesPlan plan =
       PlanFor({MakeProfile("same-name", R"({"namespaces": ["*"], "limits": {"gpus": 8}})")},

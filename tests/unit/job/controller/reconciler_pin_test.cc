@@ -26,6 +26,16 @@ std::set<std::string> RevisionsOfPods(const FakeApi& api) {
   }
   return revisions;
 }
+std::set<std::string> ImagesOfPods(const FakeApi& api) {
+  std::set<std::string> images;
+  for (const auto& [path, object] : api.objects) {
+    if (path.rfind(kPodsPath, 0) != 0) continue;
+    for (const json& container : kube::GetArray(object, {"spec", "containers"})) {
+      images.insert(kube::GetString(container, {"image"}));
+    }
+  }
+  return images;
+}
 bool AnyPodIsEvil(const FakeApi& api) {
   return std::any_of(api.objects.begin(), api.objects.end(), [](const auto& entry) {
     return entry.first.rfind(kPodsPath, 0) == 0 &&
@@ -193,6 +203,32 @@ TEST(Reconciler, AChangeWhileAJobRunsIsRefusedAndNamedAndItsNewPodsAreMadeFromTh
 
     EXPECT_EQ(ConditionOf(api, api::kChangePending).status, api::ConditionStatus::kFalse);
   }
+}
+
+TEST(Reconciler, AnotherDefaultImageSinceAnUpgradeIsNoChangeOfAJobThatNamesNone) {
+  FakeApi api;
+  api.objects[kJobPath]["spec"].erase("image");
+  auto op = std::make_unique<Operator>(api);
+  op->default_image = "worker:1";
+  op->Settle();
+  ASSERT_EQ(api.Count(kPodsPath), 4U);
+
+  api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
+  op = std::make_unique<Operator>(api);
+  op->default_image = "worker:2";
+  op->Settle();
+
+  EXPECT_EQ(api.Count(kPodsPath), 4U);
+  EXPECT_EQ(RevisionsOfPods(api).size(), 1U);
+  EXPECT_EQ(ImagesOfPods(api), std::set<std::string>{"worker:1"});
+  EXPECT_EQ(ConditionOf(api, api::kChangePending).type, "");
+
+  TemplateOf(api) = kHarmless;
+  op->Settle();
+
+  const std::string said = ConditionOf(api, api::kChangePending).message;
+  EXPECT_NE(said.find("spec.worker.template"), std::string::npos);
+  EXPECT_EQ(said.find("spec.image"), std::string::npos);
 }
 
 TEST(Reconciler, WithAnAllowedChangeASuspendedJobGoesOn) {

@@ -195,7 +195,10 @@ struct Operator {
   Ends ends;
   Keyring keyring{client, clock, "ringmaster-system"};
   LauncherPoller launchers{clock, [](const std::string&) {}};
-  JobStore jobs{api::DecodeTrainingJob};
+  std::string default_image{};
+  JobStore jobs{[this](const json& object) {
+    return api::DecodeTrainingJobWithImage(object, default_image);
+  }};
   PodStore pods{ProjectPod};
   ServiceStore services{ProjectService};
   NodeStore nodes{ProjectNode};
