@@ -293,8 +293,7 @@ Result<TrainingJobSpec> ReadSpec(const json& value) {
   return spec;
 }
 
-// An annotation may have 256 KiB.
-constexpr std::size_t kMaxInstallationBytes = 512;
+constexpr std::size_t kMaxInstallationBytes = 512;  // an annotation may have 256 KiB
 
 bool HasFinalizer(const json& object) {
   const json& finalizers = kube::GetArray(object, {"metadata", "finalizers"});
