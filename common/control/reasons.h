@@ -84,7 +84,7 @@ inline constexpr char kReasonWaitingForLauncher[] = "WaitingForLauncher";
 // The launcher Pod is running but does not answer the operator. Check its log and the
 // NetworkPolicies between the operator and the Pod.
 inline constexpr char kReasonLauncherUnreachable[] = "LauncherUnreachable";
-// A Pod cannot be scheduled; the message comes from the scheduler. Free capacity or request less.
+// A Pod cannot be scheduled; the message says why and what to do.
 inline constexpr char kReasonUnschedulable[] = "Unschedulable";
 // A scheduled Pod does not start. Correct what the message names: the kubelet's latest event.
 inline constexpr char kReasonPodNotStarting[] = "PodNotStarting";

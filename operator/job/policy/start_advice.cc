@@ -34,7 +34,8 @@ std::string HowToSchedule(const std::string& scheduler_message) {
       Contains(scheduler_message, "not found")) {
     return "; create the claim, or correct claimName in the job's volumes";
   }
-  if (Contains(scheduler_message, "Insufficient ")) return "; free capacity, or request less";
+  if (Contains(scheduler_message, "Insufficient "))
+    return "; request no more than a node has, or wait until enough is free";
   if (Contains(scheduler_message, "affinity") || Contains(scheduler_message, "taint")) {
     return "; correct the Pods' nodeSelector, affinity or tolerations, or add such a node";
   }

@@ -101,11 +101,12 @@ TEST(Status, SaysWhyAJobDoesNotTrainAndWhatToDo) {
       "Pending", "Unschedulable",
       {Condition("WorkersReady", "False", "Unschedulable", "0/3 nodes are available"),
        Condition("ChangePending", "True", "ChangedWhileRunning", "spec.worker.env differs")}));
-  EXPECT_THAT(waits.out,
-              StartsWith("digits in namespace team-a does not train yet, Unschedulable: 0/3 nodes "
-                         "are available\nA Pod cannot be scheduled; the message comes from the "
-                         "scheduler. Free capacity or request less.\nAlso: ChangePending, "
-                         "ChangedWhileRunning: spec.worker.env differs\n"));
+  EXPECT_THAT(
+      waits.out,
+      StartsWith("digits in namespace team-a does not train yet, Unschedulable: 0/3 nodes "
+                 "are available\nA Pod cannot be scheduled; the message says why and what to "
+                 "do.\nAlso: ChangePending, "
+                 "ChangedWhileRunning: spec.worker.env differs\n"));
 
   EXPECT_THAT(
       StatusOf(

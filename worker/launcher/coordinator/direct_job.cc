@@ -149,10 +149,11 @@ void DirectJob::FailOrStartAgain(Time now, const RankExit& exit) {
 void DirectJob::JudgeStall(Time now) {
   const Time last = std::max(last_sign_, gate_opened_at_);
   if (options_.stall_floor.count() == 0 || now - last < options_.stall_floor) return;
-  const std::string text = "no rank printed anything or touched its heartbeat file for " +
-                           std::to_string(options_.stall_floor.count() / 1000) +
-                           " s; the workers' logs show where it hangs; raise "
-                           "faultTolerance.stallAfterSeconds if a step may take longer";
+  const std::string text =
+      "no rank printed anything or touched its heartbeat file for " +
+      std::to_string(options_.stall_floor.count() / 1000) +
+      " s; the logs show what each rank printed last; raise "
+      "faultTolerance.stallAfterSeconds if the program may be silent for longer";
   failures_.ForgetCrashes(now - options_.restart_window);
   failures_.Crash(now, gate_opened_at_, {}, text);
   if (failures_.CrashLimitReached()) {

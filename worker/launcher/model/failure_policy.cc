@@ -159,7 +159,7 @@ Failure FailurePolicy::FailureBy(const RankExit& exit, const std::string& whose)
   if (at_once && !user_error) {
     text += "; runPolicy.restart.failOnExitCodes contains this code";
   } else if (crash_loop) {
-    text += "; ranks were killed or failed to start " + TimesText(crashes_.count()) +
+    text += "; ranks failed " + TimesText(crashes_.count()) +
             " without a completed step, the limit (runPolicy.restart.crashLimit)";
   } else if (!user_error && restarts_.counted() > 0) {
     text += "; " + CountText(restarts_.counted(), "rank") + " had ended before it, the limit";
@@ -168,7 +168,7 @@ Failure FailurePolicy::FailureBy(const RankExit& exit, const std::string& whose)
 }
 
 std::string FailurePolicy::CrashText() const {
-  return newest_crash_ + "; ranks were killed or failed to start " + TimesText(crashes_.count()) +
+  return newest_crash_ + "; ranks failed " + TimesText(crashes_.count()) +
          " without a completed step" +
          (crashes_.limit() > 0 ? ", and the job fails at " + std::to_string(crashes_.limit()) +
                                      " (runPolicy.restart.crashLimit)"

@@ -26,7 +26,7 @@ TEST(StartAdvice, WhatTheSchedulerMissesDecidesWhatHelps) {
   };
   for (const auto& [said, advice] : {
            Row{"3 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {a: b}",
-               "; free capacity, or request less"},
+               "; request no more than a node has, or wait until enough is free"},
            Row{"0/3 nodes are available: persistentvolumeclaim \"data\" not found.",
                "; create the claim, or correct claimName in the job's volumes"},
            Row{"persistentvolumeclaim \"data\" is being deleted", ""},

@@ -146,8 +146,8 @@ TEST(FailurePolicy, ARowOfCrashesFailsUntilAStepIsCommitted) {
   EXPECT_TRUE(policy.MustFail());
   EXPECT_EQ(
       policy.CrashText(),
-      "rank 0; ranks were killed or failed to start 3 times in a row without a completed step, and "
-      "the job fails at 3 (runPolicy.restart.crashLimit)");
+      "rank 0; ranks failed 3 times in a row without a completed step, and the job fails at 3 "
+      "(runPolicy.restart.crashLimit)");
   EXPECT_EQ(policy.FailureBy(Exit(0, 0, 9), "rank 0").reason, control::kReasonCrashLoop);
   policy.Committed(1);
 
@@ -211,14 +211,11 @@ TEST(FailurePolicy, SaysHowOftenRanksCrashedAndTheLimitIfThereIsOne) {
     const char* says;
   };
   for (const Case& c :
-       {Case{0, 1, "rank 0; ranks were killed or failed to start 1 time without a completed step"},
-        Case{0, 2,
-             "rank 0; ranks were killed or failed to start 2 times in a row without a completed "
-             "step"},
+       {Case{0, 1, "rank 0; ranks failed 1 time without a completed step"},
+        Case{0, 2, "rank 0; ranks failed 2 times in a row without a completed step"},
         Case{3, 1,
-             "rank 0; ranks were killed or failed to start 1 time without a completed step, and "
-             "the job "
-             "fails at 3 (runPolicy.restart.crashLimit)"}}) {
+             "rank 0; ranks failed 1 time without a completed step, and the job fails at 3 "
+             "(runPolicy.restart.crashLimit)"}}) {
     CoordinatorOptions options = Options();
     options.crash_limit = c.limit;
     FailurePolicy policy(options);
