@@ -63,11 +63,12 @@ std::vector<runtime::AccessRule> NeededRights(const Config& config) {
   for (const char* verb : {"list", "watch"}) {
     rules.push_back({.verb = verb, .resource = kube::kTrainingProfiles, .ns = config.ns});
   }
-  rules.push_back({.verb = "patch",
-                   .resource = kube::kTrainingProfiles,
-                   .subresource = "status",
-                   .ns = config.ns,
-                   .without = "TrainingProfiles have no status"});
+  rules.push_back(
+      {.verb = "patch",
+       .resource = kube::kTrainingProfiles,
+       .subresource = "status",
+       .ns = config.ns,
+       .without = "TrainingProfiles have no status, and namespaces do not list new ones"});
   rules.push_back(
       {.verb = "get", .resource = kube::kSecrets, .ns = config.ns, .name = api::kKeyringName});
   rules.push_back({.verb = "create", .resource = kube::kSecrets, .ns = config.ns});

@@ -46,7 +46,7 @@ Y
 volumes[$namespace-packages]=$(mktemp -d)
 
 # The launchers stay where the operator is: other nodes may be cut off.
-operators_node=$(kubectl -n ringmaster-system get pods -o jsonpath='{.items[0].spec.nodeName}')
+operators_node=$(kubectl -n ringmaster-system get pods --sort-by=.metadata.creationTimestamp -o jsonpath='{.items[-1:].spec.nodeName}')
 
 # start JOB WORKERS SCRIPT [ARGUMENT...]: more steps than are ever made, until `end_after` says how many.
 start() {

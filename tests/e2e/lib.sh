@@ -108,8 +108,7 @@ generated() { # steps: a training run on generated digits, as a command
 condition() { as_user get trainingjob "$1" -o jsonpath="{.status.conditions[?(@.type=='$2')].$3}"; }
 condition_is() { [ "$(condition "$1" "$2" status)" = "$3" ]; }
 wait_condition() { # job type status [seconds]
-  as_user wait "trainingjob/$1" --for="condition=$2=$3" --timeout=$((${4:-90} * patience))s >/dev/null ||
-    die "condition $2=$3 of job $1 did not happen in time"
+  wait_for "condition $2=$3 of job $1" "${4:-90}" as_user wait "trainingjob/$1" --for="condition=$2=$3" --timeout=10s
 }
 launcher_pod() { as_user get pods -l "ringmaster.dev/role=launcher,ringmaster.dev/job-name=$1" -o name --sort-by=.metadata.creationTimestamp | tail -1; }
 worker_pods() { as_user get pods -l "ringmaster.dev/role=worker,ringmaster.dev/job-name=$1" -o name; }

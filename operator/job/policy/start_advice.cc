@@ -36,7 +36,10 @@ std::string HowToSchedule(const std::string& scheduler_message) {
   }
   if (Contains(scheduler_message, "Insufficient "))
     return "; request no more than a node has, or wait until enough is free";
-  if (Contains(scheduler_message, "affinity") || Contains(scheduler_message, "taint")) {
+  const bool volumes = Contains(scheduler_message, "volume node affinity conflict");
+  const bool nodes =
+      Contains(scheduler_message, "affinity") || Contains(scheduler_message, "taint");
+  if (nodes && !volumes) {
     return "; correct the Pods' nodeSelector, affinity or tolerations, or add such a node";
   }
   return "";
@@ -44,6 +47,7 @@ std::string HowToSchedule(const std::string& scheduler_message) {
 
 std::string HowToPull(const ContainerView& container, const std::string& spec_image) {
   if (!IsAboutImage(container.waiting_reason)) return "";
+  if (!Contains(container.waiting_message, "image \"")) return "";  // nothing says which image
   if (!spec_image.empty() && Contains(container.waiting_message, spec_image)) {
     return "; correct spec.image, or name a Secret with the registry's credentials in "
            "spec.imagePullSecrets";

@@ -58,8 +58,9 @@ std::string WhatTheImageLacks(const PodView& pod, const std::string& message) {
       pod.role == Role::kLauncher ? control::kLauncherProgram : control::kAgentProgram;
   if (!Contains(message, program)) return {};
   return std::string(". Its image has no ") + program +
-         ", which starts and watches the ranks: remove inject: None from the spec, or use an image "
-         "built from ringmaster-worker";
+         ", which starts and watches the ranks: let Ringmaster inject its programs (spec.inject), "
+         "or "
+         "use an image built from ringmaster-worker";
 }
 
 std::string WhereIs(const PodView& pod) {

@@ -94,8 +94,6 @@ class FakeLauncher {
     done_.clear();
     switching_ = false;
     leaving_.clear();
-    suspending_ = false;
-    suspended_.clear();
     boundary_.clear();
     broken_.clear();
     changed_.notify_all();
@@ -109,12 +107,6 @@ class FakeLauncher {
     switching_ = true;
     leaving_ = {leaving.begin(), leaving.end()};
     changed_.notify_all();
-  }
-
-  // Rank 0 of the present world is asked for the checkpoint of a suspension.
-  void Suspend() {
-    const std::lock_guard lock(mutex_);
-    suspending_ = true;
   }
 
   // No world comes any more: ranks that wait for one end.
@@ -145,9 +137,6 @@ class FakeLauncher {
   }
   void AwaitDone(const Names& names) {
     Await("done", [&] { return Contains(done_, names); });
-  }
-  void AwaitSuspended(const Names& names) {
-    Await("waiting for a suspension", [&] { return Contains(suspended_, names); });
   }
   int64_t AwaitBoundary(const Names& names) {
     Await("at the boundary", [&] { return boundary_.size() == names.size(); });
@@ -231,9 +220,8 @@ class FakeLauncher {
   bool switching_ = false;
   bool closed_ = false;
   bool hold_ = false;
-  bool suspending_ = false;
   std::set<std::string> leaving_;
-  std::set<std::string> waiting_, done_, suspended_;
+  std::set<std::string> waiting_, done_;
   std::map<std::string, int> broken_;  // and the peer it named
   std::map<std::string, int64_t> boundary_;
   std::vector<std::pair<control::Epoch, int64_t>> reports_;
@@ -289,19 +277,6 @@ class FakeMembership final : public MembershipSource {
   bool Leaving(control::Epoch epoch) override {
     const std::lock_guard lock(launcher_.mutex_);
     return launcher_.world_.epoch == epoch && launcher_.leaving_.contains(name_);
-  }
-  bool CheckpointWanted(control::Epoch epoch) override {
-    const std::lock_guard lock(launcher_.mutex_);
-    return launcher_.world_.epoch == epoch && std::exchange(launcher_.suspending_, false);
-  }
-  void AwaitSuspension(const World& world, const control::Progress& progress,
-                       std::chrono::milliseconds limit) override {
-    std::unique_lock lock(launcher_.mutex_);
-    launcher_.reports_.emplace_back(world.epoch, progress.step);
-    launcher_.suspended_.insert(name_);
-    launcher_.changed_.notify_all();
-    launcher_.changed_.wait_for(
-        lock, limit, [&] { return launcher_.Over(world.epoch) || launcher_.switching_; });
   }
   void Broken(const World& world, int peer, const std::string&) override {
     const std::lock_guard lock(launcher_.mutex_);

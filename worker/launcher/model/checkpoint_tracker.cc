@@ -78,8 +78,7 @@ bool CheckpointTracker::AskNow(Time now, bool wanted, const control::Epoch& epoc
     return false;
   }
   if (!wanted_step_) wanted_step_ = step;
-  const bool is_there = newest_ && newest_->step >= *wanted_step_;
-  if (is_there && (asked_ == control::Epoch{} || asked_ == epoch)) return false;
+  if (newest_ && newest_->step >= *wanted_step_) return false;
   if (asked_ == epoch && now - asked_at_ < kAskAgain) return false;
   asked_ = epoch;
   asked_at_ = now;

@@ -38,9 +38,9 @@ class CheckpointTracker {
   void Began(Time now, const control::RankBegan& began, const std::string& pod_uid,
              const control::Epoch& epoch, const std::vector<control::Member>& members);
   const std::optional<control::Beginning>& beginning() const { return beginning_; }
-  // Whether rank 0 of `epoch`, the running world, is to be asked now for the checkpoint of a
-  // suspension: while one is `wanted` of the first `step` that this was said of, or later, once a
-  // world, so that its ranks stop stepping, and again where none became complete.
+  // Whether rank 0 of `epoch`, the running world, is to be asked now for a checkpoint out of turn:
+  // while one is `wanted` of the first `step` that this was said of, or later, once a world, and
+  // again where none became complete, because another was being written or failed.
   bool AskNow(Time now, bool wanted, const control::Epoch& epoch, int64_t step);
   static constexpr std::chrono::seconds kAskAgain{10};
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import ipaddress
+import itertools
 import os
 import re
 import socket
@@ -41,6 +42,7 @@ _OPERATION_LIMIT = timedelta(minutes=30)
 
 _LOOK_INTERVAL = timedelta(seconds=0.1)  # at whether the world has ended
 _FREE_LIMIT = 2.0  # seconds, for groups at the end of the process
+_KEYS_AHEAD = 32  # of other ranks that one question asks for; the launcher holds the answers of all ranks at once
 
 
 class _TorchStore(dist.Store):
@@ -77,7 +79,8 @@ class _TorchStore(dist.Store):
     def _fetch(self, keys, limit: float) -> list[bytes]:
         wanted = dict.fromkeys(key for key in keys if key not in self._known)
         if not self._of_all.keys().isdisjoint(wanted):
-            wanted.update(self._of_all)
+            ahead = (key for key in self._of_all if key not in self._known)
+            wanted.update(dict.fromkeys(itertools.islice(ahead, _KEYS_AHEAD)))
         if wanted:
             self._known.update(zip(wanted, self._store.get(list(wanted), time.monotonic() + limit)))
         return [self._known[key] for key in keys]

@@ -66,18 +66,27 @@ class WorldEntry:
 
         `progress` is that step's; `committed` is called once all ranks have applied it. WorldOver: another world may follow.
         """
+        limit = time.monotonic() + _SUSPENSION_LIMIT
         self.communicator.all_reduce(torch.zeros(1, device=self._device)).wait()
         committed()
         self._position.enter(Phase.DONE)
         if self.world.rank == 0 and self._keeper is not None:
-            self._keeper.take(self.held, self._training.as_dict, wait_s=self._timeout)
-        self._membership.await_suspension(self.world, progress, _SUSPENSION_LIMIT)
+            self._keep_until(limit, self._keeper)
+        self._membership.await_suspension(self.world, progress, limit - time.monotonic())
         reason = self._membership.why_over(self.world.epoch)
         if reason is not None:
             raise WorldOver(reason, told=True)
         if not self._membership.switch_wanted(self.world.epoch):
             _logger.warning("the job was suspended after step %d, but its ranks were not stopped within %g s; training "
                             "continues", self.held.version.step, _SUSPENSION_LIMIT)
+
+    def _keep_until(self, limit: float, keeper: Keeper) -> None:
+        """Has the held state written, once an earlier checkpoint is, while this rank may wait for that."""
+        epoch = self.world.epoch
+        while not keeper.take(self.held, self._training.as_dict, wait_s=0.2):
+            if (time.monotonic() > limit or self._membership.why_over(epoch) is not None
+                    or self._membership.switch_wanted(epoch)):
+                return
 
     def leave_at_boundary(self) -> None:
         """Leaves the world together with all its ranks after the applied step, and waits for the next one."""

@@ -3,7 +3,6 @@
 // The interface through which a rank learns its world and reports its progress. Used by the
 // session; the rest of the trainer does not know whether an agent or flags decide on membership.
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -66,12 +65,9 @@ class MembershipSource {
   // must be handed over before `epoch` is left at a boundary.
   virtual bool Leaving(control::Epoch /*epoch*/) { return false; }
 
-  // Whether the job is being suspended and needs a checkpoint of the step that is about to begin.
-  // Called on rank 0; returns true once.
+  // Whether the ranks of `epoch` should write an additional checkpoint of the step that is about to
+  // begin. Called on rank 0; returns true once.
   virtual bool CheckpointWanted(control::Epoch /*epoch*/) { return false; }
-  // After that step: blocks until the ranks of `world` must leave it, at most for `limit`.
-  virtual void AwaitSuspension(const World& /*world*/, const control::Progress& /*progress*/,
-                               std::chrono::milliseconds /*limit*/) {}
 
   // The world cannot continue because of a peer (-1: unknown). An observation: returns at once.
   virtual void Broken(const World& world, int peer, const std::string& reason) = 0;

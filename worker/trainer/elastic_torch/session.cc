@@ -1,21 +1,14 @@
 #include "worker/trainer/elastic_torch/session.h"
 
 #include <array>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
-
-#include "common/base/log.h"
 
 namespace ringmaster::trainer {
 namespace {
 
 using control::RankPhase;
-
-// For which a suspension waits at most: two minutes for its checkpoint, and half a minute for the
-// ranks to end.
-constexpr std::chrono::seconds kSuspensionLimit{150};
 
 SessionOptions WithPosition(SessionOptions options) {
   if (!options.position) options.position = std::make_shared<RankPosition>();
@@ -36,7 +29,7 @@ Session::Session(MembershipSource& membership, CommunicatorFactory make_communic
 
 Result<void> Session::EnterNext(const Error& cause) {
   Result<void> entered = worlds_.Next(cause);
-  leaving_ = suspending_ = false;
+  leaving_ = false;
   commits_.EnterWorld();
   return entered;
 }
@@ -80,8 +73,7 @@ Outcome<StepResult> Session::Reduce() {
   finite_ = reduced->result.finite;
   if (!finite_ && options_.sharded != nullptr) options_.sharded->Exclude();
   leaving_ = reduced->votes.leave > 0;
-  suspending_ = reduced->votes.checkpoint > 0;
-  commits_.WantCheckpoint(suspending_);
+  commits_.WantCheckpoint(reduced->votes.checkpoint > 0);
   snapshot_ = reduced->votes.snapshot >= static_cast<float>(world().workers);
   const bool all_parts = reduced->votes.parts >= static_cast<float>(world().size);
   if (part_written_ && all_parts) options_.checkpointer->PartsWritten(*part_written_);
@@ -100,37 +92,9 @@ Result<void> Session::Applied(const control::Progress& progress) {
   if (options_.reducer != nullptr && finite_) options_.reducer->Applied();
   worlds_.Advance(/*excluded=*/!finite_);
   commits_.Applied(world(), worlds_.local(), share(), progress, snapshot_);
-  if (leaving_) return LeaveAtBoundary();
-  if (suspending_) return AwaitSuspension(progress);
-  return {};
-}
-
-Result<void> Session::LeaveAtBoundary() {
+  if (!leaving_) return {};
   worlds_.LeaveAtBoundary();
   return EnterNext(Error{ErrorKind::kUnavailable, "no world followed"});
-}
-
-// Keeps the state of the applied step, and waits for the end: a further step would be rolled back.
-Result<void> Session::AwaitSuspension(const control::Progress& progress) {
-  suspending_ = false;
-  std::array<float, 1> nothing{};
-  Outcome<> kept = Sum(nothing);
-  if (kept.happened()) kept = FinishParts();
-  if (kept.failed()) return kept.error();
-  if (kept.world_changed()) return {};
-  position().Enter(RankPhase::kDone);
-  if (options_.checkpointer != nullptr) {
-    options_.checkpointer->Finished(world(), worlds_.local(), worlds_.WorldOver());
-  }
-  membership_.AwaitSuspension(world(), progress, kSuspensionLimit);
-  if (worlds_.WorldOver()()) {
-    const Outcome<> changed = Change<Done>(Error{ErrorKind::kCancelled, "the world is over"});
-    return changed.failed() ? Result<void>(changed.error()) : Result<void>();
-  }
-  if (membership_.SwitchWanted(world().epoch, applied_steps() + 1)) return LeaveAtBoundary();
-  LogWarn("The job was suspended, but its ranks were not stopped in time; training continues",
-          {{"step", applied_steps()}});
-  return {};
 }
 
 void Session::Committed(RankPhase next) { commits_.Committed(world(), worlds_.local(), next); }

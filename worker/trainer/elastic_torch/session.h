@@ -116,8 +116,7 @@ class Session {
   // and its gradients stay this rank's own.
   Outcome<NotFinite> FindNotFinite(const std::function<Result<void>()>& compute);
   // The update of the reduced step is done, or was left out on every rank. Leaves the world here
-  // when all its ranks were asked to, and waits here for the end of a job that is to be suspended.
-  // `progress` is reported once the step is committed.
+  // when all its ranks were asked to. `progress` is reported once the step is committed.
   Result<void> Applied(const control::Progress& progress);
 
   // Sums `values` over the ranks, in place; between steps, on every rank.
@@ -134,8 +133,6 @@ class Session {
   Outcome<T> Change(const Error& cause);
   void Committed(control::RankPhase next);
   Outcome<> FinishParts();
-  Result<void> LeaveAtBoundary();
-  Result<void> AwaitSuspension(const control::Progress& progress);
 
   MembershipSource& membership_;
   StepAudit& audit_;
@@ -147,7 +144,6 @@ class Session {
   std::optional<StateVersion> part_written_;  // of the checkpoint, as this rank voted in the step
   bool finite_ = true;                        // what the step reduced
   bool leaving_ = false;                      // all ranks leave this world after the step
-  bool suspending_ = false;                   // the job is to be suspended after it
   bool snapshot_ = false;                     // all workers make a snapshot of the step
 };
 

@@ -34,6 +34,7 @@ TEST(StartAdvice, WhatTheSchedulerMissesDecidesWhatHelps) {
                "; correct the Pods' nodeSelector, affinity or tolerations, or add such a node"},
            Row{"1 node(s) had untolerated taint {a: b}",
                "; correct the Pods' nodeSelector, affinity or tolerations, or add such a node"},
+           Row{"1 node(s) had volume node affinity conflict", ""},
            Row{"no nodes available to schedule pods", ""},
        }) {
     EXPECT_EQ(HowToSchedule(said), advice) << said;
@@ -51,6 +52,8 @@ TEST(StartAdvice, AnImageThatTheSpecNamesIsCorrectedThere) {
   for (const char* other : {"", "r.example.com/other:1"}) {
     EXPECT_EQ(HowToPull(waits, other).rfind("; spec.image does not name this image", 0), 0U);
   }
+  waits.waiting_message = "pull QPS exceeded";
+  EXPECT_EQ(HowToPull(waits, "r.example.com/train:1"), "");
   waits.waiting_reason = "CreateContainerError";
   EXPECT_EQ(HowToPull(waits, "r.example.com/train:1"), "");
 }

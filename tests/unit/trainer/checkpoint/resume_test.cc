@@ -173,40 +173,6 @@ TEST_F(ResumeTest, ASnapshotLosesNoStep) {
   EXPECT_EQ(report.findings.lost + report.findings.repeated + report.findings.disagreeing, 0);
 }
 
-TEST_F(ResumeTest, ASuspensionLosesNoStep) {
-  const auto suspend = [this](int64_t step) {
-    if (step == 7) launcher_.Suspend();  // before rank 0 begins the next one
-  };
-  Start("a", {.at = suspend});
-  Start("b");
-  launcher_.Form({"a", "b"});
-  launcher_.AwaitSuspended({"a", "b"});
-  AwaitDone(8);
-
-  const audit::Report report = FinishWith({"c"});
-
-  EXPECT_EQ(audit::ExitCodeOf(report.findings), audit::kExitClean);
-  ASSERT_TRUE(launcher_.kept().has_value());
-  EXPECT_EQ(launcher_.kept()->step, 8);
-  EXPECT_THAT(launcher_.reports(), Contains(std::pair(control::Epoch{1, 1}, int64_t{8})));
-}
-
-TEST_F(ResumeTest, RanksThatWaitForASuspensionLeaveTogetherAndGoOn) {
-  const auto suspend = [this](int64_t step) {
-    if (step == 7) launcher_.Suspend();
-  };
-  Start("a", {.at = suspend});
-  Start("b");
-  launcher_.Form({"a", "b"});
-  launcher_.AwaitSuspended({"a", "b"});
-  launcher_.Switch();
-  EXPECT_EQ(launcher_.AwaitBoundary({"a", "b"}), 8);
-
-  const audit::Report report = FinishWith({"b", "a"}, /*start=*/false);
-
-  EXPECT_EQ(audit::ExitCodeOf(report.findings), audit::kExitClean);
-}
-
 TEST_F(ResumeTest, WhatCannotBeReadNowIsWaitedForAndSaid) {
   TrainAndDie({"a", "b"});
   Unreadable fault(checkpoints_ + "/1.1-15/shard-0");

@@ -326,16 +326,6 @@ TEST_F(AgentMembershipTest, ACheckpointOfThisWorldIsWantedOnce) {
   EXPECT_FALSE(membership_->CheckpointWanted(kEpoch));
 }
 
-TEST_F(AgentMembershipTest, WaitsForASuspensionUntilTheWorldIsToBeLeftOrTheLimit) {
-  const World world = Enter();
-
-  membership_->AwaitSuspension(world, {.step = 12}, std::chrono::milliseconds(0));
-  EXPECT_FALSE(membership_->SwitchWanted(kEpoch, 13));
-  agent_.Send(control::RankSwitch{.epoch = kEpoch});
-  membership_->AwaitSuspension(world, {.step = 12}, std::chrono::hours(1));
-  EXPECT_TRUE(membership_->SwitchWanted(kEpoch, 13));
-}
-
 TEST_F(AgentMembershipTest, AsksForACheckpointsGrantInEachWorldUntilItComes) {
   Enter();
   Result<void> granted = Error{};

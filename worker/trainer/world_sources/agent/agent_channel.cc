@@ -96,13 +96,6 @@ Result<AgentChannel::Event> AgentChannel::AwaitEnd(control::Epoch epoch, bool or
   return WhyOverLocked(epoch) ? Event::kOver : Event::kSwitch;
 }
 
-void AgentChannel::AwaitLeave(control::Epoch epoch, Deadline deadline) {
-  const MutexLock lock(mutex_);
-  changed_.WaitUntil(mutex_, deadline, [&]() RINGMASTER_REQUIRES(mutex_) {
-    return WhyOverLocked(epoch).has_value() || switch_ == epoch;
-  });
-}
-
 Result<std::vector<std::string>> AgentChannel::Ask(control::StoreGet request, Deadline deadline) {
   MutexLock lock(mutex_);
   request.id = next_id_++;

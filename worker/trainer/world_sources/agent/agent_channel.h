@@ -60,8 +60,6 @@ class AgentChannel {
   Result<control::RankEpoch> AwaitEpoch(control::Epoch after, const std::stop_token& stop = {});
   enum class Event { kReleased, kOver, kSwitch };
   Result<Event> AwaitEnd(control::Epoch epoch, bool or_switch);
-  // Blocks until the epoch is over or shall be left at a boundary, or until `deadline`.
-  void AwaitLeave(control::Epoch epoch, Deadline deadline);
   Result<std::vector<std::string>> Ask(control::StoreGet request, Deadline deadline);
   // Blocks until this checkpoint is granted in its epoch (true) or the epoch is over (false).
   Result<bool> AwaitGrant(const control::CheckpointWritten& written, const std::stop_token& stop);

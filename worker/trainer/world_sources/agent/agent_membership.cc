@@ -132,12 +132,6 @@ bool AgentMembership::CheckpointWanted(control::Epoch epoch) {
   return channel_->TakeCheckpointWanted(epoch);
 }
 
-void AgentMembership::AwaitSuspension(const World& world, const control::Progress& progress,
-                                      std::chrono::milliseconds limit) {
-  if (world.rank == 0) Say(control::RankProgress{.epoch = world.epoch, .progress = progress});
-  channel_->AwaitLeave(world.epoch, std::chrono::steady_clock::now() + limit);
-}
-
 bool AgentMembership::SwitchWanted(control::Epoch epoch, int64_t) {
   return channel_->SwitchWanted(epoch);
 }

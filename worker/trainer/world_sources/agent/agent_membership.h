@@ -9,7 +9,6 @@
 // silent peer is woken as soon as its world is given up. A rank dies with its agent: after the
 // connection is lost, every wait ends and no further world follows.
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -39,8 +38,6 @@ class AgentMembership final : public MembershipSource {
   bool SwitchWanted(control::Epoch epoch, int64_t step) override;
   bool Leaving(control::Epoch epoch) override;
   bool CheckpointWanted(control::Epoch epoch) override;
-  void AwaitSuspension(const World& world, const control::Progress& progress,
-                       std::chrono::milliseconds limit) override;
   void Broken(const World& world, int peer, const std::string& reason) override;
   void AtBoundary(const World& world, int64_t step) override;
   void Report(const World& world, const control::Progress& progress) override;
