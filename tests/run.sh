@@ -80,6 +80,6 @@ if [ "$what" = all ]; then
   step "build: Kubernetes, helm and Prometheus" outcome kubernetes || true
   step "build: images" outcome images || true
   # What runs beside what, tests/{runtime,e2e}/CMakeLists.txt say.
-  step "runtime, integration and end-to-end tests" run_tests dev jobs -j4 -L '^(runtime|integration|e2e)$' || true
+  step "runtime, integration and end-to-end tests" run_tests dev jobs -j3 -L '^(runtime|integration|e2e)$' || true
 fi
 summary

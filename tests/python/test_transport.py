@@ -39,18 +39,20 @@ class Connect(unittest.TestCase):
         members = tuple(Member(f"uid-{rank}", f"worker-{rank}", "", "127.0.0.1", 0, "start") for rank in range(ranks))
         store = _CountingStore()
         sums = [torch.ones(1) for _ in range(ranks)]
+        worlds = [World(Epoch(1, 1), rank, members) for rank in range(ranks)]
+        communicators = [Communicator(world, torch.device("cpu"), 30) for world in worlds]
 
         def train(rank):
-            communicator = Communicator(World(Epoch(1, 1), rank, members), torch.device("cpu"), 30)
-            communicator.connect(store)
-            communicator.all_reduce(sums[rank]).wait()
-            communicator.close()
+            communicators[rank].connect(store)
+            communicators[rank].all_reduce(sums[rank]).wait()
 
         threads = [threading.Thread(target=train, args=(rank,)) for rank in range(ranks)]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(60)
+        for communicator in communicators:  # now that no peer reduces any more
+            communicator.close()
 
         self.assertEqual([value.item() for value in sums], [ranks] * ranks)
         self.assertEqual(store.questions, ranks)
