@@ -74,7 +74,8 @@ class LineConnection {
   virtual void Close(const std::string& reason) = 0;
 
   // Sends what is queued, tells the peer that nothing more comes, and closes when the peer has
-  // closed too or after one second. Messages that still arrive are dropped.
+  // closed too or after one second. A peer that reads nothing for five seconds does not get the
+  // rest. Messages that still arrive are dropped.
   virtual void Finish(const std::string& reason) = 0;
 
   // The limit for lines from now on, both ways: it may be lower for peers that have not identified

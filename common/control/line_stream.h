@@ -82,11 +82,8 @@ class LineStream final : public LineConnection,
     if (state_ != State::kOpen) return;
     state_ = State::kFinishing;
     finish_reason_ = reason;
-    linger_.expires_after(std::chrono::seconds(1));
-    linger_.async_wait([self = this->shared_from_this()](const boost::system::error_code& error) {
-      if (!error) self->Close(self->finish_reason_);
-    });
-    if (!writing_) EndSending();
+    if (!writing_) return EndSending();
+    CloseAfter(kSendLimit);
   }
 
   void SetMaxLineBytes(std::size_t bytes) override { limits_.max_line_bytes = bytes; }
@@ -111,6 +108,9 @@ class LineStream final : public LineConnection,
   enum class State { kOpen, kFinishing, kClosed };
   static constexpr std::size_t kReadBytes = 16 << 10;    // as much as TLS has at once
   static constexpr std::size_t kJoinedBytes = 16 << 10;  // lines that are written as one
+  // Of a connection that finishes: for each piece of its queue, and for the peer to close it.
+  static constexpr std::chrono::seconds kSendLimit{5};
+  static constexpr std::chrono::seconds kCloseLimit{1};
 
   // Data that is written at once: lines of this connection, or one line for many connections.
   struct Piece {
@@ -214,13 +214,24 @@ class LineStream final : public LineConnection,
     if (error) return Close("the connection broke: " + error.message());
     queued_bytes_ -= in_flight_.bytes().size();
     in_flight_ = {};
-    if (!queue_.empty()) return Write();
+    if (!queue_.empty()) {
+      if (state_ == State::kFinishing) CloseAfter(kSendLimit);
+      return Write();
+    }
     writing_ = false;
     if (state_ == State::kFinishing) return EndSending();
     if (const auto on_drained = handlers_.on_drained) on_drained();
   }
 
+  void CloseAfter(std::chrono::seconds limit) {
+    linger_.expires_after(limit);
+    linger_.async_wait([self = this->shared_from_this()](const boost::system::error_code& error) {
+      if (!error) self->Close(self->finish_reason_);
+    });
+  }
+
   void EndSending() {
+    CloseAfter(kCloseLimit);
     boost::system::error_code error;
     Socket().shutdown(boost::asio::socket_base::shutdown_send, error);
     if (error) return Close(finish_reason_);

@@ -2,8 +2,13 @@
 
 #include "common/control/line_connection.h"
 
+#include <cerrno>
 #include <filesystem>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <thread>
+#include <unistd.h>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -268,6 +273,36 @@ TEST_F(LineConnections, FinishEvenWhenThePeerStays) {
   ASSERT_TRUE(Until([&] { return deaf && server.connection; }));
   server.connection->Finish("over");
 
+  EXPECT_TRUE(Until([this] { return server.closed == "over"; }));
+}
+
+TEST_F(LineConnections, FinishOnceASlowPeerHasReadAll) {
+  ConnectUnix();
+  server = {};
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  socket.copy(address.sun_path, sizeof address.sun_path - 1);
+  const int slow = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  ASSERT_EQ(::connect(slow, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_TRUE(Until([this] { return server.connection != nullptr; }));
+  constexpr int kMessages = 64;  // far more than the kernel keeps
+  for (int i = 0; i < kMessages; ++i) {
+    server.connection->Send(RankOutput{false, std::string(12'000, 'x')});
+  }
+  server.connection->Finish("over");
+
+  int read = 0;
+  std::vector<char> bytes(16 << 10);
+  ssize_t got = -1;
+  while (got != 0) {
+    const auto pause = std::chrono::steady_clock::now() + 50ms;
+    while (std::chrono::steady_clock::now() < pause) io.run_one_for(5ms), io.restart();
+    got = ::read(slow, bytes.data(), bytes.size());
+    ASSERT_TRUE(got >= 0 || errno == EAGAIN);
+    for (ssize_t i = 0; i < got; ++i) read += bytes[static_cast<std::size_t>(i)] == '\n' ? 1 : 0;
+  }
+  ::close(slow);
+
+  EXPECT_EQ(read, kMessages);
   EXPECT_TRUE(Until([this] { return server.closed == "over"; }));
 }
 
