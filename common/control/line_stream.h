@@ -108,7 +108,7 @@ class LineStream final : public LineConnection,
   enum class State { kOpen, kFinishing, kClosed };
   static constexpr std::size_t kReadBytes = 16 << 10;    // as much as TLS has at once
   static constexpr std::size_t kJoinedBytes = 16 << 10;  // lines that are written as one
-  // Of a connection that finishes: for each piece of its queue, and for the peer to close it.
+  // When a connection finishes: the limits for each piece of its queue and for the peer to close.
   static constexpr std::chrono::seconds kSendLimit{5};
   static constexpr std::chrono::seconds kCloseLimit{1};
 
