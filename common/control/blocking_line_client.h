@@ -22,7 +22,7 @@ class BlockingLineClient {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  // Connects, or fails immediately (kUnavailable: there is no listener).
+  // Connects, or fails immediately (kUnavailable: no listener).
   static Result<std::unique_ptr<BlockingLineClient>> Connect(const std::string& socket_path);
 
   ~BlockingLineClient();

@@ -48,8 +48,8 @@ struct HttpServerOptions {
   std::chrono::seconds idle_limit{5};
 };
 
-// Decides, once and on any thread, how to handle a request: serve it if there is no value, else
-// send that answer and close the connection.
+// Decides how to handle a request: without a value it is served; otherwise the refusal is sent and
+// the connection closed. Called once, on any thread.
 using Admit = std::function<void(std::optional<HttpAnswer> refusal)>;
 
 struct HttpHandlers {

@@ -101,13 +101,13 @@ class WorkQueue {
     bool called = false;
   };
 
-  // True when the key became ready: then a worker has to be called.
+  // Returns true if the key became ready, so that the caller must wake a worker.
   bool AddLocked(const std::string& key) RINGMASTER_REQUIRES(mutex_);
   void MoveDueLocked() RINGMASTER_REQUIRES(mutex_);
   std::optional<std::string> PopLocked() RINGMASTER_REQUIRES(mutex_);
-  // Until called, stopped or, of the one that waits for it, the next deadline.
+  // Blocks until called or stopped; one worker also waits for the next deadline.
   void WaitLocked(const std::stop_token& stop) RINGMASTER_REQUIRES(mutex_);
-  // The worker that waited last; the timer only where there is no other.
+  // Wakes the worker that began to wait last, or the one that waits for a deadline if it is alone.
   void CallOneLocked() RINGMASTER_REQUIRES(mutex_);
   void CallTimerLocked() RINGMASTER_REQUIRES(mutex_);
 

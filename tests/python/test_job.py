@@ -55,6 +55,14 @@ class ScriptTest(unittest.TestCase):
         job.world(ranks[1:])
         return self.finish(job, ranks[1:])
 
+    def assert_same_curve(self, job, joined, curve):
+        """The job has the losses of `curve`, of 100 steps, from the first step of the rank that joined last."""
+        last = min(int(line.split()[0]) for _, line in joined.lines if line[0].isdigit())
+        for step, loss in self.losses(job).items():
+            if step > last:  # no rank is dead or repeats: the parts of all ranks are the step
+                self.assertAlmostEqual(loss, curve[step], delta=1e-4)
+        self.assertLess(curve[99], 0.5 * curve[0])
+
     def losses(self, job):
         """Of each step, as rank 0 reported it or computed it."""
         sums = {}

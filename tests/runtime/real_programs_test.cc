@@ -1,6 +1,6 @@
-// Programs of others as their users start them, from PyPI, in containers on three nodes that have
-// Python, a shell, for MPI programs Open MPI, and nothing else: each goes on from its own
-// checkpoint after a killed rank, a deleted worker, a node that is cut off and a deleted launcher.
+// Programs of others, from PyPI, as their users start them, in containers on three nodes. The
+// images contain only Python, a shell and, for MPI programs, Open MPI. Each program continues from
+// its own checkpoint after a killed rank, a deleted worker, a cut node and a deleted launcher.
 
 #include <algorithm>
 #include <csignal>
@@ -209,10 +209,10 @@ TEST_P(RealProgram, GoesOnFromItsCheckpoint) {
 
   ASSERT_TRUE(WaitUntil(kLimit, [&] { return Beginnings(&job).size() >= 2; })) << job.Log();
   if (cut_off_ != nullptr) {
-    // A daemon of mpirun stays where nobody tells it that mpirun is gone.
+    // mpirun's daemon keeps running there, because nothing tells it that mpirun has exited.
     EXPECT_TRUE(WaitUntil(Seconds(60), [&] {
       return NoneRuns(*cut_off_, {"python3", "ringmaster-attach"});
-    })) << "what is cut off goes on beside its replacement";
+    })) << "ranks on the cut node still run beside their replacements";
   }
   WriteFile(Enough(), "");
   const control::Verdict verdict = job.AwaitVerdict(kLimit);

@@ -242,7 +242,7 @@ Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
     pin->spec = nullptr;
   } else if (!another || today.problem.empty()) {  // else what it would set is not known
     api::TrainingJobSpec spec = run.job->spec;
-    // An upgrade may have moved the operator's default; nobody has changed the job.
+    // An upgrade may have changed the operator's default image, which does not change the job.
     if (job->has_default_image && spec.image == job->spec.image) spec.image = pin->spec->image;
     run.changed = ChangedFields(*pin->spec, spec);
   }

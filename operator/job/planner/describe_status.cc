@@ -22,7 +22,7 @@ namespace {
 using api::Condition;
 using api::ConditionStatus;
 
-// If there is no new condition, the old one stays.
+// Keeps the old condition if there is no new one.
 void SetIfAny(const PlanInput& input, std::optional<Condition> condition,
               api::TrainingJobStatus& status) {
   if (condition) SetCondition(input, *std::move(condition), status);

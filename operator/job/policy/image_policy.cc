@@ -13,7 +13,6 @@ namespace {
 
 // Words of registries and runtimes for an image that does not exist, or not for this Pod.
 bool IsFinal(const ContainerView& container) {
-  static constexpr std::array kReasons{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"};
   static constexpr std::array kWords{"not found",
                                      "manifest unknown",
                                      "does not exist",
@@ -25,9 +24,7 @@ bool IsFinal(const ContainerView& container) {
                                      "no basic auth",
                                      "no match for platform",
                                      "not present with pull policy of never"};
-  if (std::find(kReasons.begin(), kReasons.end(), container.waiting_reason) == kReasons.end()) {
-    return false;
-  }
+  if (!WaitsForImage(container)) return false;
   std::string message = container.waiting_message;
   std::transform(message.begin(), message.end(), message.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -48,6 +45,11 @@ PodPtr LongestWithoutImage(const Observed& observed) {
 }
 
 }  // namespace
+
+bool WaitsForImage(const ContainerView& container) {
+  static constexpr std::array kReasons{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"};
+  return std::find(kReasons.begin(), kReasons.end(), container.waiting_reason) != kReasons.end();
+}
 
 ClockCheck CheckImages(const api::TrainingJob& job, const Observed& observed, Clock::WallTime now) {
   if (job.status.epoch > 0 || job.spec.run_policy.start_timeout) return {};

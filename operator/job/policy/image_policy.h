@@ -16,6 +16,9 @@ namespace ringmaster::job {
 
 inline constexpr std::chrono::minutes kImageTimeout{10};
 
+// Whether the container waits because its image could not be pulled.
+bool WaitsForImage(const ContainerView& container);
+
 // From when a Pod had its node, so that no wait for a node counts.
 ClockCheck CheckImages(const api::TrainingJob& job, const Observed& observed, Clock::WallTime now);
 // REQUIRES: CheckImages() has expired.

@@ -1,8 +1,8 @@
 #include "operator/job/policy/start_advice.h"
 
-#include <algorithm>
-#include <array>
 #include <string_view>
+
+#include "operator/job/policy/image_policy.h"
 
 namespace ringmaster::job {
 
@@ -10,11 +10,6 @@ namespace {
 
 bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
-}
-
-bool IsAboutImage(const std::string& waiting_reason) {
-  static constexpr std::array kReasons{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"};
-  return std::find(kReasons.begin(), kReasons.end(), waiting_reason) != kReasons.end();
 }
 
 }  // namespace
@@ -46,7 +41,7 @@ std::string HowToSchedule(const std::string& scheduler_message) {
 }
 
 std::string HowToPull(const ContainerView& container, const std::string& spec_image) {
-  if (!IsAboutImage(container.waiting_reason)) return "";
+  if (!WaitsForImage(container)) return "";
   if (!Contains(container.waiting_message, "image \"")) return "";  // nothing says which image
   if (!spec_image.empty() && Contains(container.waiting_message, spec_image)) {
     return "; correct spec.image, or name a Secret with the registry's credentials in "

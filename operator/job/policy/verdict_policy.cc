@@ -59,8 +59,7 @@ std::string WhatTheImageLacks(const PodView& pod, const std::string& message) {
   if (!Contains(message, program)) return {};
   return std::string(". Its image has no ") + program +
          ", which starts and watches the ranks: let Ringmaster inject its programs (spec.inject), "
-         "or "
-         "use an image built from ringmaster-worker";
+         "or use an image built from ringmaster-worker";
 }
 
 std::string WhereIs(const PodView& pod) {

@@ -29,7 +29,7 @@ _log = logging.getLogger("ringmaster")
 def join_membership() -> Membership:
     """The worlds announced by the agent, or without an agent a world of this process only.
 
-    Unavailable: nobody listens on the agent's socket. UserError: the variables that lead there are wrong.
+    Unavailable: no agent listens on its socket. UserError: the variables that name socket and slot are wrong.
     """
     path = os.environ.get("RINGMASTER_AGENT_SOCKET")
     if path is None:

@@ -125,7 +125,8 @@ class Job:
         another loop follows, which has a higher number of steps.
         """
         if self.finished:
-            raise UserError(f"batches() was called after training ended with step {self.steps}; pass finish=False to all loops except the last")
+            raise UserError(f"batches() was called after training ended with step {self.steps}; pass finish=False to all loops "
+                            "except the last")
         if self._looping:
             raise UserError("batches() was called within another loop over batches()")
         self._source = BatchSource(dataset, global_batch=self.global_batch, seed=self.seed, micro_batch=self.micro_batch,
@@ -171,10 +172,10 @@ class Job:
         self.step()
 
     def begin(self) -> tuple[int, int]:
-        """Begins the next step, for a loop of one's own: this rank's share of it. Leaves the world first if all ranks
-        are to leave it."""
+        """Begins the next step of a custom loop: this rank's share of it. First leaves the world if all ranks must."""
         if not self._ready():
-            raise UserError(f"begin() was called after another rank had ended training with step {self.steps}; a custom loop must end when job.finishing is true")
+            raise UserError(f"begin() was called after another rank had ended training with step {self.steps}; a custom loop "
+                            "must end when job.finishing is true")
         return self._begin()
 
     def _ready(self) -> bool:

@@ -5,7 +5,7 @@
     fit(module, train_loader, validation_loader, max_steps=1000, global_batch=256, monitor="val_loss")
 
 The module stays as it is: configure_optimizers(), training_step(), validation_step() and log() do what they do under the
-Trainer. What the Trainer itself does is the job's: there are no callbacks, loggers and strategies, and no self.trainer.
+Trainer. The job replaces the Trainer, so callbacks, loggers, strategies and self.trainer are not available.
 Works with `lightning` and with `pytorch_lightning`.
 """
 
