@@ -7,6 +7,7 @@ from test_job import ScriptTest
 
 # Keeps 4 MiB of numbers for each sample of a micro-batch until backward(). Prints "STEP" before each step.
 SCRIPT = """
+import ctypes
 import sys
 import torch
 import ringmaster as rm
@@ -18,6 +19,7 @@ class Wide(torch.nn.Module):
     def forward(self, x):
         return (x.repeat(1, 1 << 20) * self.scale).sin().mean()
 
+ctypes.CDLL(None).mallopt(-3, 1 << 20)  # M_MMAP_THRESHOLD: freed blocks go back at once, so the peak is what is in use
 model = Wide()
 dataset = torch.utils.data.TensorDataset(torch.linspace(0, 1, 64).view(64, 1), torch.zeros(64))
 job = rm.join(model, torch.optim.SGD(model.parameters(), lr=0.01), global_batch=32, micro_batch=int(sys.argv[1]))
