@@ -2,7 +2,7 @@
 // proxy between operator and API server: from the moment a small job's event is handed to the
 // operator to the arrival of its first Pod's POST, and to that POST's answer. The limit of the same
 // run: a bare chain (watch an object, POST one Pod) under the same load, in bursts of its own,
-// measured at the same proxy.
+// measured at the same proxy and at the same two points.
 
 #include <atomic>
 #include <iostream>
@@ -203,13 +203,14 @@ Result<void> Measure(const CreationOptions& options, int pods, std::size_t jobs,
   PrintFigure({.name = "B2",
                .value = sent_p99,
                .unit = "ms from event to the first Pod's POST, p99",
-               .reference = Percentile(bare, 0.99),
+               .reference = Percentile(Values(figure.bare, &Sample::sent), 0.99),
                .goal = "<= 20 ms, and first Pod created <= 1.5x the bare chain (p50 and p99)",
                .holds = sent_p99 <= 20 && ratio_p50 <= 1.5 && ratio_p99 <= 1.5},
               {{"sent_p50_ms", Median(sent)},
                {"created_p50_ms", Median(created)},
                {"created_p99_ms", Percentile(created, 0.99)},
                {"bare_p50_ms", Median(bare)},
+               {"bare_p99_ms", Percentile(bare, 0.99)},
                {"ratio_p50", ratio_p50},
                {"ratio_p99", ratio_p99},
                {"jobs", figure.ours.size()}});

@@ -256,6 +256,7 @@ void Operator::Lead(int64_t term) {
   caches_.Reconnect();
   queue_.Sort(caches_.ByAge());  // what has gathered until now came in the order of names
   recorder_.Start();
+  keyring_.Start();
   controller_.Start();
   namespace_controller_.Start();
   profile_controller_.Start();

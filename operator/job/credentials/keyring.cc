@@ -54,6 +54,24 @@ Result<json> NewKeyring(const std::string& ns) {
 Keyring::Keyring(kube::KubeClient& client, const Clock& clock, std::string ns)
     : client_(client), clock_(clock), ns_(std::move(ns)) {}
 
+void Keyring::Start(std::chrono::milliseconds interval) {
+  thread_ = std::jthread([this, interval](std::stop_token stop) { Refresh(stop, interval); });
+}
+
+void Keyring::Refresh(std::stop_token stop, std::chrono::milliseconds interval) {
+  while (!stop.stop_requested()) {
+    bool in_use = false;
+    {
+      MutexLock lock(mutex_);
+      wake_.WaitFor(mutex_, stop, interval, [] { return false; });
+      in_use = !current_.empty();
+    }
+    if (!in_use || stop.stop_requested()) continue;
+    if (const auto loaded = Load(); !loaded.ok())
+      LogWarn("Failed to refresh the keyring", {{"error", loaded.error().message}});
+  }
+}
+
 Result<json> Keyring::GetOrCreate() {
   Result<json> stored = client_.Get(kube::kSecrets, ns_, api::kKeyringName);
   if (stored.ok() || stored.error().kind != ErrorKind::kNotFound) return stored;

@@ -1,6 +1,7 @@
 #include "operator/job/credentials/keyring.h"
 
 #include <chrono>
+#include <semaphore>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -25,6 +26,7 @@ class KeyringTest : public ::testing::Test {
   }
   void Breaks() { http_.Answer(503, R"({"kind":"Status","message":"not now"})"); }
 
+  std::counting_semaphore<> not_now_{0};  // requests that got no scripted answer
   FakeClock clock_;
   http::FakeHttpClient http_;
   kube::KubeClient client_{http_, nullptr};
@@ -66,6 +68,20 @@ TEST_F(KeyringTest, AMissingSeedIsLookedForAgainEveryTenSeconds) {
   clock_.Advance(seconds(10));
   Holds({"a", "b"});
   EXPECT_TRUE(keyring_.Find("b").ok());
+}
+
+TEST_F(KeyringTest, ARefreshedKeyringHasARotatedSeedAtOnce) {
+  Holds({"a"});
+  EXPECT_EQ(keyring_.Current()->id, "a");
+  http_.on_send = [this](const http::Request&) -> Result<http::Response> {
+    not_now_.release();
+    return Error{ErrorKind::kUnavailable, "not now"};
+  };
+  Holds({"b", "a"});
+  keyring_.Start(std::chrono::milliseconds(1));
+  ASSERT_TRUE(not_now_.try_acquire_for(seconds(60)));  // the read after that of the rotated seed
+
+  EXPECT_EQ(keyring_.Current()->id, "b");
 }
 
 TEST_F(KeyringTest, ANewJobGetsTheNewSeedAfterAMinuteAndKeepsTheOldOneWhileItCannotBeRead) {
