@@ -22,6 +22,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 class ElasticWorld : public testing::Test {
  protected:
@@ -55,6 +56,16 @@ TEST_F(ElasticWorld, ARunningRankGoesOnInTheNextEpoch) {
   EXPECT_EQ(Leaves()[0].below, (Epoch{1, 2}));
   EXPECT_THAT(actions.started, ElementsAre(0));
   EXPECT_THAT(actions.stopped, IsEmpty());
+}
+
+TEST_F(ElasticWorld, ARankWhoseConnectionHasClosedIsToldNothingAndRunsNoMore) {
+  Run({1, 1});
+  slots.OnRankGone(0);
+  slots.OnPrepareEpoch({{1, 2}});
+  slots.OnTellWorld({{1, 1}});
+
+  EXPECT_THAT(Leaves(), IsEmpty());
+  EXPECT_THAT(actions.Told<WorldReport>().back().running, IsEmpty());
 }
 
 TEST_F(ElasticWorld, ACheckpointIsAskedAboutUntilItIsGranted) {
@@ -115,6 +126,7 @@ TEST_F(ElasticWorld, TheMembersOfItsWorldAreToldToWhoAsks) {
   Run({1, 1});
   ASSERT_TRUE(slots.OnWelcome(1));
   slots.OnTellWorld({{1, 7}});
+  EXPECT_THAT(actions.Told<control::WorldReport>(), SizeIs(1)) << "a world that it is not in";
   slots.OnTellWorld({{1, 1}});
 
   const auto reports = actions.Told<control::WorldReport>();

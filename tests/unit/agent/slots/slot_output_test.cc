@@ -220,6 +220,7 @@ TEST_F(SlotOutputTest, OneLineTooManyIsCountedAndNotOneBefore) {
     const auto sent = told.Told<control::SlotOutput>();
     EXPECT_EQ(sent.size(), SlotOutput::kMaxWaitingBytes / line.size() + (one_more ? 1 : 0));
     EXPECT_EQ(sent.at(0).data.starts_with("(1 line omitted because"), one_more);
+    EXPECT_EQ(sent.at(0).is_stderr, one_more) << "the program printed nothing of it itself";
   }
 }
 

@@ -44,6 +44,8 @@ TEST_F(TwoWorkers, SucceedAfterAllAreDoneReleasedAndGone) {
   EXPECT_EQ(world->Sent<control::Release>(), 0);
   world->Say(1, control::RankDone{epoch, 1});
   EXPECT_EQ(world->Sent<control::Release>(), 2);
+  world->Say(1, control::RankDone{epoch, 1});
+  EXPECT_EQ(world->Sent<control::Release>(), 2) << "once";
 
   world->Exit(0, 0);
   world->Exit(1, 0);

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/control/exit_codes.h"
 #include "world.h"
 
 namespace ringmaster::launcher {
@@ -50,19 +51,20 @@ class Takeover : public testing::Test {
     world->Say(worker, control::RankPositions{kOld, {position}});
   }
 
-  // The agent dials whose rank was released and has ended; in the order in which agents repeat.
-  void ReturnReleased(int worker, int size) {
+  // The agent dials whose rank has ended, with code 0 after its release; in the order in which
+  // agents repeat.
+  void ReturnEnded(int worker, int size, int code = 0) {
     control::AgentHello hello = world->MakeHello(worker);
     hello.highest_epoch = kOld;
     world->connections[worker] = World::Connection(worker);
     world->Take(world->membership.OnHello(world->now, World::Connection(worker), hello));
     world->Say(worker, control::AgentReady{"10.0.0.9", 2200, {}, {{"openmpi", "4.1.4"}}});
     world->Say(worker, control::WorldReport{kOld, Members(size), {}});
-    world->Say(worker, control::RankDone{kOld, worker});
+    if (code == 0) world->Say(worker, control::RankDone{kOld, worker});
     control::RankExited exited;
     exited.epoch = kOld;
     exited.exit.start = "first";
-    exited.exit.exit_code = 0;
+    exited.exit.exit_code = code;
     world->Say(worker, exited);
     world->Say(worker, control::Heartbeat{});
   }
@@ -306,7 +308,7 @@ TEST_F(Takeover, AJobThatHadEndedWellIsASuccess) {
     std::vector<int> workers;
     for (int i = 0; i < size; ++i) workers.push_back(i);
     world->Order(workers, size, 1);
-    for (const int worker : workers) ReturnReleased(worker, size);
+    for (const int worker : workers) ReturnEnded(worker, size);
 
     ASSERT_TRUE(world->Decided()) << size;
     EXPECT_TRUE(world->Verdict()->verdict.succeeded) << size;
@@ -316,13 +318,24 @@ TEST_F(Takeover, AJobThatHadEndedWellIsASuccess) {
   }
 }
 
+TEST_F(Takeover, ARankThatHasFailedFailsTheJobThatIsTakenOver) {
+  world->Order({0, 1}, 2, 1);
+  Return(0, 2);
+  ReturnEnded(1, 2, control::kExitUserError);
+  world->Pass(5s, {0, 1});
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_FALSE(world->Verdict()->verdict.succeeded);
+  EXPECT_EQ(world->membership.Status(world->now).failures.front().rank, 1);
+}
+
 TEST_F(Takeover, OneOfTheReleasedRanksStillRuns) {
   for (const bool ended_first : {true, false}) {
     world = std::make_unique<World>();
     world->Order({0, 1}, 2, 1);
-    if (ended_first) ReturnReleased(0, 2);
+    if (ended_first) ReturnEnded(0, 2);
     Return(1, 2);
-    if (!ended_first) ReturnReleased(0, 2);
+    if (!ended_first) ReturnEnded(0, 2);
     world->Say(1, control::RankDone{kOld, 1});
     EXPECT_EQ(world->Sent<control::Release>(1), 1);
 

@@ -268,7 +268,8 @@ TEST(FailurePolicy, RecordsTheNewestEndsWithFewLinesAndOneStack) {
   EXPECT_EQ(policy.recorded().back().stack, "main");
   EXPECT_EQ(policy.recorded()[14].stack, "");
   policy.Record(Exit(19, 1));
-  EXPECT_EQ(policy.recorded().size(), 16U) << "the same end again";
+  EXPECT_EQ(policy.recorded().front().rank, 4) << "the same end again";
+  EXPECT_EQ(policy.recorded().size(), 16U);
   EXPECT_TRUE(policy.recorded().back().last_lines.empty());
 }
 

@@ -264,6 +264,11 @@ TEST(StallWatch, ARankThatHasMadeNoStepHasNoStepTime) {
   scene.watch.Begin(scene.now, 10);
   for (int rank = 0; rank < 10; ++rank) scene.Say(rank, New(kComputes));
   EXPECT_FALSE(scene.watch.MedianStep());
+
+  RankPosition quick = At(RankPhase::kCompute, kStep + 1);
+  quick.step_micros = 1;
+  for (int rank = 0; rank < 10; ++rank) scene.Say(rank, quick);
+  EXPECT_TRUE(scene.watch.MedianStep()) << "one microsecond is a time";
 }
 
 TEST(StallWatch, TakesTheMedianOfTheNewestSteps) {
@@ -493,6 +498,9 @@ TEST(StallWatch, SaysWhereARankStands) {
   EXPECT_EQ(scene.watch.PlaceOf(1),
             "at step 41, in phase 'reduce' of bucket 3, stopped by a signal, waiting for rank 0");
 
+  scene.Say(0, kMeets);
+  EXPECT_EQ(scene.watch.PlaceOf(0),
+            "at step 50, in phase 'connect' where it agrees with its peers on the method");
   scene.Say(0, kMakes);
   EXPECT_EQ(scene.watch.PlaceOf(0),
             "at step 50, in phase 'connect' where it creates its communicator");
