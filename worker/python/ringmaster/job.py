@@ -106,8 +106,7 @@ class Job:
 
     @property
     def finishing(self) -> bool:
-        """Returns whether a rank has called finish() with the current state, so no rank makes another step. A loop over
-        batches() ends by itself; a custom loop must end."""
+        """Whether a rank has called finish() with the current state. A custom loop must end then; batches() does."""
         return self._worlds.held.finishing
 
     @property
@@ -119,8 +118,7 @@ class Job:
 
     def batches(self, dataset, *, steps: int, shuffle: bool = True, collate_fn: Callable | None = None,
                 num_workers: int = 0, finish: bool = True) -> Iterator[Batch]:
-        """Yields this rank's micro-batches of every step until `steps` are applied, then waits until all ranks may
-        exit.
+        """Yields this rank's micro-batches of every step up to `steps`, then waits until all ranks may exit.
 
         Advancing to the first micro-batch of the next step makes the step, as step() does, unless the script has called
         it. A discarded step is repeated. Leaving the loop early discards the step. Pass `finish`=False if another loop
@@ -174,8 +172,7 @@ class Job:
         self.step()
 
     def begin(self) -> tuple[int, int]:
-        """Begins the next step of a custom loop: this rank's share of it. Leaves the world first if all ranks must
-        leave it."""
+        """Begins the next step of a custom loop and returns this rank's share. Leaves the world first if requested."""
         if not self._ready():
             raise UserError(f"begin() was called after another rank had ended training with step {self.steps}; a custom loop "
                             "must end when job.finishing is true")
@@ -237,8 +234,7 @@ class Job:
         self._reducer.buckets.seal()
 
     def step(self) -> bool:
-        """Reduces and applies the step. Returns False if it was discarded (the state is unchanged or newer) or has more
-        micro-batches."""
+        """Reduces and applies the step. Returns False if it was discarded or has more micro-batches."""
         if not self._in_step:
             raise UserError("step() was called outside of a step; call begin() first")
         if self._left > 0 and self.micro_batch is None:  # the script does not know that its share has grown
@@ -288,8 +284,7 @@ class Job:
         self._position.enter(Phase.EVALUATE)  # the script's own time may be long
 
     def _committed(self) -> None:
-        """Called when a collective of the current step has completed, which shows that every rank has applied the
-        previous one."""
+        """Called when a collective of a step has completed: every rank has applied the previous step."""
         if self._unreported is None:
             return
         if self.rank == 0:
@@ -316,14 +311,12 @@ class Job:
         self._update.before.append(function)
 
     def after_step(self, function: Callable[[], Any]) -> None:
-        """Registers `function`, for example a scheduler's step, which is called after each applied step. Add what it
-        changes to `state`."""
+        """Registers `function`, which is called after each applied step. Add what it changes to `state`."""
         self._update.after.append(function)
 
     def evaluate(self, function: Callable[[torch.nn.Module, int, int], tuple[float, float]], *, every: int,
                  name: str = "accuracy") -> None:
-        """Registers `function`, which every rank calls after each `every` steps, before the next step begins, and after
-        the last.
+        """Registers `function`, which every rank calls after each `every` steps and after the last.
 
         `function(model, rank, world_size)` returns a sum and a count over this rank's part of the data; the mean over
         all ranks is logged as `name`, and as the job's accuracy if that is its name. It runs without gradients, with
