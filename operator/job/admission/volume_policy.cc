@@ -36,7 +36,7 @@ bool MountsHostPath(const json& spec, const json& mount) {
   });
 }
 
-// What may be in any volume; `allowed`: a kind beside kVolumeKinds.
+// Checks a volume's source; `allowed` is a kind in addition to kVolumeKinds.
 void CheckKinds(const json& volume, const std::string& path, std::string_view allowed,
                 Findings& found) {
   for (const auto& [key, value] : volume.items()) {

@@ -13,7 +13,8 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // towards the launcher, then output waits
+// Unsent bytes to the launcher above which output waits.
+constexpr std::size_t kMaxQueuedOutput = 1 << 20;
 
 }  // namespace
 
