@@ -159,7 +159,7 @@ Result<StartedProcess> StartProcess(const ProcessSpec& spec) {
   if (spec.argv.empty()) return Error{ErrorKind::kInvalid, "the command is empty"};
   const std::string file = FindProgram(spec.argv[0], PathOf(spec.environment));
   if (file.empty()) {
-    return Error{ErrorKind::kNotFound, "there is no program \"" + spec.argv[0] + "\" in PATH (" +
+    return Error{ErrorKind::kNotFound, "program \"" + spec.argv[0] + "\" not found in PATH (" +
                                            PathOf(spec.environment) + ")"};
   }
   const std::vector<char*> argv = Pointers(spec.argv);

@@ -81,7 +81,7 @@ Result<Connection> Connect(http::HttpClientFactory& factory, const kube::Cluster
 net::HttpAnswer Ready(const Caches& caches, const runtime::AccessCheck& access) {
   std::string problems = caches.Problems();
   if (const std::string missing = access.Problem(); !missing.empty()) problems += missing + "\n";
-  if (problems.empty() && !caches.Synced()) problems = "the caches are not filled yet\n";
+  if (problems.empty() && !caches.Synced()) problems = "the caches are not synced yet\n";
   if (problems.empty() && !access.Complete())
     problems = "the operator's permissions are not known yet\n";
   if (!problems.empty()) return {503, problems};

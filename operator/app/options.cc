@@ -109,11 +109,12 @@ void AddFlags(CLI::App& app, Options& options) {
   app.add_option("--admin-address", options.admin_address,
                  "address of /healthz and /readyz: IP address or host name, optionally with :port")
       ->capture_default_str();
-  app.add_option("--admin-port", options.admin_port, "the port for it")->capture_default_str();
+  app.add_option("--admin-port", options.admin_port, "port of /healthz and /readyz")
+      ->capture_default_str();
   app.add_option("--metrics-address", options.metrics_address,
                  "address of /metrics (HTTPS): IP address or host name, optionally with :port")
       ->capture_default_str();
-  app.add_option("--metrics-port", options.metrics_port, "the port for it")->capture_default_str();
+  app.add_option("--metrics-port", options.metrics_port, "port of /metrics")->capture_default_str();
   app.add_option(
          "--metrics-authorization", options.metrics_authorization,
          "require a bearer token for /metrics, checked by TokenReview and SubjectAccessReview")

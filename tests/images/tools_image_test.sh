@@ -161,5 +161,5 @@ expect_gpus() { # root text
   [ "$said" = "$2" ] || fail "expected the GPUs '$2' in the $1 root, got '$said'"
 }
 expect_gpus busybox $'device\tGPU-aa\t'
-expect_gpus empty $'none\tthere is no program "nvidia-smi" in PATH (/bin)'
+expect_gpus empty $'none\tprogram "nvidia-smi" not found in PATH (/bin)'
 echo "tools_image_test: ok"

@@ -283,7 +283,7 @@ void LivePlanner::PlanLeaver(const PodPtr& worker) {
         plan_.Tell(true, api::kEventNotDrained, api::kActionDrain,
                    worker->name + " " + WherePodRuns(*worker, seen_.nodes) +
                        " was not drained within " + std::to_string(kDrainLimit.count()) +
-                       " s; it is kept until the launcher reports another worker that trains");
+                       " s; it is kept until the launcher reports that another worker trains");
       }
       return plan_.RequeueWithin(kLookAgainWhileHeld);
     case Leave::kGo:

@@ -91,7 +91,7 @@ class RemovalPlanner {
 
   void MakeRemover() {
     if (!in_.violations.empty()) {
-      return GiveUp("no Pod may be created for this job: " + in_.violations.front().Text());
+      return GiveUp("cannot create Pods for this job: " + in_.violations.front().Text());
     }
     const std::optional<Refusal>& refusal = in_.memory.refusal;
     if (refusal && in_.memory.for_good) return GiveUp(refusal->message);
