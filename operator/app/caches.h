@@ -96,7 +96,7 @@ class Caches {
     std::string uid;
     int64_t generation = 0;
     bool begins = true;   // runs can
-    bool judged = false;  // its verdict is of this generation
+    bool judged = false;  // its verdict is for this generation
     friend bool operator==(const ProfileVersion&, const ProfileVersion&) = default;
   };
   std::map<std::string, ProfileVersion> profile_versions_;  // by name

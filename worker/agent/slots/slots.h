@@ -33,8 +33,8 @@ class Slots {
   // Starts what can start before any epoch.
   virtual void Preload() {}
 
-  // False for a launcher that was superseded: its term is below one this agent followed. Else
-  // everything that still holds is repeated to the launcher, which may have missed it.
+  // Returns false for a superseded launcher: its term is below one that this agent followed.
+  // Otherwise repeats all current reports to the launcher, which may have missed them.
   [[nodiscard]] bool OnWelcome(std::int64_t term);
   virtual void OnLauncherDrained() {}
 

@@ -13,7 +13,7 @@ namespace ringmaster::bench {
 // Memory without a name, which both processes have. Also where they are one.
 class Handover {
  public:
-  // Before the ranks start. Throws std::system_error where there is no memory for it.
+  // Create it before the ranks start. Throws std::system_error where there is no memory for it.
   Handover();
   ~Handover();
   Handover(const Handover&) = delete;

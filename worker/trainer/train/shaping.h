@@ -23,7 +23,7 @@ struct ShapedBy {
   uint64_t data = 0;  // fingerprint
 };
 
-// One line each, "--flag=value" and "training data=…": runs with the same text train identically.
+// Returns lines "--flag=value" and "training data=…". Runs with the same text train identically.
 std::string ShapingOf(const TrainOptions& options, const ShapedBy& by);
 
 }  // namespace ringmaster::trainer
