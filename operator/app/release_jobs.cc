@@ -89,8 +89,7 @@ class JobReleaser {
     return clean;
   }
 
-  // Deletes LocalTrainingProfiles, which no operator updates any more. Returns true if nothing is
-  // left to do.
+  // Deletes LocalTrainingProfiles, which have no operator now. Returns true if nothing is left.
   Result<bool> Remove(const nlohmann::json& object) {
     const auto shown = job::ProjectLocalProfile(object);
     if (!shown.ok() || shown->installation != config_.Installation()) return true;

@@ -42,8 +42,9 @@ ErrorKind KindOf(int status, const std::string& reason) {
   }
 }
 
-// Whole seconds; HTTP dates are not used by the API server. A proxy may send any value, and an hour
-// without a retry would be an outage, so wait at most half a minute.
+// Whole seconds; HTTP dates are not used by the API server. A proxy between the API server and this
+// process may send any value, and an hour without a retry would be an outage of the operator, so it
+// never waits for longer than half a minute, whatever the server says.
 std::chrono::milliseconds RetryAfter(const http::Response& response, const nlohmann::json& body) {
   int64_t seconds = GetInt64(body, {"details", "retryAfterSeconds"}).value_or(0);
   if (const auto header = response.headers.find("Retry-After"); header != response.headers.end()) {

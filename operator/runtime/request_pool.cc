@@ -67,8 +67,7 @@ void RequestPool::RunAll(const std::string& key, std::vector<std::function<void(
                    [&batch]() RINGMASTER_REQUIRES(batch.mutex) { return batch.left == 0; });
 }
 
-// Returns the new lane of a job without one, whose first request does not wait for a place;
-// otherwise null.
+// Returns the new lane of a job without one, whose first request does not wait; else null.
 std::unique_ptr<RequestPool::Lane> RequestPool::StartAtOnceLocked(const std::string& key) {
   if (lanes_.contains(key) || first_.in_flight + first_.lanes.size() >= limit_) return nullptr;
   ++first_.in_flight;

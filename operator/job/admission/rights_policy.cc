@@ -323,8 +323,7 @@ bool IsUnderPrefix(std::string_view image, std::string_view prefix) {
   if (one_image) return false;  // with its tag or digest: only this image
   // Without a registry it is an image of Docker Hub, and no organisation there.
   if (rest.front() == '/') return slash != std::string_view::npos || IsRegistry(prefix);
-  // A tag or a digest ends the name. What follows may be another registry: another port of the same
-  // host.
+  // A tag or a digest ends the name. What follows may be another port of the same host.
   return (rest.front() == ':' || rest.front() == '@') && last.find(':') == std::string_view::npos &&
          rest.find('/') == std::string_view::npos;
 }

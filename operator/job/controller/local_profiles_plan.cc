@@ -30,8 +30,7 @@ LocalProfilesPlan PlanLocalProfiles(
   for (const OpenProfile& one : open) {
     LocalProfilesPlan::Write write{.name = one.profile->name, .spec = LocalSpec(one)};
     const auto found = left.extract(write.name);
-    // The current copy was judged before; the new verdict triggers another reconcile.
-    if (!one.judged) continue;
+    if (!one.judged) continue;  // its verdict will trigger another reconcile
     const LocalProfileView* stored = found.empty() ? nullptr : found.mapped().get();
     const std::string keeper = stored == nullptr ? std::string() : stored->installation;
     if (!keeper.empty() && keeper != installation) continue;

@@ -27,7 +27,7 @@ bool IsPathCharacter(char c) {
          std::string_view("._-[]/").find(c) != std::string_view::npos;
 }
 
-// A number with a suffix of the API's quantities.
+// Returns whether `text` is a number with the suffix of a quantity.
 bool IsQuantity(const std::string& text) {
   static constexpr std::array<std::string_view, 15> kSuffixes = {
       "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi"};
@@ -45,8 +45,7 @@ bool IsQuantity(const std::string& text) {
                             end == power.data() + power.size());
 }
 
-// Returns the first value below a Pod's path that should be a quantity but is not, as "path is
-// "value"".
+// Returns the first invalid quantity below a Pod's path, as "path is "value"".
 std::optional<std::string> WrongQuantity(const json& quantities, const std::string& path) {
   if (!quantities.is_object()) return std::nullopt;
   for (const auto& [name, value] : quantities.items()) {

@@ -333,8 +333,7 @@ Result<std::shared_ptr<const Credentials>> Reconciler::CredentialsOf(const api::
   if (service != nullptr) {
     seed_id = service->seed_id;
   } else if (launcher != nullptr) {
-    // Another client deleted the Service: running Pods keep their keys.
-    seed_id = launcher->seed_id;
+    seed_id = launcher->seed_id;  // the Service was deleted: running Pods keep their keys
   }
   Result<Seed> seed = service == nullptr && seed_id.empty() ? parts_.keyring.Current()
                                                             : parts_.keyring.Find(seed_id);

@@ -220,8 +220,7 @@ void Session::Fail(const std::string& why, bool answered) {
   Close();
   buffer_.clear();
   const Clock::Time now = clock_.Now();
-  // At most the duration of an exchange, because an operator that was suspended meanwhile could not
-  // receive answers.
+  // At most the duration of an exchange: a suspended operator cannot receive answers.
   const Clock::Time since = std::max(asked_at_, now - options_.deadline);
   if (answered) {
     Heard();

@@ -28,8 +28,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// Retry interval while an action is blocked, because not every event that ends the wait concerns
-// this job.
+// Retry interval of a blocked action: the event that unblocks it may concern another job.
 constexpr auto kLookAgainWhileHeld = std::chrono::seconds(5);
 // Time until the launcher reports again which workers are needed.
 constexpr auto kAskAgainForLeavers = std::chrono::seconds(1);

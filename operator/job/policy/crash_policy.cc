@@ -138,8 +138,7 @@ void CountCrashesOfLauncher(const api::TrainingJob& job, const control::Launcher
   }
   api::Crashes& crashes = *status.crashes;
   if (counted > crashes.of_launcher) {
-    // Limited to the largest count of an answer, because an answer that goes up and down must not
-    // overflow the sum.
+    // Limited to the largest valid answer, so that varying answers cannot overflow the sum.
     crashes.count = static_cast<int>(
         std::min<int64_t>(int64_t{crashes.count} + counted - crashes.of_launcher, kMostCrashes));
     crashes.time = FormatTime(now);

@@ -21,8 +21,7 @@ std::string Steps(int64_t steps) {
   return CountText(steps, "step", "was", "were") + " lost";
 }
 
-// For values that a launcher reports; its next report may contain another one before this one is
-// written.
+// For values that a launcher reports, which may change before this one is written.
 void TellOfStatus(bool warning, std::string reason, const char* action, std::string note,
                   Plan& plan) {
   plan.Tell(warning, std::move(reason), action, std::move(note));

@@ -11,8 +11,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// Messages of registries and runtimes for an image that does not exist or that this Pod may not
-// pull.
+// Messages of registries and runtimes for an image that is missing or forbidden to this Pod.
 bool IsFinal(const ContainerView& container) {
   static constexpr std::array kWords{"not found",
                                      "manifest unknown",

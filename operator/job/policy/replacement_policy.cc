@@ -46,8 +46,7 @@ bool IsOfLauncher(const api::Failure& failure) {
          failure.reason == api::kReasonLauncherOOMKilled;
 }
 
-// Selects the entry to drop. Keep the newest entry, because AddRankFailures uses it to find the
-// launcher's position.
+// Selects the entry to drop, but not the newest, which AddRankFailures needs.
 std::size_t LeastNeeded(const std::vector<api::Failure>& failures) {
   constexpr std::ptrdiff_t kLeastOfRanks = 4;
   if (std::ranges::count_if(failures, IsOfRank) > kLeastOfRanks) {

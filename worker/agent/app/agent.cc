@@ -309,7 +309,8 @@ void Agent::OnRankEnd(int slot, RankEnd end) {
 }
 
 // From now on each slot keeps its GPU for the Pod's lifetime. CUDA does not number a lost device
-// and renumbers those after it, so a restarted rank would otherwise use its neighbour's GPU.
+// and renumbers the devices after it, so a restarted rank that chose its GPU by number would use
+// the GPU of its neighbour, and two ranks would share that one.
 void Agent::OnGpus(const GpuList& gpus) {
   const auto chosen = config_.container.find("CUDA_VISIBLE_DEVICES");
   ranks_.SetGpus(AssignGpus(

@@ -13,8 +13,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// Unsent bytes to the launcher above which output waits.
-constexpr std::size_t kMaxQueuedOutput = 1 << 20;
+constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // to the launcher; then output waits
 
 }  // namespace
 

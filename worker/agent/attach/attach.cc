@@ -18,8 +18,7 @@ namespace ringmaster::agent {
 namespace {
 
 constexpr std::chrono::milliseconds kAgentGoneGrace{1000};
-// Unsent bytes to the agent above which output waits.
-constexpr std::size_t kMaxQueuedOutput = 1 << 20;
+constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // to the agent; then output waits
 constexpr char kCohortFlag[] = "--cohort=";
 constexpr char kStayFlag[] = "--stay";  // in the directory in which mpirun starts us
 

@@ -185,8 +185,7 @@ std::int64_t ChangedAt(const struct stat& file) {
   return std::int64_t{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec;
 }
 
-// Returns -1 and sets errno like open(2); ECANCELED once stopped. Never blocks on what replaced the
-// file.
+// Fails like open(2), with ECANCELED once stopped. Never blocks on what replaced the file.
 int OpenToRead(const std::filesystem::path& file, const std::stop_token& stop) {
   for (;;) {
     const int descriptor = open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

@@ -11,8 +11,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// The part of nvml.h that the agent uses. NVIDIA keeps its names and layouts (a changed function
-// gets a new name).
+// The part of nvml.h that the agent uses, with stable names (changed functions are renamed).
 using Return = int;
 using Handle = void*;
 

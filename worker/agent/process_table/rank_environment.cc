@@ -13,8 +13,7 @@ namespace ringmaster::agent {
 
 namespace {
 
-// The container's variables without those that only the agent needs, and those that every
-// Ringmaster process has.
+// The container's variables without the agent's own, and those of all our processes.
 Environment CommonEnvironment(const Config& config, int cpus) {
   Environment environment = config.container;
   for (const char* const name :

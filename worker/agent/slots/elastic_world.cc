@@ -139,8 +139,7 @@ void ElasticSlots::JoinTooLate(int index, const control::Member& member) {
     return;
   }
   if (slot.exit_report->epoch == world_.epoch) return;
-  // It belongs to another epoch than the one in which the exit is reported from now on.
-  slot.reported.done.reset();
+  slot.reported.done.reset();  // of another epoch than the exit is reported in from now on
   slot.exit_report->epoch = world_.epoch;
   slot.exit_report->exit.rank = member.rank;
   actions_->SendToLauncher(*slot.exit_report);

@@ -57,8 +57,7 @@ int64_t Hashed(int rank, std::size_t index, uint64_t most) {
   return static_cast<int64_t>(((hash ^ (hash >> 31)) >> 32) * most >> 32);
 }
 
-// Returns the value of `rank` among `ranks` at `index`. In a product one rank has a factor 2, rank
-// 0 up to 3.
+// The value of `rank` of `ranks` at `index`. In a product one rank has a factor 2, rank 0 up to 3.
 int64_t ValueOf(ElementType type, ReduceOp op, int rank, int ranks, std::size_t index) {
   constexpr uint64_t kSmall = 128;  // representable in every type
   constexpr int kNobody = (1 << 20) - 1;

@@ -199,8 +199,7 @@ int RunRank(Backend& backend, const Sweepings& sweep, const CollectiveFlags& fla
   const Result<int64_t> wrong = RunSweep(backend, sweep, flags);
   if (wrong.ok()) return *wrong == 0 ? 0 : 1;
   const bool invalid = wrong.error().kind == ErrorKind::kInvalid;
-  // All ranks have the same result; one prints it.
-  if (invalid && backend.rank() != 0) return kBadInput;
+  if (invalid && backend.rank() != 0) return kBadInput;  // rank 0 prints the error
   return Refuse(wrong.error().message, invalid ? kBadInput : 1);
 }
 

@@ -186,8 +186,7 @@ ordered_json RunPart(Part part, const RankOptions& ranks, const CompressionFlags
     const Result<ordered_json> result = part(group, flags);
     if (!result.ok()) {
       const bool invalid = result.error().kind == ErrorKind::kInvalid;
-      // All ranks have the same result; one prints it.
-      if (invalid && world.rank != 0) return kBadInput;
+      if (invalid && world.rank != 0) return kBadInput;  // rank 0 prints the error
       return Refuse(result.error().message, invalid ? kBadInput : 1);
     }
     if (world.rank == 0) handover.Write(result->dump());

@@ -206,8 +206,7 @@ void ElasticJob::Form(Time now) {
   phase_ = change_.pause_reason.empty() ? LauncherPhase::kForming : LauncherPhase::kPaused;
   if (!change_.pause_reason.empty())
     LogWarn("Paused the training", {{"reason", change_.pause_reason}});
-  // Prepares nothing without a quorum, because a worker that accepts our epoch cannot accept
-  // another launcher's.
+  // Prepares nothing without a quorum: a worker that accepts our epoch cannot accept another.
   if (change_.pause_reason != control::kPauseNoQuorum) Prepare(now, next);
 }
 

@@ -99,8 +99,7 @@ Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHell
   worker.repeated = false;
   worker.standing = Standing::kTrusted;
   worker.told = {};
-  // Reported again if it still applies.
-  for (auto& [slot, process] : worker.processes) process.loaded.clear();
+  for (auto& [slot, process] : worker.processes) process.loaded.clear();  // reported again
   highest_number_ = std::max(highest_number_, hello.highest_epoch.number);
   if (!first_hello_at_) first_hello_at_ = now;
   Send(worker, control::Welcome{options_.term, static_cast<int>(Heartbeat().count())});

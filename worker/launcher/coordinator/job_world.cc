@@ -115,8 +115,7 @@ void Job::JudgeFaults(Time now) {
 std::vector<std::string> Job::ProgramsToMatch() const {
   std::vector<std::string> programs;
   if (!agents_start_) programs.emplace_back("openmpi");
-  // The ranks of a direct job are not known.
-  if (options_.elastic) programs.emplace_back("ringmaster");
+  if (options_.elastic) programs.emplace_back("ringmaster");  // only elastic ranks run our code
   return programs;
 }
 

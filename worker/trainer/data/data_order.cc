@@ -36,8 +36,7 @@ uint64_t Feistel(uint64_t seed, uint64_t epoch, uint32_t half_bits, uint64_t val
   return (left << half_bits) | right;
 }
 
-// Returns the position, after a Fisher-Yates shuffle of `samples`, of the sample that starts at
-// `place`.
+// Returns where a Fisher-Yates shuffle of `samples` moves the sample at `place`.
 int64_t Shuffled(uint64_t seed, uint64_t epoch, int64_t samples, int64_t place) {
   std::array<int64_t, kShuffled> order{};
   std::iota(order.begin(), order.begin() + samples, int64_t{0});

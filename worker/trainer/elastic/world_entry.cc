@@ -272,8 +272,7 @@ void WorldEntry::Leave(const Error& cause) {
                            {"step", local_.version.step},
                            {"lost_peer", lost_peer},
                            {"reason", cause.message}});
-  // The membership source has abandoned the world.
-  const bool told = cause.kind == ErrorKind::kCancelled;
+  const bool told = cause.kind == ErrorKind::kCancelled;  // the membership source abandoned it
   if (!told && cause.kind != ErrorKind::kInvalid) {
     membership_.Broken(world_, lost_peer, cause.message);
   }

@@ -10,7 +10,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
 constexpr int64_t kSumBlocks = 528;    // four on each of an H100's multiprocessors
-constexpr int64_t kMostBlocks = 1056;  // of kernels that sum nothing up
+constexpr int64_t kMostBlocks = 1056;  // for kernels without sums
 constexpr int kAhead = 4;              // pieces that a thread loads before it uses the first
 // What has four blocks on a multiprocessor at a time has all of kSumBlocks there at once.
 [[maybe_unused]] constexpr int kAtATime = 4;

@@ -320,8 +320,7 @@ int Main(int argc, const char* const* argv) {
   AbandonedConnects abandoned_connects;
   const Result<int> run = RunInMemory(*parsed, abandoned_connects);
   const int code = run.ok() ? *run : Fail(run.error(), FaultOfRank(parsed->options, nullptr));
-  // A hanging operation would keep the process until its deadline.
-  if (abandoned_connects.Hanging() > 0) {
+  if (abandoned_connects.Hanging() > 0) {  // which would keep the process until their deadline
     std::fflush(nullptr);
     _exit(code);
   }

@@ -57,10 +57,9 @@ bool SameEndpoint(const sockaddr_storage& a, const sockaddr_storage& b) {
 // While it exists, threads started by this one run under SCHED_BATCH, so that they preempt no
 // thread when they wake up. It is for the thread that serves a Gloo device's sockets. It does not
 // wait for a connection's lock but asks epoll again and again (tcp/pair.cc, Pair::handleEvents
-// tries the lock): if it wakes on the core of an operation that holds the lock during a write, it
-// wastes a whole time slice. With SCHED_BATCH, 1 MiB is reduced twice as fast (figure B12). If a
-// sandbox forbids it, nothing changes. Pinning threads instead would put all Pods of a node on core
-// 0.
+// tries the lock): on the core of an operation that holds the lock, it wastes a whole time slice.
+// With SCHED_BATCH, 1 MiB is reduced twice as fast (figure B12). If a sandbox forbids it, nothing
+// changes. Pinning threads would put all Pods of a node on core 0.
 class StartsBatchThreads {
  public:
   StartsBatchThreads() {

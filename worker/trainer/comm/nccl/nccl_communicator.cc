@@ -79,9 +79,8 @@ class Preparation {
   std::optional<Error> error_;
 };
 
-// Returns the value that each rank contributes to its `number`-th confirmation of a world. It is
-// odd, so that no number of ranks sums to zero, and unique, so that it cannot be left over from an
-// earlier confirmation.
+// Returns what each rank adds to its `number`-th confirmation of a world. It is odd, so that no sum
+// of ranks is zero, and unique, so that it is never left over from an earlier confirmation.
 uint64_t ConfirmationOf(const World& world, uint64_t number) {
   const auto term = static_cast<uint64_t>(world.epoch.term);
   const auto epoch = static_cast<uint64_t>(world.epoch.number);

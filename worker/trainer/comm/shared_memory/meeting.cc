@@ -109,8 +109,7 @@ void Meeting::Sleep(int peer, uint64_t point, Deadline deadline) {
   MeetingCell& other = cells_[static_cast<std::size_t>(peer)];
   for (;;) {
     const uint32_t bell = self.bell.load();
-    // Before the last check, because what it did before exiting counts.
-    const bool gone = other.gone != 0;
+    const bool gone = other.gone != 0;  // read first: what it did before exiting counts
     self.awaits.store(Awaiting(peer, point), std::memory_order_seq_cst);
     const bool came = Came(peer, point);
     const auto left = deadline - steady_clock::now();

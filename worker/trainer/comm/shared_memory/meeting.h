@@ -23,7 +23,7 @@ struct alignas(128) MeetingCell {  // no two in one pair of cache lines
   std::atomic<uint64_t> settled;   // up to where it has come to for good
   std::atomic<uint64_t> awaits;    // whom and what it sleeps for; 0: it is awake
   std::atomic<uint32_t> bell;      // what it sleeps on: another number than before wakes it
-  std::atomic<uint32_t> gone;      // 1: the rank has left, and comes to no other point
+  std::atomic<uint32_t> gone;      // 1: the rank has left for good
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
