@@ -69,7 +69,7 @@ class Slots {
   // No rank of this worker is in a world that continues.
   virtual bool Drained() const = 0;
 
-  // Ends all ranks; none is started from here on.
+  // Ends all ranks; none is started afterwards.
   void End(std::chrono::milliseconds grace);
 
   virtual std::vector<RankStanding> InWorld() const { return {}; }
@@ -88,7 +88,7 @@ class Slots {
   struct Attach {
     control::AttachHello hello;
     bool exited = false;  // its program has ended, or it was told that its rank has
-    bool former = false;  // of a launcher that is gone: it is only waited for
+    bool former = false;  // of a lost launcher: only its exit is awaited
   };
 
   Slots(SlotsOptions options, SlotActions* actions);

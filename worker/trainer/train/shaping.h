@@ -12,7 +12,7 @@
 
 namespace ringmaster::trainer {
 
-// Every flag is in one of the two.
+// Every flag is in one of the two lists.
 std::span<const char* const> ShapingFlags();
 std::span<const char* const> OtherFlags();
 
