@@ -33,12 +33,12 @@ constexpr std::chrono::minutes kOperationTimeout{5};
 // Others wait for the first of them, so that their handles do not fill the memory.
 constexpr std::size_t kMostQueued = 1024;
 
-// The trainer's communicators, on the memory that they work on: Gloo's and the one over shared
-// memory on the host's, as the trainer calls them, whose allreduce and broadcast are in place: what
-// out-of-place ones copy first is in their time. NCCL's on a GPU's, through NCCL's own calls.
+// The trainer's communicators: Gloo and shared memory on host memory, and NCCL, through its own
+// calls, on a GPU's. On host memory allreduce and broadcast are in place, as the trainer calls them,
+// so the time of out-of-place operations includes a copy.
 class CommunicatorBackend final : public Backend {
  public:
-  // On a GPU, or on the host where it is null.
+  // Uses the GPU, or the host if `gpu` is null.
   explicit CommunicatorBackend(std::unique_ptr<trainer::Gpu> gpu) : gpu_(std::move(gpu)) {
     at::set_num_threads(1);  // a rank's buffers are too small for several threads
   }
