@@ -34,8 +34,8 @@ constexpr std::chrono::minutes kOperationTimeout{5};
 constexpr std::size_t kMostQueued = 1024;
 
 // The trainer's communicators: Gloo and shared memory on host memory, and NCCL, through its own
-// calls, on a GPU's. On host memory allreduce and broadcast are in place, as the trainer calls them,
-// so the time of out-of-place operations includes a copy.
+// calls, on a GPU's. On host memory, allreduce and broadcast are in place, as the trainer calls
+// them, so the time of out-of-place operations includes a copy.
 class CommunicatorBackend final : public Backend {
  public:
   // Uses the GPU, or the host if `gpu` is null.
