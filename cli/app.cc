@@ -132,7 +132,7 @@ void AddLogOptions(CLI::App* command, LogOptions& logs) {
   command->add_option("--tail", logs.tail, "number of recent lines to print from each Pod")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("-f,--follow", logs.follow,
-                    "follow the logs, also of Pods that replace others, until the job ends");
+                    "follow the logs, including those of replacement Pods, until the job ends");
   command->add_flag("--timestamps", logs.timestamps, "print the time before each line");
   command
       ->add_option("--max-log-requests", logs.most_requests,

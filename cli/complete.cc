@@ -9,7 +9,7 @@
 namespace ringmaster::cli {
 namespace {
 
-// kubectl's word for "these are all; complete no files".
+// The directive with which kubectl does not complete file names.
 constexpr char kNoFiles[] = ":4\n";
 
 const KubectlFlag* FlagOf(std::string_view word) {
@@ -40,7 +40,7 @@ std::vector<std::string> Names(const Result<std::string>& printed) {
 struct Line {
   Arguments flags{};     // kubectl's
   Arguments words{};     // command and names
-  std::string before{};  // the word before the last one
+  std::string before{};  // the previous word
 };
 
 Line ReadLine(const std::vector<std::string>& words) {

@@ -16,7 +16,7 @@ struct Check {
   enum class Result { kOk, kWarn, kFail };
   std::string name{};
   Result result = Result::kOk;
-  std::string message{};  // with what to do, unless it is well
+  std::string message{};  // with what to do if it fails
 };
 
 std::vector<Check> RunChecks(const Kubectl& kubectl);

@@ -18,12 +18,12 @@ struct ExplainObjects {
   nlohmann::json job;
   nlohmann::json pin;      // the ControllerRevision, or null
   nlohmann::json profile;  // the LocalTrainingProfile, or null
-  std::string unread{};    // why one of them is null, for people; empty: it need not be there
+  std::string unread{};    // why one of them is null, for people; empty if it is optional
 };
 
 Result<ExplainObjects> ReadExplainObjects(const Kubectl& kubectl, const std::string& job);
 
-// As JSON for scripts; text is made of it. Pure.
+// As JSON for scripts; the text is made from it. Pure.
 Result<nlohmann::json> ExplainJson(const ExplainObjects& objects);
 std::string ExplainText(const nlohmann::json& explained);
 

@@ -21,7 +21,7 @@ struct PodView {
   std::string created{};
   int64_t restarts = 0;    // of the container that Ringmaster runs
   bool started = false;    // that container has run, so it may have a log
-  bool has_ended = false;  // and does not run any more
+  bool has_ended = false;  // that container has ended
 };
 
 PodView ReadPod(const nlohmann::json& pod);
@@ -30,7 +30,7 @@ PodView ReadPod(const nlohmann::json& pod);
 // out.
 std::vector<PodView> PodsOf(const nlohmann::json& list, const std::string& job_uid);
 
-// The container whose log is meant.
+// The container whose log is read.
 inline const char* ContainerOf(const PodView& pod) { return pod.launcher ? "launcher" : "worker"; }
 
 // Whether a Pod is a launcher's or a worker's of this job.

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostOutput = std::size_t{256} << 20;  // of one call; 10000 Pods have less
+constexpr std::size_t kMostOutput = std::size_t{256} << 20;  // of one call, for over 10000 Pods
 constexpr std::size_t kMostErrors = std::size_t{64} << 10;
 
 // One call while it runs.

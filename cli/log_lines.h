@@ -21,13 +21,13 @@ namespace ringmaster::cli {
 
 struct LogLine {
   int64_t nanos = 0;   // since 1970, by the clock of its node
-  std::string time{};  // the same, as it was written
+  std::string time{};  // the same, as text
   std::string text{};
-  int rank = -1;            // whose line it is; -1: a program of ours
+  int rank = -1;            // rank of the line; -1: a program of Ringmaster
   bool may_repeat = false;  // of a launcher: a rank's line that its worker's log has, too
 };
 
-// A line of `kubectl logs --timestamps`. One without a time has the time `otherwise`.
+// A line of `kubectl logs --timestamps`. A line without a time gets the time `otherwise`.
 LogLine ReadLogLine(std::string_view line, bool of_launcher, int64_t otherwise);
 
 // Merges streams by time. Each is in order by itself, as a log is.
@@ -43,12 +43,12 @@ class LogMerge {
 
   int Open(const std::string& name);
   void Add(int stream, LogLine line, int64_t now_millis);
-  // No more lines come.
+  // Declares that no more lines follow.
   void Close(int stream);
-  // Whether a stream is far ahead of others, so that it is better not read for now.
+  // Whether a stream is far ahead of others, so that reading it should pause.
   bool Full(int stream) const;
 
-  // Shows what can be shown: the oldest line once each open stream has one.
+  // Shows the lines that are due: the oldest one once each open stream has one.
   void Show(int64_t now_millis);
   bool Empty() const { return streams_.empty(); }
 

@@ -17,17 +17,17 @@ namespace ringmaster::cli {
 
 struct LogOptions {
   std::string job{};
-  std::optional<int> rank{};      // of this one alone
-  std::vector<int> workers{};     // of these alone, by index; empty: of all
+  std::optional<int> rank{};      // only of this rank
+  std::vector<int> workers{};     // only of these workers, by index; empty: all
   std::string since{};            // as kubectl takes it; empty: from the beginning
   std::optional<int64_t> tail{};  // of each Pod
   bool follow = false;
   bool timestamps = false;
   std::size_t most_requests = 64;  // Pods whose logs are read at once
-  bool for_terminal = false;       // lines are made printable
+  bool for_terminal = false;       // non-printable characters are escaped
 };
 
-// Writes to standard output. Blocks until all is written; with `follow`, until the job ends.
+// Writes to standard output. Blocks until everything is written; with `follow`, until the job ends.
 Result<void> ShowLogs(const Kubectl& kubectl, const LogOptions& options);
 
 }  // namespace ringmaster::cli

@@ -15,13 +15,13 @@ namespace ringmaster::cli {
 
 struct JobObjects {
   nlohmann::json job;
-  nlohmann::json pods;    // a list of the API server's, or null where it could not be read
+  nlohmann::json pods;    // a list from the API server, or null if it could not be read
   nlohmann::json events;  // the same
   std::string unread{};   // why one could not be read, for people
 };
 
 Result<std::string> StatusText(const JobObjects& objects, Time now);
-// The same for scripts; its fields keep their names and meaning.
+// The same for scripts; the fields keep their names and meaning.
 Result<nlohmann::json> StatusJson(const JobObjects& objects, Time now);
 
 Result<JobObjects> ReadJobObjects(const Kubectl& kubectl, const std::string& job);

@@ -15,13 +15,13 @@ namespace ringmaster::cli {
 
 struct Explanation {
   bool training = false;
-  std::string sentence{};           // as others wrote parts of it: not printable yet
-  std::string reason{};             // of the condition that says why; empty: there is none
+  std::string sentence{};           // contains untrusted text: not printable yet
+  std::string reason{};             // of the condition that explains it; empty if none
   std::string meaning{};            // what the reason means, and what to do
-  std::vector<std::string> also{};  // what else a person may have to look at
+  std::vector<std::string> also{};  // other problems that users may have to fix
 };
 
-// `written`: the job's JSON, of which `job` is read.
+// `written` is the job's JSON, from which `job` was read.
 Explanation ExplainJob(const api::TrainingJob& job, const nlohmann::json& written);
 
 // The description of a reason, or of a cause of a recovery, in reasons.h; empty for others.

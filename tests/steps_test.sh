@@ -58,7 +58,7 @@ closing() { # ctest-arguments...: the last line after a step with these tests
 expect() { # line ctest-arguments...
   local line
   line=$(closing "${@:2}")
-  [ "$line" = "$1" ] || fail "ctest ${*:2}: '$line' instead of '$1'"
+  [ "$line" = "$1" ] || fail "ctest ${*:2}: expected '$1', got '$line'"
 }
 expect '13 passed, 0 failed, 3 skipped' -R '^(unit|script|without_root)$'
 expect '2 passed, 0 failed, 1 skipped' -R '^python$'
@@ -77,13 +77,13 @@ step "some tests" run_tests dev some -R '^(unit|broken_)' >/dev/null 2>&1 || tru
 said=$(summary || true)
 for line in 'failed: broken_unit, after 0 s' '  some.cc:7: Failure' '  \[  FAILED  \] Suite.Case (0 ms)' \
   'failed: broken_python, after 0 s' '  ERROR: test_error (test_some.Broken.*)' '  KeyError' 'failed: broken_script, after 0 s'; do
-  grep -qx -- "$line" <<<"$said" || fail "the summary does not say '$line': $said"
+  grep -qx -- "$line" <<<"$said" || fail "expected '$line' in the summary, got: $said"
 done
-! grep -q 'failed: unit' <<<"$said" || fail "what passed is said to have failed: $said"
+! grep -q 'failed: unit' <<<"$said" || fail "the summary lists a passed step as failed: $said"
 rm -rf "$reports"
 
 # A step without tests counts, too.
 . tests/steps.sh
 step "a build" false >/dev/null || true
 line=$(summary | tail -n 1 || true)
-[ "$line" = '0 passed, 1 failed, 0 skipped' ] || fail "a failed build: $line"
+[ "$line" = '0 passed, 1 failed, 0 skipped' ] || fail "unexpected summary of a failed build: $line"

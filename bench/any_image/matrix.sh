@@ -180,7 +180,7 @@ for root in "${roots[@]}"; do
   esac
   case $root in
     *-python | *-sshd) cell "$root" python "$python" ;;
-    *) cell "$root" missing '["python3", "train.py"]' 'there is no program \"python3\" in PATH' ;;
+    *) cell "$root" missing '["python3", "train.py"]' 'program \"python3\" not found in PATH' ;;
   esac
   umount -R -l "$work/$root"
 done

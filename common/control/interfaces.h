@@ -10,7 +10,7 @@
 
 namespace ringmaster::control {
 
-// At most one of the lists has names; neither: whatever the routes say.
+// At most one of the lists has names; if both are empty, the routes decide.
 struct Interfaces {
   std::vector<std::string> include;  // every worker has all of them, and is reached by the first
   std::vector<std::string> exclude;  // all others may be used

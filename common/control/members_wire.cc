@@ -12,8 +12,8 @@
 namespace ringmaster::control {
 namespace {
 
-// Of each text that says who a member is. A host's are repeated for every rank of it, so that
-// without a limit one line could ask for more memory than there is.
+// Maximum length of each text that identifies a member. Each rank of a host repeats the host's, so
+// without a limit one line could require more memory than there is.
 constexpr std::size_t kMaxNameBytes = 1024;
 
 struct Host {
@@ -92,7 +92,7 @@ Json ByHost::Write(const std::vector<Member>& members) const {
 std::string ByHost::Read(const Json& json, std::vector<Member>& members) const {
   members.clear();
   const auto most = static_cast<std::size_t>(kMaxRanks);
-  if (json.is_object()) {  // before memory is taken for them
+  if (json.is_object()) {  // before allocating memory for them
     const auto hosts = json.find("hosts");
     if (hosts != json.end() && hosts->size() > most) return "has too many hosts";
   }

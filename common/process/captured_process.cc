@@ -12,8 +12,8 @@
 namespace ringmaster {
 namespace {
 
-// A descendant that left the process group may keep the pipes open for ever; its output counts this
-// long.
+// A descendant that left the process group may keep the pipes open forever; wait this long for its
+// output.
 constexpr std::chrono::milliseconds kDrainLimit{500};
 
 // The first `count` bytes of `buffer`, without NULs: they turn a log into a binary file for grep

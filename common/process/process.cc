@@ -15,7 +15,7 @@
 namespace ringmaster {
 namespace {
 
-// A pipe whose ends close on exec.
+// A pipe; both ends are closed on exec.
 struct Pipe {
   int read_end = -1;
   int write_end = -1;
@@ -76,7 +76,7 @@ struct ChildPlan {
 // keep it open beyond our end, and could write to it.
 void CloseOnExecFrom(int first) {
   if (close_range(static_cast<unsigned>(first), ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
-  constexpr int kHighest = 65536;  // a kernel without the call: as many as anybody has
+  constexpr int kHighest = 65536;  // a kernel without the call: close as many as a process may have
   for (int descriptor = first; descriptor < kHighest; ++descriptor) {
     fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   }
@@ -116,7 +116,7 @@ Error CannotStartNow(const std::string& program, int reason) {
           "the machine cannot start \"" + program + "\" now: " + std::strerror(reason)};
 }
 
-// Errors that do not depend on the program, or only on who has it open for writing.
+// Errors that do not depend on the program, or only on a writer that has it open.
 bool MayPass(int reason) {
   return reason == EAGAIN || reason == ENOMEM || reason == EMFILE || reason == ENFILE ||
          reason == ETXTBSY;
@@ -159,7 +159,7 @@ Result<StartedProcess> StartProcess(const ProcessSpec& spec) {
   if (spec.argv.empty()) return Error{ErrorKind::kInvalid, "the command is empty"};
   const std::string file = FindProgram(spec.argv[0], PathOf(spec.environment));
   if (file.empty()) {
-    return Error{ErrorKind::kNotFound, "there is no program \"" + spec.argv[0] + "\" in PATH (" +
+    return Error{ErrorKind::kNotFound, "program \"" + spec.argv[0] + "\" not found in PATH (" +
                                            PathOf(spec.environment) + ")"};
   }
   const std::vector<char*> argv = Pointers(spec.argv);

@@ -370,7 +370,7 @@ Result<TrainingJobSpec> DecodeRunSpec(const json& run_spec) {
   auto spec = ReadSpec(run_spec);
   if (!spec.ok()) return spec;
   spec->suspend = false;     // no part of a run
-  spec->managed_by.clear();  // nor these; nobody has bounded them
+  spec->managed_by.clear();  // nor these, whose length is not limited
   spec->profile.clear();
   BoundTexts(*spec);
   return spec;

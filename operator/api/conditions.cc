@@ -12,7 +12,7 @@ namespace {
 // A refusal of the API server may repeat the whole request. The CRD allows 32 KiB; a longer status
 // would be rejected and lost.
 constexpr std::size_t kMaxMessageBytes = 4096;
-// A reason may come from a kubelet and becomes that of an event, which may have 128 bytes.
+// A reason may come from a kubelet and is also an event's, which has at most 128 bytes.
 constexpr std::size_t kMaxReasonBytes = 128;
 
 }  // namespace

@@ -26,7 +26,7 @@ constexpr std::size_t kShortCommandBytes = 4096;
 
 bool NeedsTexts(const TrainingJob& job) {
   const std::string& manager = job.spec.managed_by;
-  // The change that resumes a suspended job delivers the whole object again.
+  // The update that resumes a suspended job contains the whole object again.
   const bool suspended = job.spec.suspend && IsTrue(job.status.conditions, kSuspended);
   const bool ended = IsTerminal(job.status);
   const bool makes_pods = (!suspended && !ended) || (job.deleting && job.held);

@@ -7,10 +7,10 @@
 
 namespace ringmaster::api {
 
-// Whether the operator makes Pods of the job from its spec.
+// Whether the operator creates the job's Pods from its spec.
 bool NeedsTexts(const TrainingJob& job);
 
-// Keeps what is read of a job that makes no Pods.
+// Keeps what is read of a job without Pods.
 void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec);
 
 // Leaves the texts out when they are longer than kMaxTextBytes together, and names the longest.

@@ -25,11 +25,11 @@ constexpr const char* kContainerFields[] = {"env", "envFrom", "volumeMounts", "w
 constexpr const char* kPodFields[] = {"volumes", "nodeSelector", "tolerations"};
 constexpr const char* kFieldsOfAllPods[] = {"imagePullSecrets", "priorityClassName"};
 
-// A Pod template that takes typed fields. It is copied when the first one comes.
+// A Pod template that takes typed fields. It is copied when the first field is set.
 class Template {
  public:
-  // `written`: null: there is none. `container` is the managed one. `written` and `spec` outlive
-  // this.
+  // `written` is null if there is none. `container` is the managed one. `written` and `spec`
+  // outlive this.
   Template(const json* written, std::string path, const char* container, TrainingJobSpec& spec)
       : written_(written), path_(std::move(path)), container_(container), spec_(spec) {}
 
@@ -52,14 +52,14 @@ class Template {
     Set(typed, Inside(resources, "limits"), key, resource, amount);
   }
 
-  // The template's text: `before` where no field was set.
+  // Returns the template's text; `before` if no field was set.
   std::string Text(std::string before) && {
     return changed_ ? DumpJson(*template_) : std::move(before);
   }
 
  private:
-  // An object of the template. Null: something else stands at the path, or, where that is empty,
-  // a list of containers without the managed one, which template_policy.h refuses.
+  // An object of the template; null if the path holds another type or, for an empty path, if the
+  // list of containers lacks the managed one, which template_policy.h rejects.
   struct Place {
     json* object = nullptr;
     std::string path{};

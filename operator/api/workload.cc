@@ -136,7 +136,7 @@ class Merge {
   std::vector<std::vector<std::string>> kept_;
 };
 
-// As Kubernetes writes them. Unset: no quantity.
+// In Kubernetes' notation. Unset: no quantity.
 std::optional<double> Amount(const json& quantity) {
   if (quantity.is_number()) return quantity.get<double>();
   if (!quantity.is_string()) return std::nullopt;

@@ -16,9 +16,9 @@
 namespace ringmaster::api {
 
 struct Workload {
-  TrainingJobSpec spec{};  // what it sets, and defaults elsewhere
+  TrainingJobSpec spec{};  // the values that it sets, and defaults elsewhere
   std::string text{};      // the same as a run spec (codec.h); empty: it sets nothing
-  std::vector<std::string> overridable{};  // paths below `spec` where the job's own value counts
+  std::vector<std::string> overridable{};  // paths below `spec` where the job's own value wins
 };
 
 // `written`: the JSON of spec.workload. kInvalid names the field that is wrong.

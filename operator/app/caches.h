@@ -26,7 +26,7 @@ namespace ringmaster {
 
 class Caches {
  public:
-  explicit Caches(const Config& config);  // outlives the caches, as all that is given below
+  explicit Caches(const Config& config);  // outlives the caches, like all arguments below
 
   // In this order, once each. A job is looked at when it, an object that it controls, or a node of
   // its Pods changed; all are when a profile's spec did.
@@ -41,7 +41,7 @@ class Caches {
              const MainEvents& events);
   void Start();
   void Stop();
-  // For who begins to lead: what is known may be as old as a watch whose peer is gone.
+  // For a new leader: the caches may be as old as a watch whose peer is gone.
   void Reconnect();
 
   const job::JobStore& jobs() const { return jobs_; }
@@ -50,7 +50,7 @@ class Caches {
   const job::NodeStore& nodes() const { return nodes_; }
   const job::ProfileStore& profiles() const { return profiles_; }
   const job::LocalProfileStore& local_profiles() const { return local_profiles_; }
-  // Null where but one is watched.
+  // Null if only one is watched.
   const job::NamespaceStore* namespaces() const {
     return config_.watch_namespace.empty() ? &namespaces_ : nullptr;
   }
@@ -62,7 +62,7 @@ class Caches {
   // them.
   bool Synced() const;
   std::string Problems() const;
-  // False when a thread has not moved for long.
+  // False if a thread has made no progress for long.
   bool Healthy(std::chrono::milliseconds limit) const;
 
  private:
@@ -74,7 +74,7 @@ class Caches {
 
   void Reconnect(const kube::Resource& resource);
   void LookAtNamespaces() const;
-  // Those that name the namespace; empty: all.
+  // Profiles that name the namespace; empty: all.
   void LookAtProfiles(const std::string& ns = {}) const;
   // kAll: the spec changed, or whether runs can start under the profile; jobs depend on both.
   // kVerdict: it has been judged since; the lists of its namespaces wait for that.
@@ -90,13 +90,13 @@ class Caches {
   job::ProfileStore profiles_;
   job::LocalProfileStore local_profiles_;
   job::NamespaceStore namespaces_;
-  runtime::WorkQueue* namespace_queue_ = nullptr;  // set once fed, as is the next one
+  runtime::WorkQueue* namespace_queue_ = nullptr;  // set by Feed(), like the next one
   runtime::WorkQueue* profile_queue_ = nullptr;
   struct ProfileVersion {
     std::string uid;
     int64_t generation = 0;
     bool begins = true;   // runs can
-    bool judged = false;  // its verdict is of this generation
+    bool judged = false;  // its verdict is for this generation
     friend bool operator==(const ProfileVersion&, const ProfileVersion&) = default;
   };
   std::map<std::string, ProfileVersion> profile_versions_;  // by name

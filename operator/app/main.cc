@@ -1,4 +1,4 @@
-// The operator, put together: flags -> configuration -> objects -> run -> orderly stop. Beside
+// Assembles the operator: flags -> configuration -> objects -> run -> orderly stop. Beside
 // caches.cc and rights.cc the only file that names concrete types; read it as the architecture.
 // What each part does is in its header.
 
@@ -50,7 +50,7 @@ using std::chrono::seconds;
 // silent plus its longest back-off, and than the slowest reconcile.
 constexpr seconds kUnhealthyAfter{300};
 constexpr seconds kStopLimit{8};
-constexpr int kNamespacesAtOnce = 4;  // of all requests few are for what people only look at
+constexpr int kNamespacesAtOnce = 4;  // few requests, as these objects are for people
 // Both reviews of a token have to fit into the time that Prometheus gives a scrape.
 constexpr seconds kReviewLimit{4};
 
@@ -81,7 +81,7 @@ Result<Connection> Connect(http::HttpClientFactory& factory, const kube::Cluster
 net::HttpAnswer Ready(const Caches& caches, const runtime::AccessCheck& access) {
   std::string problems = caches.Problems();
   if (const std::string missing = access.Problem(); !missing.empty()) problems += missing + "\n";
-  if (problems.empty() && !caches.Synced()) problems = "the caches are not filled yet\n";
+  if (problems.empty() && !caches.Synced()) problems = "the caches are not synced yet\n";
   if (problems.empty() && !access.Complete())
     problems = "the operator's permissions are not known yet\n";
   if (!problems.empty()) return {503, problems};
@@ -102,7 +102,7 @@ struct Connections {
   Connection requests;
   Connection watches;
   Connection lease;
-  Connection reviews;  // of tokens that strangers show
+  Connection reviews;  // for reviews of unknown tokens
 };
 
 Result<Connections> ConnectAll(http::HttpClientFactory& factory, const kube::ClusterConfig& cluster,
@@ -163,7 +163,7 @@ class Operator {
   job::Keyring keyring_;
   job::LauncherPoller launchers_;
   job::JobMetrics job_metrics_;
-  std::unique_ptr<runtime::LeaderElector> elector_;  // null: there is nobody to share with
+  std::unique_ptr<runtime::LeaderElector> elector_;  // null if it is not shared
   job::Reconciler reconciler_;
   runtime::Controller controller_;
   job::LocalProfiles local_profiles_;
@@ -254,7 +254,7 @@ void Operator::Lead(int64_t term) {
   metrics_.SetLeader(true);
   leads_ = true;
   caches_.Reconnect();
-  queue_.Sort(caches_.ByAge());  // what has gathered until now came in the order of names
+  queue_.Sort(caches_.ByAge());  // keys that were added until now are in the order of names
   recorder_.Start();
   keyring_.Start();
   controller_.Start();
@@ -290,7 +290,7 @@ void Operator::CampaignUntilStopped() {
     }
     if (campaigning || !caches_.Synced()) continue;
     campaigning = true;
-    malloc_trim(0);  // the first lists are read: give back what that took
+    malloc_trim(0);  // release the memory that reading the first lists required
     if (elector_) {
       elector_->Start();
     } else {

@@ -19,7 +19,7 @@ class MainEvents {
   // From any thread.
   void Post(Event event) const;
 
-  // Blocks until something happened; both signals are kStop.
+  // Blocks until an event; both signals are kStop.
   Event Wait() const;
 
  private:

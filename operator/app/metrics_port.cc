@@ -39,8 +39,8 @@ Result<net::TlsSource> OwnCertificate(const std::string& name) {
       [context = ContextOf(std::shared_ptr(*std::move(tls)))] { return context; });
 }
 
-// tls.crt and tls.key in a folder, as a mounted Secret has them; read again when they change. On
-// the server's thread.
+// tls.crt and tls.key in a folder, as a mounted Secret has them; read again when they change. Runs
+// on the server's thread.
 class MountedCertificate {
  public:
   explicit MountedCertificate(std::filesystem::path folder) : folder_(std::move(folder)) {}

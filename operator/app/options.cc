@@ -56,8 +56,7 @@ Result<void> ReadDurations(const Options& options, Config& config) {
   return runtime::Validate(election);
 }
 
-// "host:port" from an address or host name alone, or with a port that wins over that of
-// `port_flag`.
+// Returns "host:port" for an address or host name. A port in it takes precedence over `port_flag`.
 Result<std::string> WithPort(const std::string& address, int port, const char* port_flag) {
   if (address.find(':') != std::string::npos) return address;
   if (port < 1 || port > 65535) return Invalid(port_flag, "must be between 1 and 65535");
@@ -110,11 +109,12 @@ void AddFlags(CLI::App& app, Options& options) {
   app.add_option("--admin-address", options.admin_address,
                  "address of /healthz and /readyz: IP address or host name, optionally with :port")
       ->capture_default_str();
-  app.add_option("--admin-port", options.admin_port, "the port for it")->capture_default_str();
+  app.add_option("--admin-port", options.admin_port, "port of /healthz and /readyz")
+      ->capture_default_str();
   app.add_option("--metrics-address", options.metrics_address,
                  "address of /metrics (HTTPS): IP address or host name, optionally with :port")
       ->capture_default_str();
-  app.add_option("--metrics-port", options.metrics_port, "the port for it")->capture_default_str();
+  app.add_option("--metrics-port", options.metrics_port, "port of /metrics")->capture_default_str();
   app.add_option(
          "--metrics-authorization", options.metrics_authorization,
          "require a bearer token for /metrics, checked by TokenReview and SubjectAccessReview")

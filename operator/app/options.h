@@ -59,7 +59,7 @@ struct Config {
   std::vector<std::string> exclude_namespaces;
   std::string presets;       // JSON as given; job/admission/profile.h reads it
   std::string tools_image;   // job/manifests/injection.h; empty: nothing is injected
-  std::string worker_image;  // of jobs that name none; empty: they are refused
+  std::string worker_image;  // of jobs without one; empty: they are rejected
   std::vector<std::string> own_images;
   bool job_network_policies = true;  // jobs get NetworkPolicies
   std::string identity;  // Pod or host name and a random part, different for every process
@@ -73,7 +73,7 @@ struct Config {
   std::string admin_address;    // "host:port"
   std::string metrics_address;  // the same
   bool metrics_authorization = true;
-  std::string metrics_certificates;  // folder with tls.crt and tls.key; empty: one of our own
+  std::string metrics_certificates;  // folder with tls.crt and tls.key; empty: self-signed
   std::string log_level;
   LogFormat log_format = LogFormat::kText;
 

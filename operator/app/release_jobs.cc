@@ -22,7 +22,7 @@ namespace ringmaster {
 namespace {
 
 constexpr std::chrono::minutes kLeaseLimit{2};
-constexpr int kMostPasses = 10;  // a job that somebody else writes meanwhile is read again
+constexpr int kMostPasses = 10;  // a job that another client writes meanwhile is read again
 
 api::TrainingJobStatus Released(const api::TrainingJob& job, const Clock& clock) {
   api::TrainingJobStatus status = job.status;
@@ -89,7 +89,7 @@ class JobReleaser {
     return clean;
   }
 
-  // Deletes LocalTrainingProfiles, which no operator updates any more. True: nothing is left to do.
+  // Deletes LocalTrainingProfiles, which have no operator now. Returns true if nothing is left.
   Result<bool> Remove(const nlohmann::json& object) {
     const auto shown = job::ProjectLocalProfile(object);
     if (!shown.ok() || shown->installation != config_.Installation()) return true;

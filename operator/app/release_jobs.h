@@ -13,8 +13,8 @@
 
 namespace ringmaster {
 
-// Blocks, for at most two minutes until the Lease is ours, and then until all is written. How many
-// jobs were written.
+// Blocks for at most two minutes for the Lease, and then until all jobs are written. Returns the
+// number of written jobs.
 Result<int> ReleaseJobs(kube::KubeClient& requests, kube::KubeClient& lease, const Clock& clock,
                         const Config& config);
 

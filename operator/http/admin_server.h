@@ -15,7 +15,7 @@
 
 namespace ringmaster::http {
 
-// Paths and what answers them, on the server's thread: from memory, at once.
+// Paths and their handlers, called on the server's thread; they must not block.
 using AdminPages = std::map<std::string, std::function<net::HttpAnswer()>>;
 
 struct AdminProtection {
@@ -29,8 +29,8 @@ struct AdminProtection {
 
 class AdminServer {
  public:
-  // Listens on "<address or host name>:<port>", an IPv6 address in brackets. kInvalid for what
-  // cannot be listened on.
+  // Listens on "<address or host name>:<port>", with IPv6 addresses in brackets. kInvalid if that
+  // fails.
   static Result<std::unique_ptr<AdminServer>> Start(const std::string& address, AdminPages pages,
                                                     AdminProtection protection = {});
 

@@ -42,7 +42,7 @@ void SetUpTls(boost::asio::ssl::context& context, const HttpClientOptions& optio
 web::http::client::http_client_config MakeConfig(const HttpClientOptions& options) {
   web::http::client::http_client_config config;
   config.set_timeout(options.idle_timeout);
-  config.set_max_redirects(0);  // a redirect would carry our token to any host
+  config.set_max_redirects(0);  // a redirect would send our token to another host
   config.set_ssl_context_callback(
       [options](boost::asio::ssl::context& context) { SetUpTls(context, options); });
   return config;
@@ -201,9 +201,9 @@ class CpprestHttpClient final : public HttpClient {
     return true;
   }
 
-  // Hands on what has arrived, as it arrives. The stream functions of the library that look for a
-  // delimiter wait on a pool thread and deadlock a small pool; waiting for one byte and then taking
-  // what is there does not. True when the peer ended the body.
+  // Passes on data as it arrives. The stream functions of the library that look for a delimiter
+  // wait on a pool thread and deadlock a small pool; waiting for one byte and then taking what is
+  // there does not. True when the peer ended the body.
   static bool Drain(web::http::http_response& answer, const OnBytes& on_bytes) {
     auto buffer = answer.body().streambuf();
     std::string bytes;

@@ -15,9 +15,9 @@
 
 namespace ringmaster::http {
 
-// The library's pool; our own threads block, these never do. Before any thread of the program,
-// since it writes to the environment: OpenSSL finds no authorities of the system. kInternal when
-// the pool exists already.
+// The library's pool, whose threads never block. Before any thread of the program, since it writes
+// to the environment: OpenSSL finds no authorities of the system. kInternal when the pool exists
+// already.
 Result<void> InitializeHttpThreads(int threads = 4);
 
 class DeadlineWatch;

@@ -39,7 +39,7 @@ class DeadlineWatch {
 
   Mutex mutex_;
   StoppableCondVar changed_;
-  // Calls run under the lock: they only cancel a request. Empty functions have been called.
+  // Calls run under the lock, because they only cancel a request. Empty functions have been called.
   std::multimap<Time, std::function<void()>> armed_ RINGMASTER_GUARDED_BY(mutex_);
 
   std::jthread thread_;

@@ -18,14 +18,14 @@ class LineSplitter {
   // Receives a line without its newline (nor a carriage return before it), valid during the call;
   // empty lines are skipped. Returns false to stop.
   using OnLine = std::function<bool(std::string_view)>;
-  // Receives the beginning of a line that is too long, as many bytes as a line may have.
+  // Receives the start of a line that is too long, up to the maximum length.
   using OnLongLine = std::function<void(std::string_view)>;
 
   explicit LineSplitter(std::size_t max_line_bytes, OnLongLine on_long_line = {})
       : max_line_bytes_(max_line_bytes), on_long_line_(std::move(on_long_line)) {}
 
-  // Calls `on_line` for each line that `bytes` completes. True while `on_line` wants more. A last
-  // line without newline is never delivered.
+  // Calls `on_line` for each line that `bytes` completes. Returns true while `on_line` accepts more
+  // lines. A last line without newline is never delivered.
   bool Append(std::string_view bytes, const OnLine& on_line);
 
  private:
@@ -35,7 +35,7 @@ class LineSplitter {
   const std::size_t max_line_bytes_;
   const OnLongLine on_long_line_;
   std::string partial_;
-  bool passing_over_ = false;  // the present line was too long and has been told of
+  bool passing_over_ = false;  // the current line is too long and was reported
 };
 
 }  // namespace ringmaster::http

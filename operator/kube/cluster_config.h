@@ -19,7 +19,7 @@ struct ClusterConfig {
   std::string token_file;
   std::string certificate_pem;
   std::string key_pem;
-  std::string ns;  // our own namespace; "default" where nothing names one
+  std::string ns;  // the operator's namespace; "default" if unset
 };
 
 // Reads an environment variable; empty when unset.

@@ -91,13 +91,13 @@ class ServerJsonBuilder {
 
   json root_;
   std::vector<Level> open_;
-  json* slot_ = nullptr;  // where the value of the last key goes
+  json* slot_ = nullptr;  // target of the last key's value
   bool key_is_metadata_ = false;
   bool skip_next_ = false;
   int skipped_depth_ = 0;
 };
 
-// Takes object.metadata.namespace and name from the parser's events, and builds nothing.
+// Reads object.metadata.namespace and name from the parser's events without building a document.
 class EventBeginningReader {
  public:
   using json = nlohmann::json;

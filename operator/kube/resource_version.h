@@ -11,7 +11,7 @@
 
 namespace ringmaster::kube {
 
-// Nothing when either is not a decimal number without leading zero.
+// Empty if either is not a decimal number without leading zeros.
 std::optional<std::strong_ordering> CompareResourceVersions(std::string_view a, std::string_view b);
 
 // As a number; empty if it is not one or exceeds an int64_t.

@@ -42,9 +42,9 @@ ErrorKind KindOf(int status, const std::string& reason) {
   }
 }
 
-// Whole seconds; HTTP dates are not used by the API server. A proxy in between may name any time,
-// and an hour without a look would be an outage of our own: half a minute is as long as we are ever
-// told to wait.
+// Whole seconds; HTTP dates are not used by the API server. A proxy between the API server and this
+// process may send any value, and an hour without a retry would be an outage of the operator, so it
+// never waits for longer than half a minute, whatever the server says.
 std::chrono::milliseconds RetryAfter(const http::Response& response, const nlohmann::json& body) {
   int64_t seconds = GetInt64(body, {"details", "retryAfterSeconds"}).value_or(0);
   if (const auto header = response.headers.find("Retry-After"); header != response.headers.end()) {
@@ -78,7 +78,7 @@ Error ReadStatusError(const http::Response& response) {
   error.kind = KindOf(response.status, is_status ? GetString(body, {"reason"}) : std::string());
   error.message = is_status ? GetString(body, {"message"}) : Excerpt(response.body);
   if (error.message.empty()) error.message = "the server returned no details";
-  // A refusal may repeat a request of up to a megabyte.
+  // An error message may repeat a request of up to a megabyte.
   error.message =
       CutText("HTTP " + std::to_string(response.status) + ": " + error.message, kMaxMessageBytes);
   if (error.kind == ErrorKind::kForbidden) error.reason = ForbiddenReason(error.message);

@@ -23,7 +23,7 @@ struct AccessRule {
   std::string subresource{};  // "status", or empty
   std::string ns{};           // empty: in all namespaces
   std::string name{};         // empty: any
-  std::string without{};      // what is so without it; empty: nothing can be done without it
+  std::string without{};      // the effect of lacking it; empty: it is required
 
   // What the verb applies to: "trainingjobs.ringmaster.dev/status in all namespaces".
   std::string Target() const;
@@ -36,7 +36,7 @@ class AccessCheck {
               std::chrono::milliseconds interval = std::chrono::seconds(10));
   ~AccessCheck();  // stops
 
-  // Asks until everything is allowed, on a thread of its own.
+  // Asks on its own thread until everything is allowed.
   void Start();
 
   bool Complete() const { return complete_; }

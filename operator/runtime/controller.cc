@@ -50,7 +50,7 @@ bool Controller::Stop(std::chrono::milliseconds limit) {
   stopped_ = true;
   for (std::jthread& worker : workers_) worker.request_stop();
   queue_.ShutDown();
-  // Keys that were not taken stay in the queue: the caches of the next process add them again.
+  // Remaining keys stay in the queue; the caches of the next process add them again.
   const bool ended = ended_.WaitUntil(
       mutex_, until, [this]() RINGMASTER_REQUIRES(mutex_) { return running_ == 0; });
   if (!ended) return false;  // the destructor waits for them, or the process ends
@@ -153,8 +153,8 @@ std::chrono::milliseconds Controller::Retry(const std::string& key, const Error&
   const auto delay = PassesByItself(error.kind)
                          ? queue_.AddAfterFailure(key, options_.transient_limit)
                          : queue_.AddAfterFailure(key);
-  // A server that names a time is not asked before it; the earlier deadline would win, so this one
-  // replaces it.
+  // Do not retry before the time that the server specified. The earlier deadline would win, so
+  // replace it.
   if (error.retry_after <= delay) return delay;
   queue_.Postpone(key, error.retry_after);
   return error.retry_after;

@@ -42,7 +42,7 @@ struct Event {
   std::optional<ObjectReference> related{};
   EventType type = EventType::kNormal;
   std::string reason{};  // CamelCase, from api/names.h
-  std::string action{};  // CamelCase: what we did or tried
+  std::string action{};  // CamelCase: the action of the operator
   std::string note{};    // for people; cut at 1024 bytes
 };
 
@@ -75,11 +75,11 @@ class EventRecorder final : public EventSink {
   void Start();
   void Record(Event event) override;
 
-  // Waits until nothing is left to try but what was refused, at most `limit`.
+  // Waits, at most for `limit`, until only refused events are left.
   void Flush(std::chrono::milliseconds limit);
 
   // Tries one event whose time has come, if there is one: what the thread does in a loop. For
-  // tests. False when there was none.
+  // tests. Returns false if there was none.
   bool SendOne();
 
   int64_t dropped() const { return dropped_; }
@@ -89,7 +89,7 @@ class EventRecorder final : public EventSink {
     Event event;
     Clock::WallTime at;       // when it happened, for people
     Clock::Time recorded_at;  // the same, for us
-    Clock::Time due;          // not to be tried before
+    Clock::Time due;          // not to be retried before
     int refusals = 0;
   };
   struct Sent {  // the stored event that repetitions count on
@@ -99,7 +99,7 @@ class EventRecorder final : public EventSink {
   };
 
   void Work(std::stop_token stop);
-  // All return what the API server said.
+  // All return the API server's answer.
   Result<void> Send(const Queued& queued);
   Result<void> SendRepetition(const Queued& queued, Sent& sent);
   Result<void> SendFirst(const Queued& queued);

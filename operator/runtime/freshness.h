@@ -21,8 +21,8 @@ namespace ringmaster::runtime {
 // Thread-safe.
 class FreshnessGate {
  public:
-  // A key that waited longer than `ceiling` for a version passes: a stuck cache must not freeze a
-  // job for ever.
+  // A key that waited longer than `ceiling` for a version passes, so that a stuck cache does not
+  // block a job forever.
   explicit FreshnessGate(const Clock& clock,
                          std::chrono::milliseconds ceiling = std::chrono::minutes(5));
 
@@ -39,7 +39,7 @@ class FreshnessGate {
   void Wrote(const std::string& key, const kube::Resource& resource,
              std::string_view resource_version);
 
-  // True when every noted write of the key has been seen; forgets what was seen.
+  // Returns true if every noted write of the key has been seen, and forgets those.
   bool Fresh(const std::string& key);
 
   void Forget(const std::string& key);  // the job is gone

@@ -135,7 +135,7 @@ Result<void> LeaderElector::TryAcquireOrRenew() {
   if (!ours && !expired) return {};
   Result<void> updated = UpdateLease(ours);
   if (!updated.ok()) {
-    // Another standby was faster, as intended.
+    // Another standby acquired the lease first, which is expected.
     return !leading_ && updated.error().kind == ErrorKind::kConflict ? Result<void>() : updated;
   }
   if (!leading_) return Became(started);
@@ -227,7 +227,7 @@ void LeaderElector::StopAndRelease() {
     thread_.join();
   }
   if (!leading_.exchange(false)) return;
-  // A second of validity without holder: standbys take it as expired at once.
+  // A lease without a holder that is valid for a second: standbys treat it as expired at once.
   const auto released = client_.Update(
       kube::kLeases, options_.ns, options_.name,
       LeaseJson({}, std::chrono::seconds(1), record_.transitions, record_.acquire_time));

@@ -40,7 +40,7 @@ class LeaderElector {
   struct Callbacks {
     std::function<void(int64_t term)> on_elected;  // on the elector's thread; must return soon
     std::function<void(const std::string& why)>
-        on_lost;  // must not return to business: end the process
+        on_lost;  // must end the process instead of returning to its caller
   };
 
   // `client` has its own HttpClient (nothing else may hold its slots); it and `clock` outlive the
@@ -65,7 +65,7 @@ class LeaderElector {
   std::chrono::milliseconds Step();
 
  private:
-  struct Record {  // what we last saw of the lease
+  struct Record {  // the last observed lease
     std::string holder;
     int64_t transitions = 0;
     std::chrono::milliseconds duration{0};

@@ -45,10 +45,10 @@ class Metrics {
   // For metrics of other modules, named ringmaster_*.
   prometheus::Registry& registry();
 
-  // Appends what is only known at the moment of a scrape. Called by each Text(), by several threads
-  // at once; must answer from memory.
+  // Appends values that are computed at each scrape. Called by each Text(), by several threads at
+  // once; must answer from memory.
   using Collector = std::function<void(std::vector<prometheus::MetricFamily>&)>;
-  // REQUIRES: before the first Text(). What it refers to is alive whenever Text() is called.
+  // REQUIRES: before the first Text(). Its references are valid whenever Text() is called.
   void AddCollector(Collector collector);
 
   // The text exposition format.

@@ -13,7 +13,7 @@ namespace ringmaster::runtime {
 
 class ProcessMetrics {
  public:
-  // Appends them; what cannot be read is left out.
+  // Appends them; skips those that cannot be read.
   void Collect(std::vector<prometheus::MetricFamily>& families) const;
 };
 

@@ -127,8 +127,8 @@ milliseconds Reflector::StepPaging(const Paging& paging, std::stop_token stop) {
                                              stop);
   if (!page.ok() && page.error().reason == http::kTooLong) return ShortenPage(paging, stop);
   if (!page.ok()) {
-    // An expired page means that the whole list has to start again; any other error as well, for
-    // simplicity.
+    // After an expired page the whole list must be restarted; for simplicity, the same applies to
+    // any other error.
     state_ = Empty{};
     return Recover(page.error());
   }

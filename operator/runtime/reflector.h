@@ -43,7 +43,7 @@ struct ReflectorOptions {
                          .limit = std::chrono::seconds(30),
                          .factor = 2.0,
                          .jitter = 1.0};
-  std::chrono::milliseconds forbidden_limit{10'000};  // rights may be given at any time
+  std::chrono::milliseconds forbidden_limit{10'000};  // permissions may be granted at any time
   // After a server that could not be reached, said that it cannot serve, or let our version expire:
   // a request of each watch costs little, and until then the operator sees nothing.
   BackoffOptions blind_backoff{.initial = std::chrono::milliseconds(100),
@@ -60,8 +60,8 @@ struct ReflectorOptions {
   std::chrono::seconds longest_watch{600};
 };
 
-// Whether the server knows WatchList: learned by the first reflector that is refused, used by all
-// of the process.
+// Whether the server supports WatchList; set by the first reflector that is refused, used by all of
+// them.
 struct WatchListSupport {
   std::atomic<bool> usable{true};
 };
@@ -94,10 +94,10 @@ class Reflector {
   bool Synced() const { return synced_; }  // the first full list is in the store
   // Why it is not getting on, as a sentence for people; empty while all is well.
   std::string Problem() const;
-  // True while the thread runs and moved within `limit`.
+  // Returns true while the thread runs and made progress within `limit`.
   bool Healthy(std::chrono::milliseconds limit) const;
 
-  // One move of the state machine; returns how long to wait before the next. What the thread does
+  // One step of the state machine; returns how long to wait before the next. What the thread does
   // in a loop; for tests.
   std::chrono::milliseconds Step(std::stop_token stop);
 
@@ -125,7 +125,7 @@ class Reflector {
   Result<void> HandleLine(std::string_view line, bool& initial);
   Result<void> HandleBookmark(const nlohmann::json& object, bool& initial);
   void HandleObject(const std::string& type, const nlohmann::json& object, bool initial);
-  // An event that is too long to be read: what it is about is served no longer.
+  // An event that is too long to read; its object is no longer served.
   void PassOver(std::string_view beginning, bool initial);
   std::chrono::milliseconds Recover(const Error& error);
   std::chrono::milliseconds NextDelay(const BackoffOptions& backoff);

@@ -34,8 +34,8 @@ void RequestPool::RunAll(const std::string& key, std::vector<std::function<void(
     CondVar ended;
     std::size_t left RINGMASTER_GUARDED_BY(mutex);
   } batch{{}, {}, closures.size()};
-  // Counts down even when the closure throws: that is reported where it runs, the caller must not
-  // wait for ever.
+  // Counts down even if the closure throws, so that the caller does not wait forever; the exception
+  // is reported where it runs.
   const auto counted = [&batch](std::function<void()> closure) {
     return [&batch, run = std::move(closure)] {
       struct CountDown {
@@ -67,7 +67,7 @@ void RequestPool::RunAll(const std::string& key, std::vector<std::function<void(
                    [&batch]() RINGMASTER_REQUIRES(batch.mutex) { return batch.left == 0; });
 }
 
-// The lane of a job that had none, whose first request need not wait for a place; else null.
+// Returns the new lane of a job without one, whose first request does not wait; else null.
 std::unique_ptr<RequestPool::Lane> RequestPool::StartAtOnceLocked(const std::string& key) {
   if (lanes_.contains(key) || first_.in_flight + first_.lanes.size() >= limit_) return nullptr;
   ++first_.in_flight;

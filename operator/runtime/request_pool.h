@@ -48,7 +48,7 @@ class RequestPool {
   struct Lane {
     std::string key;
     std::deque<std::function<void()>> waiting;
-    uint64_t number = 0;  // in the order of making
+    uint64_t number = 0;  // in the order of creation
     bool open = false;    // its first request has ended
   };
   // One kind of requests.
@@ -59,7 +59,7 @@ class RequestPool {
   };
   struct Request {
     std::function<void()> run;
-    std::unique_ptr<Lane> opens;  // once it has ended
+    std::unique_ptr<Lane> opens;  // the lane to open once it has ended
   };
 
   void Work(std::stop_token stop);

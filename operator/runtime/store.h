@@ -40,8 +40,8 @@ class Store final : public StoreWriter {
 
   explicit Store(Projection project) : project_(std::move(project)) {}
 
-  // Called after each change is visible, on the Reflector's thread, without locks held. Must be
-  // quick: enqueue, no more. REQUIRES: called before the Reflector starts.
+  // Called after each change is visible, on the Reflector's thread, without locks held. It must
+  // only enqueue a key. REQUIRES: called before the Reflector starts.
   void OnChange(Listener listener) { listener_ = std::move(listener); }
 
   // Null when there is none.
@@ -51,8 +51,8 @@ class Store final : public StoreWriter {
     return found == entries_.end() ? nullptr : found->second.value;
   }
 
-  // The objects of this namespace whose controlling owner has this UID, ordered by key. Those of
-  // other namespaces only say so: an owner is always in the namespace of what it owns.
+  // The objects of this namespace whose controlling owner has this UID, ordered by key. Ignores
+  // other namespaces, because an owner must be in the namespace of its objects.
   std::vector<Snapshot> ByOwner(const std::string& ns, const std::string& owner_uid) const {
     const MutexLock lock(mutex_);
     std::vector<Snapshot> found;
@@ -96,7 +96,7 @@ class Store final : public StoreWriter {
     return last_seen_;
   }
 
-  // True once the first full list is in.
+  // Returns true once the first full list is stored.
   bool Synced() const {
     const MutexLock lock(mutex_);
     return synced_;

@@ -113,7 +113,7 @@ bool TokenAccess::JudgeOne() {
   {
     const MutexLock lock(mutex_);
     access = Keep(hash, reviewed);
-    // Friends may have come before it, and the same token again.
+    // Known clients may have queued before it, and the same token may be queued again.
     const auto judged = std::find_if(waiting_.begin(), waiting_.end(),
                                      [&](const Waiting& waiting) { return waiting.hash == hash; });
     waited = std::move(judged->done);

@@ -30,7 +30,7 @@ enum class Access {
   kUnauthenticated,  // an invalid token
   kForbidden,        // of a user without the permission
   kBusy,             // too many unknown tokens at once: ask again
-  kUnknown,          // the API server did not say
+  kUnknown,          // the API server did not answer
 };
 
 struct TokenAccessOptions {

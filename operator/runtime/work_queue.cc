@@ -189,7 +189,7 @@ void WorkQueue::MoveDueLocked() {
     if (due == due_.end() || due->second != delayed.due)
       continue;  // replaced by an earlier deadline
     due_.erase(due);
-    // The first one is for the caller.
+    // The caller takes the first one.
     if (AddLocked(delayed.key) && ready_.size() > 1) CallOneLocked();
   }
 }

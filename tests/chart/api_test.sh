@@ -52,7 +52,7 @@ crds=(crd/trainingjobs.ringmaster.dev crd/trainingprofiles.ringmaster.dev crd/lo
 kubectl wait --for=condition=Established "${crds[@]}" --timeout="$limit" >/dev/null
 lists_without_type=$(kubectl get "${crds[@]}" -o json | jq -r '.items[].spec.versions[].schema.openAPIV3Schema.properties.spec
   | paths(type == "object" and .type == "array" and (has("x-kubernetes-list-type") | not)) | join(".")')
-[ -z "$lists_without_type" ] || fail "server-side apply does not know how to merge $lists_without_type"
+[ -z "$lists_without_type" ] || fail "server-side apply has no merge type for $lists_without_type"
 becomes_ready "$work/default.yaml" ringmaster-operator
 
 # A valid spec with a likely mistake is accepted with a warning that names the field; others are accepted without one.
@@ -66,12 +66,12 @@ advice_for() { # spec: the warnings
 }
 deadline=$((SECONDS + 30 * ${RINGMASTER_PATIENCE:-1}))
 until [[ $(advice_for 'image: a, command: [b]') = *spec.image* ]]; do
-  [ $SECONDS -lt $deadline ] || fail "nobody is warned of an image without a tag"
+  [ $SECONDS -lt $deadline ] || fail "no warning about an image without a tag"
   sleep 0.2
 done
 while IFS='|' read -r field spec; do
   said=$(advice_for "$spec")
-  [[ -n $field && $said = *"$field "* || -z $field && -z $said ]] || fail "the advice for {$spec} was to name '$field': $said"
+  [[ -n $field && $said = *"$field "* || -z $field && -z $said ]] || fail "expected a warning about '$field' for {$spec}, got: $said"
 done <<'T'
 spec.image|image: "a:latest", command: [b]
 spec.image|image: "registry.example.com:5000/a", command: [b]
@@ -95,10 +95,10 @@ suspension_of() { # name spec: the warnings
   kubectl -n samples patch "trainingjob/$1" --type=merge -p '{"spec": {"suspend": true}}' 2>"$work/advice" >/dev/null || fail "refused: $(cat "$work/advice")"
   cat "$work/advice"
 }
-[[ $(suspension_of loses 'image: "a:1", command: [b]') = *'spec.checkpoint '* ]] || fail "nobody is warned of a suspension that loses the state"
-[ -z "$(suspension_of keeps 'image: "a:1", command: [b], checkpoint: {volume: {persistentVolumeClaim: {claimName: a}}}')" ] || fail "a suspension that keeps the state gets advice"
+[[ $(suspension_of loses 'image: "a:1", command: [b]') = *'spec.checkpoint '* ]] || fail "no warning about a suspension that loses the state"
+[ -z "$(suspension_of keeps 'image: "a:1", command: [b], checkpoint: {volume: {persistentVolumeClaim: {claimName: a}}}')" ] || fail "unexpected warning about a suspension that keeps the state"
 kubectl -n samples annotate trainingjob/loses a=b >"$work/advice" 2>&1
-! grep -i warning "$work/advice" || fail "an annotation brings advice on the spec"
+! grep -i warning "$work/advice" || fail "unexpected warning about the spec after a change of an annotation"
 
 # A profile where it has no effect brings a warning; where it has one, none.
 profile_in() { # namespace: the warnings
@@ -108,10 +108,10 @@ profile_in() { # namespace: the warnings
 }
 deadline=$((SECONDS + 30 * ${RINGMASTER_PATIENCE:-1}))
 until [[ $(profile_in samples) = *'ringmaster-system, so this one has no effect'* ]]; do
-  [ $SECONDS -lt $deadline ] || fail "nobody is warned of a profile outside of the operator's namespace: $(profile_in samples)"
+  [ $SECONDS -lt $deadline ] || fail "no warning about a profile outside of the operator's namespace: $(profile_in samples)"
   sleep 0.2
 done
-[ -z "$(profile_in ringmaster-system)" ] || fail "a profile in the operator's namespace brings: $(profile_in ringmaster-system)"
+[ -z "$(profile_in ringmaster-system)" ] || fail "unexpected warning about a profile in the operator's namespace: $(profile_in ringmaster-system)"
 
 for sample in "$repository"/deploy/samples/*.yaml "$repository"/examples/*/*.yaml; do
   kubectl -n samples apply --dry-run=server --validate=strict -f "$sample" >"$work/applied" 2>&1 || fail "$sample: $(cat "$work/applied")"
@@ -119,14 +119,14 @@ for sample in "$repository"/deploy/samples/*.yaml "$repository"/examples/*/*.yam
 done
 awk -v shown="$work/shown." '/^```yaml$/ {file = shown (++blocks); next} /^```$/ {file = ""} file {print >file}' "$repository"/README.md "$repository"/docs/*.md "$repository"/examples/README.md
 mapfile -t shown < <(grep -l '^kind: TrainingJob$' "$work"/shown.*)
-[ ${#shown[@]} -ge 6 ] || fail "found only ${#shown[@]} jobs that pages show"
+[ ${#shown[@]} -ge 6 ] || fail "found only ${#shown[@]} jobs in the pages"
 for job in "${shown[@]}"; do
-  kubectl -n samples apply --dry-run=server --validate=strict -f "$job" >"$work/applied" 2>&1 || fail "a page shows a job that is refused: $(cat "$job" "$work/applied")"
+  kubectl -n samples apply --dry-run=server --validate=strict -f "$job" >"$work/applied" 2>&1 || fail "the API server rejected a job from a page: $(cat "$job" "$work/applied")"
 done
 mapfile -t shown < <(grep -l '^kind: TrainingProfile$' "$work"/shown.*)
-[ ${#shown[@]} -ge 1 ] || fail "no page shows a profile"
+[ ${#shown[@]} -ge 1 ] || fail "no page contains a profile"
 for shown_profile in "${shown[@]}"; do
-  kubectl apply --dry-run=server --validate=strict -f "$shown_profile" >"$work/applied" 2>&1 || fail "a page shows a profile that is refused: $(cat "$work/applied")"
+  kubectl apply --dry-run=server --validate=strict -f "$shown_profile" >"$work/applied" 2>&1 || fail "the API server rejected a profile from a page: $(cat "$work/applied")"
 done
 for values in "${variations[@]}"; do
   name=$(name_of "$values")
@@ -139,14 +139,14 @@ apply "$work/long.yaml"
 # In one namespace: nothing of the cluster-wide rights is left, and what remains is enough there and nothing elsewhere.
 kubectl delete clusterrolebinding ringmaster-operator training-operator --ignore-not-found >/dev/null
 for name in watched_namespace own_namespace; do
-  ! grep -E '^kind: Cluster' "$work/$name.yaml" >/dev/null || fail "$name has objects of the whole cluster"
+  ! grep -E '^kind: Cluster' "$work/$name.yaml" >/dev/null || fail "$name contains cluster-scoped objects"
   kubectl delete rolebinding --all -n ringmaster-system >/dev/null
   apply "$work/$name.yaml"
   becomes_ready "$work/$name.yaml" ringmaster-operator
 done
 apply "$work/watched_namespace.yaml"
 may() { kubectl auth can-i "$@" --as system:serviceaccount:ringmaster-system:ringmaster-operator 2>/dev/null || true; }
-[ "$(may create pods -n team-a)" = yes ] || fail "no rights in the watched namespace"
-[ "$(may create pods -n default)$(may list nodes)$(may list trainingjobs.ringmaster.dev -A)" = nonono ] || fail "rights outside the watched namespace"
-[ "$(may get secrets -n team-a)$(may get secrets -n ringmaster-system)" = nono ] || fail "it may read Secrets"
-echo "${#variations[@]} variations and the defaults taken by the API server"
+[ "$(may create pods -n team-a)" = yes ] || fail "the operator has no permissions in the watched namespace"
+[ "$(may create pods -n default)$(may list nodes)$(may list trainingjobs.ringmaster.dev -A)" = nonono ] || fail "the operator has permissions outside the watched namespace"
+[ "$(may get secrets -n team-a)$(may get secrets -n ringmaster-system)" = nono ] || fail "the operator may read Secrets"
+echo "${#variations[@]} variations and the defaults accepted by the API server"

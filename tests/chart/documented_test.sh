@@ -17,7 +17,7 @@ keys() {
     {comment = 0}' "$chart/values.yaml"
 }
 bare=$(keys | awk -F'\t' '$2 {print $1}')
-[ -z "$bare" ] || fail "without a comment in values.yaml: $bare"
+[ -z "$bare" ] || fail "values.yaml has no comment for: $bare"
 
 schema_keys() { # properties of objects, not of a list's items
   jq -r 'def walk($p): (.properties // {}) | to_entries[] | ($p + [.key]) as $q | ($q | join(".")), (.value | walk($q)); walk([])' "$chart/values.schema.json"

@@ -15,7 +15,7 @@ sed -i 's/^version: .*/version: 0.0.9/; s/^appVersion: .*/appVersion: 0.0.9/' "$
 restricted_namespace ringmaster-system
 release install "$work/older" --values "$defaults"
 kubectl wait --for=condition=Established crd/trainingjobs.ringmaster.dev --timeout="$limit" >/dev/null
-[[ $(columns) != *Percent* ]] || fail "the older chart has the newer CRD"
+[[ $(columns) != *Percent* ]] || fail "the older chart installed the newer CRD"
 cat >"$work/job.yaml" <<'Y'
 apiVersion: ringmaster.dev/v1alpha1
 kind: TrainingJob
@@ -24,34 +24,34 @@ spec: {image: a, command: [b], worker: {replicas: 1}}
 Y
 kubectl apply -f "$work/job.yaml" >/dev/null
 uid=$(job_uid)
-[ "$(kubectl get trainingjob kept -o jsonpath='{.status.observedGeneration}')" = -1 ] || fail "a job that no operator has seen is as one that was seen"
+[ "$(kubectl get trainingjob kept -o jsonpath='{.status.observedGeneration}')" = -1 ] || fail "a job without an operator must have observedGeneration -1"
 
 release upgrade "$chart" --values "$defaults" --set logLevel=debug
-[[ $(columns) = *Percent* ]] || fail "the upgrade left the older CRD"
-[[ $(operator args) = *--log-level=debug* ]] || fail "the upgrade left the older arguments"
-[ "$(operator image)" = "registry.example.com/ringmaster-operator:$(helm show chart "$chart" | sed -n 's/^appVersion: //p')" ] || fail "the upgrade left the older image"
-grep 'rollout status deployment/ringmaster-operator' "$work/helm.log" >/dev/null || fail "the notes do not say how to look at it"
+[[ $(columns) = *Percent* ]] || fail "the upgrade did not update the CRD"
+[[ $(operator args) = *--log-level=debug* ]] || fail "the upgrade did not update the operator's arguments"
+[ "$(operator image)" = "registry.example.com/ringmaster-operator:$(helm show chart "$chart" | sed -n 's/^appVersion: //p')" ] || fail "the upgrade did not update the operator's image"
+grep 'rollout status deployment/ringmaster-operator' "$work/helm.log" >/dev/null || fail "the chart's notes do not show the rollout command"
 
 # Nothing here runs Pods, so the hook, a Job, would not end; its objects are looked at instead.
 helm get hooks ringmaster --namespace ringmaster-system >"$work/hooks.yaml"
 grep -x -- '            - --release-jobs' "$work/hooks.yaml" >/dev/null || fail "no hook releases the jobs: $(cat "$work/hooks.yaml")"
 release uninstall --no-hooks
-[ "$(job_uid)" = "$uid" ] || fail "uninstalling lost the job"
-[ "$(kept_roles)" = 2 ] || fail "uninstalling took the users' rights on the jobs that stay"
-[ -z "$(kubectl -n ringmaster-system get all,roles,rolebindings,pdb,networkpolicies -o name)" ] || fail "uninstalling left objects"
+[ "$(job_uid)" = "$uid" ] || fail "uninstalling deleted the job"
+[ "$(kept_roles)" = 2 ] || fail "uninstalling deleted the users' permissions on the remaining jobs"
+[ -z "$(kubectl -n ringmaster-system get all,roles,rolebindings,pdb,networkpolicies -o name)" ] || fail "uninstalling did not delete all objects"
 release install "$chart" --values "$defaults" --set podDisruptionBudget.enabled=true,networkPolicy.enabled=true,metrics.service.enabled=true
-[ "$(job_uid)" = "$uid" ] || fail "installing again lost the job"
+[ "$(job_uid)" = "$uid" ] || fail "reinstalling deleted the job"
 
 # A second release beside the first: namespaced, sharing CRD and user roles.
 helm install team-a "$chart" --values "$defaults" --namespace team-a --create-namespace --set watchNamespace=team-a,crds.install=false,rbac.userRoles=false \
-  >"$work/helm.log" 2>&1 || fail "a second release: $(cat "$work/helm.log")"
+  >"$work/helm.log" 2>&1 || fail "failed to install a second release: $(cat "$work/helm.log")"
 kubectl -n team-a get deployment team-a-ringmaster-operator >/dev/null
 
 release upgrade "$chart" --values "$defaults" --set crds.keep=false
 release uninstall --no-hooks
-kubectl wait --for=delete crd/trainingjobs.ringmaster.dev --timeout="$limit" >/dev/null || fail "crds.keep=false kept the CRD"
-[ "$(kept_roles)" = 0 ] || fail "crds.keep=false kept roles for what is gone"
+kubectl wait --for=delete crd/trainingjobs.ringmaster.dev --timeout="$limit" >/dev/null || fail "the CRD still exists with crds.keep=false"
+[ "$(kept_roles)" = 0 ] || fail "roles for the deleted CRD still exist with crds.keep=false"
 
 kubectl apply -f "$repository/deploy/install.yaml" >/dev/null 2>&1
-if helm install ringmaster "$chart" --values "$defaults" --namespace ringmaster-system >/dev/null 2>&1; then fail "objects of install.yaml were taken over without a word"; fi
+if helm install ringmaster "$chart" --values "$defaults" --namespace ringmaster-system >/dev/null 2>&1; then fail "helm adopted the objects of install.yaml without an error"; fi
 release install "$chart" --values "$defaults" --take-ownership --force-conflicts

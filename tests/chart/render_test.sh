@@ -15,58 +15,58 @@ Y
 
 for values in "$defaults" "${variations[@]}"; do
   name=$(name_of "$values")
-  helm lint --strict --quiet "$chart" --namespace ringmaster-system --values "$defaults" --values "$values" || fail "lint of $name"
+  helm lint --strict --quiet "$chart" --namespace ringmaster-system --values "$defaults" --values "$values" || fail "helm lint failed for $name"
   render --values "$values" >"$work/$name.1"
   render --values "$values" >"$work/$name.2"
   cmp "$work/$name.1" "$work/$name.2" || fail "$name renders differently the second time"
   mapfile -t arguments < <(arguments_in "$work/$name.1")
   [ ${#arguments[@]} -ge 7 ] || fail "$name: only ${#arguments[@]} arguments found"
-  configuration "${arguments[@]}" >"$work/$name.configuration" || fail "$name: the operator refuses ${arguments[*]}"
+  configuration "${arguments[@]}" >"$work/$name.configuration" || fail "$name: the operator rejected ${arguments[*]}"
 done
 configuration >"$work/own.configuration"
 # The chart alone brings a profile, which allows nothing, and knows where its own images are.
-grep -F 'presets: {"gpu":{"description"' "$work/defaults.configuration" >/dev/null || fail "the preset gpu is not there by default"
+grep -F 'presets: {"gpu":{"description"' "$work/defaults.configuration" >/dev/null || fail "the defaults do not include the preset gpu"
 of_charts='^(presets|toolsImage|workerImage|ownImages):'
 diff <(grep -vE "$of_charts" "$work/own.configuration") <(grep -vE "$of_charts" "$work/defaults.configuration") ||
-  fail "values.yaml and the operator differ in their defaults"
+  fail "the defaults of values.yaml and of the operator differ"
 grep -x "workerImage: registry.example.com/ringmaster-worker:$("$here/../../release/version.sh")" "$work/defaults.configuration" >/dev/null ||
   fail "the release's worker image does not reach the operator"
 grep -x 'workerImage: (none)' "$work/no_worker_image.configuration" >/dev/null || fail "workerImage.enabled does not reach the operator"
 grep -x 'excludeNamespaces: kube-system,team-a' "$work/excluded_namespaces.configuration" >/dev/null || fail "excludeNamespaces does not reach the operator"
 grep -x 'jobNetworkPolicies: false' "$work/no_job_network_policies.configuration" >/dev/null || fail "jobNetworkPolicies does not reach the operator"
 for name in no_apply_warnings watched_namespace own_namespace; do
-  ! grep ValidatingAdmissionPolicy "$work/$name.1" >/dev/null || fail "$name warns in all namespaces"
+  ! grep ValidatingAdmissionPolicy "$work/$name.1" >/dev/null || fail "$name installs a cluster-wide ValidatingAdmissionPolicy"
 done
-grep -A14 '^kind: ValidatingAdmissionPolicyBinding' "$work/defaults.1" | grep -F 'validationActions: [Warn]' >/dev/null || fail "the advice refuses jobs"
-grep -F 'operator: NotIn, values: ["kube-system","team-a"]' "$work/excluded_namespaces.1" >/dev/null || fail "jobs that the operator leaves alone get advice"
-! grep networkpolicies "$work/no_job_network_policies.1" >/dev/null || fail "rights on NetworkPolicies that nobody needs"
+grep -A14 '^kind: ValidatingAdmissionPolicyBinding' "$work/defaults.1" | grep -F 'validationActions: [Warn]' >/dev/null || fail "the ValidatingAdmissionPolicy rejects jobs instead of warning"
+grep -F 'operator: NotIn, values: ["kube-system","team-a"]' "$work/excluded_namespaces.1" >/dev/null || fail "the ValidatingAdmissionPolicy covers excluded namespaces"
+! grep networkpolicies "$work/no_job_network_policies.1" >/dev/null || fail "the operator has unneeded permissions on NetworkPolicies"
 for line in workers:\ 8 logLevel:\ debug logFormat:\ json leaseName:\ my.lease leaseDurationMillis:\ 15000 retryPeriodMillis:\ 1500; do
   grep -xF "$line" "$work/flags.configuration" >/dev/null || fail "the flags' configuration lacks $line"
 done
 for name in defaults service_monitor; do
-  grep -x 'metricsAuthorization: true' "$work/$name.configuration" >/dev/null || fail "$name: /metrics is open"
-  grep -A12 'metrics-reader' "$work/$name.1" | grep -F 'nonResourceURLs: [/metrics]' >/dev/null || fail "$name: no ClusterRole for who reads /metrics"
+  grep -x 'metricsAuthorization: true' "$work/$name.configuration" >/dev/null || fail "$name: /metrics does not require authorization"
+  grep -A12 'metrics-reader' "$work/$name.1" | grep -F 'nonResourceURLs: [/metrics]' >/dev/null || fail "$name: no ClusterRole grants access to /metrics"
 done
-grep -x 'metricsAuthorization: false' "$work/watched_namespace.configuration" >/dev/null || fail "a release without a ClusterRole checks tokens"
-! grep -E 'tokenreviews|metrics-reader|bearerTokenFile' "$work/watched_namespace.1" >/dev/null || fail "a release without a ClusterRole knows of tokens"
+grep -x 'metricsAuthorization: false' "$work/watched_namespace.configuration" >/dev/null || fail "the operator reviews tokens without a ClusterRole that permits it"
+! grep -E 'tokenreviews|metrics-reader|bearerTokenFile' "$work/watched_namespace.1" >/dev/null || fail "a release without a ClusterRole refers to tokens"
 grep -x 'metricsCertificates: /etc/ringmaster/metrics-certificates' "$work/service_monitor.configuration" >/dev/null || fail "certificateSecret does not reach the operator"
 for name in defaults watched_namespace; do
   grep -A99 '^kind: NetworkPolicy' "$work/$name.1" | grep -A1 -E '^ +from:$' | grep -F -- '- podSelector: {}' >/dev/null ||
-    fail "$name: the NetworkPolicy does not admit the release's namespace alone"
+    fail "$name: the NetworkPolicy must admit only the release's namespace"
 done
-! grep '^kind: NetworkPolicy' "$work/no_network_policy.1" >/dev/null || fail "a NetworkPolicy that nobody wants"
+! grep '^kind: NetworkPolicy' "$work/no_network_policy.1" >/dev/null || fail "a NetworkPolicy was rendered although networkPolicy is off"
 grep -x 'watchNamespace: team-a' "$work/watched_namespace.configuration" >/dev/null || fail "watchNamespace does not reach the operator"
 for part in '"gpu":{"description"' '"namespaces":["*"]' '"namespaces":["team-a","team-b"]' '"capabilities":["IPC_LOCK"]'; do
   grep '^presets: {' "$work/presets.configuration" | grep -F "$part" >/dev/null || fail "presets do not reach the operator: $part"
 done
-! grep 'aggregate-to' <(sed -n '/^  name: .*-profiles$/,/^---/p' "$work/defaults.1") >/dev/null || fail "every editor may write profiles"
+! grep 'aggregate-to' <(sed -n '/^  name: .*-profiles$/,/^---/p' "$work/defaults.1") >/dev/null || fail "the ClusterRole edit includes write access to profiles"
 rights_of() { sed -n "/^  name: $1\$/,/^---/p" "$work/defaults.1" | grep -A1 localtrainingprofiles | sed -n 's/.*verbs: //p'; }
-[ "$(rights_of ringmaster-view)$(rights_of ringmaster-edit)" = '[get, list, watch]' ] || fail "view and edit may do more with local profiles than read them"
-[ "$(rights_of ringmaster-operator)" = '[list, watch, create, patch, delete]' ] || fail "the operator's rights on local profiles: $(rights_of ringmaster-operator)"
-for name in watched_namespace own_namespace; do ! grep -w namespaces "$work/$name.1" | grep resources >/dev/null || fail "$name reads Namespaces"; done
+[ "$(rights_of ringmaster-view)$(rights_of ringmaster-edit)" = '[get, list, watch]' ] || fail "view and edit must have read-only access to local profiles"
+[ "$(rights_of ringmaster-operator)" = '[list, watch, create, patch, delete]' ] || fail "unexpected permissions of the operator on local profiles: $(rights_of ringmaster-operator)"
+for name in watched_namespace own_namespace; do ! grep -w namespaces "$work/$name.1" | grep resources >/dev/null || fail "$name grants access to Namespaces"; done
 [ "$("$operator" --version)" = "ringmaster-operator $(helm show chart "$chart" | sed -n 's/^appVersion: //p')" ] ||
-  fail "Chart.yaml's appVersion is not that of $("$operator" --version)"
+  fail "appVersion of Chart.yaml differs from $("$operator" --version)"
 helm package "$chart" --destination "$work" >/dev/null
 chart=$(echo "$work"/ringmaster-*.tgz)
-render | cmp - "$work/defaults.1" || fail "the packed chart renders differently"
+render | cmp - "$work/defaults.1" || fail "the packaged chart renders differently"
 echo "${#variations[@]} variations and the defaults rendered"

@@ -27,4 +27,4 @@ while read -r figure; do
   grep -E "\| $figure \|" bench/RESULTS.md >/dev/null || fail "$figure has no result"
 done < <(awk -F'|' '/^## /{shown = 0} /^\|.*shown by/{shown = 1} shown && NF > 3 {print $(NF - 1)}' "$page" | grep -oE '\bB[0-9]+\b' | sort -u)
 bare=$(awk -F'|' '/^## /{shown = 0} /^\|.*shown by/{shown = 1} shown && NF > 4 && $(NF - 2) ~ /^ (\*\*)?yes/ && $(NF - 1) !~ /`|B[0-9]|\]\(/ {print $2}' "$page")
-[ -z "$bare" ] || fail "a yes that nothing shows: $bare"
+[ -z "$bare" ] || fail "rows with a yes but without a test or figure: $bare"

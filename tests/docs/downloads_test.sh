@@ -17,10 +17,10 @@ unpinned() {
       {line = ""}'
 }
 found=$(unpinned .)
-[ -z "$found" ] || fail "fetched without a checksum: $found"
+[ -z "$found" ] || fail "downloads without a checksum: $found"
 for file in images/worker/*.requirements tests/runtime/programs/*.requirements; do
   awk '/^[a-z]/ {if (open) bad = bad " " open; open = $1} /--hash=sha256:[0-9a-f]/ {open = ""} END {if (bad open != "") {print bad, open; exit 1}}' "$file" ||
-    fail "$file has a package without a hash"
+    fail "$file contains a package without a hash"
 done
 
 # The search finds what it is for.
@@ -29,4 +29,4 @@ trap 'rm -rf "$work"' EXIT
 printf 'python3 -m pip install \\\n  torch==1.0\n' >"$work/a.sh"
 printf 'RUN curl -L https://example.com/a | tar x\n' >"$work/Dockerfile"
 printf 'pip install --require-hashes -r a\ncurl https://$address/healthz\n' >"$work/b.sh"
-[ "$(unpinned "$work" | wc -l)" = 2 ] || fail "two unpinned fetches were to be found, not: $(unpinned "$work")"
+[ "$(unpinned "$work" | wc -l)" = 2 ] || fail "expected two downloads without a checksum, got: $(unpinned "$work")"

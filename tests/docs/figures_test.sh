@@ -5,7 +5,7 @@ cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }
 unset RINGMASTER_RESULTS RUNS COUNT
 
-bench/results.py check || fail "run bench/results.py render, or measure what a page names"
+bench/results.py check || fail "run bench/results.py render, or measure the figures that the pages name"
 
 # A line that names a figure has no number with a unit beside those that say where they come from; nor has our column of what
 # was measured side by side.
@@ -14,7 +14,7 @@ for page in README.md docs/comparison.md docs/comparison-details.md docs/elastic
   bare=$(sed -E 's/\[[^]]*\]\([^)]*RESULTS\.md "[^"]*"\)//g' "$page" | awk -F'|' '
     NF < 5 {print; next}  # in a table: our column, not the other systems
     {print $(NF - 2) " |" $(NF - 1)}' | grep -E '\bB[0-9]+\b' | grep -E "[0-9] ?$unit( |[,.;)|]|$)" || true)
-  [ -z "$bare" ] || fail "$page has numbers of figures without their origin: $bare"
+  [ -z "$bare" ] || fail "$page contains numbers without a link to their figure: $bare"
 done
 
 # The small tree. Its figure B5 says what the file `says` has, and ends with the code in `ends`.
@@ -44,7 +44,7 @@ results() { "$work/bench/results.py" "$@"; }
 refused() { # what it says, command...
   local said
   ! said=$("${@:2}" 2>&1) || fail "${*:2} succeeded"
-  grep -F -- "$1" <<<"$said" >/dev/null || fail "${*:2} was to say '$1', not: $said"
+  grep -F -- "$1" <<<"$said" >/dev/null || fail "expected '$1' from ${*:2}, got: $said"
 }
 figure() { # seconds [exit code [options...]]
   echo "{\"figure\": \"B5\", \"value\": $1, \"unit\": \"s\", \"reference\": null, \"goal\": \"<= 3\", \"holds\": true, \"parts\": [{\"n\": 2}]}" >"$work/bench/says"
@@ -53,7 +53,7 @@ figure() { # seconds [exit code [options...]]
 }
 
 results render
-results check || fail "numbers of earlier results are refused"
+results check || fail "numbers from earlier results were rejected"
 sed -i 's/2.08 s/2.09 s/' "$work/README.md"
 refused 'its earlier result no 2.09' results check
 sed -i 's/2.09 s/2.08 s/' "$work/README.md"
@@ -65,32 +65,32 @@ diff "$work/README.md" - <<'M' || fail "not rendered"
 [+1,234 ms](bench/RESULTS.md "B5.value*1000")
 M
 grep -E '^\| B5 \| 1.23 s \| – \| <= 3 \| yes \| parts n 2 \|' "$work/bench/RESULTS.md" >/dev/null || fail "no row: $(cat "$work/bench/RESULTS.md")"
-! grep '5 runs' "$work/bench/RESULTS.md" >/dev/null || fail "an earlier result stands beside a newer line"
-grep '| B7 |' "$work/bench/RESULTS.md" >/dev/null || fail "the earlier result of another figure is gone"
+! grep '5 runs' "$work/bench/RESULTS.md" >/dev/null || fail "an earlier result is shown beside a newer one"
+grep '| B7 |' "$work/bench/RESULTS.md" >/dev/null || fail "the earlier result of another figure was dropped"
 jq -e '.result.value == 1.234 and .options == [] and (.machine | test("GiB")) and (.date | test("^20.*Z$")) and has("commit") and has("load_before")' \
   "$work/bench/results.jsonl" >/dev/null || fail "the line is wrong: $(cat "$work/bench/results.jsonl")"
-results check || fail "what was rendered is refused"
+results check || fail "the rendered pages were rejected"
 
 sed -i 's/1.23 s/1.24 s/' "$work/README.md"
 refused 'README.md' results check
 results render
-grep '1.23 s' "$work/README.md" >/dev/null || fail "the number was not put right"
+grep '1.23 s' "$work/README.md" >/dev/null || fail "the number in the page was not corrected"
 
 # Measured otherwise than its definition says, a figure changes no page; one that fails keeps its code, and its line if it has one.
-RUNS=1 figure 9 0 --fast || fail "options are refused"
-[ "$(tail -n 1 "$work/bench/results.jsonl" | jq -c .options)" = '["--fast","RUNS=1"]' ] || fail "options are not in the line"
+RUNS=1 figure 9 0 --fast || fail "options were rejected"
+[ "$(tail -n 1 "$work/bench/results.jsonl" | jq -c .options)" = '["--fast","RUNS=1"]' ] || fail "the result does not contain the options"
 grep '1.23 s' "$work/README.md" >/dev/null || fail "a run with options changed a page"
 refused "" figure 2.5 3
-grep '2.50 s' "$work/README.md" >/dev/null || fail "a figure that does not hold is not shown"
+grep '2.50 s' "$work/README.md" >/dev/null || fail "a figure that misses its goal is not shown"
 before=$(cat "$work/bench/results.jsonl")
 echo 'died' >"$work/bench/says"
 refused "" "$work/bench/figure.sh" B5
-[ "$before" = "$(cat "$work/bench/results.jsonl")" ] || fail "a result that is not a figure became a line"
+[ "$before" = "$(cat "$work/bench/results.jsonl")" ] || fail "output that is not a figure was recorded"
 
 # A peer that is not at hand is said, and makes no line.
 refused 'set MPI_OPERATOR to a checkout' env -u MPI_OPERATOR RINGMASTER_RESULTS="$work/peers.jsonl" bench/figure.sh mpi-operator
 refused 'is not a checkout of mpi-operator' env MPI_OPERATOR="$work" RINGMASTER_RESULTS="$work/peers.jsonl" bench/figure.sh mpi-operator
-[ ! -e "$work/peers.jsonl" ] || fail "a peer that was not measured has a line"
+[ ! -e "$work/peers.jsonl" ] || fail "a peer that was not measured was recorded"
 
 sed -i 's/B5.value"/B5.speed"/' "$work/README.md"
 refused 'has no such number' results check

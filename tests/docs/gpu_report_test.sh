@@ -77,19 +77,19 @@ X
 box() { (cd "$work/tree" && deploy/gpu-box.sh "$@" >"$work/said" 2>&1); }
 says_of() { jq -r "$1" "$work/tree/build/gpu-box/report/report.json"; }
 is() { # what wanted: of the report
-  [ "$(says_of "$1")" = "$2" ] || fail "$1 was to be '$2', not '$(says_of "$1")'"
+  [ "$(says_of "$1")" = "$2" ] || fail "expected '$2' for $1, got '$(says_of "$1")'"
 }
 
 : >"$says/gpus"
 printf '#!/bin/sh\nexit 9\n' >"$work/no-gpu" && chmod +x "$work/no-gpu"
 mv "$work/bin/nvidia-smi" "$work/nvidia-smi" && cp "$work/no-gpu" "$work/bin/nvidia-smi"
-! box report "$work/carried" || fail "a report without a GPU"
-grep -F 'nvidia-smi lists no GPU' "$work/said" >/dev/null || fail "without a GPU it said: $(cat "$work/said")"
-[ ! -e "$says/cmake" ] || fail "it was built without a GPU"
+! box report "$work/carried" || fail "a report was created without a GPU"
+grep -F 'nvidia-smi lists no GPU' "$work/said" >/dev/null || fail "unexpected error without a GPU: $(cat "$work/said")"
+[ ! -e "$says/cmake" ] || fail "the trainer was built without a GPU"
 mv "$work/nvidia-smi" "$work/bin/nvidia-smi"
 
 echo 'NVIDIA H100 80GB HBM3' >"$says/gpus"
-box report "$work/carried" || fail "a report of one GPU: $(cat "$work/said")"
+box report "$work/carried" || fail "failed to create a report of one GPU: $(cat "$work/said")"
 grep -F -- "-DRINGMASTER_CARRIED=$work/carried -DRINGMASTER_LIBTORCH=$work/python/torch" "$says/cmake" >/dev/null || fail "cmake got $(cat "$says/cmake")"
 is .form 1
 is '.gpus[0] | "\(.name), \(.memory_mib), \(.compute_capability)"' 'NVIDIA H100 80GB HBM3, 81559, 9.0'
@@ -101,33 +101,33 @@ is '[.figures[] | .figure] | join(" ")' 'B12 allreduce training pytorch partial-
 is '.figures[2].result.step_ms_median' 64
 is '.topology | last' 'Legend: … on …, …'
 for name in alice box17 /home "$work"; do
-  ! grep -rF -- "$name" "$work/tree/build/gpu-box/report"/report.* || fail "the report names $name"
+  ! grep -rF -- "$name" "$work/tree/build/gpu-box/report"/report.* || fail "the report contains the name $name"
 done
 grep -F 'GPU 0 alone --device=cuda --world-size=1 --rank=0' "$says/trained" >/dev/null || fail "trained: $(cat "$says/trained")"
 grep -F 'bench allreduce --backend=nccl --ranks=2' "$says/reduced" >/dev/null || fail "reduced: $(cat "$says/reduced")"
 grep -F '| 1 × NVIDIA H100 80GB HBM3 | 580.95.05 | 2.30.7 | 3 passed, 0 failed, 1 skipped | ≥ 0.987 of bare calls | 350 GB/s, 2 ranks | 4,000 samples/s, 1 ranks, 1.25 × PyTorch | 3,200 samples/s, channels-last |' \
-  "$work/tree/build/gpu-box/report/report.md" >/dev/null || fail "the page is $(cat "$work/tree/build/gpu-box/report/report.md")"
+  "$work/tree/build/gpu-box/report/report.md" >/dev/null || fail "unexpected page: $(cat "$work/tree/build/gpu-box/report/report.md")"
 
 # The page, without a report, with one, and with ones that are none.
 render() { (cd "$work/tree" && python3 docs/render.py "$@" >"$work/said" 2>&1); }
 page=$work/tree/docs/gpu-reports.md
 render || fail "$(cat "$work/said")"
-grep -x 'No report has come yet.' "$page" >/dev/null || fail "without a report the page is $(cat "$page")"
+grep -x 'No report has come yet.' "$page" >/dev/null || fail "unexpected page without a report: $(cat "$page")"
 mkdir "$work/tree/docs/gpu-reports"
 kept=$work/tree/docs/gpu-reports/2026-11-26-h100.json
 cp "$work/tree/build/gpu-box/report/report.json" "$kept"
-! render --check || fail "a page without its report is current"
+! render --check || fail "a page that lacks a report passed the check"
 render || fail "the page: $(cat "$work/said")"
-render --check || fail "a page just written is not current"
+render --check || fail "a page that was just rendered failed the check"
 grep -F '4,000 samples/s, 1 ranks' "$page" >/dev/null || fail "the page shows no throughput: $(cat "$page")"
 grep -F '| Of/GpuRecovery.GoOn/Killed | passed | 5.4 | first step after a rank was lost: 613 ms |' "$page" >/dev/null || fail "the page shows no case: $(cat "$page")"
 tests/lint/markdown.py 160 "$page" || fail "lines of the page are too long"
 jq '.kernel = "6.1, see /home/alice/notes"' "$kept" >"$work/x" && cp "$work/x" "$kept"
-! render --check || fail "a report with a path was taken"
-grep -F 'names paths of the machine' "$work/said" >/dev/null || fail "of a path it said: $(cat "$work/said")"
+! render --check || fail "a report that contains a path was accepted"
+grep -F 'names paths of the machine' "$work/said" >/dev/null || fail "unexpected error for a path: $(cat "$work/said")"
 jq 'del(.driver) | .kernel = ""' "$kept" >"$work/x" && cp "$work/x" "$kept"
-! render --check || fail "a report without a driver was taken"
-grep -F 'check driver' "$work/said" >/dev/null || fail "of a missing driver it said: $(cat "$work/said")"
+! render --check || fail "a report without a driver was accepted"
+grep -F 'check driver' "$work/said" >/dev/null || fail "unexpected error for a missing driver: $(cat "$work/said")"
 
 # Two GPUs: a rank on each. A crash within a case, a test that is not there and a figure that fails are in the report, and decide.
 echo 'NVIDIA H100 80GB HBM3' >>"$says/gpus"
@@ -138,11 +138,11 @@ cat >>"$says/tests.xml" <<'X'
 X
 touch "$says/ctest-fails" "$says/bench-fails" "$says/compile-fails"
 : >"$says/trained"
-! box report "$work/carried" || fail "a report with failures ended with 0"
+! box report "$work/carried" || fail "a report with failures exited with code 0"
 is '[.tests[] | select(.result == "failed") | .name] | join(" ")' 'GpuB12.AllReduce trainer_missing'
 is '.figures[1].result' null
-grep -F '2 × NVIDIA H100 80GB HBM3: 2 passed, 2 failed, 1 skipped; B12' "$work/said" >/dev/null || fail "it said: $(cat "$work/said")"
-grep -F 'allreduce failed, training 8,000 samples/s, 2 ranks, pytorch 3,200 samples/s, channels-last; compiled-channels-last failed' "$work/said" >/dev/null || fail "it said: $(cat "$work/said")"
+grep -F '2 × NVIDIA H100 80GB HBM3: 2 passed, 2 failed, 1 skipped; B12' "$work/said" >/dev/null || fail "unexpected output: $(cat "$work/said")"
+grep -F 'allreduce failed, training 8,000 samples/s, 2 ranks, pytorch 3,200 samples/s, channels-last; compiled-channels-last failed' "$work/said" >/dev/null || fail "unexpected output: $(cat "$work/said")"
 for rank in 0 1; do
   grep -E "^GPU $rank alone .*--world-size=2 --rank=$rank .*--global-batch=512 .*--classes=200000" "$says/trained" >/dev/null || fail "trained: $(cat "$says/trained")"
 done

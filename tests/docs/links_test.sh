@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-found=$(tests/docs/links.py .) || fail "links of our pages lead nowhere"
+found=$(tests/docs/links.py .) || fail "the pages contain broken links"
 [ "${found% links}" -ge 200 ] || fail "found only $found"
 
 work=$(mktemp -d)
@@ -22,12 +22,12 @@ cat >"$work/README.md" <<'M'
 [code](nowhere.md)
 ```
 M
-[ "$(tests/docs/links.py "$work")" = "5 links" ] || fail "good links are refused: $(tests/docs/links.py "$work" 2>&1)"
+[ "$(tests/docs/links.py "$work")" = "5 links" ] || fail "valid links were rejected: $(tests/docs/links.py "$work" 2>&1)"
 refused() { # line problem
   cp "$work/README.md" "$work/kept"
   echo "$1" >>"$work/README.md"
-  ! said=$(tests/docs/links.py "$work" 2>&1) || fail "$1 is not refused"
-  grep -F "README.md:6: " <<<"$said" | grep -F "$2" >/dev/null || fail "of $1 it was to say '$2', not: $said"
+  ! said=$(tests/docs/links.py "$work" 2>&1) || fail "$1 was not rejected"
+  grep -F "README.md:6: " <<<"$said" | grep -F "$2" >/dev/null || fail "expected '$2' for $1, got: $said"
   mv "$work/kept" "$work/README.md"
 }
 refused '[gone](docs/gone.md)' 'there is no docs/gone.md'

@@ -28,7 +28,7 @@ helm test ringmaster -n ringmaster-system --timeout=$((120 * patience))s >/dev/n
 undisturbed "helm test"
 # Without one of its rights the test fails, and says which.
 kubectl delete clusterrolebinding ringmaster-operator >/dev/null
-if helm test ringmaster -n ringmaster-system --timeout=20s >/dev/null 2>&1; then fail "helm test passed without the operator's rights"; fi
+if helm test ringmaster -n ringmaster-system --timeout=20s >/dev/null 2>&1; then fail "helm test passed without the operator's permissions"; fi
 names_the_right() { kubectl -n ringmaster-system logs ringmaster-test -c standby | grep trainingjobs; }
 wait_for "the test to say which right is missing" 60 names_the_right
 kubectl -n ringmaster-system delete pod ringmaster-test --wait >/dev/null
@@ -38,13 +38,13 @@ undisturbed "the rights' return"
 finalizers() { kubectl -n "$namespace" get trainingjob held -o jsonpath='{.metadata.finalizers[*]}'; }
 assert_equal "finalizers of a job whose checkpoints go with it" ringmaster.dev/checkpoints "$(finalizers)"
 helm uninstall ringmaster -n ringmaster-system --wait >/dev/null
-kubectl get crd trainingjobs.ringmaster.dev -o name >/dev/null || fail "uninstalling took the CRD"
+kubectl get crd trainingjobs.ringmaster.dev -o name >/dev/null || fail "uninstalling deleted the CRD"
 assert_equal "Pods without an operator" "$before" "$(pods_and_epoch)"
 managed() { of_job 'conditions[?(@.type=="Managed")].status'; }
 assert_equal "Managed after uninstalling" False "$(managed)"
 assert_equal "finalizers of a job whose checkpoints go with it, after uninstalling" "" "$(finalizers)"
 kubectl -n "$namespace" delete trainingjob held --timeout=$((60 * patience))s >/dev/null || fail "the job was not deleted"
-! kubectl -n ringmaster-system get jobs,serviceaccounts -o name | grep uninstall >/dev/null || fail "the hook left objects"
+! kubectl -n ringmaster-system get jobs,serviceaccounts -o name | grep uninstall >/dev/null || fail "the hook did not delete its objects"
 install_chart
 undisturbed "installing again"
 # shellcheck disable=SC2016  # evaluated at each attempt

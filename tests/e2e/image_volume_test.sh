@@ -47,4 +47,4 @@ pods=$(kubectl -n volumes get pods -l ringmaster.dev/job-name=foreign,ringmaster
 jq -e '.items[0].spec | (.initContainers // []) == [] and any(.volumes[]; .image.reference == "'"$TOOLS_IMAGE"'")' <<<"$pods" >/dev/null ||
   die "the launcher's Pod has no image volume: $pods"
 kubectl -n volumes logs "$(jq -r '.items[0].metadata.name' <<<"$pods")" | grep -F 'rank 0 of 2' >/dev/null || die 'rank 0 did not print'
-echo 'a job whose programs came by an image volume has succeeded'
+echo 'a job with programs from an image volume succeeded'

@@ -41,7 +41,7 @@ stranger_process() {
   done
   return 1
 }
-process=$(stranger_process) || fail "the stranger's network is not on this machine"
+process=$(stranger_process) || fail "the stranger's network namespace is not on this machine"
 as_stranger() { nsenter --target "$process" --net "$@"; }
 
 field_of() { as_user get "$1" -o jsonpath="{.$2}"; }
@@ -53,7 +53,7 @@ find_targets() { # job: sets launcher, worker and ssh_port
   pod=${pods%%$'\n'*}
   worker=$(field_of "$pod" status.podIP)
   ssh_port=$(ssh_port_of "$pod")
-  if [ -z "$launcher" ] || [ -z "$worker" ] || [ -z "$ssh_port" ]; then fail "a target of $1 is not known"; fi
+  if [ -z "$launcher" ] || [ -z "$worker" ] || [ -z "$ssh_port" ]; then fail "the address of $1 is unknown"; fi
 }
 
 # Without NetworkPolicies: the stranger connects, and that is all.
@@ -70,7 +70,7 @@ done
 for path in /v1/status /v1/order /metrics; do
   for token in '' 'Authorization: Bearer guessed'; do
     code=$(as_stranger curl -sk --max-time 5 -o /dev/null -w '%{http_code}' -H "$token" "https://$launcher:8471$path" || true)
-    [[ $code = 40[134] ]] || fail "$path of the launcher answered $code to a stranger"
+    [[ $code = 40[134] ]] || fail "expected 401, 403 or 404 for $path of the launcher without a valid token, got $code"
   done
 done
 code=$(as_stranger curl -s --max-time 5 -o /dev/null -w '%{http_code}' "http://$launcher:8471/v1/status" || true)
@@ -78,7 +78,7 @@ assert_equal "the launcher's answer without TLS" 000 "$code"
 # The agents' channel: a well-formed greeting with a guessed token is hung up on, without a word about the job.
 said=$( (echo '{"type":"hello","token":"guessed"}'; sleep 2) | as_stranger timeout 10 openssl s_client -quiet -connect "$launcher:8470" 2>/dev/null || true)
 assert_lacks "what the agents' channel told a stranger" 'epoch|worker|cohort' "$said"
-as_stranger ssh-keyscan -T 5 -p "$ssh_port" "$worker" >/dev/null 2>&1 || fail "sshd did not speak to the stranger, who could not be turned away"
+as_stranger ssh-keyscan -T 5 -p "$ssh_port" "$worker" >/dev/null 2>&1 || fail "sshd is unreachable, so its authentication cannot be tested"
 said=$(in_stranger ssh -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes -o ConnectTimeout=5 \
   -p "$ssh_port" "$worker" true 2>&1) && fail "a stranger logged in to $worker"
 assert_contains "sshd's answer to a stranger" 'Permission denied' "$said"
@@ -103,10 +103,10 @@ wait_condition closed NetworkIsolated True 20
 find_targets closed
 for target in "$launcher 8470" "$launcher 8471" "$worker $ssh_port"; do
   # shellcheck disable=SC2086
-  refuses $target || fail "a stranger connects to $target of an isolated job"
+  refuses $target || fail "a Pod outside of the job connected to $target of an isolated job"
 done
 address=$(as_user get service closed-launcher -o jsonpath='{.spec.clusterIP}')
-refuses "$address" 8470 || fail "a stranger connects through the launcher's Service"
+refuses "$address" 8470 || fail "a Pod outside of the job connected through the launcher's Service"
 # The operator reaches the launcher, or there were no steps; workers reach each other and sshd, or there were none either.
 as_user scale trainingjob closed --replicas=3 >/dev/null
 of_three() { [ "$(status_field closed worldSize)" = 3 ]; }
@@ -142,7 +142,7 @@ assert_equal "addresses of the four workers" "$node $node $node $node" \
 for name in first second; do
   assert_equal "NetworkIsolated of $name" HostNetwork "$(condition "$name" NetworkIsolated reason)"
   assert_equal "ranks of $name" 2 "$(status_field "$name" worldSize)"
-  refuses "$(field_of "$(launcher_pod "$name")" status.podIP)" 8470 || fail "a stranger connects to the launcher of $name"
+  refuses "$(field_of "$(launcher_pod "$name")" status.podIP)" 8470 || fail "a Pod outside of the job connected to the launcher of $name"
 done
 as_user delete pod first-worker-1 --wait=false >/dev/null
 replaced() { [ "$(status_field first workers.members)" = 2 ] && as_user get pod first-worker-2 >/dev/null; }

@@ -58,14 +58,14 @@ echo "installed and trained after $SECONDS s"
 digest_of() { jq -r --arg layout "$1" '.[] | select(.layout == $layout) | .digest' "$work/release/images.json"; }
 images=$(kubectl get pods -A -o jsonpath='{range .items[*].spec.containers[*]}{.image}{"\n"}{end}' | sort -u)
 wanted=$(printf '%s\n' "$registry/team/ringmaster-operator@$(digest_of operator)" "$registry/team/ringmaster-worker@$(digest_of worker-debian13)")
-[ "$images" = "$wanted" ] || fail "Pods run $images, and the release has $wanted"
+[ "$images" = "$wanted" ] || fail "expected Pods with images $wanted, got $images"
 
 # Each image tells its commit, and its SBOM is found from it.
 commit=$(git -C "$repository" rev-parse HEAD)
 for image in operator tools worker; do
   reference=$registry/team/ringmaster-$image:$version
   oras manifest fetch-config --plain-http --platform linux/amd64 "$reference" |
-    jq -e --arg commit "$commit" '.config.Labels["org.opencontainers.image.revision"] | startswith($commit)' >/dev/null || fail "$reference does not tell its commit"
+    jq -e --arg commit "$commit" '.config.Labels["org.opencontainers.image.revision"] | startswith($commit)' >/dev/null || fail "$reference is not annotated with its commit"
   oras discover --plain-http --platform linux/amd64 --format json "$reference" | grep -F application/spdx+json >/dev/null || fail "$reference has no SBOM"
 done
 oras manifest fetch --plain-http "$registry/team/ringmaster-tools:$version" | jq -e '[.manifests[].platform.architecture] | sort == ["amd64", "arm64"]' >/dev/null ||

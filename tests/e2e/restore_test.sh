@@ -16,7 +16,7 @@ kept digits 100 0.01
 wait_condition digits Succeeded True
 first=$(as_user get trainingjob digits -o jsonpath='{.metadata.uid}')
 [ -f "$volume/restore/digits/$first/1.1-100/DONE" ] || fail "the first job's checkpoint is not in its own folder: $(find "$volume" -name DONE)"
-[ "$(status_field digits checkpoint.bytes)" -gt 0 ] || fail "the status does not say what the checkpoints hold"
+[ "$(status_field digits checkpoint.bytes)" -gt 0 ] || fail "status.checkpoint does not contain the size of the checkpoints"
 
 as_user delete trainingjob digits --wait >/dev/null
 kept digits 100 0.02
@@ -61,11 +61,11 @@ wait_condition linked Succeeded True
 uid=$(as_user get trainingjob linked -o jsonpath='{.metadata.uid}')
 mv "$volume/restore/linked/$uid" "$volume/moved" && ln -s ../../moved "$volume/restore/linked/$uid"
 as_user delete trainingjob linked --wait --timeout=$((120 * patience))s >/dev/null
-[ -f "$volume/moved/1.1-100/DONE" ] || fail "what a link leads to was removed"
+[ -f "$volume/moved/1.1-100/DONE" ] || fail "the target of a symbolic link was removed"
 left() { events linked | grep "CheckpointsLeft: Left restore/linked/$uid .*links are not followed" >/dev/null; }
 wait_for "an event that says what was left" 30 left
 
 # A namespace that is deleted is not held.
 kept last 100000 0.02 "onDelete: Delete"
 wait_for "the first step" 60 at_step last 1
-kubectl delete namespace "$namespace" --wait --timeout=$((120 * patience))s >/dev/null || fail "the namespace is held by a job's checkpoints"
+kubectl delete namespace "$namespace" --wait --timeout=$((120 * patience))s >/dev/null || fail "a job's checkpoints block the deletion of the namespace"

@@ -14,7 +14,7 @@ apply_sample() { # file: sets `job`
   local text
   text=$(cat "$samples/$1")
   if [ -n "${shorter[${1%.yaml}]:-}" ]; then
-    [ "$(sed "${shorter[${1%.yaml}]}" <<<"$text")" != "$text" ] || fail "$1 has nothing of ${shorter[${1%.yaml}]}"
+    [ "$(sed "${shorter[${1%.yaml}]}" <<<"$text")" != "$text" ] || fail "the substitution ${shorter[${1%.yaml}]} does not match $1"
     text=$(sed "${shorter[${1%.yaml}]}" <<<"$text")
   fi
   as_user apply -f - >/dev/null <<<"$text"
@@ -24,7 +24,7 @@ succeeds() { wait_condition "$job" Succeeded True "$1"; } # seconds
 printed() { # jq-expression: holds for what --json=- printed
   local figure
   figure=$(as_user logs "$(launcher_pod "$job")" | grep -oE '\{"[a-z]+":.*\}$' | tail -n 1)
-  jq -e "$1" <<<"$figure" >/dev/null || fail "$job: $1 does not hold for: $figure"
+  jq -e "$1" <<<"$figure" >/dev/null || fail "$job: $1 is false for: $figure"
 }
 accurate() { # at least
   awk -v a="$(status_field "$job" progress.accuracy)" -v least="$1" 'BEGIN {exit !(a >= least)}' ||
@@ -60,7 +60,7 @@ before_data_cache() {
 }
 sample_data_cache() {
   succeeds 120
-  [ -n "$(status_field "$job" progress.accuracy)" ] || fail "it was not trained on the claim's digits"
+  [ -n "$(status_field "$job" progress.accuracy)" ] || fail "the job was not trained on the digits of the claim"
 }
 sample_mnist_generated() {
   succeeds 120

@@ -38,7 +38,7 @@ restarts() { operators 'metadata.uid' && operators 'status.containerStatuses[*].
 address=$(operators status.podIP)
 for port in 8080 8443; do
   if as_user exec "$(launcher_pod long)" -c launcher -- timeout 3 bash -c "exec 3<>/dev/tcp/${address%% *}/$port" 2>/dev/null; then
-    fail "a job's Pod reaches port $port of the operator"
+    fail "a job's Pod connected to port $port of the operator"
   fi
 done
 clean_up() { kubectl -n ringmaster-system delete pod/stranger trainingprofile/others trainingprofile/seen --ignore-not-found --wait=false >/dev/null; }
@@ -82,7 +82,7 @@ as_user delete trainingjob long --cascade=foreground >/dev/null
 job long 1 "$(generated 100000)" | as_user apply -f -
 wait_for "the second job's first step" 60 at_step long 1
 second=$(secret_of long)
-[ "$first" != "$second" ] || fail "the second job of the name uses the first one's Secret"
+[ "$first" != "$second" ] || fail "the second job with this name uses the first one's Secret"
 as_user delete trainingjob long --cascade=foreground >/dev/null
 
 # What ADR 9 refuses: named by its path, no Pod.
@@ -162,7 +162,7 @@ assert_equal "texts of one run" 1 "$(revisions | wc -l)"
 
 # The pin cannot be changed, and a forged one is judged.
 pin=$(kubectl -n "$namespace" get controllerrevisions -l ringmaster.dev/job-name=kept -o name)
-if kubectl -n "$namespace" patch "$pin" --type=merge -p "{\"data\":{\"spec\":{\"worker\":{\"template\":$evil}}}}" >/dev/null 2>&1; then fail "the text of a run could be changed"; fi
+if kubectl -n "$namespace" patch "$pin" --type=merge -p "{\"data\":{\"spec\":{\"worker\":{\"template\":$evil}}}}" >/dev/null 2>&1; then fail "a user changed the pinned spec of a run"; fi
 suspended forged
 forged=$(as_user get trainingjob forged -o json | jq "{apiVersion: \"apps/v1\", kind: \"ControllerRevision\", revision: 1, data: {spec: (.spec | .worker.template = $evil)},
   metadata: {name: \"forged-run-\(.metadata.uid[0:8])\", ownerReferences: [{apiVersion, kind, name: .metadata.name, uid: .metadata.uid, controller: true}]}}")
@@ -184,7 +184,7 @@ for role in edit admin; do
     assert_equal "$verb on profiles as $role" no "$(kubectl -n ringmaster-system auth can-i "$verb" trainingprofiles --as="attacker-$role" || true)"
   done
   if kubectl -n ringmaster-system create rolebinding "mine-$role" --role=ringmaster-profiles --user="attacker-$role" --as="attacker-$role" >/dev/null 2>&1; then
-    fail "an $role of the operator's namespace takes the platform team's rights"
+    fail "the role $role in the operator's namespace grants the platform team's permissions"
   fi
   kubectl -n ringmaster-system delete rolebinding "attacker-$role" >/dev/null
 done
@@ -207,7 +207,7 @@ local_profiles() { as_user get localtrainingprofiles -o json; }
 is_seen() { [ "$(local_profiles | jq -r '[.items[].metadata.name | select(. != "gpu")] | join(" ")')" = "$1" ]; }
 wait_for "the user to see a profile" 20 is_seen seen
 assert_lacks "what the user sees" "$namespace-others" "$(local_profiles)"
-if as_user patch localtrainingprofile seen --type=merge -p '{"spec":{"allows":{"root":true}}}' >/dev/null 2>&1; then fail "a user writes what the operator shows"; fi
+if as_user patch localtrainingprofile seen --type=merge -p '{"spec":{"allows":{"root":true}}}' >/dev/null 2>&1; then fail "a user changed a LocalTrainingProfile"; fi
 profile seen "{namespaces: [$namespace-others]}"
 wait_for "what is not for the user any more to go" 20 is_seen ""
 sentence() { condition "of-$1" WorkersReady message | sed "s/$1/NAME/"; }

@@ -17,7 +17,7 @@ wait_condition kept Suspended True
 no_pods() { [ -z "$(as_user get pods -o name)" ]; }
 wait_for "all Pods to go" 30 no_pods
 step=$(status_field kept checkpoint.step)
-[ "${step:-0}" -ge "$seen" ] || fail "the checkpoint is of step '$step', the job was at $seen when it was suspended"
+[ "${step:-0}" -ge "$seen" ] || fail "expected a checkpoint of step $seen or later, got step '$step'"
 assert_contains "the condition" "checkpoint of step $step" "$(condition kept Suspended message)"
 
 assert_equal "the step at which it was suspended" "$step" "$(status_field kept progress.step)"

@@ -25,15 +25,15 @@ done
 
 plan=$("$train" --dry-run --device=cpu --generated-samples=256 --global-batch=96 --step-log="$folder/none")
 echo "$plan"
-grep -q 'per rank  *96 samples' <<<"$plan" || fail "--dry-run does not say what a step would be"
+grep -q 'per rank  *96 samples' <<<"$plan" || fail "--dry-run does not print the samples per rank"
 [ ! -e "$folder/none" ] || fail "--dry-run wrote a log"
 
 # LibTorch computes in fp16 on a CPU, too, from 2.3 on. The first scales are too large: steps are left out until one fits.
 "$train" --device=cpu --precision=fp16 --generated-samples=256 --steps=12 --seed=1 >"$folder/half" 2>&1 ||
   { cat "$folder/half"; fail "a training in fp16 failed"; }
 scales=$(grep -o 'loss_scale=[0-9]*' "$folder/half" | wc -l)
-grep -q "\"skipped_steps\":$scales," "$folder/half" || { cat "$folder/half"; fail "not every lowered scale is a step left out"; }
-if [ "$scales" -lt 1 ] || [ "$scales" -ge 12 ]; then fail "$scales of 12 steps in fp16 were left out"; fi
+grep -q "\"skipped_steps\":$scales," "$folder/half" || { cat "$folder/half"; fail "skipped_steps differs from the number of lowered loss scales"; }
+if [ "$scales" -lt 1 ] || [ "$scales" -ge 12 ]; then fail "expected 1 to 11 skipped steps of 12 in fp16, got $scales"; fi
 
 if grep -q '\[X\] Gloo' <<<"$report"; then
   mkdir "$folder/store"
@@ -50,7 +50,7 @@ if grep -q '\[X\] Gloo' <<<"$report"; then
 fi
 
 if grep -q '\[X\] GPU 0' <<<"$report"; then
-  echo "there is a GPU: nothing to refuse"
+  echo "skipped the refusal test, because a GPU is present"
   exit 0
 fi
 for flags in "--device=cuda" "--device=auto"; do
@@ -58,6 +58,6 @@ for flags in "--device=cuda" "--device=auto"; do
   # shellcheck disable=SC2086
   RINGMASTER_GPUS=1 "$train" $flags --steps=1 >"$folder/refusal" 2>&1 || code=$?
   cat "$folder/refusal"
-  [ "$code" = 2 ] || fail "a GPU job without a GPU ended with $code, not 2"
-  grep -Eq 'no NVIDIA driver|no GPU is visible|driver is too old' "$folder/refusal" || fail "the refusal has no reason"
+  [ "$code" = 2 ] || fail "expected exit code 2 for a GPU job without a GPU, got $code"
+  grep -Eq 'no NVIDIA driver|no GPU is visible|driver is too old' "$folder/refusal" || fail "the error does not state why no GPU can be used"
 done

@@ -25,9 +25,9 @@ else
   for layer in $(jq -r '.layers[].digest | sub(":"; "/")' "$manifest"); do zstd -dqcf "$work/layout/blobs/$layer" | tar -xf - -C "$image"; done
 fi
 file=$image/ringmaster/bin/ringmaster-tools
-! readelf -lW "$file" | grep INTERP || fail "it asks for a loader"
-! readelf -dW "$file" | grep NEEDED || fail "it asks for libraries"
-[ "$(stat -c %s "$file")" -le 20000000 ] || fail "it has $(stat -c %s "$file") bytes"
+! readelf -lW "$file" | grep INTERP || fail "the program requires a dynamic loader"
+! readelf -dW "$file" | grep NEEDED || fail "the program requires shared libraries"
+[ "$(stat -c %s "$file")" -le 20000000 ] || fail "the program is larger than 20 MB: $(stat -c %s "$file") bytes"
 
 as_user() { # root [NAME=value...] command...: as a container is started
   local root=$1 variables=()
@@ -38,8 +38,8 @@ as_user() { # root [NAME=value...] command...: as a container is started
 expect() { # text command...: it fails and says so
   local text=$1 said
   shift
-  ! said=$("$@" 2>&1) || fail "this was to fail with '$text': $*"
-  grep -F -- "$text" <<<"$said" >/dev/null || fail "this was to say '$text': $*, which said: $said"
+  ! said=$("$@" 2>&1) || fail "expected '$text', but the command succeeded: $*"
+  grep -F -- "$text" <<<"$said" >/dev/null || fail "expected '$text' from $*, got: $said"
 }
 
 # The volume is given to the Pod as an emptyDir is by fsGroup.
@@ -63,10 +63,10 @@ install_tools() { as_user "$image" /ringmaster/bin/ringmaster-tools install /vol
 names='ringmaster-agent ringmaster-attach ringmaster-audit ringmaster-launcher ringmaster-rsh ringmaster-tools'
 installed() { # when
   [ "$(cd "$volume/bin" && echo *)" = "$names" ] || fail "$1 there is $(ls "$volume/bin")"
-  diff -r "$package" "$volume/lib/ringmaster/python" || fail "$1 the Python package is another one"
-  cmp "$file" "$volume/bin/ringmaster-tools" || fail "$1 the program is another one"
+  diff -r "$package" "$volume/lib/ringmaster/python" || fail "$1 the Python package differs from that of the image"
+  cmp "$file" "$volume/bin/ringmaster-tools" || fail "$1 the program differs from that of the image"
 }
-[ "$(cd "$image/ringmaster/bin" && echo *)" = "$names" ] || fail "the image has $(ls "$image/ringmaster/bin")"
+[ "$(cd "$image/ringmaster/bin" && echo *)" = "$names" ] || fail "unexpected programs in the image: $(ls "$image/ringmaster/bin")"
 install_tools && installed "after install"
 install_tools && installed "after the second one"
 truncate -s 4096 "$volume/bin/ringmaster-tools"
@@ -78,7 +78,7 @@ install_tools && installed "over half of one"
 mount -t tmpfs -o "$as_empty_dir,size=1m" tmpfs "$image/volume"
 expect 'while installing into /volume, which must be writable and have room for' install_tools
 expect 'No space left on device' install_tools
-[ -z "$(ls -A "$image/volume/bin")" ] || fail "of a full volume it keeps $(ls -A "$image/volume/bin")"
+[ -z "$(ls -A "$image/volume/bin")" ] || fail "the failed copy to a full volume left $(ls -A "$image/volume/bin")"
 mount -o remount,ro "$image/volume"
 expect 'Read-only file system' install_tools
 umount "$image/volume"
@@ -137,13 +137,13 @@ declare -A says=([agent]="Ringmaster's agent" [attach]="Ringmaster's attach" [au
 for root in empty busybox musl debian; do
   seal "$work/$root"
   for name in "${!says[@]}"; do
-    said=$(as_user "$work/$root" "/volume/bin/ringmaster-$name" --help) || fail "$name --help in the $root root ends with $?"
-    grep -F "${says[$name]}" <<<"$said" >/dev/null || fail "$name --help in the $root root says: $said"
+    said=$(as_user "$work/$root" "/volume/bin/ringmaster-$name" --help) || fail "$name --help in the $root root exited with code $?"
+    grep -F "${says[$name]}" <<<"$said" >/dev/null || fail "unexpected output of $name --help in the $root root: $said"
   done
   said=$(as_user "$work/$root" /volume/bin/ringmaster-tools audit --version)
-  grep '^ringmaster-audit ' <<<"$said" >/dev/null || fail "ringmaster-tools audit is not ringmaster-audit, but: $said"
+  grep '^ringmaster-audit ' <<<"$said" >/dev/null || fail "expected the help of ringmaster-audit, got: $said"
   expect "loading the launcher's TLS certificate" as_user "$work/$root" "${pod[@]}" /volume/bin/ringmaster-agent
-  grep "^u$uid:" "$volume/run/nss/passwd" >/dev/null || fail "the uid got no name in the $root root"
+  grep "^u$uid:" "$volume/run/nss/passwd" >/dev/null || fail "no passwd entry was created for the uid in the $root root"
   rm -rf "$volume/run"
   expect 'loading the TLS certificate' as_user "$work/$root" "${pod[@]}" /volume/bin/ringmaster-launcher
   rm -rf "$volume/run"
@@ -152,14 +152,14 @@ done
 # The roots are what they are meant to be.
 as_user "$work/busybox" /bin/sh -c : || fail "the busybox root has no shell"
 expect 'musl libc' as_user "$work/musl" /lib/ld-musl-x86_64.so.1
-as_user "$debian" getent passwd $uid && fail "getent knows the uid" || [ $? = 99 ] || fail "the name service of the Debian root is not a trap"
+as_user "$debian" getent passwd $uid && fail "getent found the uid" || [ $? = 99 ] || fail "getent of the Debian root did not read nsswitch.conf"
 
 # GPUs, as nvidia-smi lists them; the process that tells of them ends with this script.
 expect_gpus() { # root text
   local said
   IFS= read -r said < <(as_user "$work/$1" /volume/bin/ringmaster-agent --watch-gpus any 2>&1)
-  [ "$said" = "$2" ] || fail "of GPUs it says '$said' in the $1 root"
+  [ "$said" = "$2" ] || fail "expected the GPUs '$2' in the $1 root, got '$said'"
 }
 expect_gpus busybox $'device\tGPU-aa\t'
-expect_gpus empty $'none\tthere is no program "nvidia-smi" in PATH (/bin)'
+expect_gpus empty $'none\tprogram "nvidia-smi" not found in PATH (/bin)'
 echo "tools_image_test: ok"

@@ -21,7 +21,7 @@ mkdir -p "$work/programs"/usr/{bin,sbin,lib,lib64}
 for name in bin sbin lib lib64; do ln -s "usr/$name" "$work/programs/$name"; done
 needed=(bash env cat cp rm ln mkdir mktemp find sed grep tr wc dirname basename install strip ldd ldconfig getent userdel useradd groupadd)
 mapfile -t files < <(PATH=$PATH:/usr/sbin:/sbin type -P "${needed[@]}")
-[ ${#files[@]} = ${#needed[@]} ] || fail "of ${needed[*]} this machine has only ${files[*]}"
+[ ${#files[@]} = ${#needed[@]} ] || fail "this machine lacks some of ${needed[*]}; found only ${files[*]}"
 mapfile -t -O ${#files[@]} files < <(ldd "${files[@]}" 2>/dev/null | sed -n 's|^\t[^/]*\(/[^ ]*\) (.*|\1|p' | sort -u)
 tar -C / -chf - "${files[@]#/}" | tar -C "$work/programs" --keep-directory-symlink -xf -
 ln -s bash "$work/programs/usr/bin/sh"
@@ -139,23 +139,23 @@ check() { # name [NAME=value...]: the RUN of the last stage
 wheels "$work/wheels"
 make_image debian 'ID=debian\nVERSION_ID="13"\n'
 (cd "$work/debian/opt/torch/lib" && echo *) | grep -x 'libc10.so libcudart.so.13 libcupti.so.13 libgomp.so.1 libtorch_cpu.so' >/dev/null ||
-  fail "the CPU image has $(ls "$work/debian/opt/torch/lib")"
-said=$(check debian 2>&1) || fail "the CPU image is refused: $said"
+  fail "unexpected libraries in the CPU image: $(ls "$work/debian/opt/torch/lib")"
+said=$(check debian 2>&1) || fail "the check rejected the CPU image: $said"
 
 # shellcheck disable=SC2016  # CMake's variable
 make_image ubuntu 'ID=ubuntu\nVERSION_ID="24.04"\n' "${link//'${torch}'/$work/ubuntu-build/opt/torch}"
 root=$work/ubuntu
 for file in libtorch_cuda.so libnccl.so.2 libcusolver.so.12 libcudnn_ops.so.9; do [ -f "$root/opt/torch/lib/$file" ] || fail "no $file in the GPU image"; done
 for file in libtorch_python.so algorithm.sort_heap.h; do [ ! -e "$root/opt/torch/lib/$file" ] || fail "$file is in the GPU image"; done
-grep -E '^install .* libspdlog1\.12( |$)' "$root/apt.log" >/dev/null || fail "apt-get was asked for $(cat "$root/apt.log")"
-grep -x 'purge -y -q cuda-cudart-13-0 cuda-compat-13-0' "$root/apt.log" >/dev/null || fail "the base's CUDA was left: $(cat "$root/apt.log")"
-[ "$(grep :1000: "$root/etc/passwd")" = 'ringmaster:x:1000:1000::/tmp:/bin/sh' ] || fail "the user is $(grep :1000: "$root/etc/passwd")"
-grep '^passwd: .* extrausers$' "$root/etc/nsswitch.conf" >/dev/null || fail "nss is $(cat "$root/etc/nsswitch.conf")"
-said=$(check ubuntu 2>&1) || fail "the GPU image is refused: $said"
+grep -E '^install .* libspdlog1\.12( |$)' "$root/apt.log" >/dev/null || fail "unexpected apt-get commands: $(cat "$root/apt.log")"
+grep -x 'purge -y -q cuda-cudart-13-0 cuda-compat-13-0' "$root/apt.log" >/dev/null || fail "the CUDA packages of the base image were not removed: $(cat "$root/apt.log")"
+[ "$(grep :1000: "$root/etc/passwd")" = 'ringmaster:x:1000:1000::/tmp:/bin/sh' ] || fail "unexpected passwd entry: $(grep :1000: "$root/etc/passwd")"
+grep '^passwd: .* extrausers$' "$root/etc/nsswitch.conf" >/dev/null || fail "unexpected nsswitch.conf: $(cat "$root/etc/nsswitch.conf")"
+said=$(check ubuntu 2>&1) || fail "the check rejected the GPU image: $said"
 
 refused() { # text [NAME=value...]: the check of the GPU image says the text; the image is whole again afterwards
-  ! said=$(check wrong "${@:2}" 2>&1) || fail "an image was to be refused: $1"
-  grep -F -- "$1" <<<"$said" >/dev/null || fail "the check was to say '$1', not: $said"
+  ! said=$(check wrong "${@:2}" 2>&1) || fail "expected the check to reject an image with '$1', but it passed"
+  grep -F -- "$1" <<<"$said" >/dev/null || fail "expected '$1' from the check, got: $said"
   whole
 }
 whole() { rm -rf "$work/wrong" && cp -al "$root" "$work/wrong"; }
@@ -186,12 +186,12 @@ refused 'ldconfig -p has no /opt/torch/lib/libnccl.so.2'
 
 rm "$wrong/etc/os-release"
 printf 'ID=ubuntu\nVERSION_ID="26.04"\n' >"$wrong/etc/os-release"
-! said=$(within "$wrong" bash /opt/ringmaster/images/install-runtime.sh 2>&1) || fail "an unknown release was taken"
-grep -F 'no package list for ubuntu 26.04' <<<"$said" >/dev/null || fail "of an unknown release it was said: $said"
+! said=$(within "$wrong" bash /opt/ringmaster/images/install-runtime.sh 2>&1) || fail "an unknown Debian release was accepted"
+grep -F 'no package list for ubuntu 26.04' <<<"$said" >/dev/null || fail "unexpected error for an unknown release: $said"
 
 # What the Dockerfiles copy is sent to the builder: docker and buildah read .dockerignore at the context's root.
 while read -r source; do
-  grep -Fx "!${source%%/*}" .dockerignore >/dev/null || fail ".dockerignore keeps $source from the builder"
-  compgen -G "$source" >/dev/null || fail "a Dockerfile copies $source, which is not there"
+  grep -Fx "!${source%%/*}" .dockerignore >/dev/null || fail ".dockerignore excludes $source, which a Dockerfile copies"
+  compgen -G "$source" >/dev/null || fail "a Dockerfile copies $source, which does not exist"
 done < <(sed -n '/--from/d; s/^COPY \(.*\) [^ ]*$/\1/p' images/*.Dockerfile examples/*/Dockerfile | tr ' ' '\n')
 echo "worker_image_test: ok"

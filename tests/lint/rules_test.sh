@@ -47,8 +47,8 @@ accepted() { # run.sh's arguments...
 refused() { # text check: the check says the text, over all files and over the changed ones; the tree is clean afterwards
   local scope
   for scope in all changed; do
-    ! check "$scope" "$2" || fail "$2 ($scope) did not refuse: $1"
-    grep -F -- "$1" "$work/said" >/dev/null || fail "$2 ($scope) was to say '$1', not: $(cat "$work/said")"
+    ! check "$scope" "$2" || fail "$2 ($scope) passed, expected: $1"
+    grep -F -- "$1" "$work/said" >/dev/null || fail "expected '$1' from $2 ($scope), got: $(cat "$work/said")"
   done
   git clean -qfd && git checkout -q .
 }

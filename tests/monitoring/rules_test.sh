@@ -19,10 +19,10 @@ done
 alerts=$(sed -n 's/^ *- alert: //p' "$rules")
 [ "$(wc -l <<<"$alerts")" -ge 20 ] || fail "found only: $alerts"
 for alert in $alerts; do
-  grep -F "alertname=\"$alert\"" "$here/alerts_test.yaml" >/dev/null || fail "no case in which $alert fires"
+  grep -F "alertname=\"$alert\"" "$here/alerts_test.yaml" >/dev/null || fail "alerts_test.yaml has no case in which $alert fires"
 done
 
-jq -e '[.panels[].id] | length == (unique | length)' "$dashboard" >/dev/null || fail "two panels of the dashboard have one id"
+jq -e '[.panels[].id] | length == (unique | length)' "$dashboard" >/dev/null || fail "two panels of the dashboard have the same id"
 jq -e '[.panels[] | select(.type != "row") | .title != "" and (.targets | length > 0)] | all' "$dashboard" >/dev/null ||
   fail "a panel of the dashboard has no title or no query"
 jq -e '[.panels[].gridPos as {$x, $y, $w, $h} | range($x; $x + $w) as $c | range($y; $y + $h) as $r | [$c, $r]] | length == (unique | length)' \
@@ -35,6 +35,6 @@ render() { # template, without the empty lines that helm ends with
   printf '%s\n' "$rendered"
 }
 render prometheusrule.yaml | sed -n '/^spec:$/,$p' | sed '1d; s/^  //' >"$work/rules.yaml"
-diff "$work/rules.yaml" "$rules" || fail "the chart's rules are not deploy/monitoring's"
+diff "$work/rules.yaml" "$rules" || fail "the rules of the chart and of deploy/monitoring differ"
 render dashboard.yaml | sed -n '/^  ringmaster.json: |$/,$p' | sed '1d; s/^    //' >"$work/dashboard.json"
-diff "$work/dashboard.json" "$dashboard" || fail "the chart's dashboard is not deploy/monitoring's"
+diff "$work/dashboard.json" "$dashboard" || fail "the dashboards of the chart and of deploy/monitoring differ"

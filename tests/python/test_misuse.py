@@ -54,7 +54,7 @@ job = rm.join(model, optimizer, global_batch=8, micro_batch=4)
 for batch in job.batches(dataset, steps=2):
     job.backward(loss_fn(model(batch.x), batch.y))
     job.step()
-""", "step() was called while 4 samples of the step were left"),
+""", "step() was called while 4 samples of the step remained"),
     "a step without backward()": ("""
 job = rm.join(model, optimizer, global_batch=8)
 for batch in job.batches(dataset, steps=2):

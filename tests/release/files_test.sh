@@ -11,11 +11,11 @@ release() { "$repository/release/release.sh" --no-push --dirty --images-as-they-
 
 release "$work/first"
 release "$work/second"
-diff -r "$work/first" "$work/second" || fail "the second release of one commit has other bits"
+diff -r "$work/first" "$work/second" || fail "two releases of the same commit differ"
 
 cd "$work/first"
-sha256sum --check --quiet SHA256SUMS || fail "SHA256SUMS"
-[ "$(find . -type f ! -name SHA256SUMS | wc -l)" = "$(wc -l <SHA256SUMS)" ] || fail "a file is not in SHA256SUMS"
+sha256sum --check --quiet SHA256SUMS || fail "a checksum of SHA256SUMS does not match"
+[ "$(find . -type f ! -name SHA256SUMS | wc -l)" = "$(wc -l <SHA256SUMS)" ] || fail "SHA256SUMS does not list all files"
 commit=$(git -C "$repository" rev-parse HEAD)
 jq -e --arg commit "$commit" '.predicateType == "https://slsa.dev/provenance/v1" and
   (.predicate.buildDefinition.resolvedDependencies[0].digest.gitCommit | startswith($commit))' provenance.json >/dev/null || fail "provenance.json does not name the commit"
@@ -45,23 +45,23 @@ grep -F "image: $image" install.yaml >/dev/null || fail "install.yaml does not n
 # The plugin is a static program, and krew finds it by its SHA-256.
 tar -xzf kubectl-trainingjob-*.tar.gz -C "$work"
 [ -s "$work/LICENSE" ] || fail "the plugin's archive has no licence"
-[ -x "$work/kubectl_complete-trainingjob" ] || fail "kubectl finds no completion of the plugin"
+[ -x "$work/kubectl_complete-trainingjob" ] || fail "the archive lacks kubectl_complete-trainingjob"
 ! readelf --program-headers "$work/kubectl-trainingjob" | grep INTERP >/dev/null || fail "the plugin is not static"
-"$work/kubectl-trainingjob" --version | grep -F " $("$repository/release/version.sh")" >/dev/null || fail "the plugin is of another version"
-grep -F "sha256: $(sha256sum kubectl-trainingjob-*.tar.gz | cut -d' ' -f1)" trainingjob.yaml >/dev/null || fail "krew's manifest has another SHA-256"
+"$work/kubectl-trainingjob" --version | grep -F " $("$repository/release/version.sh")" >/dev/null || fail "the plugin's version differs from the release's"
+grep -F "sha256: $(sha256sum kubectl-trainingjob-*.tar.gz | cut -d' ' -f1)" trainingjob.yaml >/dev/null || fail "the SHA-256 in krew's manifest does not match"
 
 # A folder of somebody else's files is left alone.
 mkdir "$work/else" && touch "$work/else/file"
-! release_log=$("$repository/release/release.sh" --no-push --dirty --images-as-they-are --output "$work/else" registry.example.com/team 2>&1) || fail "a folder was replaced"
-grep -F 'not of a release' <<<"$release_log" >/dev/null || fail "a refused folder: $release_log"
-[ -e "$work/else/file" ] || fail "a file that is not of a release was removed"
+! release_log=$("$repository/release/release.sh" --no-push --dirty --images-as-they-are --output "$work/else" registry.example.com/team 2>&1) || fail "release.sh replaced a folder with other files"
+grep -F 'not of a release' <<<"$release_log" >/dev/null || fail "unexpected error for a folder with other files: $release_log"
+[ -e "$work/else/file" ] || fail "a file that does not belong to a release was removed"
 
 # One version in the whole tree.
 mkdir -p "$work/other/charts/ringmaster" "$work/other/release"
 cp "$repository/CMakeLists.txt" "$work/other"
 cp "$repository/release/version.sh" "$work/other/release"
 sed 's/^version: .*/version: 9.9.9/' "$repository/charts/ringmaster/Chart.yaml" >"$work/other/charts/ringmaster/Chart.yaml"
-if "$work/other/release/version.sh" 2>"$work/log"; then fail "a chart of another version is not noticed"; fi
+if "$work/other/release/version.sh" 2>"$work/log"; then fail "version.sh accepted a chart of another version"; fi
 grep -F 'Chart.yaml version: 9.9.9' "$work/log" >/dev/null || fail "$(cat "$work/log")"
 version=$("$repository/release/version.sh")
-for file in "ringmaster-$version.tgz" "ringmaster-$version-py3-none-any.whl"; do [ -f "$file" ] || fail "there is no $file"; done
+for file in "ringmaster-$version.tgz" "ringmaster-$version-py3-none-any.whl"; do [ -f "$file" ] || fail "$file does not exist"; done

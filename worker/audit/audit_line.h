@@ -58,7 +58,7 @@ struct StepLine {
 
 using AuditLine = std::variant<WorldLine, StepLine>;
 
-// kInvalid names what is wrong. Fields that are not known are ignored.
+// kInvalid names what is wrong. Unknown fields are ignored.
 Result<AuditLine> ParseLine(std::string_view text);
 
 }  // namespace ringmaster::audit

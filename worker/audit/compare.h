@@ -8,8 +8,8 @@
 namespace ringmaster::audit {
 
 // Counts the steps after which the checksums differ, and one for another initial state, as
-// disagreeing; as unknown those for which either has none. A step that only one of them has
-// disagrees.
+// disagreeing; as unknown those for which either has none. A step that only one run has counts as
+// disagreeing.
 Findings Compare(const Report& job, const Report& other);
 
 }  // namespace ringmaster::audit

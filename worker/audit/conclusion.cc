@@ -127,7 +127,7 @@ std::optional<uint64_t> Conclusion::SumOfParts(const Audit::WorldRecord& world,
 }
 
 // The shares that the ranks of the step's world logged must add up to the sharded state that was
-// adopted, however it is spread now. Where the log of one of them ends before, nobody can tell.
+// adopted, however it is spread now. If one of their logs ends earlier, it is unknown.
 void Conclusion::CheckSharded(const Audit::WorldRecord& world) {
   const int64_t step = world.line.adopted_step;
   if (!world.line.sharded || step == 0 || OfAnotherRun(step)) return;

@@ -46,7 +46,7 @@ class Conclusion {
   Findings findings_;
   std::vector<Epoch> lineage_;       // of step 1, 2, …
   int64_t committed_ = 0;            // of the lineage's steps, from the first
-  int64_t inherited_ = 0;            // of them, those that another run had done
+  int64_t inherited_ = 0;            // of them, steps of another run
   uint64_t inherited_checksum_ = 0;  // of the state after them
   std::optional<uint64_t> initial_;  // checksum of the state before step 1
   std::vector<std::optional<uint64_t>> states_;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the wheel of the package `ringmaster`: build_wheel.py FOLDER prints its path. `make wheel` calls it; pip does, as pyproject.toml
-says. Equal sources give equal bits.
+says. The same sources produce the same bytes.
 """
 
 import base64
@@ -31,13 +31,13 @@ Tag: py3-none-any
 
 
 def version_of_tree():
-    """The one that CMake gives all programs."""
+    """Returns the version that CMake gives all programs."""
     text = (TREE / "CMakeLists.txt").read_text(encoding="utf-8")
     return re.search(r"^project\(ringmaster VERSION ([0-9.]+)", text, re.MULTILINE)[1]
 
 
 def files_of(version):
-    """What is in the wheel, by name: its record comes last."""
+    """Returns the wheel's files by name; RECORD comes last."""
     information = f"ringmaster-{version}.dist-info"
     sources = [path for path in (HERE / "ringmaster").rglob("*") if path.suffix == ".py" or path.name == "py.typed"]
     files = {path.relative_to(HERE).as_posix(): path.read_bytes() for path in sorted(sources)}

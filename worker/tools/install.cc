@@ -14,7 +14,7 @@
 namespace ringmaster::tools {
 namespace {
 
-constexpr char kNew[] = ".new";  // as WriteFileAtomically() ends the other name
+constexpr char kNew[] = ".new";  // the suffix of WriteFileAtomically()
 
 Error Unavailable(const std::string& doing, const std::error_code& error) {
   return Error{ErrorKind::kUnavailable, "while " + doing + ": " + error.message()};

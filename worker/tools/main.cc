@@ -1,5 +1,5 @@
-// ringmaster-tools: agent, attach, audit, launcher and rsh in one file. Which of them it is says
-// the name by which it is called, or its first argument.
+// ringmaster-tools: agent, attach, audit, launcher and rsh in one file. The name by which it is
+// called, or its first argument, selects the program.
 
 #include <cstdio>
 #include <exception>

@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kCredentialsRoot[] = "/etc/ringmaster";
 
-// The one variable of ours that is for users to set (worker/trainer/telemetry/audit_log.h).
+// The only reserved variable that users may set (worker/trainer/telemetry/audit_log.h).
 constexpr char kAuditLogVariable[] = "RINGMASTER_AUDIT_LOG";
 
 // An absolute path without ".", ".." and doubled slashes.

@@ -25,14 +25,14 @@ class Findings {
   using Check = std::function<void(const nlohmann::json&, const std::string&)>;
 
   void Add(const std::string& path, const std::string& message);
-  // A profile could allow it.
+  // For violations that a profile could allow.
   void AddByPolicy(const std::string& path, const std::string& message);
-  // Refuses a field that is there and not null. `path` is the object's.
+  // Rejects a field that exists and is not null. `path` is the object's.
   void RefuseSet(const nlohmann::json& object, const char* field, const std::string& path,
                  const char* message);
 
-  // Check what is below a field, if it is there and not null. A list has to be a list and its items
-  // objects, or what is below them would escape the checks.
+  // Checks the content of a field that exists and is not null. A list must be a list and its items
+  // objects; otherwise their content would escape the checks.
   void ForEach(const nlohmann::json& object, const char* field, const std::string& path,
                const Check& check);
   void IfObject(const nlohmann::json& object, const char* field, const std::string& path,

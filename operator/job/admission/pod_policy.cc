@@ -68,7 +68,7 @@ class PodChecker {
       }
     }
   }
-  // Whether the path of the host is allowed and only mounted read-only.
+  // Returns whether the host path is allowed and mounted read-only everywhere.
   bool MayMount(const json& spec, const json& volume) const {
     const std::string type = kube::GetString(volume, {"hostPath", "type"});
     if (!type.empty() && type != "Directory" && type != "File") return false;

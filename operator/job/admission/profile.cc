@@ -57,7 +57,7 @@ void Describe(auto& a, Is<Reach> auto& v) {
   a.Sparse("overridable", v.overridable);
 }
 
-// What the profile's own rules reject in its workload; empty if nothing.
+// Returns what the profile's own rules reject in its workload; empty if nothing.
 std::string Uncovered(const Profile& profile) {
   const api::TrainingJobSpec& spec = profile.workload.spec;
   std::vector<Violation> found = CheckSpec(spec, profile.rules);

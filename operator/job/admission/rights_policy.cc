@@ -197,7 +197,7 @@ void Requests::Count(const std::string& resource, const json& amount, const std:
   }
 }
 
-// For a container without GPUs pods.h says that it sees none, which overrules envFrom.
+// Ringmaster hides GPUs from containers without any (pods.h), which overrides envFrom.
 void Requests::Environment(const json& container, const std::string& path, bool takes_gpus) {
   const auto refuse = [&](const char* list, std::size_t i, const char* what, const char* instead) {
     Add(path + "." + list + "[" + std::to_string(i) + "]",
@@ -320,10 +320,10 @@ bool IsUnderPrefix(std::string_view image, std::string_view prefix) {
   const bool one_image =
       last.find('@') != std::string_view::npos ||
       (slash != std::string_view::npos && last.find(':') != std::string_view::npos);
-  if (one_image) return false;  // with its tag or digest: it and nothing else
+  if (one_image) return false;  // with its tag or digest: only this image
   // Without a registry it is an image of Docker Hub, and no organisation there.
   if (rest.front() == '/') return slash != std::string_view::npos || IsRegistry(prefix);
-  // A tag or a digest ends the name. What goes on is another registry: the same host's other port.
+  // A tag or a digest ends the name. What follows may be another port of the same host.
   return (rest.front() == ':' || rest.front() == '@') && last.find(':') == std::string_view::npos &&
          rest.find('/') == std::string_view::npos;
 }

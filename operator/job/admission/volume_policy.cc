@@ -36,7 +36,7 @@ bool MountsHostPath(const json& spec, const json& mount) {
   });
 }
 
-// What may be in any volume; `allowed`: a kind beside kVolumeKinds.
+// Checks a volume's source; `allowed` is a kind in addition to kVolumeKinds.
 void CheckKinds(const json& volume, const std::string& path, std::string_view allowed,
                 Findings& found) {
   for (const auto& [key, value] : volume.items()) {
@@ -55,8 +55,8 @@ void CheckSources(const json& volume, const std::string& path, bool may_use_toke
     for (const char* credential : {"serviceAccountToken", "podCertificate"}) {
       if (may_use_token && std::string_view(credential) == "serviceAccountToken") continue;
       found.RefuseSet(source, credential, at,
-                      "is rejected, because the only API credentials of a job's Pods are those of "
-                      "a serviceAccountName that the job's profile allows; remove it");
+                      "is rejected, because a job's Pods may use only the credentials of a "
+                      "ServiceAccount that the job's profile allows; remove it");
     }
   };
   found.IfObject(volume, "projected", path, [&](const json& projected, const std::string& at) {

@@ -19,11 +19,11 @@ void CheckVolume(const nlohmann::json& volume, const std::string& path, bool may
                  const JobRules& rules, Findings& found);
 
 // Whether nothing below a finished Pod's mount can be written, what is mounted there included, and
-// nothing that the host mounts there later is seen. IfPossible is what nodes can do: kernels before
-// 5.12 cannot.
+// nothing that the host mounts there later is seen. IfPossible, because kernels before 5.12 do not
+// support it.
 bool IsReadOnlyMount(const nlohmann::json& mount);
 
-// Makes the mounts of the host's paths in a Pod's spec such mounts.
+// Makes the host path mounts in a Pod's spec recursively read-only.
 void RestrictHostPathMounts(nlohmann::json& spec);
 
 // A container's mounts, of a Pod with this spec: one of a host's path is read-only, with all that

@@ -67,7 +67,7 @@ Result<std::optional<std::chrono::milliseconds>> TakeIn(const ActResult& result,
   const bool tried = plan.CreatesPods() || plan.create_services;
   if (memory.refusal && (tried || memory.refusal->retry_at <= now)) {
     memory.refusal.reset();
-    return LookAgain(memory);  // the condition still speaks of it
+    return LookAgain(memory);  // the condition still reports it
   }
   return plan.requeue_after;
 }

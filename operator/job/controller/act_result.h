@@ -18,7 +18,7 @@
 
 namespace ringmaster::job {
 
-// The job's NetworkPolicies, looked at.
+// The result of checking the job's NetworkPolicies.
 struct IsolationSeen {
   bool isolated = false;
   std::string why_not;  // empty: it is
@@ -35,9 +35,9 @@ struct ActResult {
   bool pin_changed = false;           // another object has the pin's name
 
   // What was done; unset if it was not.
-  std::optional<RunPin> pin;  // made, or found to be there
+  std::optional<RunPin> pin;  // created, or already there
   bool unpinned = false;
-  std::optional<int64_t> unused_term;  // the launcher Pod's that was certainly not created; or 0
+  std::optional<int64_t> unused_term;  // of the launcher Pod that was certainly not created; or 0
   std::optional<IsolationSeen> isolation;
   std::optional<std::vector<std::string>> admitted;
   std::optional<Clock::Time> status_written;

@@ -24,7 +24,7 @@ class Actor {
   ActResult Act(const Plan& plan);
 
  private:
-  // False where that failed, and is noted: nothing else is done then.
+  // Returns false if that failed, after noting it; the actor then stops.
   bool EndFirst(const Plan& plan);
   // Performs the actions that the status describes, after the status write.
   void FollowStatus(const Plan& plan);

@@ -73,7 +73,7 @@ bool Creation::JudgeText() {
   judged_ = judgement.allowed;
   if (judged_) return true;
   if (judgement.violations.empty()) {
-    requests_.NoteAgain();  // of an ended job nothing is kept to judge
+    requests_.NoteAgain();  // the job has ended; its text is no longer kept
   } else {
     requests_.NoteRefusal(JudgedRefusal(judgement.violations, true, requests_.tools().clock.Now()));
   }
@@ -122,7 +122,7 @@ void Creation::PostSecret() {
   requests_.NoteError(stored.error());
 }
 
-// The first one has the name; another text than ours is the run's from then on.
+// The first one created is used, even if its text differs from ours.
 void Creation::PostPin() {
   const api::TrainingJob& job = input_.job;
   const std::optional<json> stored = requests_.Create(

@@ -31,11 +31,11 @@ class Creation {
   // plan's Pods may be made from what they are about to be made from. That launcher is deleted
   // again where its credentials, its Service or its text cannot be had: the next try begins again.
   void Prepare(const Plan& plan);
-  // The NetworkPolicies, and then the other Pods.
+  // Creates the NetworkPolicies, and then the other Pods.
   void CreatePods(const Plan& plan);
 
  private:
-  // False where no Pod may be made, and why is noted.
+  // Returns false if no Pod may be created, and notes why.
   bool JudgeText();
   PodContext Context() const;
   void PostSecret();
@@ -44,7 +44,7 @@ class Creation {
   void PatchLauncherService(const nlohmann::json& patch);
   void PostLauncher(int64_t term);
   void PostWorker(const nlohmann::json& common, int index);
-  // Notes why not, where the finished manifest has a right that it must not have.
+  // Notes the reason if the finished manifest has forbidden rights.
   bool MayPost(const nlohmann::json& pod);
 
   JobRequests& requests_;
@@ -58,8 +58,8 @@ class Creation {
   std::string launcher_uid_;  // of the launcher Pod that was made
   bool pinned_;
   const std::string tools_image_;
-  bool other_text_ = false;   // the run is pinned to another text than ours
-  bool other_owner_ = false;  // the job has another seed, or another installation has the job
+  bool other_text_ = false;   // the run is pinned to another text
+  bool other_owner_ = false;  // the job has another seed, or belongs to another installation
 };
 
 }  // namespace ringmaster::job

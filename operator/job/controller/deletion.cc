@@ -73,7 +73,7 @@ Result<void> DeletePin(JobRequests& requests, const std::string& uid) {
   return {};
 }
 
-// Foreground: while anything of the job is left, so is the job, and its name with it.
+// Foreground deletion: the job, and with it its name, exists until all of its objects are deleted.
 void DeleteJob(JobRequests& requests) {
   const api::TrainingJob& job = requests.job();
   const auto deleted = requests.client().Delete(

@@ -14,12 +14,12 @@
 
 namespace ringmaster::job {
 
-// Done where the Pod is gone already. kConflict: it has changed, or another one has its name.
+// Succeeds if the Pod is already gone. kConflict: it has changed, or another Pod has its name.
 Result<void> DeletePod(const ActorTools& tools, const api::TrainingJob& job, const PodDelete& pod);
 
 void MarkPods(JobRequests& requests, const std::vector<PodMark>& pods);
 void DeletePods(JobRequests& requests, const std::vector<PodDelete>& pods);
-// Notes what becomes of it, too.
+// Also notes the result.
 Result<void> DeletePin(JobRequests& requests, const std::string& uid);
 void DeleteJob(JobRequests& requests);
 

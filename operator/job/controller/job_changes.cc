@@ -74,7 +74,7 @@ std::optional<FloatSeconds> SubmitToRunning(const TrainingJob& job,
 
 std::vector<Restart> NewRestarts(const TrainingJobStatus& before, const TrainingJobStatus& after) {
   std::vector<Restart> restarts;
-  if (api::IsTerminal(after)) return restarts;  // what ended the job is not started again
+  if (api::IsTerminal(after)) return restarts;  // the failure that ended the job is not retried
   // Newest first: what is in front of the newest known one is new. Entries are compared by what
   // names them: a stack may be cut from an older one, and a time that lay in the future is
   // corrected.

@@ -24,7 +24,7 @@ using Jobs = std::vector<std::shared_ptr<const api::TrainingJob>>;
 // watched. Steps reach the status every ten seconds.
 class StallWatch {
  public:
-  // Takes in what is seen now, and forgets jobs that are no longer running.
+  // Records the current steps, and forgets jobs that are no longer running.
   void See(const Jobs& jobs, Clock::Time now);
   // Zero for a job that is not watched.
   FloatSeconds StillFor(const std::string& job_uid, Clock::Time now) const;
@@ -52,7 +52,7 @@ struct JobGauges {
   std::map<std::string, NamespaceGauges> by_namespace;
 };
 
-// `jobs` are this operator's. A job without a status counts as Pending.
+// `jobs` are those of this operator. A job without a status counts as Pending.
 JobGauges CountJobs(const Jobs& jobs, const StallWatch& stalls, Clock::Time now,
                     Clock::WallTime wall_now);
 

@@ -29,7 +29,7 @@ void JobIsolation::Keep(const Plan& plan) {
 void JobIsolation::Check() {
   bool isolated = true;
   for (const json& manifest : Policies()) isolated = Mend(manifest) && isolated;
-  if (NoteIsolation(isolated)) requests_.NoteAgain();  // the condition does not speak of it yet
+  if (NoteIsolation(isolated)) requests_.NoteAgain();  // the condition does not report it yet
 }
 
 bool JobIsolation::AdmitNodes() {

@@ -21,18 +21,18 @@ class JobIsolation {
   // Both outlive it.
   JobIsolation(JobRequests& requests, const JobMemory& memory);
 
-  // Those of a job that should have them, as the plan says.
+  // The policies of a job that should have them, as the plan says.
   void Keep(const Plan& plan);
   // Before Pods are made: most jobs have none yet.
   void Post();
 
  private:
   void Check();
-  // False where the API server did not take them, and why is noted.
+  // Returns false if the API server rejected them, and notes why.
   bool AdmitNodes();
-  // As made, even if it was changed or deleted. False where it is not, and why is noted.
+  // As made, even if it was changed or deleted. Returns false if it is not, and notes why.
   bool Mend(const nlohmann::json& manifest);
-  // True where that is news.
+  // Returns true if that is new.
   bool NoteIsolation(bool isolated);
   std::array<nlohmann::json, 2> Policies() const;
 

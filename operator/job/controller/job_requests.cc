@@ -150,7 +150,7 @@ void JobRequests::NoteNotCreated(const kube::Resource& resource, Error error,
 
 void JobRequests::NoteRefusal(Refusal refusal) {
   Note([&](ActResult& result) {
-    // Report first what the user has to correct, because waiting does not help.
+    // Report first what the user must correct, because waiting does not resolve it.
     if (!result.refusal || (refusal.user_error && !result.refusal->user_error)) {
       result.refusal = std::move(refusal);
     }

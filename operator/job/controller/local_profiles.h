@@ -25,7 +25,7 @@ struct LocalProfilesParts {
   runtime::FreshnessGate& freshness;
   ProfileSource profiles;
   const LocalProfileStore& existing;
-  const NamespaceStore* namespaces = nullptr;  // null: the only one that is watched is there
+  const NamespaceStore* namespaces = nullptr;  // null: only one namespace is watched
   Scope scope;
 };
 

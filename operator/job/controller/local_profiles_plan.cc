@@ -10,7 +10,7 @@
 namespace ringmaster::job {
 namespace {
 
-// A profile that is not the default here says so, even if it is elsewhere.
+// Returns the profile's spec, without `default` if it is the default only in other namespaces.
 std::string LocalSpec(const OpenProfile& open) {
   if (open.is_default == open.profile->is_default) return open.profile->text;
   nlohmann::json spec = *ParseJson(open.profile->text);
@@ -30,7 +30,7 @@ LocalProfilesPlan PlanLocalProfiles(
   for (const OpenProfile& one : open) {
     LocalProfilesPlan::Write write{.name = one.profile->name, .spec = LocalSpec(one)};
     const auto found = left.extract(write.name);
-    if (!one.judged) continue;  // what is shown was judged before; the verdict brings us back
+    if (!one.judged) continue;  // its verdict will trigger another reconcile
     const LocalProfileView* stored = found.empty() ? nullptr : found.mapped().get();
     const std::string keeper = stored == nullptr ? std::string() : stored->installation;
     if (!keeper.empty() && keeper != installation) continue;

@@ -22,8 +22,8 @@ struct LocalProfilesPlan {
   std::vector<std::shared_ptr<const LocalProfileView>> removals{};
 };
 
-// `existing`: of the namespace, in any order. Those of another installation stay as they are: two
-// that watch the same namespace would write over each other for ever.
+// `existing` are those of the namespace, in any order. Objects of another installation are left
+// alone; otherwise two that watch the same namespace would overwrite each other forever.
 LocalProfilesPlan PlanLocalProfiles(
     const std::vector<OpenProfile>& open,
     const std::vector<std::shared_ptr<const LocalProfileView>>& existing,

@@ -27,7 +27,7 @@ bool IsPathCharacter(char c) {
          std::string_view("._-[]/").find(c) != std::string_view::npos;
 }
 
-// A number with a suffix of the API's quantities.
+// Returns whether `text` is a number with the suffix of a quantity.
 bool IsQuantity(const std::string& text) {
   static constexpr std::array<std::string_view, 15> kSuffixes = {
       "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi"};
@@ -45,7 +45,7 @@ bool IsQuantity(const std::string& text) {
                             end == power.data() + power.size());
 }
 
-// The first value below a Pod's path that should be a quantity but is not: "path is "value"".
+// Returns the first invalid quantity below a Pod's path, as "path is "value"".
 std::optional<std::string> WrongQuantity(const json& quantities, const std::string& path) {
   if (!quantities.is_object()) return std::nullopt;
   for (const auto& [name, value] : quantities.items()) {
@@ -79,7 +79,7 @@ std::optional<std::string> WrongQuantityOf(const json& pod) {
   return std::nullopt;
 }
 
-// The origin of a Pod's field.
+// Returns the origin of a Pod's field.
 class Origin {
  public:
   Origin(const json& pod, const api::TrainingJobSpec& spec, const std::string& root)
@@ -117,7 +117,7 @@ class Origin {
     std::string rest;  // of the path
   };
 
-  // The origin if `path` is that of an item of the list that `begin` starts.
+  // Returns the origin if `path` is an item of the list that starts with `begin`.
   std::optional<Item> Indexed(const std::string& path, std::string_view begin) const {
     if (!path.starts_with(begin)) return std::nullopt;
     std::size_t index = 0;

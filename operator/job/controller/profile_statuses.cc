@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-// For the priority class that a profile names and that does not exist: no watch brings it.
+// For a missing priority class that a profile names, because priority classes are not watched.
 constexpr std::chrono::minutes kTryAgain{1};
 
 }  // namespace

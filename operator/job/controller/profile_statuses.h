@@ -25,8 +25,8 @@ struct ProfileStatusesParts {
   const Clock& clock;
   kube::KubeClient& client;
   ProfileSource profiles;
-  const NamespaceStore* namespaces = nullptr;  // null: which there are cannot be known
-  std::string trial_ns{};                      // where we may create Pods
+  const NamespaceStore* namespaces = nullptr;  // null: the existing ones are unknown
+  std::string trial_ns{};                      // where the operator may create Pods
 };
 
 class ProfileStatuses {

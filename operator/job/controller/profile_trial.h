@@ -14,7 +14,7 @@ namespace ringmaster::job {
 
 struct Trial {
   std::string refused{};       // what is wrong, under the path of the profile's field
-  std::string absent_class{};  // its priority class, which may be made later
+  std::string absent_class{};  // its priority class, which may be created later
 };
 
 // Both are empty if nothing is wrong, or if the refusal is not about the Pods

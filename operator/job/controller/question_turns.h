@@ -24,7 +24,7 @@ class QuestionTurns {
   struct Place {
     std::string job_uid;
     Clock::Time at;    // not before
-    Clock::Time seen;  // when its job last came
+    Clock::Time seen;  // when its job last asked
   };
 
   std::map<std::string, Place> places_;  // by namespace

@@ -147,8 +147,8 @@ Result<runtime::ReconcileResult> Reconciler::RemoveCheckpoints(const JobPtr& sto
   return again.error().WithContext("removing the checkpoints of the TrainingJob " + stored->Key());
 }
 
-// Events are not indexed: the API server reads through those of the whole namespace for each list,
-// whose other users decide how many there are, and how long.
+// Events are not indexed: for each list the API server scans those of the whole namespace, and the
+// namespace's other users determine their number and size.
 std::chrono::milliseconds Reconciler::AskAbout(const api::TrainingJob& job,
                                                const PodQuestion& question, JobMemory& memory) {
   constexpr std::chrono::milliseconds kAtOnce{1};
@@ -240,7 +240,7 @@ Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
   const bool another = !pin->profile.empty() && pin->profile != name;
   if (pin->revision == known.revision) {
     pin->spec = nullptr;
-  } else if (!another || today.problem.empty()) {  // else what it would set is not known
+  } else if (!another || today.problem.empty()) {  // otherwise, what it would set is unknown
     api::TrainingJobSpec spec = run.job->spec;
     // An upgrade may have changed the operator's default image, which does not change the job.
     if (job->has_default_image && spec.image == job->spec.image) spec.image = pin->spec->image;
@@ -258,8 +258,8 @@ Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
   return run;
 }
 
-// Read where there is reason to think that the job has begun and this process does not know its
-// pin, or not what the pin holds. Where there is none after all, the first one to be made counts.
+// Read if the job seems to have started and this process does not know its pin or the pin's
+// content. If there is none, the first one created counts.
 Result<void> Reconciler::FindPin(const api::TrainingJob& job, Known& known) {
   std::optional<RunPin>& pin = known.memory.pin;
   const auto begun = [&] {
@@ -299,7 +299,7 @@ void Reconciler::JudgeSpec(const Run& run, const Observed& observed, Known& know
   known.judged = run.job;
   known.judged_under = run.profile;
   if (known.violations.empty()) return;
-  // Judged by its objects; what a status claims does not count.
+  // Determined by its objects; the status is not trusted.
   const bool begun = known.memory.pin || observed.launcher_service != nullptr;
   refusal = JudgedRefusal(known.violations, begun, now);
 }
@@ -333,7 +333,7 @@ Result<std::shared_ptr<const Credentials>> Reconciler::CredentialsOf(const api::
   if (service != nullptr) {
     seed_id = service->seed_id;
   } else if (launcher != nullptr) {
-    seed_id = launcher->seed_id;  // somebody deleted the Service: running Pods keep their keys
+    seed_id = launcher->seed_id;  // the Service was deleted: running Pods keep their keys
   }
   Result<Seed> seed = service == nullptr && seed_id.empty() ? parts_.keyring.Current()
                                                             : parts_.keyring.Find(seed_id);

@@ -64,7 +64,7 @@ class Reconciler {
     ProfilePtr seen_under;
     std::string revision;  // of what a run would keep of it
     std::shared_ptr<const api::TrainingJobSpec>
-        merged;     // with what its profile sets; null: nothing
+        merged;     // with the values that its profile sets; null: none
     JobPtr judged;  // the one whose spec, as its run has it, these are the violations of
     Choice judged_under;
     std::vector<Violation> violations;
@@ -73,7 +73,7 @@ class Reconciler {
   struct Run {
     JobPtr job{};
     std::string revision{};
-    std::vector<std::string> changed{};  // where the job's own spec, under its profile, is another
+    std::vector<std::string> changed{};  // fields that differ in the job's current spec
     Choice profile{};
     bool has_tools = true;
     JobRules Rules() const {
@@ -93,7 +93,7 @@ class Reconciler {
   bool IsOurs(const api::TrainingJob& job) const;
   Known& KnownOf(const api::TrainingJob& job);
   Choice ProfileOf(const api::TrainingJob& job, const std::string& wanted) const;
-  // Takes in how the job's spec looks today, under its profile.
+  // Records the job's current spec, under its profile.
   void Look(const JobPtr& job, const Choice& profile, Known& known) const;
   Result<Run> RunOf(const JobPtr& job, Known& known);
   Result<void> FindPin(const api::TrainingJob& job, Known& known);
@@ -101,7 +101,7 @@ class Reconciler {
   void JudgeSpec(const Run& run, const Observed& observed, Known& known, Clock::Time now) const;
   void Forget(const std::string& key);
   void ForgetUid(const std::string& uid);
-  // Null if the job needs none or none can be had; the job's memory then says why.
+  // Null if the job needs none or none is available; the job's memory then says why.
   Result<std::shared_ptr<const Credentials>> NeedCredentials(const api::TrainingJob& job,
                                                              const Observed& observed,
                                                              JobMemory& memory, Clock::Time now);
@@ -120,7 +120,7 @@ class Reconciler {
   Mutex mutex_;
   QuestionTurns turns_ RINGMASTER_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<Known>> known_
-      RINGMASTER_GUARDED_BY(mutex_);  // each is of the worker that has its key
+      RINGMASTER_GUARDED_BY(mutex_);  // each is used only by the worker that has its key
 };
 
 }  // namespace ringmaster::job

@@ -13,7 +13,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// Every reconcile finds again what is not allowed.
+// Every reconcile detects violations again.
 constexpr std::chrono::minutes kJudgeAgain{1};
 constexpr std::size_t kMostViolationsShown = 5;
 

@@ -94,7 +94,7 @@ Result<void> RemovalActor::MakePod() {
     return {};
   }
   if (IsTransient(error)) return error;
-  // A quota frees up with the job's own Pods; a policy, or a namespace that goes, stays as it is.
+  // The job's own Pods may free quota; a policy or a terminating namespace does not change.
   memory_.refusal = RefusalOf(error, true, failures, now);
   memory_.for_good = !kube::IsQuotaRefusal(error);
   return {};

@@ -25,7 +25,7 @@ std::string RevisionOf(const nlohmann::json& run_spec);
 nlohmann::json RunPinManifest(const api::TrainingJob& job, const std::string& profile,
                               const std::string& tools_image, const nlohmann::json& run_spec);
 
-// kInvalid when the object holds no run spec.
+// kInvalid if the object contains no run spec.
 Result<RunPin> ReadRunPin(const nlohmann::json& object);
 
 }  // namespace ringmaster::job

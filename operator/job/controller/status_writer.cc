@@ -18,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-// The condition has all of it.
+// The condition contains the whole text.
 constexpr std::size_t kLoggedMessageBytes = 512;
 
 void LogRefusal(const std::string& key, const api::Condition& why) {
@@ -80,7 +80,7 @@ void StatusWriter::WriteHold(bool held) {
 void StatusWriter::WriteStatus(const Plan& plan) {
   if (plan.confirm_claim && !IsStillOurs()) return requests_.NoteAgain();
   const api::TrainingJob& job = requests_.job();
-  // A status that no operator has written has no zeros yet either: all of the first one is written.
+  // A status that was never written also lacks zeros, so the first one is written completely.
   const bool first = job.status.observed_generation <= 0;
   const json old = first ? json::object() : api::EncodeStatus(job.status);
   const json patch{{"metadata", {{"resourceVersion", job_version_}}},
@@ -94,7 +94,7 @@ void StatusWriter::WriteStatus(const Plan& plan) {
   if (stored.error().kind == ErrorKind::kNotFound) {
     requests_.Note([](ActResult& result) { result.job_gone = true; });
   } else if (stored.error().kind == ErrorKind::kConflict) {
-    requests_.NoteAgain();  // the store will show what somebody else wrote
+    requests_.NoteAgain();  // the store will show what another client wrote
   } else {
     requests_.NoteBackOff(stored.error());
   }

@@ -16,22 +16,22 @@ namespace ringmaster::job {
 
 class StatusWriter {
  public:
-  // `phase_since`: when this process wrote the job's present state.
+  // `phase_since`: when this process wrote the job's current state.
   StatusWriter(JobRequests& requests, std::optional<Clock::WallTime> phase_since);
 
-  // Puts the finalizer on the job, or takes it off.
+  // Adds the finalizer to the job, or removes it.
   void WriteHold(bool held);
   // By compare-and-set, so that changes of other clients are not overwritten.
   void WriteStatus(const Plan& plan);
 
  private:
-  // False where another installation has the job by its launcher's Service, or that is not known.
+  // Returns false if the launcher's Service shows another installation, or if that is unknown.
   bool IsStillOurs();
   void NoteWritten(const api::TrainingJobStatus& written);
 
   JobRequests& requests_;
   const std::optional<Clock::WallTime> phase_since_;
-  std::string job_version_;  // that the status is written upon
+  std::string job_version_;  // on which the status is based
 };
 
 }  // namespace ringmaster::job

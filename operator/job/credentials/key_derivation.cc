@@ -117,7 +117,7 @@ std::string Armour(const std::string& label, const std::string& bytes, std::size
 constexpr std::array<char, 16> kPkcs8Prefix{0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06,
                                             0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20};
 
-// As X509_set_pubkey(), without its encoder.
+// Like X509_set_pubkey(), but without its encoder.
 bool SetPublicKey(X509* certificate, std::string_view public_key) {
   void* bytes = OPENSSL_memdup(public_key.data(), public_key.size());
   if (bytes != nullptr &&

@@ -21,7 +21,7 @@ constexpr std::size_t kIdBytes = 4;
 constexpr char kCurrent[] = "current";
 // How long new jobs may still get the seed that was current before.
 constexpr auto kCurrentPeriod = std::chrono::seconds(60);
-// An id that is not there is looked for again at most this often.
+// A missing id is looked up again at most this often.
 constexpr auto kReloadPeriod = std::chrono::seconds(10);
 
 Result<std::string> RandomBytes(std::size_t count) {

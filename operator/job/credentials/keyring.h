@@ -43,8 +43,8 @@ class Keyring {
   Result<Seed> Find(const std::string& id);
 
  private:
-  // The result of a load by this or another thread that was running at the call. Callers that know
-  // their seed do not wait for it.
+  // The result of a load by this or another thread that was running at the call. Callers with a
+  // known seed do not wait for it.
   Result<void> Load();
   Result<void> LoadOnce();
   void Refresh(std::stop_token stop, std::chrono::milliseconds interval);

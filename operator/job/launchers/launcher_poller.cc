@@ -110,7 +110,7 @@ class LauncherPoller::Impl {
   std::map<std::string, LauncherView> views_ RINGMASTER_GUARDED_BY(mutex_);  // by job UID
 
   boost::asio::io_context io_;
-  // The thread of io_ only.
+  // Called only on the thread of io_.
   std::map<std::string, std::shared_ptr<LauncherSession>> sessions_;  // by job UID
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
 

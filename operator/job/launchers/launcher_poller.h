@@ -32,7 +32,7 @@ struct LauncherTarget {
   std::string pod_ip;
   std::shared_ptr<const Credentials> credentials;
   control::Order order;
-  bool answered_before = false;  // an earlier operator wrote down a world of it
+  bool answered_before = false;  // an earlier operator recorded a world of it
 };
 
 struct LauncherPollerOptions {
@@ -48,8 +48,8 @@ struct LauncherPollerOptions {
 class LauncherPoller {
  public:
   // `on_news` is called on the poller's thread whenever an answer differs from the one before, when
-  // a launcher falls silent, and while it stays so. It must be quick: enqueue, no more. `clock`
-  // outlives the poller.
+  // a launcher falls silent, and while it stays so. It must only enqueue a key. `clock` outlives
+  // the poller.
   LauncherPoller(const Clock& clock, std::function<void(const std::string& job_key)> on_news,
                  LauncherPollerOptions options = {});
   ~LauncherPoller();  // ends all exchanges, joins the thread
@@ -57,7 +57,7 @@ class LauncherPoller {
   void Watch(LauncherTarget target);
   void Forget(const std::string& job_uid);
 
-  // Nothing before the first exchange with the job's present launcher ended.
+  // Empty until the first exchange with the job's current launcher has ended.
   std::optional<LauncherView> Latest(const std::string& job_uid) const;
   // The state of the other launchers, which tells whether the launcher or the operator is at fault.
   LaunchersHeard Heard(const std::string& ns) const;

@@ -55,8 +55,8 @@ class Session final : public LauncherSession {
  private:
   using Stream = beast::ssl_stream<beast::tcp_stream>;
 
-  // A callback that keeps the session and its stream alive and does nothing after either was given
-  // up.
+  // A callback that keeps the session and its stream alive, and does nothing once either was
+  // abandoned.
   template <typename Handler>
   auto Then(Handler handler) {
     return [self = shared_from_this(), stream = stream_, this, handler](const error_code& error,
@@ -76,7 +76,7 @@ class Session final : public LauncherSession {
   void Answered();
 
   void Accept(control::LauncherStatus status, const std::string& text);
-  // `answered`: the launcher lives, although its answer is unusable.
+  // `answered` is true if the launcher responded, even with an unusable answer.
   void Fail(const std::string& why, bool answered = false);
   void Heard();
   void Close();
@@ -97,9 +97,9 @@ class Session final : public LauncherSession {
   bhttp::request<bhttp::string_body> request_;
   std::optional<bhttp::response_parser<bhttp::string_body>> parser_;
 
-  std::string order_text_;    // what the launcher shall know
+  std::string order_text_;    // the order that the launcher should have
   std::string sent_text_;     // the order of the exchange in progress; empty for a GET
-  std::string acknowledged_;  // what it has confirmed
+  std::string acknowledged_;  // the order that it has confirmed
   std::shared_ptr<const control::Order> sent_order_;  // the same as sent_text_
   Clock::Time asked_at_{};                            // when the exchange in progress began
   bool waiting_ = false;
@@ -220,7 +220,7 @@ void Session::Fail(const std::string& why, bool answered) {
   Close();
   buffer_.clear();
   const Clock::Time now = clock_.Now();
-  // At most the time of an exchange: an operator that was stopped meanwhile heard nothing.
+  // At most the duration of an exchange: a suspended operator cannot receive answers.
   const Clock::Time since = std::max(asked_at_, now - options_.deadline);
   if (answered) {
     Heard();
@@ -254,7 +254,7 @@ void Session::Wait(std::chrono::milliseconds delay) {
   });
 }
 
-// Steps per second of the present world; a new world starts a new measurement.
+// Steps per second in the current world; a new world starts a new measurement.
 void Session::MeasurePace(const control::LauncherStatus& status) {
   const Clock::Time now = clock_.Now();
   const bool same_world = view_.status && view_.status->epoch == status.epoch;

@@ -29,7 +29,7 @@ class LauncherSession : public std::enable_shared_from_this<LauncherSession> {
                                                LauncherTarget target, OnView on_view);
   virtual ~LauncherSession() = default;
 
-  // All on the io_context's thread.
+  // Call all of them on the io_context's thread.
   virtual void Start() = 0;
   virtual void SetOrder(const control::Order& order) = 0;
   virtual void Stop() = 0;

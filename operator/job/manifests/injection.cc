@@ -43,7 +43,7 @@ bool NeedsInjection(const Injection& injection, const api::TrainingJobSpec& job)
          lacks_them(ImageOf(job.launcher_template_json, control::kLauncherContainer, job.image));
 }
 
-// An image's name without its tag and digest.
+// Returns an image's name without its tag and digest.
 std::string_view RepositoryOf(std::string_view image) {
   image = image.substr(0, image.find('@'));
   const std::size_t tag = image.rfind(':');

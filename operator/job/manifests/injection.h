@@ -14,13 +14,13 @@ namespace ringmaster::job {
 
 // The operator's own settings.
 struct Injection {
-  std::string image{};                    // that has the programs; empty: nothing is injected
-  std::vector<std::string> own_images{};  // prefixes of images that have them already
+  std::string image{};                    // that contains the programs; empty: none are injected
+  std::vector<std::string> own_images{};  // prefixes of images that contain them already
 };
 
 // The image from which a run that starts now takes the programs, for all of its Pods, because
 // mpirun expects them at one place: set if the job requests it, or if an image of its launcher or
-// workers lacks them. Empty: no Pod needs them.
+// workers lacks them. Empty if no Pod needs them.
 std::string ToolsImageOf(const Injection& injection, const api::TrainingJobSpec& job);
 // The same of a run that began with `pinned`: that one, whatever the operator has now, or its Pods
 // would be of two releases. A pin is as untrusted as a spec, so of the operator's own repository

@@ -54,7 +54,7 @@ json LauncherNetworkPolicy(const api::TrainingJob& job, const std::string& opera
     const char* bits = address.find(':') == std::string::npos ? "/32" : "/128";
     nodes.push_back({{"ipBlock", {{"cidr", address + bits}}}});
   }
-  // On any port: mpirun listens on one that the kernel chose.
+  // On any port, because mpirun listens on a port that the kernel chooses.
   if (!nodes.empty()) ingress.push_back({{"from", std::move(nodes)}});
   return Policy(job, api::LauncherNetworkPolicyName(job.name, job.uid),
                 {{api::kLabelJobUid, job.uid}, {api::kLabelRole, api::kRoleLauncher}},

@@ -12,8 +12,8 @@
 
 namespace ringmaster::job {
 
-// "<job>-<8 of the UID>": all Pods of the job admit each other. For a job on its nodes' network,
-// where no NetworkPolicy reaches, it speaks of the launcher alone.
+// "<job>-<8 of the UID>": all Pods of the job admit each other. For a job on the host network,
+// which NetworkPolicies do not cover, it selects only the launcher.
 nlohmann::json JobNetworkPolicy(const api::TrainingJob& job);
 
 // The same with "-launcher": the launcher also admits the operator at its API, and `addresses`,

@@ -133,7 +133,7 @@ void AddDataCache(const api::DataCacheSpec& cache, json& spec, json& container) 
 void AddHostReach(const api::TrainingJobSpec& job, json& spec, json& container) {
   if (job.host_network) {
     spec["hostNetwork"] = true;
-    // Resolve the cluster's names on the host's network too.
+    // Resolve cluster names on the host network as well.
     Default(spec, "dnsPolicy", "ClusterFirstWithHostNet");
   }
   json& context = ObjectAt(container, "securityContext");
@@ -144,7 +144,7 @@ void AddHostReach(const api::TrainingJobSpec& job, json& spec, json& container) 
     context["runAsUser"] = 0;
     context["runAsNonRoot"] = false;
   }
-  // What sshd needs to let root log in; of any other user it needs nothing.
+  // The capabilities that sshd needs for logins of root; for other users it needs none.
   if (RunsAsRoot(spec, context)) {
     for (const char* capability : {"SETGID", "SETUID", "SYS_CHROOT"}) {
       ListAt(ObjectAt(context, "capabilities"), "add").push_back(capability);

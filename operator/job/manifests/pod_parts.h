@@ -17,10 +17,10 @@ namespace ringmaster::job {
 nlohmann::json& ObjectAt(nlohmann::json& parent, const char* field);
 nlohmann::json& ListAt(nlohmann::json& parent, const char* field);
 
-// Sets `field` where it is absent or null.
+// Sets `field` if it is absent or null.
 void Default(nlohmann::json& object, const char* field, nlohmann::json value);
 
-// The container of this name of a Pod's spec; null: none.
+// Returns the container of this name in a Pod's spec; null if none.
 const nlohmann::json* FindContainer(const nlohmann::json& spec, std::string_view name);
 // The container of this name, added to the Pod's spec if it is not there.
 nlohmann::json& ManagedContainer(nlohmann::json& spec, const char* name);

@@ -30,7 +30,7 @@ constexpr char kCredentialsVolume[] = "ringmaster-credentials";
 constexpr char kTmpVolume[] = "ringmaster-tmp";
 constexpr char kShmVolume[] = "ringmaster-shm";
 
-constexpr int kItemMode = 0440;  // of a Secret's items: for the Pod's group
+constexpr int kItemMode = 0440;  // mode of a Secret's items, readable for the Pod's group
 // Agent and launcher end their processes within a second; the rest is for a slow node.
 constexpr int kGraceSeconds = 10;
 
@@ -129,8 +129,8 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   return container;
 }
 
-// GPUs are what a container asks for, whatever its image says of itself. One that takes some is
-// told by what hands them out; what the template says, the job's rules have let through.
+// A container sees only the GPUs that it requests, whatever its image sets. With a request, the
+// device plugin sets the variable; a value in the template has passed the job's rules.
 void HideGpus(json& spec) {
   for (const char* list : {"initContainers", "containers"}) {
     if (!spec.contains(list) || !spec[list].is_array()) continue;
@@ -148,7 +148,7 @@ void HideGpus(json& spec) {
 
 json CommonWorkerPod(const PodContext& context, const std::string& launcher_address) {
   const PodKind kind{.template_json = context.job().spec.worker.template_json,
-                     .name = {},  // as the index says
+                     .name = {},  // given by the index
                      .role = api::kRoleWorker,
                      .container = control::kWorkerContainer,
                      .program = control::kAgentProgram,
@@ -186,7 +186,7 @@ json CommonWorkerPod(const PodContext& context, const std::string& launcher_addr
 
 void AvoidNodes(json& pod, const std::vector<std::string>& nodes) {
   if (nodes.empty()) return;
-  // By the name: the label kubernetes.io/hostname may be another.
+  // Select by name, because the label kubernetes.io/hostname may differ from it.
   json expressions = json::array();
   for (const std::string& node : nodes) {
     expressions.push_back(
@@ -215,7 +215,7 @@ json LauncherPod(const PodContext& context, int64_t term) {
       .role = api::kRoleLauncher,
       .container = control::kLauncherContainer,
       .program = control::kLauncherProgram,
-      .message_policy = "File",  // its verdict or nothing: no log line can pass for one
+      .message_policy = "File",  // only its verdict, so that a log line cannot be mistaken for one
       .items = LauncherItems()};
   json pod;
   json& container = FillPod(context, kind, pod);

@@ -44,7 +44,7 @@ json ContainerOf(const api::TrainingJob& job, const json* of_worker) {
                       variable(control::kEnvJobName, job.name),
                       variable(control::kEnvJobUid, job.uid),
                       variable(control::kEnvCheckpointDir, control::kCheckpointDir),
-                      // Images for GPUs ask the container runtime for all of them.
+                      // GPU images request all GPUs from the container runtime.
                       variable(kVisibleGpus, kNoVisibleGpus)};
   CopyFields(of_worker, {"image", "imagePullPolicy"}, container);
   json& context = container["securityContext"] = json::object();
@@ -59,8 +59,8 @@ json ContainerOf(const api::TrainingJob& job, const json* of_worker) {
 
 }  // namespace
 
-// Who wrote the files may remove them: user and groups are the workers', and so is where they may
-// run, since not every node reaches the volume.
+// Uses the workers' user and groups, which own the files, and their scheduling constraints, because
+// not every node can mount the volume.
 json RemovalPod(const JudgedJob& judged, const Injection& injection) {
   const api::TrainingJob& job = judged.job();
   const json user = ParseTemplate(job.spec.worker.template_json);

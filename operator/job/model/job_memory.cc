@@ -81,7 +81,7 @@ void Remember(const Observed& observed, const std::optional<LauncherView>& launc
   for (GoneWorker& worker : memory.gone) worker.news = false;
   for (const auto& [uid, worker] : memory.workers) {
     if (workers.contains(uid)) continue;
-    // Those that are taken away in sight of everybody have been missed since then.
+    // Workers that were already leaving or being deleted are not news.
     memory.gone.push_back({.pod_uid = uid,
                            .epoch = std::nullopt,
                            .pod = worker->name,

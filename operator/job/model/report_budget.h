@@ -17,7 +17,7 @@ class ReportBudget {
   static constexpr std::chrono::seconds kPeriod{5};
   static constexpr int kAtOnce = 30;
 
-  // How long the next such write must wait; zero: not at all.
+  // Returns how long the next such write must wait; zero if it need not.
   std::chrono::milliseconds Wait(Clock::Time now) const {
     const auto wait = next_ - now - (kAtOnce - 1) * kPeriod;
     return std::max(std::chrono::milliseconds(0),
@@ -27,7 +27,7 @@ class ReportBudget {
   void Spend(Clock::Time now) { next_ = std::max(next_, now) + kPeriod; }
 
  private:
-  Clock::Time next_{};  // when all of it is there again
+  Clock::Time next_{};  // when the whole budget is available again
 };
 
 }  // namespace ringmaster::job

@@ -35,7 +35,7 @@ int64_t NumberOr(const Labels& labels, const char* name, int64_t otherwise) {
   return error == std::errc() && at == end ? number : otherwise;
 }
 
-// An annotation may have 256 KiB; what is read of them are names, and there may be many Pods.
+// An annotation may have 256 KiB, but only names are read from it, and there may be many Pods.
 std::string Name(const std::string& annotation) {
   constexpr std::size_t kMaxNameBytes = 512;
   return CutText(annotation, kMaxNameBytes);
@@ -72,7 +72,7 @@ void ReadManaged(const json& status, ContainerView& view) {
   view.finished_at = kube::GetString(*ended, {"finishedAt"});
 }
 
-// Of Pods by the thousand only those that it is said of.
+// Read only for Pods that ran out of memory, because there may be thousands of Pods.
 void ReadMemoryLimit(const json& object, const std::string& managed, ContainerView& view) {
   for (const json& container : kube::GetArray(object, {"spec", "containers"})) {
     if (kube::GetString(container, {"name"}) != managed) continue;

@@ -37,7 +37,7 @@ Condition CreatedOf(bool complete, int workers) {
                          : "Pods are being created"};
 }
 
-// A launcher without a world says nothing about that of its predecessor.
+// A launcher without a world does not know that of its predecessor.
 void DescribeWorld(const PlanInput& input, const control::LauncherStatus& answer,
                    api::TrainingJobStatus& status) {
   CountWorkers(input.observed, answer, status.workers);
@@ -55,8 +55,8 @@ void ForgetWorld(api::TrainingJobStatus& status) {
   status.stragglers.clear();
 }
 
-// Each kind once, in the order in which a status lists them. `answer`: null while the launcher is
-// not heard, or lost.
+// Lists each kind once, in the order of the status. `answer` is null while the launcher does not
+// answer or is lost.
 void DescribeConditions(const PlanInput& input, const PodsOutlook& outlook,
                         const control::LauncherStatus* answer, api::TrainingJobStatus& status) {
   if (!api::IsTrue(status.conditions, api::kCreated)) {
@@ -102,7 +102,7 @@ void SettleConditions(const PlanInput& input, api::TrainingJobStatus& status) {
                   .message = std::move(message)},
                  status);
   };
-  // For the generation that the condition was computed for.
+  // Keeps the generation for which the condition was computed.
   const auto reword = [&](Condition condition, std::string message) {
     condition.message = std::move(message);
     api::SetCondition(status.conditions, std::move(condition), FormatTime(input.wall_now));

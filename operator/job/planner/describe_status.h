@@ -27,7 +27,7 @@ void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,
 // generation.
 void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status);
 
-// For a job whose spec holds it up no more.
+// For a job that its spec no longer blocks.
 void ForgetStall(api::TrainingJobStatus& status);
 
 // Every condition that a plan sets gets its generation and its time here.

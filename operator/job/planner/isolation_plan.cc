@@ -11,7 +11,7 @@ namespace ringmaster::job {
 // their own address is one of the node's, and where nodes may not be read the only one known.
 void PlanIsolation(const PlanInput& input, bool may_create, Plan& plan) {
   if (!input.network_policies) return;
-  // New Pods bring them along; this is for what a job has already. No status counts for it.
+  // New Pods create them; this is for the existing Pods of a job. It does not depend on the status.
   const auto due = IsolationCheckDue(input.memory, input.now);
   plan.isolate = due.count() == 0 && input.observed.launcher_service != nullptr &&
                  !plan.CreatesPods() && may_create;

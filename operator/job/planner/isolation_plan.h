@@ -6,7 +6,7 @@
 
 namespace ringmaster::job {
 
-// Network policies wait like Pods for what refused creates the last time: see `may_create`.
+// Like Pods, NetworkPolicies wait for the back-off of refused creates: see `may_create`.
 void PlanIsolation(const PlanInput& input, bool may_create, Plan& plan);
 
 }  // namespace ringmaster::job

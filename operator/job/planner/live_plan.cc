@@ -28,9 +28,9 @@ namespace ringmaster::job {
 
 namespace {
 
-// While nothing may be done: what ends the wait is not always news about this job.
+// Retry interval of a blocked action: the event that unblocks it may concern another job.
 constexpr auto kLookAgainWhileHeld = std::chrono::seconds(5);
-// Until the launcher reports again which workers are needed.
+// Time until the launcher reports again which workers are needed.
 constexpr auto kAskAgainForLeavers = std::chrono::seconds(1);
 
 // Handles one concern after the other.
@@ -61,7 +61,7 @@ class LivePlanner {
   // REQUIRES: launcher_ok_. Workers that finished under the present launcher: it told them to end,
   // and its verdict is on the way.
   bool FinishedUnderPresentLauncher(const PodView& worker) const;
-  // Its agent was asked to end by somebody else, and the job goes on without it.
+  // Another client asked its agent to exit, and the job continues without it.
   bool LeftEarly(const PodView& worker) const;
   // Creates wait for the back-off of the last refusal.
   bool MayCreate() const { return !in_.memory.refusal || in_.memory.refusal->retry_at <= in_.now; }
@@ -82,7 +82,7 @@ class LivePlanner {
   // Workers that count: live ones that stay, and finished ones that wait for the verdict.
   std::vector<PodPtr> kept_;
   int missing_ = 0;
-  std::size_t losses_ = 0;  // of workers, seen by this plan first
+  std::size_t losses_ = 0;  // of workers, first seen by this plan
 };
 
 bool LivePlanner::FinishedUnderPresentLauncher(const PodView& worker) const {
@@ -282,7 +282,7 @@ void LivePlanner::PlanLeaver(const PodPtr& worker) {
         plan_.Tell(true, api::kEventNotDrained, api::kActionDrain,
                    worker->name + " " + WherePodRuns(*worker, seen_.nodes) +
                        " was not drained within " + std::to_string(kDrainLimit.count()) +
-                       " s; it is kept until the launcher reports another worker that trains");
+                       " s; it is kept until the launcher reports that another worker trains");
       }
       return plan_.RequeueWithin(kLookAgainWhileHeld);
     case Leave::kGo:

@@ -43,10 +43,10 @@ Plan PlanTheEnd(const PlanInput& input, const Outcome& outcome) {
   return plan;
 }
 
-// Another installation may accept the job: it has this long to make the launcher's Service.
+// Another installation may accept the job; it has this long to create the launcher's Service.
 constexpr auto kOthersFirst = std::chrono::seconds(1);
 
-// Takes a job that nobody has; once the store shows that it is ours, its end is planned.
+// Adopts a job without an owner; once the store shows that it is ours, its end is planned.
 Plan PlanClaim(const PlanInput& input) {
   Plan plan;
   plan.claims = true;
@@ -77,8 +77,7 @@ bool IsNotAllowed(const JobMemory& memory) {
 }
 
 std::optional<Outcome> Judge(const PlanInput& input) {
-  // Its spec has been good enough once: a webhook that refuses its objects now may admit them
-  // later.
+  // Its spec was accepted before, so a webhook that rejects its objects now may admit them later.
   const bool begun = input.job.status.epoch > 0;
   auto outcome = JudgeOutcome(input.observed, begun, FormatTime(input.wall_now));
   if (outcome || begun || !input.memory.refusal || !input.memory.refusal->user_error) {
@@ -92,7 +91,7 @@ std::optional<Outcome> Judge(const PlanInput& input) {
                  .failure = std::nullopt};
 }
 
-// Ends a job after a time limit or repeated crashes. `known`: what is known to have gone wrong.
+// Ends a job after a time limit or repeated crashes. `known` is the failure that is known so far.
 Plan PlanTimeOver(const PlanInput& input, const Outcome& outcome,
                   const api::TrainingJobStatus& known) {
   Plan plan = PlanTheEnd(input, outcome);
@@ -106,7 +105,7 @@ Plan PlanTimeOver(const PlanInput& input, const Outcome& outcome,
   return plan;
 }
 
-// Ranks may have done steps while no operator could write it down: the launcher is asked first.
+// Ranks may have completed steps while no operator was running, so ask the launcher first.
 ClockCheck OnceAsked(const PlanInput& input, const ClockCheck& check) {
   if (check.expired && NotAskedYet(input)) return {.expired = false, .left = kAskFirst};
   return check;
@@ -160,7 +159,8 @@ void DescribeChange(const PlanInput& input, Plan& plan) {
   SetCondition(input, *std::move(notice), plan.status);
 }
 
-// Only workers write checkpoints. A job of before, or one that has ended, may want it later.
+// Only workers write checkpoints. A job of an earlier run, or one that has ended, may need it
+// later.
 void PlanHold(const api::TrainingJob& job, Plan& plan) {
   const bool wanted = job.spec.DeletesCheckpoints();
   const bool may_have_some = job.status.launcher_term > 0 || !plan.create_workers.empty();

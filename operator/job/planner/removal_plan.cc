@@ -14,7 +14,7 @@ namespace {
 constexpr std::chrono::milliseconds kLookForPods{500};
 constexpr std::size_t kMostWordsOfPod = 512;
 
-// A Pod's message is text of its user.
+// A Pod's message is untrusted text.
 std::string OneLine(const std::string& text) {
   std::string line = CutText(text, kMostWordsOfPod);
   std::replace_if(
@@ -71,7 +71,7 @@ class RemovalPlanner {
   }
 
   void FollowRemover(const PodView& pod) {
-    // Created by an earlier operator process or a stranger: what it did is unknown.
+    // Created by an earlier operator process or another client, so what it did is unknown.
     if (pod.uid != in_.memory.pod_uid) {
       if (!pod.deleting) plan_.deletes.push_back({.name = pod.name, .uid = pod.uid});
       return WaitFor(api::kReasonRemoving, "an earlier Pod " + pod.name + " is being deleted");
@@ -91,7 +91,7 @@ class RemovalPlanner {
 
   void MakeRemover() {
     if (!in_.violations.empty()) {
-      return GiveUp("no Pod may be created for this job: " + in_.violations.front().Text());
+      return GiveUp("cannot create Pods for this job: " + in_.violations.front().Text());
     }
     const std::optional<Refusal>& refusal = in_.memory.refusal;
     if (refusal && in_.memory.for_good) return GiveUp(refusal->message);

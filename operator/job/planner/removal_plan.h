@@ -27,7 +27,7 @@ struct RemovalInput {
   const api::TrainingJob& job;  // with the text of its run
   const std::vector<Violation>& violations;
   const std::vector<PodPtr>& pods;  // all of the job
-  const PodPtr& remover;            // the Pod of its name; null: there is none
+  const PodPtr& remover;            // the Pod of this name; null if none
   const RemovalMemory& memory;
   Clock::Time now;
 };
@@ -43,10 +43,10 @@ struct RemovalPlan {
   std::optional<std::chrono::milliseconds> requeue_after;
 };
 
-// REQUIRES: the job is deleted, and held.
+// REQUIRES: the job is deleted and has the finalizer.
 RemovalPlan PlanRemoval(const RemovalInput& input);
 
-// The folder as its volume knows it: "team-a/digits/UID".
+// The path of the folder on its volume: "team-a/digits/UID".
 std::string OwnFolderOf(const api::TrainingJob& job);
 
 }  // namespace ringmaster::job

@@ -49,7 +49,7 @@ bool KeepsCheckpoints(const api::TrainingJobSpec& spec) {
   return spec.checkpoint && spec.InPlace();
 }
 
-// A world that lost or gains a rank is followed by another one, which is asked again.
+// A world that loses or gains a rank is followed by another one, which is asked again.
 bool IsBetweenWorlds(control::LauncherPhase phase) {
   return phase == control::LauncherPhase::kForming || phase == control::LauncherPhase::kAdopting ||
          phase == control::LauncherPhase::kStarting;
@@ -59,9 +59,8 @@ int64_t StepOf(const api::TrainingJobStatus& status) {
   return status.progress ? status.progress->step : 0;
 }
 
-// The step that a checkpoint must have reached to keep all that was done when the suspension began,
-// if it is worth waiting for: it is not complete yet, and will come, because the launcher is asked
-// for it.
+// Returns the step that a checkpoint must reach to keep all steps up to the suspension, if one is
+// expected: it is not complete yet, and the launcher has been asked for it.
 std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::milliseconds left) {
   const api::TrainingJobSpec& spec = input.job.spec;
   const control::LauncherStatus* answer = AnswerOf(input);
@@ -115,7 +114,8 @@ void DescribeSuspending(const PlanInput& input, std::string what, api::TrainingJ
 // may not have been reported.
 void RollBackProgress(const api::TrainingJobSpec& spec, api::TrainingJobStatus& status) {
   if (!status.progress || !spec.InPlace()) return;
-  if (spec.checkpoint && !status.checkpoint) return;  // what is on its volume is not known here
+  // The operator does not know the content of its volume.
+  if (spec.checkpoint && !status.checkpoint) return;
   const int64_t kept = spec.checkpoint ? status.checkpoint->step : 0;
   api::JobProgress& progress = *status.progress;
   progress.samples_per_second.clear();
@@ -164,7 +164,7 @@ control::Order OrderToGoOn(const PlanInput& input) {
   return order;
 }
 
-// No workers are wanted.
+// No workers are requested.
 control::Order OrderToEnd() {
   control::Order order;
   order.replicas = order.min_replicas = 0;
@@ -207,8 +207,8 @@ void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Pl
     return DescribeSuspending(input, "the ranks are being stopped; then the Pods are deleted",
                               plan.status);
   }
-  // The first term's Pod may exist before the status names its term: no term is used twice, so it
-  // is named before the Pod goes.
+  // The first term's Pod may exist before the status contains its term. No term may be used twice,
+  // so the status is written before the Pod is deleted.
   const int64_t term = launcher == nullptr ? 0 : launcher->term;
   plan.status.launcher_term = std::max(plan.status.launcher_term, term);
   if (plan.status.launcher_term == input.job.status.launcher_term) {

@@ -17,13 +17,13 @@ inline constexpr std::chrono::minutes kCheckpointLimit{2};
 // From the order to end the ranks on; then the Pods are deleted all the same.
 inline constexpr std::chrono::seconds kSuspendLimit{30};
 
-// It is to be suspended, or on its way there.
+// The job is to be suspended, or is being suspended.
 bool ShallBeSuspended(const api::TrainingJob& job);
 
 // REQUIRES: the job has not ended and must be suspended.
 Plan MakeSuspendPlan(const PlanInput& input);
 
-// The condition Suspended is true: the job has no Pods but such as are on their way out.
+// The condition Suspended is true: all Pods of the job are gone or being deleted.
 bool IsSuspended(const api::TrainingJobStatus& status);
 
 // A suspended job runs again: condition and event, in a plan that makes its Pods.

@@ -28,8 +28,8 @@ const json& MemberOf(const json& object, const std::string& key) {
   return found == object.end() ? kAbsent : *found;
 }
 
-// Collects where two documents differ, to kDepthNamed levels; what a typed field wrote into a
-// template is called by that field.
+// Collects the differences of two documents, to kDepthNamed levels. Values that a typed field wrote
+// into a template are named after that field.
 class Comparison {
  public:
   explicit Comparison(std::vector<api::TypedField> typed) : typed_(std::move(typed)) {}
@@ -68,7 +68,7 @@ class Comparison {
     return std::any_of(typed_.begin(), typed_.end(),
                        [&](const api::TypedField& field) { return field.in_template == path; });
   }
-  // The fields that wrote something below the path.
+  // Returns the fields that wrote a value below the path.
   std::vector<std::string> TypedInside(const std::string& path) const {
     std::vector<std::string> inside;
     for (const api::TypedField& field : typed_) {

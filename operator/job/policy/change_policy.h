@@ -19,7 +19,7 @@ std::vector<std::string> ChangedFields(const api::TrainingJobSpec& pinned,
                                        const api::TrainingJobSpec& today);
 
 // Condition ChangePending. `changed`: fields of the job's spec that differ from what its run is
-// made from. None: there is nothing to say of a job whose spec never changed.
+// made from. Returns none for a job whose spec never changed.
 std::optional<api::Condition> NoticeOfChange(const std::vector<std::string>& changed,
                                              const api::TrainingJobStatus& status);
 

@@ -13,7 +13,7 @@
 namespace ringmaster::job {
 
 // Workers of a finished job end by themselves when the launcher says so: nothing is deleted for the
-// first three seconds. `ended_since`: since when the job is known to be over; unset: just now.
+// first three seconds. `ended_since` is when the job was first known to be over; unset: now.
 void PlanPodCleanUp(api::CleanPodPolicy policy, const Observed& observed,
                     std::optional<Clock::Time> ended_since, Clock::Time now, Plan& plan);
 

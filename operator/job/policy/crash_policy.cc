@@ -12,9 +12,9 @@ namespace ringmaster::job {
 
 namespace {
 
-constexpr int64_t kMostCrashes = 1 << 24;  // as many as a status can tell
+constexpr int64_t kMostCrashes = 1 << 24;  // as many as a status can hold
 constexpr auto kOneCrash = std::chrono::seconds(5);
-// A shell's way to say "by signal 1 … 31", and the runtimes' too.
+// The exit codes with which shells and container runtimes report the signals 1 … 31.
 constexpr int kBySignal = 128;
 constexpr int kHighestSignal = 31;
 constexpr int kToldToGo = kBySignal + 15;  // an agent or launcher after SIGTERM
@@ -28,7 +28,7 @@ bool RanOutOfMemory(const api::Failure& failure) {
          failure.reason == api::kReasonLauncherOOMKilled;
 }
 
-// A rank that ended without a number ended while it was loading.
+// A rank without a number ended while it was loading.
 bool IsCrash(const api::Failure& failure) {
   if (failure.reason == api::kReasonProgramRestarted) return false;  // its world changed
   const bool loading = !failure.start.empty() && failure.rank < 0;
@@ -36,7 +36,7 @@ bool IsCrash(const api::Failure& failure) {
          (failure.exit_code > kBySignal && failure.exit_code <= kBySignal + kHighestSignal);
 }
 
-// The first entry, newest first, that this is about; null where others have pushed it out.
+// Returns the newest entry for this failure, or null if newer entries have displaced it.
 const api::Failure* NewestCrash(const api::TrainingJobStatus& status) {
   const auto found = std::find_if(status.failures.begin(), status.failures.end(), IsCrash);
   return found == status.failures.end() ? nullptr : &*found;
@@ -138,7 +138,7 @@ void CountCrashesOfLauncher(const api::TrainingJob& job, const control::Launcher
   }
   api::Crashes& crashes = *status.crashes;
   if (counted > crashes.of_launcher) {
-    // As far as an answer can count: one that goes up and down must not overflow the sum.
+    // Limited to the largest valid answer, so that varying answers cannot overflow the sum.
     crashes.count = static_cast<int>(
         std::min<int64_t>(int64_t{crashes.count} + counted - crashes.of_launcher, kMostCrashes));
     crashes.time = FormatTime(now);

@@ -28,7 +28,7 @@ ClockCheck CheckClock(const std::string& since, const std::optional<std::chrono:
 ClockCheck CheckDeadline(const api::TrainingJob& job, Clock::WallTime now);
 Outcome DeadlineExceeded(const api::TrainingJob& job);
 
-// runPolicy.startTimeoutSeconds, until the first step is committed. `status` is that of now.
+// runPolicy.startTimeoutSeconds, until the first step is committed. `status` is the current one.
 ClockCheck CheckStart(const api::TrainingJob& job, const api::TrainingJobStatus& status,
                       Clock::WallTime now);
 // In the words of the condition WorkersReady.

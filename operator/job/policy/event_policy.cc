@@ -21,7 +21,7 @@ std::string Steps(int64_t steps) {
   return CountText(steps, "step", "was", "were") + " lost";
 }
 
-// Of what a launcher reports; its next report may bring another before this one is written.
+// For values that a launcher reports, which may change before this one is written.
 void TellOfStatus(bool warning, std::string reason, const char* action, std::string note,
                   Plan& plan) {
   plan.Tell(warning, std::move(reason), action, std::move(note));
@@ -80,7 +80,7 @@ void TellWorkers(const api::TrainingJob& job, const Observed& observed, const Jo
   }
 }
 
-// A condition that turned to a reason that is worth an event of this name.
+// A condition that changed to a reason for which an event of this name is recorded.
 void TellReason(const api::TrainingJobStatus& old, const char* type,
                 const std::set<std::string>& quiet, Plan& plan) {
   const api::Condition* now = api::FindCondition(plan.status.conditions, type);

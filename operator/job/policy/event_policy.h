@@ -12,8 +12,8 @@
 
 namespace ringmaster::job {
 
-// To plan.events. `unreachable`: why nothing is done about nodes that are not ready; empty:
-// nothing. REQUIRES: plan.status is final.
+// To plan.events. `unreachable`: why workers on nodes that are not ready are kept; empty: they are
+// not. REQUIRES: plan.status is final.
 void AddEvents(const api::TrainingJob& job, const Observed& observed, const JobMemory& memory,
                const std::string& unreachable, Plan& plan);
 

@@ -11,7 +11,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// Words of registries and runtimes for an image that does not exist, or not for this Pod.
+// Messages of registries and runtimes for an image that is missing or forbidden to this Pod.
 bool IsFinal(const ContainerView& container) {
   static constexpr std::array kWords{"not found",
                                      "manifest unknown",
@@ -32,7 +32,7 @@ bool IsFinal(const ContainerView& container) {
                      [&](const char* word) { return message.find(word) != std::string::npos; });
 }
 
-// The Pod that has waited longest for an image that it will not get.
+// Returns the Pod that has waited longest for an image that cannot be pulled.
 PodPtr LongestWithoutImage(const Observed& observed) {
   PodPtr longest;
   const auto look = [&](const PodPtr& pod) {

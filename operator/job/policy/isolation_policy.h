@@ -10,7 +10,7 @@
 
 namespace ringmaster::job {
 
-// `network_policies`: jobs get them. None: it is not known yet.
+// `network_policies` is whether jobs get them. Returns none if it is unknown yet.
 std::optional<api::Condition> JudgeIsolation(const api::TrainingJobSpec& spec,
                                              bool network_policies, const JobMemory& memory);
 

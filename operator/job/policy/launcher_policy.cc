@@ -48,7 +48,7 @@ LauncherCheck JudgeSilence(const Observed& observed, const LauncherHearing& hear
   if (silence < kLongestSilence && MoreLikelyOurNetwork(hearing.all) && !node_not_ready) {
     return {.lost = {}, .held = WhyHeld(hearing.all), .again = Left(kLongestSilence - silence)};
   }
-  if (hearing.own->unheard_times < kLeastUnanswered) return {};  // the next failure is news
+  if (hearing.own->unheard_times < kLeastUnanswered) return {};  // the next failure is reported
   return {.lost = Who(*observed.launcher, observed.nodes) + " has not answered the operator for " +
                   std::to_string(kLauncherSilenceLimit.count()) + " s",
           .held = {},

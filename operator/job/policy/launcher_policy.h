@@ -22,7 +22,7 @@
 namespace ringmaster::job {
 
 inline constexpr std::chrono::seconds kLauncherSilenceLimit{5};
-// For so long the silence of others keeps a launcher that is silent, too.
+// Time for which a silent launcher is kept because others are silent, too.
 inline constexpr std::chrono::seconds kLauncherHoldLimit{60};
 
 // The known state of the launchers.
@@ -33,8 +33,8 @@ struct LauncherHearing {
 };
 
 struct LauncherCheck {
-  std::string lost;  // why it is lost, as a sentence; empty: it is not
-  std::string held;  // why it is not replaced although it is silent, as a sentence; empty: no
+  std::string lost;  // why it is lost, as a sentence; empty if it is not
+  std::string held;  // why it is kept although it is silent, as a sentence; or empty
   std::optional<std::chrono::milliseconds> again;  // when to judge again; unset: on news
 };
 

@@ -29,9 +29,9 @@ std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports&
 
 enum class Leave {
   kWait,     // its ranks still train, or hand over
-  kGo,       // nothing of it is needed any more
-  kOverdue,  // it had its time
-  kHeld      // it had its time, but nobody is known to have what its ranks have
+  kGo,       // it is no longer needed
+  kOverdue,  // its time limit is over
+  kHeld      // its time limit is over, but only its ranks may have the state
 };
 
 // REQUIRES: the Pod is marked. `marked_since`: when its mark was first seen; unset: just now.

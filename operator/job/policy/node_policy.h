@@ -13,8 +13,8 @@
 namespace ringmaster::job {
 
 enum class NodeFate {
-  kFine,      // ready, or nothing is known
-  kNotReady,  // its kubelet is not heard, or says so
+  kFine,      // ready, or unknown
+  kNotReady,  // its kubelet is silent or reports it
   kGone       // the Node object was deleted, or a person tainted it out-of-service
 };
 

@@ -30,7 +30,7 @@ std::string Line(std::string text, std::size_t most_bytes) {
   return CutText(std::move(text), most_bytes);
 }
 
-// RFC 3339 in UTC, of which the later one is the greater text.
+// RFC 3339 in UTC, so that later times are greater as text.
 std::string TimeOf(const json& event) {
   std::string newest;
   for (const auto& time :
@@ -65,7 +65,7 @@ NextQuestion PodToAskAbout(const Observed& observed, const JobMemory& memory, Cl
   std::erase_if(waiting, [&](const PodPtr& pod) {
     return slow.since.at(pod->uid) + kAskAboutStartAfter > now;
   });
-  // Of whom something is known it is asked again; else of one after the other.
+  // Asks again about Pods with a known event, otherwise about one Pod after the other.
   auto chosen = std::find_if(waiting.begin(), waiting.end(),
                              [&](const PodPtr& pod) { return pod->uid == slow.asked; });
   if (chosen == waiting.end() || (slow.warning.empty() && ++chosen == waiting.end())) {

@@ -25,13 +25,13 @@ struct NextQuestion {
   std::optional<std::chrono::milliseconds> left;  // until the next question
 };
 
-// One Pod of a job at a time, less and less often: what one Pod lacks, all lack.
+// One Pod of a job at a time, at growing intervals, because all Pods lack the same.
 NextQuestion PodToAskAbout(const Observed& observed, const JobMemory& memory, Clock::Time now);
 
 // Its newest event where that is a warning: "FailedMount: configmap "data" not found"; else empty.
 std::string NewestWarning(const std::vector<nlohmann::json>& events, const std::string& pod_uid);
 
-// Keeps the answer. True when it says something else than the one before.
+// Keeps the answer. Returns true if it differs from the previous one.
 bool NoteAnswer(const PodQuestion& question, std::string warning, Clock::Time now,
                 JobMemory& memory);
 

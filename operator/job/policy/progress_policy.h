@@ -20,24 +20,24 @@ api::JobProgress ProgressOf(const control::Progress& progress, double steps_per_
 // REQUIRES: 0 <= done <= total, 0 < total.
 int PercentDone(int64_t done, int64_t total);
 
-// The newest checkpoint; `known`: that of the status. Its time moves only with its step, as it is
-// computed from an age.
+// The newest checkpoint; `known`: that of the status. Its time changes only with its step, because
+// it is computed from an age.
 std::optional<api::CheckpointStatus> CheckpointOf(
     const std::optional<control::CheckpointReport>& newest,
     const std::optional<api::CheckpointStatus>& known, Clock::WallTime now);
 
-// One that was `known` keeps its time: a launcher counts seconds, of which every answer has others.
+// A `known` one keeps its time, because each answer of a launcher contains another age.
 std::vector<api::Straggler> StragglersOf(const std::vector<control::Straggler>& reported,
                                          const std::vector<api::Straggler>& known,
                                          Clock::WallTime now);
 
-// Whether both name the same ranks as stragglers: how slow those are changes all the time.
+// Whether both contain the same stragglers, whose step times change all the time.
 bool SameStragglers(const api::TrainingJobStatus& a, const api::TrainingJobStatus& b);
 
 api::Recovery RecoveryOf(const control::Recovery& recovery);
 
-// Whether a step was done beyond those that training began with. In mode Restart, where a program
-// reports no steps: whether its ranks run.
+// Whether a step was completed after those with which training started. In mode Restart, where a
+// program reports no steps: whether its ranks run.
 bool HasStepped(const api::TrainingJobSpec& spec, const control::LauncherStatus& answer,
                 bool running);
 

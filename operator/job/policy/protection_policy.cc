@@ -11,7 +11,7 @@ namespace {
 using api::Condition;
 using api::ConditionStatus;
 
-// Returns the most serious fault. REQUIRES: there is one.
+// Returns the most serious fault. REQUIRES: `faults` is not empty.
 const control::ProtectionFault& WorstOf(const std::vector<control::ProtectionFault>& faults) {
   for (const char* what : {"restore", "checkpoint", "copy"}) {
     const auto found = std::find_if(faults.begin(), faults.end(),

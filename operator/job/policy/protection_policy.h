@@ -11,12 +11,12 @@
 
 namespace ringmaster::job {
 
-// Protected. `known`: the job has this condition. None: there is nothing to say of a job that
-// always could keep what it wants to.
+// Protected. `known`: the job has this condition. Returns none for a job that could always save its
+// state.
 std::optional<api::Condition> JudgeProtection(const std::vector<control::ProtectionFault>& faults,
                                               bool known);
 
-// Restored. None: the launcher says nothing about it.
+// Restored. Returns none if the launcher does not report it.
 std::optional<api::Condition> JudgeBeginning(const std::optional<control::Beginning>& beginning);
 
 }  // namespace ringmaster::job

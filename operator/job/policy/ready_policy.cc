@@ -30,7 +30,7 @@ std::string ReadyOf(int ready, int wanted) {
          (wanted == 1 ? " is ready" : " are ready");
 }
 
-// A Pod that cannot go on by itself: the reason is Kubernetes' own.
+// A Pod that cannot start without intervention; the reason comes from Kubernetes.
 std::optional<Condition> TroubleOf(const api::TrainingJob& job, const PodView& pod,
                                    const SlowStart& slow) {
   if (!pod.unschedulable.empty()) {
@@ -95,8 +95,8 @@ Condition NotReady(const char* reason, std::string message) {
           .message = std::move(message)};
 }
 
-// Why nothing is heard from the launcher. Nothing to say in the first moments after an operator's
-// start: the `old` condition stands until the launcher was asked.
+// Returns why the launcher does not answer. Returns nothing right after an operator's start: the
+// `old` condition is kept until the launcher was asked.
 std::optional<Condition> Silence(const PodPtr& pod, const LauncherView* launcher,
                                  const std::string& held, const Condition* old, Clock::Time now) {
   if (pod == nullptr || pod->phase != PodPhase::kRunning) {
@@ -116,8 +116,8 @@ std::optional<Condition> Silence(const PodPtr& pod, const LauncherView* launcher
   return NotReady(api::kReasonWaitingForLauncher, "the launcher has not answered yet");
 }
 
-// How often the job has crashed without a further step; empty if that does not hold it up. In mode
-// Restart a program reports no steps: if it runs, it counts as going on.
+// Describes how often the job has crashed without a further step; empty if that does not block it.
+// In mode Restart a program reports no steps, so it counts as making progress while it runs.
 std::string CrashesText(const api::TrainingJob& job, const control::LauncherStatus* answer,
                         const api::TrainingJobStatus& status) {
   const bool runs = answer != nullptr && answer->phase == control::LauncherPhase::kRunning;

@@ -14,8 +14,8 @@
 
 namespace ringmaster::job {
 
-// For the workers that the launcher's answer names. Those on their way out are not counted as
-// ready: others are to be.
+// For the workers that the launcher's answer names. Leaving workers do not count as ready, because
+// others are wanted.
 void CountWorkers(const Observed& observed, const control::LauncherStatus& answer,
                   api::WorkerCounts& workers);
 

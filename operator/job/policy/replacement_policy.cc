@@ -46,14 +46,14 @@ bool IsOfLauncher(const api::Failure& failure) {
          failure.reason == api::kReasonLauncherOOMKilled;
 }
 
-// Which of too many goes. The newest stays: AddRankFailures finds the launcher's place by it.
+// Selects the entry to drop, but not the newest, which AddRankFailures needs.
 std::size_t LeastNeeded(const std::vector<api::Failure>& failures) {
   constexpr std::ptrdiff_t kLeastOfRanks = 4;
   if (std::ranges::count_if(failures, IsOfRank) > kLeastOfRanks) {
     const auto oldest = std::find_if(failures.rbegin(), failures.rend(), IsOfRank);
     return static_cast<std::size_t>(std::distance(oldest, failures.rend())) - 1;
   }
-  // From the oldest on, one stands for all of its kind within the same five seconds.
+  // Starting with the oldest, one entry represents all of its kind within the same five seconds.
   std::map<std::pair<bool, bool>, Clock::WallTime> events;
   for (std::size_t i = failures.size() - 1; i > 0; --i) {
     const auto time = ParseTime(failures[i].time);

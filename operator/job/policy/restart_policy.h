@@ -10,7 +10,7 @@
 
 namespace ringmaster::job {
 
-// REQUIRES: its launcher is lost; `launcher` may be null. Once for each loss: the condition
+// REQUIRES: the launcher is lost; `launcher` may be null. Once for each loss: the condition
 // Running, which is true until then, becomes false by this plan.
 void TellRestartByLauncher(const api::TrainingJob& job, const PodPtr& launcher, Clock::WallTime now,
                            Plan& plan);

@@ -42,7 +42,7 @@ std::string HowToSchedule(const std::string& scheduler_message) {
 
 std::string HowToPull(const ContainerView& container, const std::string& spec_image) {
   if (!WaitsForImage(container)) return "";
-  if (!Contains(container.waiting_message, "image \"")) return "";  // nothing says which image
+  if (!Contains(container.waiting_message, "image \"")) return "";  // the image is unknown
   if (!spec_image.empty() && Contains(container.waiting_message, spec_image)) {
     return "; correct spec.image, or name a Secret with the registry's credentials in "
            "spec.imagePullSecrets";

@@ -10,12 +10,12 @@
 
 namespace ringmaster::job {
 
-// Why no node fits, without what the scheduler tried after that.
+// Returns why no node fits, without the scheduler's preemption results.
 std::string WhyUnschedulable(const std::string& scheduler_message);
 
-// Each begins with "; ", or is empty where the words are not known.
+// Each starts with "; ", or is empty if the message is unknown.
 std::string HowToSchedule(const std::string& scheduler_message);
-// `spec_image`: of the job; empty: it has the installation's worker image.
+// `spec_image` is the job's; empty: the installation's worker image.
 std::string HowToPull(const ContainerView& container, const std::string& spec_image);
 std::string HowToMount(const std::string& kubelet_message);
 

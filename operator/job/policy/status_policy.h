@@ -14,7 +14,7 @@
 namespace ringmaster::job {
 
 // The condition Running. `answer`: of the launcher; null while it is not heard. `status` has the
-// counts and the epoch already. None: the old condition stands.
+// counts and the epoch already. Returns none to keep the old condition.
 std::optional<api::Condition> JudgeRunning(const control::LauncherStatus* answer,
                                            bool launcher_lost,
                                            const api::TrainingJobStatus& status);
@@ -26,8 +26,8 @@ std::string StateOf(const std::vector<api::Condition>& conditions, const PodPtr&
 std::string ReasonOfState(const api::TrainingJobStatus& status);
 
 // The condition Reconciling: whether the job is on its way to what its spec asks for, which is
-// ranks that train, or no Pods. A pause is not: it may last until someone adds workers. `status`
-// has its state, its reason and all other conditions.
+// ranks that train, or no Pods. A paused job is not, because a pause may last until someone adds
+// workers. `status` has its state, its reason and all other conditions.
 api::Condition JudgeReconciling(const api::TrainingJobStatus& status);
 
 }  // namespace ringmaster::job

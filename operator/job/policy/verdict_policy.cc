@@ -35,8 +35,8 @@ bool ContainsAny(const std::string& text, const Words& words) {
                      [&](const char* part) { return Contains(text, part); });
 }
 
-// Words of the runtimes for a program that is not in the image or cannot be executed. Files are
-// missing for other reasons, too: the driver's library, where a node's driver is broken.
+// Messages of container runtimes for a program that is not in the image or cannot be executed.
+// Files are missing for other reasons, too: the driver's library, where a node's driver is broken.
 bool NamesMissingProgram(const std::string& message) {
   constexpr std::array kWords{"executable file not found", "no command specified",
                               "exec format error"};
@@ -216,7 +216,7 @@ api::Failure FailureOf(const PodView& pod, const std::string& wall_now) {
     failure.last_lines = LastLines(container.ended_message);
   }
   if (!container.ended_reason.empty()) failure.reason = container.ended_reason;
-  // The agent's, which says in its message what is wrong.
+  // The agent's exit code; its message says what is wrong.
   if (failure.exit_code == control::kExitDeviceUnhealthy && pod.role == Role::kWorker) {
     failure.reason = api::kReasonDeviceUnhealthy;
   }

@@ -6,8 +6,8 @@ refused() { # SAYS ARGUMENTS...
   local says=$1 code=0 output
   shift
   output=$("$program" "$@" 2>&1) || code=$?
-  [ $code -eq 2 ] || { echo "$* ended with $code instead of 2: $output" && status=1; }
-  [[ $output == *"$says"* ]] || { echo "$* does not say '$says': $output" && status=1; }
+  [ $code -eq 2 ] || { echo "$*: expected exit code 2, got $code: $output" && status=1; }
+  [[ $output == *"$says"* ]] || { echo "$*: expected '$says', got: $output" && status=1; }
 }
 refused "subcommand"
 refused "--no-such-flag" allreduce --no-such-flag

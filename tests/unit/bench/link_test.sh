@@ -3,7 +3,7 @@
 # behind: link_test.sh PROGRAM. How much faster they are is not a test's matter: ringmaster-bench compression --link measures it.
 set -euo pipefail
 program=$1
-[ "$(id -u)" -eq 0 ] || { echo "skipped: making network namespaces needs root" && exit 77; }
+[ "$(id -u)" -eq 0 ] || { echo "skipped: creating network namespaces requires root" && exit 77; }
 result=$("$program" compression --generated-samples=64 --epochs=1 --ranks=2 --link=1Gbit --link-steps=3 --json=- | tee /dev/stderr | tail -n 1)
 jq -e '.link.parameters > 10000000 and (.link.rows | length == 3) and .link.fp8_speedup > 0' <<<"$result" >/dev/null
-! ip netns list | grep '^rmb' || { echo "hosts were left behind" && exit 1; }
+! ip netns list | grep '^rmb' || { echo "network namespaces were left behind" && exit 1; }

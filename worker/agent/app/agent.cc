@@ -213,15 +213,15 @@ void Agent::OnLauncherMessage(const control::Message& message) {
   }
 }
 
-// This decision is final. The exit of this process makes the operator create another Pod.
+// This decision is final. When this process exits, the operator creates another Pod.
 void Agent::OnRefused(const std::string& reason) {
   LogError("The launcher rejected this agent", {{"reason", reason}});
   End(kShutdownGrace, control::kExitFailed);
 }
 
-// Either this worker is cut off, and its program goes on with others in its place, which may write
-// the same files; or a next launcher will start the program again. Ranks in place write nothing
-// that lasts without a launcher.
+// Either this worker is cut off and its program continues on other workers, which may write the
+// same files, or the next launcher restarts the program. In-place ranks write nothing permanent
+// without a launcher.
 void Agent::OnLauncherGone() {
   if (config_.spec.InPlace() || !slots_->AnyRankRunning()) return;
   LogWarn("Stopping the program: the launcher has been silent for too long");
@@ -308,9 +308,9 @@ void Agent::OnRankEnd(int slot, RankEnd end) {
   EndWhenIdle();
 }
 
-// From here on each slot has its own for the Pod's life: CUDA gives a device that is gone no
-// number, and those after it other ones, so that a rank which is started again would take its
-// neighbour's.
+// From now on each slot keeps its GPU for the Pod's lifetime. CUDA does not number a lost device
+// and renumbers the devices after it, so a restarted rank that chose its GPU by number would use
+// the GPU of its neighbour, and two ranks would share that one.
 void Agent::OnGpus(const GpuList& gpus) {
   const auto chosen = config_.container.find("CUDA_VISIBLE_DEVICES");
   ranks_.SetGpus(AssignGpus(

@@ -42,7 +42,7 @@ class Agent final : private SlotActions {
   Agent(boost::asio::io_context& io, Config config, Credentials credentials,
         std::unique_ptr<control::TlsContext> tls, std::function<void(int exit_code)> on_end);
 
-  // Fails when the local socket cannot be made.
+  // Fails if the local socket cannot be created.
   Result<void> Start();
 
   // The Pod will terminate after `grace`: asks the launcher to remove its ranks from the world,
@@ -116,7 +116,7 @@ class Agent final : private SlotActions {
   std::string gpu_fault_;
   std::optional<int> leaving_;    // the exit code, once it has asked to leave
   std::optional<int> exit_code_;  // set once it ends
-  bool ready_held_ = false;       // until former programs have ended
+  bool ready_held_ = false;       // until earlier programs have ended
   bool finishing_ = false;        // ranks have ended, the last messages are on their way
 };
 

@@ -58,8 +58,7 @@ Result<std::unique_ptr<Agent>> MakeAgent(boost::asio::io_context& io, Config con
   return agent;
 }
 
-// The operator shows a container's termination message; without a file of that name there is nobody
-// to tell.
+// The operator shows a container's termination message; without that file, nothing reads it.
 void WriteTerminationMessage(const std::string& message) {
   const char* const path = std::getenv(control::kEnvTerminationLog);
   std::ofstream file(path != nullptr ? path : control::kTerminationLog, std::ios::app);
@@ -72,7 +71,8 @@ int Fail(const Error& error) {
   return control::kExitFailed;
 }
 
-// Outlives ranks, and with them this process only where it is killed. Without it ranks make none.
+// The folder outlives ranks, and this process only if it is killed. Without it ranks take no
+// snapshots.
 void PrepareSnapshots(Config& config) {
   if (!config.spec.InPlace()) config.snapshot_dir.clear();
   if (config.snapshot_dir.empty()) return;
@@ -145,7 +145,7 @@ std::string WhatWasRemoved(const RemovedCheckpoints& removed) {
   return "removed " + CountText(removed.files, "file") + " of " + BytesText(removed.bytes);
 }
 
-// What is removed stays removed, so each attempt continues where the previous one failed.
+// Each attempt continues where the previous one failed.
 int RemoveCheckpoints() {
   const CheckpointOwner owner{.volume = Variable(control::kEnvCheckpointDir),
                               .ns = Variable(control::kEnvNamespace),

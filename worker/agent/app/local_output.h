@@ -15,7 +15,7 @@ class LocalOutput {
   // `rank` is -1 for a rank that was not given one; it is then called by its slot.
   void Print(int slot, int rank, bool is_stderr, std::string_view data);
 
-  // Output without the end of its line.
+  // Output of an incomplete line.
   void Flush();
 
  private:

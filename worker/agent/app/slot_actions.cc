@@ -13,7 +13,7 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // towards the launcher, then output waits
+constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // to the launcher; then output waits
 
 }  // namespace
 

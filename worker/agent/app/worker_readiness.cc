@@ -18,11 +18,11 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::chrono::milliseconds kPreflightLimit{10'000};  // a busy node is slow, not at fault
+constexpr std::chrono::milliseconds kPreflightLimit{10'000};  // a slow node is not a failure
 constexpr std::chrono::milliseconds kAnswerGrace{100};
 constexpr std::size_t kLongestAnswer = 64 << 10;
 
-// Parses "mpirun (Open MPI) 5.0.7"; empty if nothing matches.
+// Parses the version in "mpirun (Open MPI) 5.0.7"; empty if there is none.
 std::string OpenMpiVersion(const std::string& answer) {
   constexpr std::string_view kName = "(Open MPI) ";
   const std::size_t at = answer.find(kName);
@@ -31,7 +31,7 @@ std::string OpenMpiVersion(const std::string& answer) {
   return answer.substr(version, answer.find_first_of("\r\n", version) - version);
 }
 
-// By its name, which selects the program in a combined file (worker/tools).
+// Started by its name, which selects the program in a combined file (worker/tools).
 std::string OwnProgram() {
   std::error_code unknown;
   return std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() /
@@ -83,7 +83,7 @@ std::optional<control::AgentReady> WorkerReadiness::Ready() const {
   if (sshd_fault_.has_value()) ready.faults.push_back({control::kCheckSshdStart, *sshd_fault_});
   if (data_fault_.has_value()) ready.faults.push_back({"data-cache", *data_fault_});
   const bool filling = data_cache_ != nullptr && !data_cache_->ended();
-  if (filling && fine) return std::nullopt;  // sshd may come back until then
+  if (filling && fine) return std::nullopt;  // sshd may restart until then
   return ready;
 }
 
@@ -105,7 +105,7 @@ void WorkerReadiness::StartSshd() {
   options.settings.port = config_.spec.ssh_port;
   options.settings.host_key_file = credentials_.host_key_file;
   options.settings.authorized_keys_file = credentials_.authorized_keys_file;
-  std::error_code unknown;  // where it was removed meanwhile: sessions stay in the user's home
+  std::error_code unknown;  // if it was removed meanwhile, sessions stay in the user's home
   options.settings.environment =
       SessionEnvironment(config_.container, config_.AgentSocket(),
                          std::filesystem::current_path(unknown).string(), geteuid() == 0);

@@ -32,8 +32,8 @@ class WorkerReadiness {
     // Called once with the driver's list of GPUs, if the worker has any.
     std::function<void(const GpuList&)> on_gpus;
     std::function<void(const GpuTrouble&)> on_gpu_trouble;
-    // Once: ranks can load. Within Start() where there is no data cache and no GPU, never where the
-    // one cannot be filled or the other does not answer.
+    // Called once, when ranks can load. Within Start() where there is no data cache and no GPU,
+    // never where the one cannot be filled or the other does not answer.
     std::function<void()> on_loadable;
     std::function<void(const control::DataCacheProgress&)> on_progress;
   };
@@ -43,11 +43,11 @@ class WorkerReadiness {
                   const Credentials& credentials, Handlers handlers);
 
   void Start();
-  // Ends sshd and the copying; no handler runs from here on.
+  // Ends sshd and the copying; no handler runs afterwards.
   void Stop();
 
-  // Nothing while something is still being looked at, or copied. What preflight found is told at
-  // once: it needs no data to be true.
+  // Empty while a check or the copying is in progress. Reports preflight findings at once, because
+  // they do not depend on the data.
   std::optional<control::AgentReady> Ready() const;
   // For the data cache, while it is being filled.
   std::optional<control::DataCacheProgress> Progress() const;
@@ -59,7 +59,7 @@ class WorkerReadiness {
            std::function<void(const std::string& answer)> done);
   void AskVersion();
   void AskAboutProgram();
-  // Says it in the log; kept where it is fatal.
+  // Logs it, and keeps it if it is fatal.
   void Note(const Finding& finding, std::vector<control::PreflightFault>& faults) const;
   void FindGpus();
   void FillCache();
@@ -77,11 +77,11 @@ class WorkerReadiness {
   std::string address_;
   int ssh_port_ = 0;
   std::optional<std::string> sshd_fault_;
-  std::optional<std::vector<control::PreflightFault>> faults_;  // nothing while preflight runs
+  std::optional<std::vector<control::PreflightFault>> faults_;  // empty while preflight runs
   std::map<std::string, std::string> versions_;
   int questions_ = 0;                                    // whose answers are outstanding
   std::vector<control::PreflightFault> program_faults_;  // that answers told
-  std::unique_ptr<GpuWatch> gpu_watch_;                  // none: the worker was given no GPUs
+  std::unique_ptr<GpuWatch> gpu_watch_;                  // null: the worker has no GPUs
   bool gpus_known_ = false;
   std::optional<control::PreflightFault> gpu_fault_;
   bool data_there_ = false;

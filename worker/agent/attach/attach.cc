@@ -18,7 +18,7 @@ namespace ringmaster::agent {
 namespace {
 
 constexpr std::chrono::milliseconds kAgentGoneGrace{1000};
-constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // towards the agent, then output waits
+constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // to the agent; then output waits
 constexpr char kCohortFlag[] = "--cohort=";
 constexpr char kStayFlag[] = "--stay";  // in the directory in which mpirun starts us
 
@@ -170,10 +170,10 @@ void Attach::OnClosed(const std::string& reason) {
     return End(
         1, "lost the agent of " + host_ + " (" + reason + "); the worker is gone or terminating");
   }
-  program_->Stop(kAgentGoneGrace);  // its end ends us
+  program_->Stop(kAgentGoneGrace);  // this process ends with it
 }
 
-// The rank ran below the agent. Its output was sent before this message, unless it never ran.
+// The rank ran below the agent. Its output precedes this message, unless it never ran.
 void Attach::OnRankExit(const control::RankExit& exit) {
   if (!printed_ && !exit.Clean()) {
     for (const std::string& line : exit.last_lines) PassThrough(true, line + '\n');

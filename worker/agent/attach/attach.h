@@ -27,8 +27,8 @@ struct AttachOptions {
   std::string socket;  // of the agent
   control::AttachHello hello;
   std::vector<std::string> program;  // argv; empty in an elastic job
-  std::string working_dir;           // for the program; empty: the one we are in
-  Environment variables;             // of the program alone: who it is, as PyTorch reads it
+  std::string working_dir;           // for the program; empty: the current one
+  Environment variables;             // of the program only: its rank, as PyTorch reads it
 };
 
 struct AttachFailure {
@@ -69,7 +69,7 @@ class Attach {
   boost::asio::io_context& io_;
   const AttachOptions options_;
   const std::string host_;
-  const std::vector<int> inherited_;  // descriptors that mpirun gave us and the program shall have
+  const std::vector<int> inherited_;  // descriptors from mpirun, passed on to the program
   std::unique_ptr<ChildReaper> reaper_;
   boost::asio::signal_set signals_;
   std::shared_ptr<control::LineConnection> connection_;
@@ -77,7 +77,7 @@ class Attach {
   control::AttachGo go_;
   bool printed_ = false;
   bool agent_gone_ = false;
-  std::optional<int> exit_code_;  // decided; what is left is to tell the agent
+  std::optional<int> exit_code_;  // decided; only the agent must still be told
 };
 
 }  // namespace ringmaster::agent

@@ -14,7 +14,7 @@ namespace ringmaster::agent {
 
 struct Credentials {
   std::string agent_token;
-  std::string tls_certificate;          // PEM, the only one the launcher may show
+  std::string tls_certificate;          // PEM, the only certificate that the launcher may present
   std::filesystem::path host_key_file;  // copies, mode 0600
   std::filesystem::path authorized_keys_file;
 };

@@ -46,8 +46,8 @@ class WorkQueue {
     changed_.NotifyAll();
     return true;
   }
-  // After Take() of a file: its segments but the first, which the thread that opened it copies
-  // itself. They come before everything else, full or not.
+  // Adds, after Take() of a file, all segments but the first, which the thread that opened the file
+  // copies itself. They precede everything else, even if the queue is full.
   void AddSegments(const std::shared_ptr<FileCopy>& copy) {
     const MutexLock lock(mutex_);
     --opening_;
@@ -177,7 +177,7 @@ class Copier {
   std::stop_callback<std::function<void()>> on_stop_;
 };
 
-// The end of a lease is not signalled.
+// The end of a lease is not reported.
 constexpr std::chrono::milliseconds kAskAgain{20};
 constexpr mode_t kReadOnly = 0444;
 
@@ -185,7 +185,7 @@ std::int64_t ChangedAt(const struct stat& file) {
   return std::int64_t{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec;
 }
 
-// -1 and errno as of open(2); ECANCELED once stopped. Never blocks on what took the file's place.
+// Fails like open(2), with ECANCELED once stopped. Never blocks on what replaced the file.
 int OpenToRead(const std::filesystem::path& file, const std::stop_token& stop) {
   for (;;) {
     const int descriptor = open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -198,7 +198,7 @@ int OpenToRead(const std::filesystem::path& file, const std::stop_token& stop) {
   }
 }
 
-// Bytes read, 0 at the end, -1 and errno.
+// Returns the number of bytes read, 0 at the end, or -1 with errno set.
 ssize_t ReadSome(int file, std::span<char> buffer, std::int64_t at) {
   for (;;) {
     const ssize_t read = pread(file, buffer.data(), buffer.size(), at);

@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr char kFilling[] = "filling\n";
-constexpr char kAside[] = ".new";  // after the mark's name, while it is written
+constexpr char kAside[] = ".new";  // suffix of the mark's name while it is written
 
 bool IsMark(const std::filesystem::path& entry) {
   const std::filesystem::path name = entry.filename();
@@ -96,7 +96,7 @@ class CacheFolder {
   const std::string complete_;  // the mark's text
 };
 
-// How often the counters are read until the data was measured, which is reported first.
+// Interval between two reads of the counters until the data is measured, which is reported first.
 constexpr milliseconds kFirstLook{50};
 
 Result<void> FillOrSay(const DataCacheSettings& settings, const MemorySources& memory,

@@ -55,7 +55,7 @@ class DataCache {
   void Stop();
 
   bool ended() const { return ended_; }
-  // Nothing before the data was measured, and from the end on.
+  // Empty before the data is measured, and after the end.
   std::optional<control::DataCacheProgress> Progress() const;
 
  private:
@@ -69,8 +69,8 @@ class DataCache {
   boost::asio::steady_timer timer_;
   std::int64_t reported_ = -1;  // bytes
   bool ended_ = false;
-  FillCounters counters_;  // by the thread and by io's
-  std::jthread thread_;    // last: joined before anything that it touches goes
+  FillCounters counters_;  // used by the thread and by io's
+  std::jthread thread_;    // last: joined before the members that it uses are destroyed
 };
 
 }  // namespace ringmaster::agent

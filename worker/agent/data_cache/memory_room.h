@@ -35,7 +35,7 @@ struct MemorySources {
 Result<MemoryRoom> ReadMemoryRoom(const std::filesystem::path& folder,
                                   const MemorySources& sources = {});
 
-// The available memory in /proc/meminfo.
+// Returns the available memory in /proc/meminfo.
 std::optional<std::int64_t> ReadNodeMemory(const MemorySources& sources);
 
 // Why data of this size does not fit, and what to do, in a sentence; nothing where it fits. Pure.

@@ -86,7 +86,7 @@ Result<void> SourceFolder::Walk(
     if (Result<void> visited = visit(*entry); !visited.ok()) return visited;
     last = entry->path;
   }
-  // If a folder cannot be opened, the walk ends right after visiting it.
+  // If a folder cannot be opened, the walk ends after visiting it.
   if (failed) return CannotRead(last, failed);
   return {};
 }
@@ -126,8 +126,8 @@ Result<SourceEntry> SourceFolder::Describe(const std::filesystem::directory_entr
   }
 }
 
-// A link within the source is kept as one; its text is made again, since an absolute one would lead
-// back to the source.
+// A link within the source is copied as a link with a new target, because an absolute one would
+// point back to the source.
 Result<SourceEntry> SourceFolder::DescribeLink(SourceEntry entry) const {
   entry.kind = SourceEntry::Kind::kLink;
   std::error_code failed;

@@ -23,7 +23,7 @@ struct SourceEntry {
   Kind kind = Kind::kFile;
   std::filesystem::path path{};  // relative to the source
   std::int64_t bytes = 0;        // of a file
-  std::filesystem::path link{};  // of a link: where it leads, relative to the folder it is in
+  std::filesystem::path link{};  // of a link: its target, relative to the link's folder
 };
 
 // The result of a walk.

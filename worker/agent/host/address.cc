@@ -36,7 +36,7 @@ Result<std::string> AddressByRoute(const std::string& launcher_address) {
   return local.address().to_string();
 }
 
-// Empty for other families, and for link-local addresses.
+// Returns an empty text for other families and for link-local addresses.
 std::string AddressText(const sockaddr* address, int family) {
   if (address == nullptr || address->sa_family != family) return "";
   char text[INET6_ADDRSTRLEN] = "";

@@ -25,8 +25,8 @@ Result<std::string> ChooseAddress(const std::vector<InterfaceAddress>& here,
                                   const Result<std::string>& routed,
                                   const control::Interfaces& interfaces);
 
-// The same of this host, of the kind of `launcher_address` (an IP address). Asks the kernel alone:
-// sends nothing, does not block.
+// The same of this host, of the kind of `launcher_address` (an IP address). Only asks the kernel:
+// sends nothing and does not block.
 Result<std::string> FindAddress(const std::string& launcher_address,
                                 const control::Interfaces& interfaces);
 

@@ -12,8 +12,8 @@ std::string TroubleText(const GpuTrouble& trouble) {
 }
 
 bool GpuHealth::Note(const GpuTrouble& trouble) {
-  if (trouble.uuid.empty())
-    return false;  // nobody's: slots without a GPU of their own have that name
+  // Slots without a GPU of their own report an empty UUID.
+  if (trouble.uuid.empty()) return false;
   // The error that made the GPU unusable is more useful than later ones.
   if (!Lost(trouble.uuid)) troubles_[trouble.uuid] = TroubleText(trouble);
   const bool useless = trouble.xid == 0 || IsFatalXid(trouble.xid);

@@ -17,7 +17,7 @@ std::string TroubleText(const GpuTrouble& trouble);
 
 class GpuHealth {
  public:
-  // Whether this made the device useless, which it was not before.
+  // Returns whether this made a usable device unusable.
   bool Note(const GpuTrouble& trouble);
 
   bool Lost(const std::string& uuid) const { return lost_.contains(uuid); }

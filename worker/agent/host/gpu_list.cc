@@ -39,8 +39,8 @@ const GpuDevice* Named(const std::vector<GpuDevice>& devices, const std::string&
 
 }  // namespace
 
-// "GPU 0: NVIDIA A100 (UUID: GPU-…)", below it "  MIG 1g.5gb  Device  0: (UUID: MIG-…)", and in
-// place of one that does not answer a sentence.
+// Lines are "GPU 0: NVIDIA A100 (UUID: GPU-…)" and, below it, " MIG 1g.5gb Device 0: (UUID:
+// MIG-…)"; a GPU that does not answer has a sentence instead.
 std::vector<GpuDevice> ListedGpus(const std::string& output) {
   constexpr std::string_view kUuid = "(UUID: ";
   std::vector<GpuDevice> devices;

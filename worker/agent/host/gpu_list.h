@@ -11,7 +11,7 @@ namespace ringmaster::agent {
 // A GPU, or an instance of one (MIG).
 struct GpuDevice {
   std::string uuid;     // "GPU-…" or "MIG-…"; empty: the driver cannot tell
-  std::string fault{};  // why it does not answer, in the driver's words; empty: it does
+  std::string fault{};  // the driver's error if it does not answer; or empty
 };
 
 struct GpuList {
@@ -23,7 +23,7 @@ struct GpuList {
 // An error of a GPU that is being watched.
 struct GpuTrouble {
   std::string uuid;
-  int xid = 0;          // what the driver reported; 0: nothing, it just does not answer
+  int xid = 0;          // reported by the driver; 0: it does not answer
   std::string fault{};  // why it does not answer; empty: an Xid
 };
 

@@ -19,7 +19,7 @@ constexpr std::size_t kLongestLine = 4096;
 
 // The first word of each line; tabs separate the fields.
 constexpr std::string_view kDevice = "device";    // UUID, fault
-constexpr std::string_view kAll = "all";          // these were all devices
+constexpr std::string_view kAll = "all";          // the list of devices is complete
 constexpr std::string_view kNone = "none";        // why
 constexpr std::string_view kTrouble = "trouble";  // UUID, Xid, fault
 

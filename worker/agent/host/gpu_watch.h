@@ -41,7 +41,7 @@ class GpuWatch {
   GpuWatch(const GpuWatch&) = delete;
   GpuWatch& operator=(const GpuWatch&) = delete;
 
-  // No handler runs from here on.
+  // No handler runs afterwards.
   void Stop();
 
  private:

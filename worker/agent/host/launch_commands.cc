@@ -61,7 +61,7 @@ void LaunchCommands::PauseOutput(bool paused) {
 }
 
 std::vector<std::string> CommandEnvironment(const Config& config) {
-  std::error_code unknown;  // where it was removed meanwhile: ranks stay where mpirun starts them
+  std::error_code unknown;  // if it was removed, ranks stay where mpirun starts them
   std::map<std::string, std::string> environment =
       SessionEnvironment(config.container, config.AgentSocket(),
                          std::filesystem::current_path(unknown).string(), ::geteuid() == 0);

@@ -30,14 +30,14 @@ class LaunchCommands {
   LaunchCommands(ChildReaper& reaper, const Config& config, Handlers handlers)
       : reaper_(reaper), config_(config), handlers_(std::move(handlers)) {}
 
-  // One that cannot be started is reported from within the call.
+  // If it cannot be started, that is reported within the call.
   void Run(const control::RunCommand& run);
   // SIGTERM, then SIGKILL. A daemon that has detached itself continues.
   void End(int64_t id);
   // Those of a launcher that hears nothing of them any more; no handler runs.
   void EndAll();
 
-  // Stops or resumes reading what they print.
+  // Stops or resumes reading their output.
   void PauseOutput(bool paused);
 
  private:

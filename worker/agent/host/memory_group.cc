@@ -30,8 +30,8 @@ std::optional<std::int64_t> ReadField(const std::filesystem::path& file, const s
   return std::nullopt;
 }
 
-// `group` below `root` and the groups around it, as far as they can be seen. In a container the
-// path may be the host's, which it does not see: what it sees is then at the root.
+// Returns `group` below `root` and its parents, as far as they are visible. In a container the path
+// may be that of the host, which is not visible there; the visible group is then the root.
 std::vector<std::filesystem::path> GroupsFrom(const std::filesystem::path& root,
                                               std::filesystem::path group, const char* file) {
   std::vector<std::filesystem::path> groups;

@@ -21,12 +21,12 @@ struct CgroupSources {
 
 class MemoryGroup {
  public:
-  // Nothing where no control group counts this process's memory.
+  // Empty if no control group counts this process's memory.
   static std::optional<MemoryGroup> Find(const CgroupSources& sources = {});
 
   struct Usage {
     std::int64_t limit_bytes = 0;
-    std::int64_t used_bytes = 0;  // without what the kernel gives back when it is short of memory
+    std::int64_t used_bytes = 0;  // without memory that the kernel can reclaim
   };
   // The tightest of the limits on this process and on the groups around it; nothing without any.
   std::optional<Usage> Tightest() const;

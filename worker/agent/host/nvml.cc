@@ -11,7 +11,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// What we use of nvml.h, whose names and layouts NVIDIA keeps (a changed function gets a new name).
+// The part of nvml.h that the agent uses, with stable names (changed functions are renamed).
 using Return = int;
 using Handle = void*;
 
@@ -45,7 +45,7 @@ struct Api {
   Return (*event_set)(Handle*) = nullptr;
   Return (*register_events)(Handle, unsigned long long, Handle) = nullptr;
   Return (*event_wait)(Handle, void* /*EventData*/, unsigned int) = nullptr;
-  // Null in drivers that know no MIG.
+  // Null in drivers without MIG.
   Return (*mig_mode)(Handle, unsigned int*, unsigned int*) = nullptr;
   Return (*most_instances)(Handle, unsigned int*) = nullptr;
   Return (*instance)(Handle, unsigned int, Handle*) = nullptr;
@@ -87,7 +87,7 @@ struct Watched {
   Handle gpu = nullptr;  // that it is, or is part of
   unsigned int instance = kWholeGpu;
   std::string uuid{};
-  bool lost = false;  // it was told of
+  bool lost = false;  // its loss was reported
 };
 
 class LoadedNvml final : public Nvml {

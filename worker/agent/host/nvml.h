@@ -31,8 +31,8 @@ class Nvml {
   // was asked something that the device itself must answer.
   virtual Result<std::vector<GpuDevice>> Devices() = 0;
 
-  // Waits up to `limit` for something to befall them; an instance shares the trouble of its GPU.
-  // REQUIRES: Devices() succeeded.
+  // Waits up to `limit` for an error of a GPU; it also applies to the GPU's instances. REQUIRES:
+  // Devices() succeeded.
   virtual std::vector<GpuTrouble> Await(std::chrono::milliseconds limit) = 0;
 };
 

@@ -32,7 +32,7 @@ class OomWatch {
  private:
   const std::optional<MemoryGroup> group_;
   std::int64_t seen_ = 0;         // kills
-  std::int64_t unexplained_ = 0;  // of them: whose end nobody has asked about
+  std::int64_t unexplained_ = 0;  // number of kills that no exit has claimed
   Time seen_at_{};                // the newest of them
 };
 

@@ -20,7 +20,7 @@ class ProgramSigns {
   explicit ProgramSigns(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   void Printed(Time now, int slot) { slots_[slot].last = now; }
-  // Since its last sign, its start at the latest, which was in `epoch`. Looks at the file, too.
+  // Since its last sign, its start at the latest, which was in `epoch`. Also checks the file.
   std::chrono::milliseconds Still(Time now, int slot, const control::Epoch& epoch);
 
  private:

@@ -22,8 +22,7 @@ constexpr char kProbeBanner[] = "SSH-2.0-ringmaster\r\n";
 constexpr int kFailuresBeforeFault = 3;
 constexpr BackoffOptions kRestart{std::chrono::milliseconds(20), std::chrono::milliseconds(5000)};
 
-// A port that nobody listens on at this moment; sshd may still lose the race for it and is then
-// started on another.
+// A currently unused port; if sshd loses the race for it, it is started on another one.
 int FreePort(boost::asio::io_context& io, const boost::asio::ip::address& address) {
   boost::system::error_code error;
   tcp::acceptor acceptor(io);
@@ -58,7 +57,8 @@ Sshd::Sshd(boost::asio::io_context& io, ChildReaper& reaper, SshdOptions options
 Sshd::~Sshd() { Stop(); }
 
 void Sshd::Start() {
-  // As root sshd insists on its separation directory, which lives on a tmpfs and may be missing.
+  // As root, sshd requires its privilege separation directory, which is on a tmpfs and may be
+  // missing.
   if (geteuid() == 0) mkdir("/run/sshd", 0755);
   Run();
 }
@@ -134,7 +134,7 @@ void Sshd::OnProbed(const boost::system::error_code& error) {
     return handlers_.on_ready(port_);
   }
   if (probe_limit_.expiry() <= std::chrono::steady_clock::now()) {
-    process_->Stop(kStopGrace);  // its end starts the next try
+    process_->Stop(kStopGrace);  // its exit starts the next attempt
     return;
   }
   retry_.expires_after(kProbeInterval);

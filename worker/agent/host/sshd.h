@@ -30,7 +30,7 @@ class Sshd {
   struct Handlers {
     std::function<void(int port)> on_ready;  // at each start
     std::function<void(const std::string& message)>
-        on_fault;  // it does not stay up; tried again all the same
+        on_fault;  // it does not stay up; it is still restarted
   };
 
   // `io` and `reaper` outlive this.

@@ -25,7 +25,7 @@ class AttachPeers {
   // reported.
   void Remove(PeerId attach);
   bool Contains(PeerId attach) const { return attaches_.contains(attach); }
-  // -1: it has ended, and its pid may have been reused.
+  // Returns -1 if it has ended, because its pid may be reused.
   int Pid(PeerId attach) const;
 
   // The bytes in transit to it, after more were sent.

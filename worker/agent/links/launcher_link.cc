@@ -150,7 +150,7 @@ std::chrono::milliseconds LauncherLink::RetryDelay(bool was_welcomed) const {
   if (superseded_) return options_.superseded_retry;
   if (!ever_welcomed_) return options_.first_retry;
   const auto lasted = std::chrono::steady_clock::now() - welcomed_at_;
-  // Reconnect at once after a connection that lasted, but not if a launcher hangs up right away.
+  // Reconnect at once after a long connection, but not if the launcher closes it immediately.
   const bool at_once = was_welcomed && lasted >= options_.redial;
   return at_once ? std::chrono::milliseconds(0) : options_.redial;
 }

@@ -28,7 +28,7 @@ struct LinkOptions {
       50};  // until the first welcome: kube-proxy learns the Service late
   // After a break, whose first redial follows at once: the launcher waits for it.
   std::chrono::milliseconds redial{200};
-  std::chrono::milliseconds superseded_retry{1000};  // what we reached is an old launcher
+  std::chrono::milliseconds superseded_retry{1000};  // an old launcher answered
   std::chrono::milliseconds silence_limit{2000};     // no line for so long: the connection is dead
   std::chrono::milliseconds gone_after{30'000};      // no launcher has welcomed us since
 };
@@ -37,7 +37,7 @@ class LauncherLink {
  public:
   struct Handlers {
     std::function<control::AgentHello()> hello;
-    // False: this launcher was superseded, hang up and dial again.
+    // Returns false if this launcher was superseded: close and reconnect.
     std::function<bool(std::int64_t term)> on_welcome;
     std::function<void(const control::Message&)>
         on_message;  // after the welcome; never a Heartbeat
@@ -62,11 +62,11 @@ class LauncherLink {
   // Dropped unless welcomed.
   void Send(const control::Message& message);
 
-  // Hangs up and dials again.
+  // Closes the connection and reconnects.
   void DialAgain(const std::string& reason);
 
-  // Sends what is queued, hangs up and never dials again. `done` runs when all is out, at once when
-  // there is no connection.
+  // Sends queued messages, closes and never reconnects. `done` runs when all are sent, at once
+  // without a connection.
   void Finish(std::function<void()> done);
 
   bool welcomed() const { return welcomed_; }

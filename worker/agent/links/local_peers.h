@@ -38,7 +38,7 @@ class LocalPeers {
 
   Result<void> Listen(const std::string& socket_path);
 
-  // Nothing happens for a peer that is gone.
+  // Does nothing for a peer that is gone.
   void Send(PeerId peer, const control::Message& message);
   // Earlier messages still arrive.
   void Close(PeerId peer, const std::string& reason);

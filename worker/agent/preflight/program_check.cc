@@ -76,7 +76,7 @@ std::optional<Finding> CheckProgram(const Config& config) {
   const std::string file = FindProgram(program, path);
   if (file.empty()) {
     const bool in_one = command.size() == 1 && program.find(' ') != std::string::npos;
-    return Fault("there is no program \"" + program + "\" in PATH (" + path + "); " +
+    return Fault("program \"" + program + "\" not found in PATH (" + path + "); " +
                  (in_one ? "spec.command has a single item: write each word as a separate item"
                          : "correct spec.command or the image"));
   }

@@ -15,7 +15,7 @@ class ProgramFile {
 
   const std::string& path() const { return path_; }
 
-  // For another machine than this one, which; empty for any other file.
+  // Returns the machine if it is not this one; empty for any other file.
   std::string OtherMachine() const;
   // The programs that a script's first line needs, the interpreter last: its path, or env's path
   // and a name to look up in PATH. Empty for any other file.

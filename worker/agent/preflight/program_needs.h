@@ -22,7 +22,7 @@ struct Question {
   std::function<std::optional<Finding>(const std::string& answer)> judge;
 };
 
-// None where nothing has to be asked. `config` is not kept.
+// Returns none if no question is needed. `config` is not kept.
 std::vector<Question> QuestionsAboutProgram(const Config& config);
 
 }  // namespace ringmaster::agent

@@ -19,9 +19,9 @@ std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpu
                                          const std::string& position_page = "",
                                          const std::string& gpus = "");
 
-// For a program that lives in one world and does not know us: what PyTorch, torchrun and JAX read
-// of who it is and where the others are. `port` is free on rank 0's host. In mode PerWorker the
-// program starts ranks of its own, and RANK and WORLD_SIZE count the programs.
+// For a program without our protocol, which lives in one world: the variables from which PyTorch,
+// torchrun and JAX read the rank and the peers. `port` is free on rank 0's host. In mode PerWorker
+// the program starts ranks of its own, and RANK and WORLD_SIZE count the programs.
 std::vector<std::string> ProgramEnvironment(const Config& config, const ProgramPlace& place,
                                             int cpus, int port);
 

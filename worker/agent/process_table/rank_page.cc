@@ -89,7 +89,7 @@ std::string RankPage::ReadStacks() const {
   std::string text(control::kStackTextBytes, '\0');
   const ssize_t got = pread(file_, text.data(), text.size(), control::kStackTextAt);
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, got)));
-  text.resize(std::min(text.size(), text.find('\0')));  // what nobody has written is zero
+  text.resize(std::min(text.size(), text.find('\0')));  // unwritten words are zero
   for (char& c : text) {
     if (c != '\n' && (c < 0x20 || c > 0x7e)) c = '?';
   }

@@ -22,7 +22,7 @@ class RankPage {
     control::ConnectStage connect_stage = control::ConnectStage::kBegin;
     control::CollectiveCounts collectives{};
   };
-  RankPage() = default;  // none: nothing is read
+  RankPage() = default;  // none: reads return nothing
   static Result<RankPage> Make();
   ~RankPage();
   RankPage(RankPage&& other) noexcept;
@@ -31,9 +31,9 @@ class RankPage {
   // For the rank's environment: the file as a child of this process, of the same user, opens it.
   std::string Path() const;
 
-  // Nothing: the rank says nothing, or nothing that makes sense.
+  // Empty if the rank reports no position or an invalid one.
   std::optional<Reading> Read() const;
-  // The thread that wrote its stack last; 0: none yet.
+  // The thread that wrote its stack last; 0 if none yet.
   std::int64_t NewestStack() const;
   // The stacks that the rank's threads wrote when asked: printable text.
   std::string ReadStacks() const;

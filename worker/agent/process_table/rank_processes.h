@@ -39,27 +39,27 @@ class RankProcesses {
                 Handlers handlers);
 
   // By slot, what its ranks may see of GPUs (RankEnvironment); for those that are started from here
-  // on. Empty: all that the container has.
+  // on. Empty: all GPUs of the container.
   void SetGpus(std::vector<std::string> gpus) { gpus_ = std::move(gpus); }
   // The slot's, as set.
   std::string Gpus(int slot) const;
 
   // REQUIRES, for both: the slot's last process has ended. Errors as of SlotActions::StartRank.
-  // A rank that speaks to this agent and says where it stands.
+  // Starts a rank that uses our protocol and reports its position.
   Result<void> Start(int slot);
   // A program that does neither; its world meets at `port` of rank 0's host.
   Result<void> Start(const ProgramPlace& place, int port);
   void Stop(int slot, std::chrono::milliseconds grace);
-  // At once, and without a word of where it is.
+  // At once, without capturing its stacks.
   void Kill(int slot);
   // Runs on_due for the slot once, unless it is called again before.
   void CallAfter(int slot, std::chrono::milliseconds delay);
-  // Stops or resumes reading what the slot's process prints.
+  // Stops or resumes reading the output of the slot's process.
   void PauseOutput(int slot, bool paused);
   // The process group of the slot's process, or -1.
   pid_t Group(int slot) const;
 
-  // The slot's rank is this process of its group: it said so itself.
+  // The slot's rank is this process of its group, according to its hello.
   void SetRank(int slot, pid_t process);
   // The position that the slot's rank reports; empty if it reports none.
   std::optional<RankPage::Reading> Position(int slot) const;
@@ -77,8 +77,8 @@ class RankProcesses {
   struct Rank {
     std::shared_ptr<CapturedProcess> process;
     std::chrono::steady_clock::time_point started;
-    std::shared_ptr<const RankPage> page;  // null: it says nothing
-    pid_t rank = -1;                       // the process that said hello; -1: none yet
+    std::shared_ptr<const RankPage> page;  // null: it reports no position
+    pid_t rank = -1;                       // the process that sent a hello; -1: none yet
     bool ending = false;                   // by EndHanging
   };
 

@@ -15,10 +15,10 @@ struct ThreadInfo {
   pid_t id = 0;
   std::string name{};
   char state = '?';       // as ps shows it: R running, S sleeping, D uninterruptible, T stopped
-  std::string wchan{};    // where in the kernel it waits; empty: it does not, or is not told
-  std::string syscall{};  // the system call's number it is in; empty: the same
+  std::string wchan{};    // where it waits in the kernel; empty: not waiting, or unknown
+  std::string syscall{};  // number of its current system call; empty: likewise
 
-  // It runs no signal handler before something else happens.
+  // It does not run signal handlers in this state.
   bool Held() const { return state != 'R' && state != 'S'; }
 };
 

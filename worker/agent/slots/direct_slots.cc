@@ -21,7 +21,7 @@ ProgramPlace PlaceOf(const control::StartEpoch& start, const control::Member& me
                      .slots = 0,
                      .master_address = start.members.front().address};
   place.nodes = 0;
-  const std::string* worker = nullptr;  // a worker's ranks follow each other
+  const std::string* worker = nullptr;  // a worker's ranks are consecutive
   for (const control::Member& other : start.members) {
     const bool here = other.pod_uid == member.pod_uid;
     if (worker == nullptr || *worker != other.pod_uid) {

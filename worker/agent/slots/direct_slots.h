@@ -24,7 +24,7 @@ class DirectSlots final : public Slots {
   void OnLauncherDrained() override;
   void OnAttachOutput(AttachId attach, const control::RankOutput& output) override;
   void OnAttachExit(AttachId attach, const control::AttachExit& exit) override;
-  bool Drained() const override { return true; }  // nothing can go on without it
+  bool Drained() const override { return true; }  // the job cannot continue without it
   std::vector<RankStanding> InWorld() const override;
   bool AnyRankRunning() const override;
   bool EndsFormerPrograms() const override;

@@ -9,7 +9,7 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::size_t kMostUnprotected = 8;  // kinds of them, of one slot
+constexpr std::size_t kMostUnprotected = 8;  // kinds of exits of one slot
 
 // Explains to the author of a program that never sent a hello.
 std::string HowToJoin(const SlotsOptions& options) {
@@ -276,7 +276,7 @@ void ElasticSlots::ReportExit(int index, control::RankExit exit) {
   if (!fresh || !member_died || slot.given_up) slot.exit_report = report;
   const std::optional<control::RankDone> done = slot.reported.done;
   slot.reported = {};
-  // A rank that is told later has not seen the release to which this would be the answer.
+  // A rank that receives it later has not seen the release that this would answer.
   if (ended_well && done.has_value() && done->epoch == place.epoch) slot.reported.done = done;
 }
 
@@ -288,7 +288,7 @@ void ElasticSlots::EndAttaches(int index, const control::RankExit& exit) {
   }
 }
 
-// The newest one of the slot, 0 for none.
+// The newest one of the slot; 0 if there is none.
 AttachId ElasticSlots::AttachOf(int index) const {
   AttachId newest = 0;
   for (const auto& [id, attach] : attaches_) {

@@ -77,9 +77,9 @@ class ElasticSlots final : public Slots {
     bool connected = false;  // it said hello
     bool stopping = false;   // by StopEpoch
     bool released = false;
-    bool given_up = false;          // it ended and is not started again
+    bool given_up = false;          // it ended and is not restarted
     std::optional<Place> wanted;    // from StartEpoch, while it cannot be told
-    std::optional<Place> assigned;  // that the process was told last; nothing while it is fresh
+    std::optional<Place> assigned;  // the last one sent to the process; empty while it is new
     bool gate_open = false;         // it was in a world: its attach, if any, shows what it prints
     Reports reported;
     // Kept across epochs, for as long as the process runs.
@@ -118,7 +118,7 @@ class ElasticSlots final : public Slots {
 
   std::vector<Slot> slots_;
   control::StartEpoch world_;  // the newest one with a member of ours
-  control::Epoch prepared_;    // the newest one asked for
+  control::Epoch prepared_;    // the newest requested one
   std::int64_t starts_ = 0;    // of rank processes
 };
 

@@ -23,7 +23,7 @@ void ElasticSlots::RepeatToLauncher(std::int64_t term) {
   }
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = At(index);
-    // Whatever the term: a launcher that takes over a world has an empty store.
+    // Regardless of the term, because a launcher that takes over a world has an empty store.
     for (const control::Message& request : slot.reported.store.All()) {
       actions_->SendToLauncher(request);
     }
@@ -50,7 +50,7 @@ std::vector<std::string> ElasticSlots::Running() const {
 }
 
 void ElasticSlots::OnTellWorld(const control::TellWorld& tell) {
-  if (tell.epoch != world_.epoch) return;  // a newer one has been reported, or told
+  if (tell.epoch != world_.epoch) return;  // a newer one was reported or sent
   actions_->SendToLauncher(control::WorldReport{world_.epoch, world_.members, Running()});
 }
 
@@ -139,7 +139,7 @@ void ElasticSlots::JoinTooLate(int index, const control::Member& member) {
     return;
   }
   if (slot.exit_report->epoch == world_.epoch) return;
-  slot.reported.done.reset();  // of another epoch than its end is told in from here on
+  slot.reported.done.reset();  // of another epoch than the exit is reported in from now on
   slot.exit_report->epoch = world_.epoch;
   slot.exit_report->exit.rank = member.rank;
   actions_->SendToLauncher(*slot.exit_report);

@@ -42,7 +42,7 @@ class SlotActions {
   // False while the launcher is away, or has not yet taken what it was sent before. Output waits
   // then; Slots::OnLauncherDrained says when it need not any more.
   virtual bool LauncherTakesOutput() const = 0;
-  // False while the launcher is away.
+  // Returns false while the launcher is disconnected.
   virtual bool LauncherListens() const = 0;
   virtual void SendToRank(int slot, const control::Message& message) = 0;
   virtual void SendToAttach(AttachId attach, const control::Message& message) = 0;
@@ -62,7 +62,7 @@ class SlotActions {
   virtual void EndHangingRank(int slot, const std::string& start, const std::string& reason) = 0;
   // The out-of-memory kill behind an exit of this worker (oom_watch.h). Once per exit.
   virtual std::optional<control::OutOfMemory> LackOfMemory(const ProcessEnd& end) = 0;
-  // Output that neither attach nor launcher takes. `rank` is -1 where it never had one.
+  // Output that neither attach nor launcher receives. `rank` is -1 if it never had one.
   virtual void PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) = 0;
 };
 

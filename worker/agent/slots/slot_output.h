@@ -26,7 +26,7 @@ class SlotOutput {
     kWait,      // its owner is not known yet
     kAttach,    // as it comes
     kLauncher,  // in whole lines, while it takes output
-    kLocal      // nobody beyond the agent's own streams
+    kLocal      // only the agent's own streams
   };
   struct Route {
     Way way = Way::kWait;
@@ -42,7 +42,7 @@ class SlotOutput {
   // Changes the destination, also for the output that waits.
   void GoTo(const Route& route);
 
-  // The launcher takes output again.
+  // The launcher accepts output again.
   void Flow();
 
   // The process that printed has ended: its last line is whole, and the launcher gets what waits,
@@ -70,8 +70,8 @@ class SlotOutput {
   std::size_t waiting_bytes_ = 0;
   std::size_t left_out_ = 0;               // lines
   bool ended_ = false;                     // the process that printed
-  std::array<bool, 2> in_line_{};          // by stream: what came last had no end of line
-  std::string begun_;                      // on stderr, a line that may be a routine one
+  std::array<bool, 2> in_line_{};          // by stream: the last output was an incomplete line
+  std::string begun_;                      // on stderr, a line that may be routine
   std::array<std::string, 2> unfinished_;  // by stream: the launcher waits for the rest
 };
 

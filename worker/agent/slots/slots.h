@@ -33,8 +33,8 @@ class Slots {
   // Starts what can start before any epoch.
   virtual void Preload() {}
 
-  // False for a launcher that was superseded: its term is below one this agent followed. Else
-  // everything that still holds is repeated to the launcher, which may have missed it.
+  // Returns false for a superseded launcher: its term is below one that this agent followed.
+  // Otherwise repeats all current reports to the launcher, which may have missed them.
   [[nodiscard]] bool OnWelcome(std::int64_t term);
   virtual void OnLauncherDrained() {}
 
@@ -69,7 +69,7 @@ class Slots {
   // No rank of this worker is in a world that continues.
   virtual bool Drained() const = 0;
 
-  // Ends all ranks; none is started from here on.
+  // Ends all ranks; none is started afterwards.
   void End(std::chrono::milliseconds grace);
 
   virtual std::vector<RankStanding> InWorld() const { return {}; }
@@ -88,7 +88,7 @@ class Slots {
   struct Attach {
     control::AttachHello hello;
     bool exited = false;  // its program has ended, or it was told that its rank has
-    bool former = false;  // of a launcher that is gone: it is only waited for
+    bool former = false;  // of a lost launcher: only its exit is awaited
   };
 
   Slots(SlotsOptions options, SlotActions* actions);

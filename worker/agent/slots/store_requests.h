@@ -31,7 +31,7 @@ class StoreRequests {
 
  private:
   std::map<std::string, control::StoreSet> sets_;   // by key
-  std::map<std::int64_t, control::StoreGet> gets_;  // by id, which rises
+  std::map<std::int64_t, control::StoreGet> gets_;  // by id, which increases
   std::size_t set_bytes_ = 0;
 };
 

@@ -33,17 +33,17 @@ constexpr std::chrono::minutes kOperationTimeout{5};
 // Others wait for the first of them, so that their handles do not fill the memory.
 constexpr std::size_t kMostQueued = 1024;
 
-// The trainer's communicators, on the memory that they work on: Gloo's and the one over shared
-// memory on the host's, as the trainer calls them, whose allreduce and broadcast are in place: what
-// out-of-place ones copy first is in their time. NCCL's on a GPU's, through NCCL's own calls.
+// The trainer's communicators: Gloo and shared memory on host memory, and NCCL, through its own
+// calls, on a GPU's. On host memory, allreduce and broadcast are in place, as the trainer calls
+// them, so the time of out-of-place operations includes a copy.
 class CommunicatorBackend final : public Backend {
  public:
-  // On a GPU, or on the host where it is null.
+  // Uses the GPU, or the host if `gpu` is null.
   explicit CommunicatorBackend(std::unique_ptr<trainer::Gpu> gpu) : gpu_(std::move(gpu)) {
-    at::set_num_threads(1);  // a rank's buffers are not work for several
+    at::set_num_threads(1);  // a rank's buffers are too small for several threads
   }
 
-  // Before Connect(), which makes them known to NCCL.
+  // Call it before Connect(), which registers them with NCCL.
   Result<void> Register(std::size_t bytes) {
     for (std::byte*& buffer : registered_) {
       buffer = static_cast<std::byte*>(gpu_->ReducedInPlace(bytes));
@@ -109,7 +109,7 @@ class CommunicatorBackend final : public Backend {
                                          *trainer::HostTransportOf(name));
   }
 
-  // For an operation that comes after all that are queued.
+  // For an operation that follows all queued ones.
   Deadline Later() const {
     return std::chrono::steady_clock::now() +
            kOperationTimeout * (static_cast<int>(queued_.size()) + 1);
@@ -184,7 +184,7 @@ Result<int> GpuOf(int rank) {
   return number->value();
 }
 
-// To NCCL each rank is on a host of its own, if its user says that there are several: so ranks may
+// NCCL treats each rank as a separate host if the user says that there are several, so ranks can
 // share a GPU.
 void NameHost(int rank) {
   const char* const host = std::getenv("NCCL_HOSTID");
@@ -226,7 +226,7 @@ Result<void> CheckMpi() {
 
 Result<void> CheckNccl([[maybe_unused]] int ranks) {
 #if defined(RINGMASTER_BENCH_CUDA)
-  if (UnderAgent()) return {};  // this rank sees for itself
+  if (UnderAgent()) return {};  // this rank finds out by itself
   return CheckGpus(ranks);
 #else
   return Error{ErrorKind::kInvalid,
@@ -256,7 +256,7 @@ std::string AutoBackend() {
   if (UnderAgent()) gpus_of_pod = trainer::NumberIn(control::kEnvGpus);
   // As in CheckGpus().
   const auto child = InAProcess([&] { return ChooseBackend(gpus_of_pod, trainer::FindGpus()); });
-  return child ? child->text : "nccl";  // which says what is wrong
+  return child ? child->text : "nccl";  // whose message says what is wrong
 }
 
 Result<void> CheckBackend(const std::string& name, Collective collective, int ranks) {

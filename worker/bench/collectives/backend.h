@@ -32,7 +32,7 @@ class Backend {
   // Queues operations, which run one after the other; `together` as one where it can. What has no
   // queue runs them at once. Every rank makes the same calls.
   virtual Result<void> Start(std::span<const Call> together) = 0;
-  // Blocks until all that was started is done on this rank.
+  // Blocks until all started operations are done on this rank.
   virtual Result<void> Finish() = 0;
   virtual Result<void> Barrier() = 0;
 
@@ -43,10 +43,10 @@ class Backend {
 // What rank `rank` of a world asks of its machine: its own GPU.
 trainer::GpuRequest GpuRequestOf(int rank);
 
-// What --backend=auto is: nccl in builds with CUDA, where the Pod was given GPUs or, outside of a
-// Pod (nothing), where there are any; else gloo.
+// The meaning of --backend=auto: nccl in builds with CUDA if the Pod has GPUs or, outside of a Pod
+// (empty), if there are any; otherwise gloo.
 std::string ChooseBackend(std::optional<int> gpus_of_pod, const trainer::GpuFacts& facts);
-// The same, of this process.
+// The same for this process.
 std::string AutoBackend();
 
 // Whether gloo, shared-memory, mpi or nccl can measure it; `ranks` are those that this process

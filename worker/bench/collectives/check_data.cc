@@ -57,9 +57,9 @@ int64_t Hashed(int rank, std::size_t index, uint64_t most) {
   return static_cast<int64_t>(((hash ^ (hash >> 31)) >> 32) * most >> 32);
 }
 
-// What rank `rank` of `ranks` has at `index`. In a product one rank has a factor 2, rank 0 up to 3.
+// The value of `rank` of `ranks` at `index`. In a product one rank has a factor 2, rank 0 up to 3.
 int64_t ValueOf(ElementType type, ReduceOp op, int rank, int ranks, std::size_t index) {
-  constexpr uint64_t kSmall = 128;  // what every type holds
+  constexpr uint64_t kSmall = 128;  // representable in every type
   constexpr int kNobody = (1 << 20) - 1;
   switch (op) {
     case ReduceOp::kSum: {
@@ -93,7 +93,7 @@ int64_t Combined(ReduceOp op, int64_t a, int64_t b) {
   return 0;
 }
 
-// The values of all ranks at `index`, reduced.
+// Returns the reduced value of all ranks at `index`.
 int64_t Reduced(ElementType type, ReduceOp op, int ranks, std::size_t index) {
   int64_t result = ValueOf(type, op, 0, ranks, index);
   for (int rank = 1; rank < ranks; ++rank) {

@@ -21,7 +21,7 @@ struct CheckedCall {
 // gives.
 void Fill(const CheckedCall& checked);
 
-// How many elements of `receive` are not what the operation gives this rank.
+// Returns the number of wrong elements in `receive` on this rank.
 int64_t CountWrong(const CheckedCall& checked);
 
 }  // namespace ringmaster::bench

@@ -30,7 +30,7 @@ const char* NameOf(Collective collective);
 // Whether numbers are added up, multiplied, …
 bool Reduces(Collective collective);
 
-// Whether one rank is what the others are not: the source, or the only one with a result.
+// Whether one rank is special: the source, or the only one with a result.
 bool HasRoot(Collective collective);
 
 // Whether an operation in place has a result: not where what is received overwrites what is still
@@ -56,7 +56,7 @@ Counts CountsOf(Collective collective, std::size_t bytes, std::size_t element_by
 struct Call {
   Collective collective = Collective::kAllReduce;
   trainer::ReduceOp op = trainer::ReduceOp::kSum;
-  int root = 0;  // where it has one
+  int root = 0;  // if it has one
   trainer::Elements send{};
   trainer::Elements receive{};
 

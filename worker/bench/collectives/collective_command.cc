@@ -12,7 +12,7 @@
 namespace ringmaster::bench {
 namespace {
 
-// As the flags give them.
+// As given by the flags.
 struct CollectiveFlags {
   std::string begin = "32M";
   std::string end = "32M";
@@ -199,7 +199,7 @@ int RunRank(Backend& backend, const Sweepings& sweep, const CollectiveFlags& fla
   const Result<int64_t> wrong = RunSweep(backend, sweep, flags);
   if (wrong.ok()) return *wrong == 0 ? 0 : 1;
   const bool invalid = wrong.error().kind == ErrorKind::kInvalid;
-  if (invalid && backend.rank() != 0) return kBadInput;  // all ranks find the same: one says it
+  if (invalid && backend.rank() != 0) return kBadInput;  // rank 0 prints the error
   return Refuse(wrong.error().message, invalid ? kBadInput : 1);
 }
 

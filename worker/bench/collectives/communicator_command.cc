@@ -48,7 +48,7 @@ struct Compared {
 
 constexpr std::chrono::minutes kBareTimeout{5};
 
-// A world's store as Gloo asks one.
+// A world's store with Gloo's interface.
 class GlooStore final : public gloo::rendezvous::Store {
  public:
   explicit GlooStore(std::shared_ptr<trainer::Store> store) : store_(std::move(store)) {}
@@ -74,7 +74,7 @@ class GlooStore final : public gloo::rendezvous::Store {
 };
 
 // Gloo as its own examples use it: a context, and one collective after the other on the caller's
-// thread. What the trainer's communicator is measured against. May throw what Gloo throws.
+// thread. The baseline of the trainer's communicator. May throw what Gloo throws.
 class BareGloo {
  public:
   // Connects the ranks of `world` through its store.
@@ -120,7 +120,7 @@ class Comparison {
     std::vector<double> ours;
     std::vector<double> ratios;
     for (int round = 0; round <= flags_.rounds; ++round) {
-      const bool swapped = round % 2 == 1;  // neither is favoured by where it stands
+      const bool swapped = round % 2 == 1;  // so that the order favours neither
       double second = swapped ? SecondsOf(&Comparison::RunOurs) : 0;
       const double first = SecondsOf(&Comparison::RunBare);
       if (!swapped) second = SecondsOf(&Comparison::RunOurs);

@@ -23,7 +23,7 @@ Result<T> Agreed(Backend& backend, T mine, trainer::ElementType type, trainer::R
   return mine;
 }
 
-// One number of those that the ranks have.
+// Combines the ranks' numbers into one.
 Result<double> Averaged(Backend& backend, double mine, Average average) {
   const auto by = [&](double value, trainer::ReduceOp op) {
     return Agreed(backend, value, trainer::ElementType::kFloat64, op);
@@ -71,7 +71,7 @@ class Buffers {
     return call;
   }
 
-  // Copies all of it between devices, and waits for the end.
+  // Copies the whole buffer between devices and waits for completion.
   void CopyFrom(const Buffers& other) {
     send_.copy_(other.send_);
     receive_.copy_(other.receive_);
@@ -113,7 +113,7 @@ class Measuring {
         most_bytes_(*std::ranges::max_element(sweep.sizes)),
         memory_(static_cast<std::size_t>(most_bytes_), backend) {}
 
-  // Nothing where no element fits.
+  // Returns nothing if no element fits.
   Result<std::vector<Row>> RowOf(int64_t bytes, trainer::ElementType type, trainer::ReduceOp op) {
     const Counts counts =
         CountsOf(sweep_.collective, static_cast<std::size_t>(bytes), SizeOf(type), backend_.size());
@@ -156,7 +156,7 @@ class Measuring {
     timing.bus = timing.algorithm * BusFactor(sweep_.collective, backend_.size());
     if (!check) return timing;
 
-    // Anew: an in-place operation has reduced its own results until now.
+    // Fill the buffers again, because an in-place operation has reduced its own results until now.
     Fill(checked);
     memory_.Push();
     if (Result<void> run = backend_.Start({&call, 1}); !run.ok()) return run.error();
@@ -169,7 +169,7 @@ class Measuring {
     return timing;
   }
 
-  // `bytes`: of the call's larger buffer.
+  // `bytes` is the size of the call's larger buffer.
   Result<void> Repeat(const Call& call, int64_t bytes, int iterations) {
     const int64_t places = most_bytes_ / bytes;
     int64_t number = 0;

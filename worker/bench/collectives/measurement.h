@@ -23,7 +23,7 @@ struct Sweepings {
   Collective collective = Collective::kAllReduce;
   std::vector<int64_t> sizes{};  // bytes of the larger buffer of a rank
   std::vector<trainer::ElementType> types{};
-  std::vector<trainer::ReduceOp> ops{};  // one where nothing is reduced
+  std::vector<trainer::ReduceOp> ops{};  // one if the operation does not reduce
   int root = 0;
   int iterations = 20;
   int warm_up = 5;     // iterations before them
@@ -50,7 +50,7 @@ struct Row {
   Timing in_place{};
 };
 
-// Calls `report` after each row, on every rank. Sizes that hold no element are left out.
+// Calls `report` after each row, on every rank. Skips sizes smaller than one element.
 Result<std::vector<Row>> Measure(Backend& backend, const Sweepings& sweep, const Clock& clock,
                                  const std::function<void(const Row&)>& report);
 

@@ -70,7 +70,7 @@ constexpr UserFunctions kFunctions = {Reduce<kType, ReduceOp::kSum>,
                                       Reduce<kType, ReduceOp::kProduct>,
                                       Reduce<kType, ReduceOp::kMin>, Reduce<kType, ReduceOp::kMax>};
 
-// Two bytes that MPI knows nothing of, and the operations on them.
+// A two-byte type that MPI does not have, and the operations on it.
 struct NarrowFloat {
   explicit NarrowFloat(const UserFunctions& functions) {
     MPI_Type_contiguous(2, MPI_BYTE, &type);
@@ -98,7 +98,7 @@ MpiReduction MpiReductionOf(ElementType type, ReduceOp op) {
   return {narrow.type, narrow.ops[static_cast<std::size_t>(op)]};
 }
 
-// What MPI says of a call's code. REQUIRES: errors return (MPI_ERRORS_RETURN).
+// Returns MPI's message for a call's error code. REQUIRES: errors return (MPI_ERRORS_RETURN).
 Result<void> MpiChecked(int code, const char* call) {
   if (code == MPI_SUCCESS) return {};
   std::array<char, MPI_MAX_ERROR_STRING> text{};

@@ -22,8 +22,8 @@ struct Command {
 };
 using AddCommand = std::function<Command(CLI::App& app)>;
 
-// Parses the command line and runs the subcommand that it names: the exit code. An exception is 1,
-// with its message.
+// Parses the command line and runs the subcommand that it names: the exit code. An exception
+// returns 1 and prints its message.
 int RunProgram(const std::string& description, const std::vector<AddCommand>& subcommands, int argc,
                char** argv);
 

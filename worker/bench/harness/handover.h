@@ -10,17 +10,17 @@
 
 namespace ringmaster::bench {
 
-// Memory without a name, which both processes have. Also where they are one.
+// Memory without a name, which both processes have. They may be the same process.
 class Handover {
  public:
-  // Before the ranks start. Throws std::system_error where there is no memory for it.
+  // Create it before the ranks start. Throws std::system_error if memory is exhausted.
   Handover();
   ~Handover();
   Handover(const Handover&) = delete;
   Handover& operator=(const Handover&) = delete;
 
   void Write(const std::string& text) const;
-  // Empty where nobody wrote.
+  // Empty if no rank wrote.
   std::string Read() const;
 
  private:

@@ -12,7 +12,7 @@ namespace ringmaster::bench {
 
 class ScratchFolder {
  public:
-  // `prefix` is a path, to which a name of its own is added. Throws std::system_error.
+  // `prefix` is a path, to which a unique name is appended. Throws std::system_error.
   explicit ScratchFolder(const std::string& prefix) : path_(prefix + "-XXXXXX") {
     if (::mkdtemp(path_.data()) != nullptr) return;
     throw std::system_error(errno, std::generic_category(), "while creating " + path_);

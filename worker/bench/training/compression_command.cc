@@ -45,7 +45,7 @@ constexpr std::array<Method, 3> kMethods{{{"allreduce", Compression::kNone},
                                           {"8 bit", Compression::kFloat8E4M3},
                                           {"16 bit", Compression::kFloat16}}};
 
-// For an accuracy, by the number of held-out samples; another seed adds to it.
+// The standard error of an accuracy for the number of held-out samples; another seed increases it.
 double StandardError(const RunSummary& summary) {
   if (summary.held_out_samples == 0) return 0;
   const double accuracy = summary.accuracy;
@@ -186,7 +186,7 @@ ordered_json RunPart(Part part, const RankOptions& ranks, const CompressionFlags
     const Result<ordered_json> result = part(group, flags);
     if (!result.ok()) {
       const bool invalid = result.error().kind == ErrorKind::kInvalid;
-      if (invalid && world.rank != 0) return kBadInput;  // all find the same: one says it
+      if (invalid && world.rank != 0) return kBadInput;  // rank 0 prints the error
       return Refuse(result.error().message, invalid ? kBadInput : 1);
     }
     if (world.rank == 0) handover.Write(result->dump());
@@ -219,7 +219,7 @@ int Run(const CompressionFlags& flags) {
                              flags, code);
     if (code != 0) return code;
   }
-  if (!result["table"].is_object()) return 0;  // another rank of the job has it
+  if (!result["table"].is_object()) return 0;  // another rank of the job writes it
   std::printf(
       "Accuracies are from a single seed, with standard errors; differences within them are not "
       "significant\n");

@@ -29,7 +29,7 @@ constexpr int kBlocksOfAStage = 2;
 struct NormalisedConvolution {
   Convolution convolution;
   BatchNorm normal;
-  Prelu relu;  // whose slope is nothing
+  Prelu relu;  // whose slope is zero
 
   at::Tensor operator()(const at::Tensor& x, bool training) const {
     return normal(convolution(x), training);

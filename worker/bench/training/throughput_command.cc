@@ -41,7 +41,7 @@ const ImageNetwork* NetworkOf(const ThroughputFlags& flags) {
   return nullptr;
 }
 
-// Zeros replaced by what the network is measured with.
+// Replaces zeros by the network's default settings.
 ThroughputFlags Completed(ThroughputFlags flags) {
   const ImageNetwork* const network = NetworkOf(flags);
   const auto complete = [](int64_t& value, int64_t usual) {
@@ -156,7 +156,7 @@ class Throughput {
     if (!said.ok()) return said.error();
     return (*said)["samples_per_second"].get<double>();
   }
-  // What the peer's command says, asked by rank 0 while the others wait.
+  // The output of the peer's command, which rank 0 runs while the others wait.
   Result<nlohmann::json> Peer(const std::string& more, const char* key) {
     const Result<std::string> said =
         group_.OnRankZero([&] { return AskPeer(flags_, more).dump(); });

@@ -254,7 +254,7 @@ class Launcher {
     LogInfo("Received a termination signal");
     if (ending_) return;
     Apply(coordinator_.OnTerminate(clock_.Now()));
-    if (!ending_) BeginEnd(control::kExitTerminated);  // else there was a verdict
+    if (!ending_) BeginEnd(control::kExitTerminated);  // otherwise there is a verdict
   }
 
   // Queued messages are sent and mpirun ends, within limits; then the loop has nothing left to do.
@@ -312,7 +312,7 @@ int EndEarly(const Config& config, const std::string& reason, const std::string&
   return control::kExitFailed;
 }
 
-// The items, once the files are in place that ssh wants.
+// Returns the items once the files that ssh requires are in place.
 Result<Items> Prepare(const Config& config) {
   if (Result<void> made = control::MakePrivateDirectory(config.runtime_dir); !made.ok()) {
     return made.error();

@@ -25,7 +25,7 @@ class PortProbe {
 
  private:
   boost::asio::io_context& io_;
-  std::shared_ptr<int> running_ = std::make_shared<int>(0);  // outlived by no answer
+  std::shared_ptr<int> running_ = std::make_shared<int>(0);  // no answer is called after its end
 };
 
 }  // namespace ringmaster::launcher

@@ -40,7 +40,7 @@ class Coordinator {
   }
   Actions OnNoMpirun(Time now) { return job().OnNoMpirun(now); }
   // What agents do, one by one: Settle() says what follows from all of it, and is to be called soon
-  // after. So what a thousand agents say at once is thought about once.
+  // after. So a thousand simultaneous messages cause a single decision.
   //
   // The first line of a connection.
   Actions OnHello(Time now, ConnectionId connection, const control::AgentHello& hello) {
@@ -72,7 +72,7 @@ class Coordinator {
 
   // At most so many bytes for each worker, and some.
   control::LauncherStatus Status(Time now) const { return job().Status(now); }
-  // Its message alone: what is waited for, in a sentence.
+  // Only its message: what the job waits for, in a sentence.
   std::string WaitingText(Time now) const { return job().WaitingText(now); }
   // For metrics; without the job's name.
   JobTimes Times(Time now) const { return job().Times(now); }

@@ -127,7 +127,7 @@ void DirectJob::JudgeExits(Time now) {
   if (blame && EveryMemberHeardSince(blame->heard_since)) FailOrStartAgain(now, blame->exit);
 }
 
-// A restart may fix it, unless it fails repeatedly. The program's steps are unknown: a long run is
+// A restart may help, unless it fails repeatedly. The program's steps are unknown: a long run is
 // the sign of progress.
 void DirectJob::FailOrStartAgain(Time now, const RankExit& exit) {
   if (exit.exit_code == control::kExitCannotStart) return FailBy(now, exit);
@@ -145,7 +145,7 @@ void DirectJob::FailOrStartAgain(Time now, const RankExit& exit) {
   Stop(now, text, exit.Killed() ? killed : control::kCauseRankExited, &workers_.At(exit.pod_uid));
 }
 
-// Where the user says how long a program may be silent: which of the ranks hangs nobody can tell.
+// Applies if the user sets how long a program may be silent. The rank that hangs is unknown.
 void DirectJob::JudgeStall(Time now) {
   const Time last = std::max(last_sign_, gate_opened_at_);
   if (options_.stall_floor.count() == 0 || now - last < options_.stall_floor) return;
@@ -233,7 +233,7 @@ std::string DirectJob::WorldText() const {
          " by: elasticity.allowedSizes does not allow a larger world with the ready workers";
 }
 
-// The program has to start again.
+// The program must restart.
 void DirectJob::NoteStop(Time now, const char* word, const Worker* worker) {
   RecoveryWatch::Loss loss{word, "", "", now, world_.epoch()};
   if (worker != nullptr) {

@@ -206,7 +206,7 @@ void ElasticJob::Form(Time now) {
   phase_ = change_.pause_reason.empty() ? LauncherPhase::kForming : LauncherPhase::kPaused;
   if (!change_.pause_reason.empty())
     LogWarn("Paused the training", {{"reason", change_.pause_reason}});
-  // Nothing is prepared without a quorum: what a worker promises to us it cannot promise to others.
+  // Prepares nothing without a quorum: a worker that accepts our epoch cannot accept another.
   if (change_.pause_reason != control::kPauseNoQuorum) Prepare(now, next);
 }
 

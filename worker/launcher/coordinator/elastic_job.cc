@@ -189,7 +189,7 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankAtBoundary& bou
   if (KeptForLater(worker, boundary)) return;
   if (phase_ != LauncherPhase::kRunning || boundary.epoch != world_.epoch()) return;
   if (!world_.RunsIn(worker.hello.pod_uid, boundary.rank)) return;
-  NoteCommitted(boundary.step);  // the step before the boundary was everybody's
+  NoteCommitted(boundary.step);  // every rank applied the step before the boundary
   change_.ReachBoundary(now, boundary.rank);
 }
 
@@ -248,14 +248,14 @@ void ElasticJob::NoteCommitted(int64_t step) {
   Job::NoteCommitted(step);
   same_world_attempts_ = 0;
   if (!WorldCanChange() || std::exchange(all_stateful_, true)) return;
-  unsettled_ = true;  // leavers may go, now that others have the state
+  unsettled_ = true;  // leavers may go, because others now have the state
   for (const control::Member& member : world_.members()) {
     if (!stateful_.contains(KeyOf(member))) stateful_.insert(IdOf(member));
   }
 }
 
-// A rank that ended while loading, before the first world: users have to see it, unless it was a
-// signal.
+// A rank that ended while loading, before the first world. Report it to users unless it was killed
+// by a signal.
 void ElasticJob::JudgeEarlyExits(Time now) {
   for (const control::Member& member : world_.members()) {
     Worker& worker = workers_.At(member.pod_uid);
@@ -303,7 +303,7 @@ bool ElasticJob::WorldUnknown() const {
 void ElasticJob::LoseWorker(Time now, Worker& worker, const std::string& cause,
                             const std::string& reason) {
   if (!WorldCanChange()) return Job::LoseWorker(now, worker, cause, reason);
-  if (released_at_) return;  // everything is done: there is nothing to lose any more
+  if (released_at_) return;  // all ranks have finished, so a loss has no effect
   worker.standing = Standing::kSilent;
   NoteLoss(now, worker, cause, worker.last_heard);
 }

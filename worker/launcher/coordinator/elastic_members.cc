@@ -119,7 +119,7 @@ std::vector<Member> ElasticJob::Next(Time now, bool leavers_go) const {
 }
 
 // Leavers can go, or joiners have come: all that are wanted, or some that waited long enough. Not
-// where the world with them could not start, as when the minimum has risen with the replicas.
+// if the world with them could not start, such as after the minimum has risen.
 bool ElasticJob::ChangeWanted(Time now) const {
   if (!done_.empty()) return false;  // it is nearly over
   const bool leaves = std::any_of(world_.pods().begin(), world_.pods().end(),

@@ -34,8 +34,8 @@ bool ElasticJob::ReportsMayCome(Time now) const {
   return world_existed && !all_repeated;
 }
 
-// Ordered Pods that may be in a world of a launcher before us: from a fresh one two would train
-// at the same time.
+// Ordered Pods that may be in a world of an earlier launcher; with a new world, two would train at
+// the same time.
 std::set<std::string> ElasticJob::Unaccounted() const {
   std::set<std::string> pod_uids;
   // We saw the end of all worlds that we formed.

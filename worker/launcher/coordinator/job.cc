@@ -52,7 +52,7 @@ Result<Actions> Job::OnOrder(Time now, const control::Order& order) {
     ordered_.insert(wanted.pod_uid);
   }
   for (const std::string& pod_uid : order.dead) {
-    Worker& worker = workers_.Entry(pod_uid);  // a stale Pod may still dial
+    Worker& worker = workers_.Entry(pod_uid);  // a stale Pod may still connect
     worker.hello.pod_uid = pod_uid;
     MarkDead(now, worker, control::kCausePodGone, "its Pod has terminated");
   }
@@ -99,7 +99,7 @@ Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHell
   worker.repeated = false;
   worker.standing = Standing::kTrusted;
   worker.told = {};
-  for (auto& [slot, process] : worker.processes) process.loaded.clear();  // said again if it holds
+  for (auto& [slot, process] : worker.processes) process.loaded.clear();  // reported again
   highest_number_ = std::max(highest_number_, hello.highest_epoch.number);
   if (!first_hello_at_) first_hello_at_ = now;
   Send(worker, control::Welcome{options_.term, static_cast<int>(Heartbeat().count())});
@@ -319,7 +319,7 @@ void Job::SendHeartbeats() {
 
 Actions Job::OnTerminate(Time now) {
   if (phase_ == LauncherPhase::kFinished) return {};
-  if (released_at_) {  // nothing is left that a next launcher could do better
+  if (released_at_) {  // a later launcher could not do anything more
     Succeed(now);
     return std::exchange(actions_, {});
   }

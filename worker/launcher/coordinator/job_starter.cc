@@ -1,5 +1,5 @@
-// Who starts the ranks, mpirun or the agents, how mpirun reaches the workers, and which of their
-// faults are none then.
+// Decides whether mpirun or the agents start the ranks, how mpirun reaches the workers, and which
+// of their findings do not matter then.
 
 #include <algorithm>
 #include <string_view>
@@ -33,8 +33,8 @@ void Job::LetAgentsStart() {
 
 // Where a worker has no sshd, mpirun reaches all of them through their agents; where it has no
 // daemon there either, or an agent of an earlier release, the agents start the ranks. These are
-// faults all the same where the job says what mpirun is to do, or mpirun has started a world
-// already: its image has what it needs.
+// still faults if the job configures mpirun, or if mpirun has already started a world: then the
+// image has what it needs.
 void Job::ChooseStarter(const Worker& worker) {
   if (agents_start_ || startup_.cohort() != control::kStartedByAgents) return;
   const auto lacks = [&worker](std::string_view check) {

@@ -202,7 +202,7 @@ std::string Job::NameOf(const std::string& pod_uid) const {
     pod = worker->hello.pod;
     node = worker->hello.node;
   }
-  if (pod.empty() && order_) {  // it never said hello
+  if (pod.empty() && order_) {  // it never sent a hello
     for (const control::DesiredWorker& wanted : order_->workers) {
       if (wanted.pod_uid != pod_uid) continue;
       pod = wanted.pod;

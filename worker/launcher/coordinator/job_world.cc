@@ -60,8 +60,8 @@ bool Job::EnoughAfterAWhile(Time now, std::size_t ready) const {
          now - std::max(waiting_since_, LastFilled()) >= options_.partial_after;
 }
 
-// When the data cache of an ordered worker moved last, of those still being filled: who comes
-// nearer is worth waiting for, who stands still is not.
+// Returns when the data cache of an ordered worker last made progress, among those still being
+// filled. Only workers that make progress are worth waiting for.
 Job::Time Job::LastFilled() const {
   Time last{};
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -79,7 +79,7 @@ bool Job::HeldByAnOlderWorld(Time now) const {
 }
 
 void Job::JudgeFaults(Time now) {
-  if (!StarterKnown()) return;  // until then a lack of Open MPI may be no fault
+  if (!StarterKnown()) return;  // until then, a missing Open MPI may not be a fault
   std::vector<const Worker*> faulty;
   int ready = 0;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -115,7 +115,7 @@ void Job::JudgeFaults(Time now) {
 std::vector<std::string> Job::ProgramsToMatch() const {
   std::vector<std::string> programs;
   if (!agents_start_) programs.emplace_back("openmpi");
-  if (options_.elastic) programs.emplace_back("ringmaster");  // of a direct job no rank is ours
+  if (options_.elastic) programs.emplace_back("ringmaster");  // only elastic ranks run our code
   return programs;
 }
 
@@ -187,8 +187,8 @@ void Job::TryStart(Time now) {
 void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
   // An agent may remember an epoch that an earlier start of this launcher's container formed.
   const control::Epoch epoch{options_.term, ++highest_number_};
-  // Agents keep attaches by cohort: it is as unique as the epoch, across starts of this container
-  // too.
+  // Agents track attach processes by cohort, so it must be as unique as the epoch, also across
+  // restarts of this container.
   const int64_t cohort = agents_start_ ? control::kStartedByAgents : epoch.number;
   seniority_.clear();
   for (const std::string& pod_uid : pod_uids) seniority_.emplace(pod_uid, seniority_.size());

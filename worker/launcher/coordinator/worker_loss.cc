@@ -33,7 +33,7 @@ void Job::JudgeSilence(Time now) {
 
 void Job::LoseWorker(Time now, Worker& worker, const std::string& cause,
                      const std::string& reason) {
-  if (released_at_) return;  // everything is done: there is nothing to lose any more
+  if (released_at_) return;  // all ranks have finished, so a loss has no effect
   if (phase_ != LauncherPhase::kStarting && phase_ != LauncherPhase::kRunning) return;
   LogWarn("Lost a worker",
           {{"pod", worker.hello.pod}, {"node", worker.hello.node}, {"reason", reason}});

@@ -44,7 +44,7 @@ class CheckpointTracker {
   bool AskNow(Time now, bool wanted, const control::Epoch& epoch, int64_t step);
   static constexpr std::chrono::seconds kAskAgain{10};
 
-  // An empty fault: it works again.
+  // An empty fault means that it works again.
   void Protection(const std::string& pod_uid, const std::string& pod,
                   const control::RankProtection& protection);
   // The process that spoke has ended, or without `slot` its whole Pod.

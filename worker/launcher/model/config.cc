@@ -102,7 +102,7 @@ Result<Config> ReadConfig(const Environment& environment) {
                      ", but must be at least twice the heartbeat interval of " +
                      std::to_string(*heartbeat) + " ms, which must be at least 10 ms"};
   }
-  const int stall_default = config.spec.InPlace() ? 2000 : 0;  // foreign programs may be silent
+  const int stall_default = config.spec.InPlace() ? 2000 : 0;  // other programs may print nothing
   const auto stall_floor = Number(environment, control::kEnvStallMillis, stall_default, 3'600'000);
   if (!stall_floor.ok()) return stall_floor.error();
   config.stall_floor = std::chrono::milliseconds(*stall_floor);

@@ -41,7 +41,7 @@ struct Config {
 
   std::string attach;       // absolute path of ringmaster-attach, the same in launcher and workers
   std::string rsh;          // ... and of ringmaster-rsh, here
-  Environment environment;  // the whole of it, for mpirun's allow-list
+  Environment environment;  // the whole environment, for mpirun's allow-list
 
   std::string RshSocket() const { return runtime_dir + "/rsh.sock"; }
 };

@@ -24,14 +24,14 @@ class Cooldown {
   // For a count of recent ends.
   static std::chrono::milliseconds Delay(int ends);
 
-  // It waits for `longest` at the most.
+  // It waits for `longest` at most.
   void Ended(Time now, const std::string& pod_uid, int slot,
              std::chrono::milliseconds longest = kLongest);
 
   // From when on this slot may join a world; not after `now`: at once.
   Time Until(Time now, const std::string& pod_uid, int slot) const;
 
-  // The Pod is gone for good.
+  // The Pod is permanently gone.
   void Forget(const std::string& pod_uid) { pods_.erase(pod_uid); }
 
  private:

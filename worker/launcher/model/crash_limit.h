@@ -16,7 +16,7 @@ class CrashLimit {
  public:
   using Time = Clock::Time;
 
-  // `limit` rounds are one too many; 0: there is no limit.
+  // At `limit` rounds the job fails; 0: no limit.
   explicit CrashLimit(int limit) : limit_(limit) {}
 
   // One more death. `since`: from when on at the earliest the process, or its world, has run; one
@@ -44,7 +44,7 @@ class CrashLimit {
   int count() const { return count_; }
   int limit() const { return limit_; }
   bool Reached() const { return limit_ > 0 && count_ >= limit_; }
-  // The newest round, or the one before it, had to do with memory.
+  // Whether memory caused the newest round or the one before it.
   bool OutOfMemory() const { return out_of_memory_ > 0 && out_of_memory_ + 1 >= count_; }
 
  private:

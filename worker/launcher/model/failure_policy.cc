@@ -16,7 +16,7 @@ namespace {
 using control::HowItEnded;
 using control::RankExit;
 
-constexpr int kVictims = 3;  // from this blame rank on
+constexpr int kVictims = 3;  // from this rank of blame on
 constexpr std::size_t kMaxRecorded = 16;
 constexpr std::size_t kMaxRecordedLines = 3;
 
@@ -193,9 +193,9 @@ bool FailurePolicy::FailsAtOnce(const RankExit& exit) const {
          (exit.exit_code == control::kExitUserError || exit_codes_.fail.contains(exit.exit_code));
 }
 
-// Causes before victims: a rank that others wait for in vain, the user's error, then a lack of
-// memory, then what a rank did by itself, then what was done to it, then ranks that say themselves
-// that they only lost a peer.
+// Causes come before consequences: a rank that others wait for in vain, the user's error, then a
+// lack of memory, then a rank that failed by itself, then one that was killed, then ranks that
+// report that they only lost a peer.
 int FailurePolicy::BlameRank(const RankExit& exit) const {
   if (exit.exit_code == control::kExitNotStarted) return -1;
   if (FailsAtOnce(exit)) return 0;

@@ -24,7 +24,7 @@ std::string PrintedText(const std::vector<std::string>& lines);
 
 struct ReportedExit {
   control::RankExit exit;
-  std::size_t arrival = 0;  // its place among the reports of this epoch
+  std::size_t arrival = 0;  // its position among the reports of this epoch
 };
 
 class FailurePolicy {
@@ -33,7 +33,7 @@ class FailurePolicy {
 
   explicit FailurePolicy(const CoordinatorOptions& options);
 
-  // A new world starts from nothing: what failed before it is not its failure.
+  // A new world starts without state; earlier failures do not count for it.
   void Reset();
 
   // A rank ended while the job continues: for the status and the limit. A kill does not count for
@@ -42,7 +42,7 @@ class FailurePolicy {
   // It ended before the first world, and no other start can help: the job fails.
   void FailStart(Time now, const control::RankExit& exit);
   bool Lists(const std::string& pod_uid, int slot) const;
-  // For the status alone. What is known of an end may be heard again by a launcher that takes over.
+  // Only for the status. What is known of an end may be heard again by a launcher that takes over.
   void Record(control::RankExit exit);
   // A rank was killed, or ended while it loaded; `text` says which and how. `since`: see
   // CrashLimit.
@@ -53,8 +53,8 @@ class FailurePolicy {
 
   // By a failure that ends the job; by a row of crashes, unless training got further after all.
   bool MustFail() const { return must_fail_ || crashes_.Reached(); }
-  // An elastic job: the end to blame, once what belongs to the same event has arrived. Ends that
-  // cost the job nothing are forgotten then.
+  // An elastic job: the end to blame, once what belongs to the same event has arrived. Harmless
+  // exits are then forgotten.
   std::optional<control::RankExit> Judge(Time now);
 
   struct Blame {
@@ -81,7 +81,7 @@ class FailurePolicy {
   bool Counts(const control::RankExit& exit) const;
 
  private:
-  // No other start of the rank can mend it.
+  // Restarting the rank does not help.
   bool FailsAtOnce(const control::RankExit& exit) const;
   // Lower ranks are blamed first.
   int BlameRank(const control::RankExit& exit) const;
@@ -93,7 +93,7 @@ class FailurePolicy {
   CrashLimit crashes_;
   std::string newest_crash_;  // in words
   std::deque<control::RankExit> recorded_;
-  std::vector<control::RankExit> failing_;  // of the last moments: candidates for the blame
+  std::vector<control::RankExit> failing_;  // recent: candidates for the blame
   std::optional<Time> first_failure_at_;
   bool must_fail_ = false;
 };

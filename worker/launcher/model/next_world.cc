@@ -20,8 +20,8 @@ std::vector<Pair> Without(const std::vector<Pair>& pairs, int first, int second)
   return rest;
 }
 
-// Of one rank or two, younger ones first where there is a choice; empty: it takes more. Whatever
-// covers all pairs covers the first of them, and the first that is left then.
+// One or two ranks that cover all pairs, preferring younger ones; empty if more are needed. Any set
+// that covers all pairs covers the first pair, and then the first remaining one.
 std::vector<int> SmallCover(const std::vector<Pair>& pairs) {
   const auto [low, high] = pairs.front();
   for (const int rank : {high, low}) {
@@ -56,7 +56,7 @@ MemberId IdOf(const control::Member& member) { return {member.pod_uid, member.sl
 
 std::set<std::string> PodsOf(const std::vector<control::Member>& members) {
   std::set<std::string> pods;
-  const std::string* last = nullptr;  // those of a Pod mostly stand together
+  const std::string* last = nullptr;  // those of a Pod are usually adjacent
   for (const control::Member& member : members) {
     if (last == nullptr || *last != member.pod_uid) pods.insert(member.pod_uid);
     last = &member.pod_uid;

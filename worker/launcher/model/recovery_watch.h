@@ -23,7 +23,7 @@ class RecoveryWatch {
     std::string node;
     Time last_sign{};       // of life
     control::Epoch epoch;   // that ran
-    int64_t last_step = 0;  // known to be committed
+    int64_t last_step = 0;  // known as committed
     bool orderly = false;   // it leaves at the end of a step
     // For a program that starts again; unset: training continues.
     std::optional<Time> started{};  // Time{}: by a launcher before us

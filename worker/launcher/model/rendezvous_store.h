@@ -29,11 +29,11 @@ class RendezvousStore {
   // Forgets everything and serves `epoch` from now on.
   void Reset(const control::Epoch& epoch);
 
-  // Sets a value (again) and answers who waited for it alone. Other epochs are ignored. kThrottled
-  // when the store is full: the value is not kept.
+  // Sets a value (again) and answers requests that only waited for it. Other epochs are ignored.
+  // kThrottled when the store is full: the value is not kept.
   Result<std::vector<Answer>> Set(const control::StoreSet& set);
 
-  // Answers at once if every key exists, else as soon as it does. Asking again with the same
+  // Answers at once if every key exists, otherwise once all exist. Asking again with the same
   // (worker, rank, id) replaces the first question. Other epochs are ignored. kThrottled when too
   // many wait or the store is full.
   Result<std::vector<Answer>> Get(const std::string& pod_uid, const control::StoreGet& get);

@@ -13,15 +13,15 @@ namespace ringmaster::launcher {
 
 // The user's settings for the program's own exit codes. A code is in at most one of the two.
 struct ExitCodeRules {
-  std::set<int> fail;     // no start will mend it: the job fails at once
-  std::set<int> ignored;  // not the program's doing: not counted
+  std::set<int> fail;     // restarts do not help: the job fails at once
+  std::set<int> ignored;  // not caused by the program: not counted
 };
 
 class RestartLimit {
  public:
   RestartLimit(int limit, std::chrono::milliseconds window) : limit_(limit), window_(window) {}
 
-  // One more; false when that is one too many.
+  // Counts one exit; returns false if the limit is exceeded.
   bool Count(Clock::Time now) {
     while (!ends_.empty() && now - ends_.front() >= window_) ends_.pop_front();
     if (static_cast<int>(ends_.size()) >= limit_) return false;

@@ -14,12 +14,12 @@ using control::RankPhase;
 using control::RankPosition;
 
 constexpr std::size_t kFewSteps = 5;
-constexpr std::size_t kSteps = 64;  // that the median is taken of
+constexpr std::size_t kSteps = 64;  // number of steps for the median
 constexpr int kOfMedian = 10;
 constexpr int kWhileEntering = 5;
 constexpr int kWhileUnknown = 30;
 constexpr int kForACrowd = 3;
-constexpr std::size_t kRecorded = 16;  // ranks of a world that stands still
+constexpr std::size_t kRecorded = 16;  // ranks of a stalled world
 constexpr int64_t kMaxStepMicros = int64_t{86'400} * 1'000'000;
 
 // The progress of a rank through a world.
@@ -91,7 +91,7 @@ void StallWatch::Report(Time now, const RankPosition& position) {
 std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
   if (floor_.count() == 0 || positions_.size() < 2 || !AllFresh(now)) return std::nullopt;
   std::vector<int> all;
-  std::vector<int> idle;  // they do not wait, and yet do not move
+  std::vector<int> idle;  // they neither wait nor make progress
   bool stopped = true;    // all of those
   for (std::size_t i = 0; i < positions_.size(); ++i) {
     all.push_back(static_cast<int>(i));
@@ -99,7 +99,7 @@ std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
     idle.push_back(static_cast<int>(i));
     stopped = stopped && positions_[i]->stopped;
   }
-  if (idle.size() == all.size()) return std::nullopt;  // nobody waits for anybody
+  if (idle.size() == all.size()) return std::nullopt;  // no rank waits for another
   const Millis limit = Limit(idle.empty() ? all : idle);
   const auto still = now - moved_at_;
   if (still < limit) return std::nullopt;
@@ -238,7 +238,7 @@ StallWatch::Millis StallWatch::Limit(const std::vector<int>& suspects) const {
   const std::optional<Millis> median = MedianStep();
   bool unknown = !median;
   for (const auto& position : positions_) {
-    // A stopped rank evaluates and starts nothing, wherever it was.
+    // A stopped rank neither evaluates nor starts anything, at any position.
     unknown = unknown || (!position->stopped && position->phase == RankPhase::kEvaluate);
   }
   bool outside = false;
@@ -249,7 +249,7 @@ StallWatch::Millis StallWatch::Limit(const std::vector<int>& suspects) const {
     starting = starting || (!position.stopped && position.entered && position.applied_millis < 0);
   }
   if (unknown) return kWhileUnknown * floor_;
-  // A rank outside of this world has nothing to start in it yet.
+  // A rank outside of this world cannot have started anything in it yet.
   if (outside) return EnteringLimit();
   return starting ? kWhileUnknown * floor_ : std::max(kOfMedian * *median, floor_);
 }

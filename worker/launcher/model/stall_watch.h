@@ -63,7 +63,7 @@ class StallWatch {
   std::optional<Judgement> Judge(Time now) const;
 
   // All ranks stand still at the same place while they connect: whom each waits for, by rank, where
-  // it says so. Empty: that is not what holds them up.
+  // it says so. Empty if connecting is not the cause.
   std::map<int, int> CannotConnect(Time now) const;
 
   // Since when ranks wait for others longer than is usual, whichever rank is to blame.
@@ -73,9 +73,9 @@ class StallWatch {
 
   // "at step 41, in compute, waiting for rank 2".
   std::string PlaceOf(int rank) const;
-  // Nothing before five steps have been seen.
+  // Empty before five steps have been seen.
   std::optional<Millis> MedianStep() const;
-  // The newest word of each rank; nothing where it has not spoken.
+  // The newest report of each rank; empty if there is none.
   const std::vector<std::optional<control::RankPosition>>& positions() const { return positions_; }
 
  private:

@@ -27,7 +27,7 @@ class StartGate {
   // A new attempt: forgets everything.
   void Expect(std::set<Slot> slots);
 
-  // An agent that redials says again what it said before; that changes nothing.
+  // An agent that reconnects repeats its reports, which has no effect.
   void Attach(const Slot& slot, int mpi_rank, int mpi_world_size);
 
   // Every expected slot has attached once, and nothing else has.
@@ -46,7 +46,7 @@ class StartGate {
 
   std::set<Slot> expected_;
   std::map<Slot, Process> attached_;
-  std::optional<Fault> fault_;  // the first; nothing mends it
+  std::optional<Fault> fault_;  // the first; permanent
 };
 
 }  // namespace ringmaster::launcher

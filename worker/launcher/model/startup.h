@@ -45,7 +45,7 @@ class Startup {
     std::function<std::string(const Slot&)> name;
     const std::vector<control::Member>& members;
   };
-  // What to do about this start; neither: wait.
+  // The reaction to this start; neither: wait.
   struct Judgement {
     std::optional<Failure> failure{};
     std::optional<std::string> start_again{};  // the cause

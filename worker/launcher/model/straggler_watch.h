@@ -49,7 +49,7 @@ class StragglerWatch {
     std::optional<Time> slow_since;
   };
 
-  // Of all that are known; the lower one of two. Nothing for fewer than two.
+  // Of all that are known; the lower one of two. Empty for fewer than two ranks.
   std::optional<double> Median() const;
   std::optional<double> RecentMedian(Time now);
 

@@ -19,9 +19,9 @@ namespace ringmaster::launcher {
 enum class Standing {
   kTrusted,
   kSilent,           // given up by the next world; until that starts it may come back
-  kFenced,           // never again: its place goes to another Pod
-  kFencedInSilence,  // the same, of one that was silent: what it holds is not known
-  kDead,             // never again, and it certainly runs nothing any more
+  kFenced,           // never again: another Pod replaces it
+  kFencedInSilence,  // the same for a silent one: its state is unknown
+  kDead,             // never again: it certainly has ended
 };
 
 // The process in a slot, as its agent reports it (elastic jobs).
@@ -76,7 +76,7 @@ class WorkerTable {
  public:
   using Workers = std::map<std::string, Worker>;
 
-  // Null: it never said hello.
+  // Null if it never sent a hello.
   const Worker* Find(const std::string& pod_uid) const;
   Worker* Find(const std::string& pod_uid);
   const Worker& At(const std::string& pod_uid) const { return workers_.at(pod_uid); }

@@ -94,7 +94,7 @@ std::vector<std::string> MpirunArguments(const MpirunPlan& plan) {
   Add(words, {"--bind-to", "none", "--map-by", "slot", "--mca", "pml", "ob1"});
   // Version 5 no longer has this component.
   if (!five) Add(words, {"--mca", "btl", "^openib"});
-  // There is one private key, and one launcher that agents obey: workers never start each other's
+  // There is one private key, and agents obey one launcher, so workers never start each other's
   // daemons.
   Add(words, {runtime, ssh + "no_tree_spawn", "1"});
   Add(words, {runtime, ssh + "num_concurrent", std::to_string(std::min(plan.hosts, kMostSshs))});

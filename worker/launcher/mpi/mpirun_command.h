@@ -47,7 +47,7 @@ struct MpirunPlan {
   int master_port = 0;
   std::vector<std::string> export_env;  // names handed to the processes, beyond our own
   std::vector<std::string> extra_args;  // the user's
-  std::vector<std::string> program;     // what every slot runs
+  std::vector<std::string> program;     // the program of every slot
 };
 
 std::vector<std::string> MpirunArguments(const MpirunPlan& plan);
@@ -60,7 +60,7 @@ std::map<std::string, std::string> MpirunEnvironment(const MpirunPlan& plan,
 // Whether a user's own arguments tell mpirun in which directory to start programs.
 bool ChoosesDirectory(const std::vector<std::string>& extra_args);
 
-// A command as a line that a shell would read as the same words: for logs.
+// Quotes a command for a shell; used in logs.
 std::string QuoteCommand(const std::vector<std::string>& words);
 
 }  // namespace ringmaster::launcher

@@ -73,7 +73,7 @@ void MpirunRunner::Probe(std::chrono::milliseconds limit, OnVersion on_version) 
 }
 
 void MpirunRunner::Start(const StartMpirun& start) {
-  Abandon();  // one that outlived its stop
+  Abandon();  // a process that outlived its stop
   if (Result<void> started = TryStart(start); !started.ok()) {
     MpirunExit exit;
     exit.start_error = started.error().message;
@@ -105,7 +105,7 @@ Result<void> MpirunRunner::Run(std::vector<std::string> argv, const MpirunPlan& 
   for (const auto& [name, value] : MpirunEnvironment(plan, config_.environment)) {
     spec.environment.push_back(name + '=' + value);
   }
-  spec.death_signal = SIGTERM;  // it tells the workers
+  spec.death_signal = SIGTERM;  // it notifies the workers
   auto process = CapturedProcess::Start(reaper_, std::move(spec), std::move(handlers));
   if (!process.ok()) return process.error();
   process_ = *std::move(process);

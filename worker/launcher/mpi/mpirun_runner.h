@@ -36,7 +36,7 @@ class MpirunRunner {
   // cannot be asked, or has not answered within `limit`, and was killed.
   void Probe(std::chrono::milliseconds limit, OnVersion on_version);
 
-  // REQUIRES: probed. A start that fails is reported like an exit, from within the call.
+  // REQUIRES: probed. A failed start is reported like an exit, within the call.
   void Start(const StartMpirun& start);
 
   // Ends the running one, if any: SIGTERM, SIGKILL after two seconds.

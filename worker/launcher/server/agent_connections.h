@@ -48,13 +48,13 @@ class AgentConnections {
   // Closes connections that have sent no hello within kHelloLimit.
   void CloseSilent(Clock::Time now);
 
-  // These do nothing for a connection that is closed.
+  // These have no effect on a closed connection.
   //
   // Raises the limit of a line: the connection is an agent of this job.
   void Admit(ConnectionId id);
   void Send(ConnectionId id, const control::Message& message);
   void SendToAll(const std::vector<ConnectionId>& ids, const control::Message& message);
-  // Tells it why, then closes.
+  // Sends the reason, then closes.
   void Refuse(ConnectionId id, const std::string& reason);
   void Close(ConnectionId id, const std::string& reason);
 

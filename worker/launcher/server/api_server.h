@@ -34,7 +34,7 @@ struct ApiHandlers {
 // Whether these are the operator's credentials.
 bool Trusted(const ApiOptions& options, const std::string& authorization);
 
-// What to answer to one request of the operator's: pure but for the handlers.
+// Answers one request of the operator; pure except for the handlers.
 net::HttpAnswer AnswerApiRequest(const ApiHandlers& handlers, const net::HttpRequest& request);
 
 // `tls` outlives the server. Port 0 picks a free one.

@@ -30,8 +30,8 @@ class RemoteShells {
   // `io` outlives this object.
   Result<void> Listen(boost::asio::io_context& io, const std::string& socket_path);
 
-  // mpirun starts: whom it may reach from here on, by the names of its hostfile. What is left of
-  // the one before ends.
+  // mpirun starts: whom it may reach from here on, by the names of its hostfile. The rest of the
+  // previous one ends.
   void Begin(std::map<std::string, ConnectionId> hosts);
   // mpirun has ended: hosts are no longer reachable, and running commands end.
   void End() { Begin({}); }
@@ -46,13 +46,13 @@ class RemoteShells {
  private:
   struct Shell {
     std::shared_ptr<control::LineConnection> connection;
-    std::string host;        // empty: it has not said which
-    ConnectionId agent = 0;  // that runs its command; 0: none does
+    std::string host;        // empty: not known yet
+    ConnectionId agent = 0;  // that runs its command; 0: none
   };
 
   void OnHello(int64_t id, const control::Message& message);
   void OnClosed(int64_t id);
-  // Tells it why there is nothing more to come.
+  // Sends the reason why the command ended.
   void Refuse(Shell& shell, const std::string& reason);
   // The one that this agent runs for us, or null.
   Shell* Find(ConnectionId agent, int64_t id);

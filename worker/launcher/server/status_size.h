@@ -10,8 +10,8 @@
 
 namespace ringmaster::launcher {
 
-// `status` on the wire, at most control::MaxStatusBytes(status.ordered). Words beyond 2,000 bytes
-// are cut.
+// `status` on the wire, at most control::MaxStatusBytes(status.ordered). Texts are cut at 2,000
+// bytes.
 std::string EncodeWithin(control::LauncherStatus status);
 
 }  // namespace ringmaster::launcher

@@ -35,7 +35,7 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, global_bat
          state: dict[str, Any] | None = None, scaler: torch.amp.GradScaler | None = None) -> Job:
     """Blocks, without a limit, until this rank is in a world whose ranks have the same state.
 
-    model: the plain module, on the device that it trains on; its parameters may not be replaced afterwards.
+    model: the plain module, on the device that it trains on; its parameters must not be replaced afterwards.
     optimizer: of its parameters; the job calls its step().
     global_batch: samples of a step over all ranks, at least as many as the ranks that the job may grow to.
     micro_batch: maximum number of samples that are computed at once; None: a rank's share of a step when all workers are

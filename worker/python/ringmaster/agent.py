@@ -1,8 +1,8 @@
 """The membership of a rank in a job, from the agent that started it.
 
-A thread reads. It calls the watch's callback itself, so that a rank that waits for a silent peer is woken the
-moment its world is given up. A rank ends with its agent: once the connection is lost, every wait ends with
-PeerLost. In a forked child, such as a DataLoader's worker, it counts as lost; the rank's own is untouched.
+A thread reads. It calls the watch's callback itself, so that a rank that waits for a silent peer wakes up as soon as
+its world is abandoned. A rank ends with its agent: once the connection is lost, every wait raises PeerLost. In a forked
+child, such as a DataLoader's worker, it counts as lost; the rank's own is untouched.
 """
 
 import logging
@@ -27,9 +27,10 @@ _log = logging.getLogger("ringmaster")
 
 
 def join_membership() -> Membership:
-    """The worlds announced by the agent, or without an agent a world of this process only.
+    """Returns the source of the worlds that the agent announces or, without an agent, a world of this process only.
 
-    Unavailable: no agent listens on its socket. UserError: the variables that name socket and slot are wrong.
+    Raises Unavailable if no agent listens on the socket, and UserError if a variable that names the socket or the slot
+    is invalid.
     """
     path = os.environ.get("RINGMASTER_AGENT_SOCKET")
     if path is None:
@@ -41,7 +42,7 @@ def join_membership() -> Membership:
 
 
 class AgentMembership(Membership):
-    """Connects without sending a message. Raises the errors of AgentConnection. `clock` gives seconds."""
+    """Connects without sending a message. Raises the errors of AgentConnection. `clock` returns seconds."""
 
     def __init__(self, path: str, slot: int, clock: Callable[[], float] = time.monotonic):
         self._slot = slot
@@ -310,7 +311,8 @@ class AgentMembership(Membership):
             return newest
 
     def _await_end(self, epoch: Epoch, *, or_switch: bool) -> bool:
-        """Blocks until the epoch is released or over (False), or to be left at a boundary (True)."""
+        """Blocks until the epoch is released or over (returns False), or the ranks must leave it at a boundary (returns
+        True)."""
 
         def ended() -> bool:
             return self._released >= epoch or self._why_over(epoch) is not None
@@ -322,7 +324,7 @@ class AgentMembership(Membership):
             return not ended()
 
     def _await_answer(self, written: messages.CheckpointWritten, stop: threading.Event) -> bool:
-        """Blocks until it is granted (True) or its epoch ends (False)."""
+        """Blocks until the checkpoint is granted (returns True) or its epoch ends (returns False)."""
 
         def granted() -> bool:
             wanted = (written.epoch, written.step, written.shard)
@@ -352,7 +354,7 @@ class AgentMembership(Membership):
         self._connection.send(message)
 
     def _say(self, message: Any) -> None:
-        """Sends a message; a failure means a lost agent, which every wait reports."""
+        """Sends a message. If that fails, the agent is lost, and every wait raises PeerLost."""
         try:
             self._send(message)
         except RingmasterError as error:

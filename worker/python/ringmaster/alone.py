@@ -61,5 +61,5 @@ class _MemoryStore(Store):
         with self._changed:
             left = deadline - time.monotonic()
             if not self._changed.wait_for(lambda: all(key in self._values for key in keys), max(left, 0.0)):
-                raise TimeoutError(f"nobody has set all of {', '.join(keys)} in time")
+                raise TimeoutError(f"not all of the keys {', '.join(keys)} were set in time")
             return [self._values[key] for key in keys]

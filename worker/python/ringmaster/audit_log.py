@@ -1,6 +1,6 @@
 """The audit log of a rank, from which ringmaster-audit proves that no step was lost or repeated.
 
-The lines are those of worker/trainer/telemetry/audit_log.h: one JSON object a line, one write a line.
+The lines are those of worker/trainer/telemetry/audit_log.h: one JSON object per line, each written with a single call.
 """
 
 import json
@@ -20,13 +20,15 @@ class AuditLog:
     """Single-threaded. If the log cannot be written, it reports that once and stops; training continues."""
 
     def __init__(self, path: str = "") -> None:
-        """`path`: a folder, in which the file is named after the rank's member; or a file *.jsonl; or "": no log."""
+        """`path` is a folder, where the file is named after the rank's member, or a file *.jsonl; "" disables the
+        log."""
         self._path = path
         self._file = -1
 
     @classmethod
     def open(cls) -> "AuditLog":
-        """The log at the path in RINGMASTER_AUDIT_LOG; creates the folder. UserError: it is not writable."""
+        """Returns the log at the path in RINGMASTER_AUDIT_LOG and creates its folder. Raises UserError if it is not
+        writable."""
         path = os.environ.get("RINGMASTER_AUDIT_LOG", "")
         if path and not path.endswith(_ENDING):
             why = "cannot write into it"
@@ -50,7 +52,7 @@ class AuditLog:
     ) -> None:
         """Entered `world` with a state of `adopted_step`.
 
-        `adopted_epoch`: of this run, of term 0 where another run computed the state. `origin`: a
+        `adopted_epoch` is an epoch of this run, or has term 0 if another run computed the state. `origin`: a
         `LocalState.origin`. `checksum`: of the state, 64 bits.
         """
         if not self.on:
@@ -73,12 +75,12 @@ class AuditLog:
         self._write(json.dumps({"world": line}, separators=(",", ":"), ensure_ascii=False))
 
     def begun(self, world: World, step: int, begin: int, end: int) -> None:
-        """Call before any gradient of samples [begin, end) leaves this rank."""
+        """Logs the begin of a step. Call it before this rank sends any gradient of the samples [begin, end)."""
         if self.on:
             self._write(f'{{"begun":{{{_step_fields(world, step, begin, end)}}}}}')
 
     def applied(self, world: World, step: int, begin: int, end: int, checksum: int) -> None:
-        """After the update. `checksum`: of the state, 64 bits."""
+        """Logs an applied step. Call it after the update. `checksum` is the 64-bit checksum of the state."""
         if self.on:
             self._write(f'{{{_step_fields(world, step, begin, end)},"checksum":"{checksum:016x}"}}')
 

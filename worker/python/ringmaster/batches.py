@@ -1,9 +1,9 @@
-"""A rank's micro-batches: what a data set's samples become on the way to a training loop.
+"""A rank's micro-batches, made from the samples of a data set for a training loop.
 
 Which samples are in a batch, and the random numbers that a data set draws for each (from torch on the CPU, `random` and
 NumPy's global generator), depend on the seed and the step. They are the same in worlds of any size, with any number of
-worker processes, and when a step is repeated. A generator of the data set's own, or state that it keeps from sample to
-sample, is not covered.
+worker processes, and when a step is repeated. This does not cover a random generator that the data set owns, or state
+that it keeps between samples.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _MAX_RANKS = "RINGMASTER_MAX_RANKS"  # common/control/pod_contract.h; absent: no
 
 
 class Batch:
-    """A micro-batch, `data`, as it was collated, and the `indices` of its samples in the data set.
+    """A collated micro-batch, `data`, and the `indices` of its samples in the data set.
 
-    Of pairs, `x` and `y` are the two parts. A batch can be unpacked and indexed as its data can; but its length is the
-    number of samples.
+    If the samples are pairs, `x` and `y` are the two parts. A batch can be unpacked and indexed like its data, but its
+    length is the number of samples.
     """
 
     def __init__(self, data: Any, indices: list[int]):
@@ -60,11 +60,12 @@ class Batch:
         return self.data[key]
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
-        """The batch with its tensors on `device`, in lists, tuples and dictionaries too, and what else has to()."""
+        """Returns the batch with its tensors, also those in lists, tuples and dictionaries, and other objects with to()
+        on `device`."""
         return Batch(_each(self.data, "to", device, non_blocking=non_blocking), self.indices)
 
     def pin_memory(self) -> Batch:
-        """The batch in memory from which a GPU copies while the program goes on."""
+        """Returns the batch in page-locked memory, from which a GPU copies asynchronously."""
         return Batch(_each(self.data, "pin_memory"), self.indices)
 
     def _pair(self):
@@ -93,16 +94,16 @@ class BatchSource:
     """Loads any share of any step's batch of a map-style data set. One thread uses it; close() ends its processes.
 
     `dataset` may be a DataLoader: its data set, collate_fn and settings of worker processes are taken, and whether it
-    shuffles. What it says of batches is not, as the world's size decides that.
+    shuffles. Its batch size is ignored, because the size of the world determines it.
 
     global_batch   samples in a step of the whole job
-    micro_batch    samples in a batch that load() gives, unless it is told; None: a rank's whole share
+    micro_batch    samples in a batch that load() returns by default; None: a rank's whole share
     shuffle        a new order in each epoch (None: yes, or as the DataLoader does)
     collate_fn     makes a batch of a list of samples; draws random numbers that depend on the share
     num_workers    processes that load ahead (None: as the DataLoader has them, or 0: the loop loads by itself)
     device         where batches go; None: they stay where the data set and collate_fn put them
 
-    Raises UserError for what cannot be trained on so.
+    Raises UserError for data sets and settings that are not supported.
     """
 
     def __init__(
@@ -146,8 +147,8 @@ class BatchSource:
             )
 
     def load(self, step: int, begin: int, end: int, micro_batch: int | None = None) -> Iterator[Batch]:
-        """The micro-batches of samples `begin` to `end` of the batch of `step`, which counts from 1. `micro_batch`: samples of
-        each from here on; None: as before.
+        """Returns the micro-batches of samples `begin` to `end` of the batch of `step`, counted from 1. `micro_batch`
+        is the number of samples of each from now on; None keeps the previous number.
 
         Worker processes load the same share of the steps that follow meanwhile. An exception of the data set is raised
         as it is, with a note that names the sample (before Python 3.11: as the cause of a RingmasterError).
@@ -169,7 +170,7 @@ class BatchSource:
             yield batch if self._device is None else batch.to(self._device, non_blocking=self._pins)
 
     def fingerprint_text(self) -> str:
-        """The settings that must be equal on all ranks and after restoring a checkpoint, as text for users."""
+        """Returns the settings that must be equal on all ranks and after restoring a checkpoint, as text for users."""
         order = self._order
         return (
             f"data set of {self._length} samples, global_batch {self._global_batch}, seed {order.seed},"
@@ -231,7 +232,7 @@ def _length_of(dataset):
 
 
 def _is_loader(dataset):
-    """A DataLoader, or what has its attributes, such as torchdata's StatefulDataLoader."""
+    """Returns whether `dataset` is a DataLoader or has its attributes, such as torchdata's StatefulDataLoader."""
     attributes = ("dataset", "batch_sampler", "sampler", "collate_fn", "num_workers")
     return isinstance(dataset, DataLoader) or all(hasattr(dataset, name) for name in attributes)
 
@@ -247,7 +248,8 @@ def _worker_options(loader):
 
 
 def _check_loader(loader, global_batch, micro_batch):
-    """Whether the DataLoader shuffles. UserError if it has its own order; warns about ignored settings."""
+    """Returns whether the DataLoader shuffles. Raises UserError if it has its own order; warns about ignored
+    settings."""
     _length_of(loader.dataset)  # an IterableDataset has samplers that say nothing
     instead = "pass the data set itself; each step's samples are distributed among the ranks of the current world"
     if loader.batch_sampler is None:
@@ -264,7 +266,7 @@ def _check_loader(loader, global_batch, micro_batch):
     if loader.batch_size not in (1, global_batch, micro_batch):
         warnings.warn(
             f"the DataLoader's batch_size {loader.batch_size} is ignored: a step of the job takes global_batch "
-            f"{global_batch}, and micro_batch says how much of a rank's share comes at once",
+            f"{global_batch}, and micro_batch sets how many samples of a rank's share are computed at once",
             stacklevel=3,
         )
     if getattr(loader, "drop_last", False):

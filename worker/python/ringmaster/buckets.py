@@ -1,8 +1,8 @@
 """Gradients as flat memory, reduced bucket by bucket while backward runs.
 
-Each parameter's gradient is a piece of a bucket. Buckets follow the parameters from the last to the first, which is about
-the order in which backward finishes them, and are reduced in that order on every rank: the first is small, so that
-reducing begins early.
+Each parameter's gradient is a view of a bucket. Buckets follow the parameters from the last to the first, which is
+about the order in which backward finishes them, and are reduced in that order on every rank: the first is small, so
+that reducing begins early.
 """
 
 from __future__ import annotations
@@ -64,10 +64,8 @@ def _fills_its_memory(tensor: torch.Tensor) -> bool:
 
 
 class Buckets:
-    """The gradients of `parameters`, (name, parameter) each. Thread-safety: one thread, but for the hooks, which backward
-    calls on its own.
-
-    UserError: a parameter is of a kind that cannot be reduced.
+    """The gradients of `parameters`, a list of (name, parameter). Thread-safety: one thread, except for the hooks,
+    which backward calls on its own thread. Raises UserError if the gradient of a parameter cannot be reduced.
     """
 
     def __init__(self, named: Sequence[tuple[str, torch.nn.Parameter]]):
@@ -129,23 +127,24 @@ class Buckets:
                 parameter.grad = piece
 
     def seal(self) -> None:
-        """After a backward pass: from here on nobody else may change the gradients, which check() notices."""
+        """Call after a backward pass. From now on the script must not change the gradients; check() detects it."""
         for bucket in self._buckets:
             bucket.version = bucket.flat._version
 
     def check(self) -> None:
-        """UserError: somebody has changed gradients since seal()."""
+        """Raises UserError if the script has changed gradients since seal()."""
         if any(bucket.version != bucket.flat._version for bucket in self._buckets):
             raise UserError("the script changed gradients between job.backward() and the step, as clip_grad_norm_() and "
                             "zero_grad() do; they then cover only part of the batch. Pass a function that clips them to "
                             "job.before_update(), and remove zero_grad()")
 
     def arm(self, communicator: Communicator) -> None:
-        """The backward pass that follows is the step's last: each bucket is reduced as soon as it is complete."""
+        """Declares that the next backward pass is the step's last, so each bucket is reduced as soon as it is
+        complete."""
         self._communicator = communicator
 
     def flush(self, communicator: Communicator) -> None:
-        """Starts reducing the remaining buckets. WorldOver: the world broke, here or in a hook."""
+        """Starts reducing the remaining buckets. Raises WorldOver if the world broke, here or in a hook."""
         self._communicator = communicator
         for bucket in self._buckets:
             for parameter, piece in zip(bucket.parameters, bucket.pieces):
@@ -180,18 +179,19 @@ class Buckets:
         return math.isfinite(total)
 
     def unused(self) -> list[int]:
-        """By number, in the buckets' order: parameters that have had no gradient in this step, on this rank."""
+        """Returns, by number in the buckets' order, the parameters without a gradient in this step on this rank."""
         return [number for number in range(self.count) if number not in self._used]
 
     def drop(self, numbers: Sequence[int]) -> None:
-        """Parameters without a gradient on any rank: the optimizer must not see zeros for them."""
+        """Clears the gradients of parameters that have none on any rank, because the optimizer must not see zeros for
+        them."""
         parameters = [parameter for bucket in self._buckets for parameter in bucket.parameters]
         for number in numbers:
             parameters[number].grad = None
 
     @property
     def count(self) -> int:
-        """Of parameters."""
+        """The number of parameters."""
         return len(self._names)
 
 

@@ -1,8 +1,8 @@
 """Saves the training state on a volume and finds it again.
 
-The keeper copies the state on the training thread and returns; a thread of its own writes the copy, asks the launcher
-whether it may count, gives it its name and removes old ones. Training never waits for the disk. Where the files lie,
-checkpoint_folder.py says; what the variables RINGMASTER_CHECKPOINT_* mean, docs of spec.checkpoint.
+The keeper copies the state on the training thread and returns. Its own thread writes the copy, asks the launcher to
+grant it, renames it and removes old ones. Training never waits for the disk. checkpoint_folder.py documents the files,
+and the reference of spec.checkpoint the variables RINGMASTER_CHECKPOINT_*.
 """
 
 import logging
@@ -43,7 +43,8 @@ class _Task:
 
 
 class Keeper:
-    """One caller. Its thread ends with close(), or with the process, and leaves nothing half done that counts."""
+    """For use by one thread. Its own thread ends with close() or with the process, and never leaves an incomplete
+    checkpoint that counts as complete."""
 
     def __init__(self, membership: Membership, settings: str, volume: str):
         self._membership = membership
@@ -76,9 +77,10 @@ class Keeper:
 
     @staticmethod
     def open(membership: Membership, settings: str) -> "Keeper | None":
-        """None without RINGMASTER_CHECKPOINT_DIR. UserError: there can never be a folder there.
+        """Returns None without RINGMASTER_CHECKPOINT_DIR. Raises UserError if the folder can never be created.
 
-        `settings`: lines "name=value" that shape training; a checkpoint of other ones is used, and the job says so.
+        `settings` are lines "name=value" that affect training. A checkpoint with other settings is used, and the job
+        reports the differences.
         """
         volume = os.environ.get("RINGMASTER_CHECKPOINT_DIR", "")
         if not volume:
@@ -96,10 +98,9 @@ class Keeper:
     def restore(self, held: LocalState, model: Mapping[str, torch.Tensor] | None = None) -> Restored | None:
         """Returns the latest complete checkpoint above `held`, or None.
 
-        It belongs to this job or, if the job has none and nothing is held, to the job of restoreFrom.
-        `model`: the present state_dict(). UserError, in a sentence: there are checkpoints, and the job must not begin
-        without them (another model, a newer format, all damaged, not the one that was named). Unavailable: what is
-        there cannot be read now.
+        It belongs to this job or, if the job has none and nothing is held, to the job of restoreFrom. `model` is the
+        current state_dict(). Raises Unavailable if the folder cannot be read now, and UserError if there are
+        checkpoints but none can be used (another model, a newer format, all damaged, or not the requested one).
         """
         self._folder.make()
         above = StateVersion() if held.origin == "other" else held.version
@@ -116,7 +117,7 @@ class Keeper:
         return None
 
     def beginning(self, held: LocalState) -> tuple[str, KeptCheckpoint | None]:
-        """The message to report when training starts with `held`, and this job's newest checkpoint up to it."""
+        """Returns the message to report when training starts with `held`, and this job's newest checkpoint up to it."""
         return (self._text if self._text_of == held.version else ""), self._newest_kept(held.version)
 
     def _newest(
@@ -205,7 +206,7 @@ class Keeper:
         return self._take_over(*found, "other")
 
     def _of_job(self, name: str) -> Folder | None:
-        """The other job of this name in this namespace whose newest checkpoint was completed last."""
+        """Returns the other job of this name in this namespace whose newest checkpoint was completed last."""
         folder = os.path.join(self._volume, self._namespace, name)
         try:
             uids = [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
@@ -261,20 +262,21 @@ class Keeper:
     # --- keeping
 
     def due(self, step: int) -> bool:
-        """Whether rank 0 should take() the state of this committed step."""
+        """Returns whether rank 0 should take() the state of this committed step."""
         return step > 0 and (step % self._every == 0 or self._late)
 
     def take(self, held: LocalState, make_state: Callable[[], dict[str, Any]], wait_s: float = 0.0) -> bool:
-        """Copies the state of a committed step and has it written; False: the last one is still being written.
+        """Copies the state of a committed step and starts writing it. Returns False if the previous one is still being
+        written.
 
-        `make_state`: returns "model", "optimizer" and "extras", whose tensors this call copies. `wait_s`: how long to
-        wait for the last one, at the end of training; else the next step is due. UserError: a value in it is none that
-        a checkpoint can hold.
+        `make_state`: returns "model", "optimizer" and "extras", whose tensors this call copies. `wait_s` is how long to
+        wait for the previous one. Raises UserError if a checkpoint cannot hold one of its values.
         """
         return self._offer(held, make_state, wait_s, "checkpoint")
 
     def keep_other(self, held: LocalState, make_state: Callable[[], dict[str, Any]]) -> bool:
-        """Makes another job's state, with which this one begins, one of its own. Rank 0 calls it until it is True."""
+        """Saves the state of another job, from which this job starts, as a checkpoint of this job. Rank 0 calls it
+        until it returns True."""
         with self._changed:
             if self._completed == held.version:
                 return True
@@ -282,7 +284,7 @@ class Keeper:
         return False
 
     def wait(self, timeout: float) -> bool:
-        """Whether nothing is being written, within `timeout` seconds."""
+        """Waits for the writer and returns whether it became idle within `timeout` seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: self._task is None, timeout)
 
@@ -356,7 +358,7 @@ class Keeper:
                 self._changed.notify_all()
 
     def _tell(self, reason: str, protects: str) -> None:
-        """Only when that changes: the job shows it until it is cleared."""
+        """Reports only changes, because the job shows the failure until it is cleared."""
         if reason and not self._failing:
             _log.warning("Failed to write a checkpoint; training continues without new ones: %s", reason)
             self._failing = protects

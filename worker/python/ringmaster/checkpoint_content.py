@@ -14,7 +14,8 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def copied(value: Any, where: str = "the state") -> Any:
-    """A copy in the CPU's memory, of what torch.load(weights_only=True) takes. UserError: names any other value."""
+    """Returns a copy in CPU memory that torch.load(weights_only=True) accepts. Raises UserError, which names the value,
+    for any other type."""
     return _copied(value, where, {})
 
 
@@ -49,7 +50,7 @@ def _copied(value: Any, where: str, tensors: dict[tuple, torch.Tensor]) -> Any:
 
 
 def version_of(content: dict[str, Any]) -> StateVersion | None:
-    """The checksum of a whole file; None if it contains none."""
+    """Returns the checksum of a whole file, or None if it contains none."""
     version = content.get("version")
     keys = ("term", "number", "step", "term_base")
     if not isinstance(version, dict) or not all(isinstance(version.get(key), int) for key in keys):
@@ -58,7 +59,7 @@ def version_of(content: dict[str, Any]) -> StateVersion | None:
 
 
 def what_differs(theirs: str, ours: str) -> str:
-    """The differences between two texts with lines "name=value"; "" if there are none."""
+    """Returns the differences between two texts with lines "name=value", or "" if there are none."""
 
     def values(text: str) -> dict[str, str]:
         return {name: value for name, _, value in (line.partition("=") for line in text.splitlines())}

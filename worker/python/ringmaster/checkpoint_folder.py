@@ -2,10 +2,10 @@
 
     <term>.<epoch>-<step>/state.pt    a dict of plain values and tensors, as torch.load(weights_only=True) reads it
     <term>.<epoch>-<step>/DONE        "0 <bytes> <checksum of state.pt>": it is complete
-    .writing-…, .removing-…           under way, or left behind by a process that died
+    .writing-…, .removing-…           in progress, or left behind by a process that died
 
-The layout and its rules are those of worker/trainer/checkpoint/checkpoint_folder.h: one is written aside and gets its
-name last, and everybody removes only what is older than a complete one of its own.
+The layout and its rules are those of worker/trainer/checkpoint/checkpoint_folder.h: a checkpoint is written under a
+temporary name and renamed last, and each writer removes only what is older than a complete checkpoint of its own.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ class Damaged(Exception):
 
 
 class Complete(Exception):
-    """There is a complete checkpoint of this version."""
+    """A complete checkpoint of this version already exists."""
 
 
 def name_of(version: StateVersion) -> str:
@@ -53,7 +53,7 @@ def name_of(version: StateVersion) -> str:
 
 
 def version_in(name: str) -> StateVersion | None:
-    """The version that a checkpoint's folder is named after; None for any other name."""
+    """Returns the version in the name of a checkpoint's folder, or None for any other name."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -86,7 +86,7 @@ class Folder:
         self.path = Path(path)
 
     def make(self) -> None:
-        """UserError: that can never be. Unavailable: it cannot be now, or may not be read and written."""
+        """Raises UserError if it can never be created, and Unavailable if it cannot be created, read or written now."""
         try:
             for folder in [*reversed(self.path.parents), self.path]:
                 if not folder.is_dir():
@@ -111,7 +111,8 @@ class Folder:
         return self.completed_at(version) is not None
 
     def completed_at(self, version: StateVersion) -> float | None:
-        """By the volume's clock, in seconds; None where it is not complete. Unavailable: that cannot be told."""
+        """Returns the time in seconds by the volume's clock, or None if the checkpoint is not complete. Raises
+        Unavailable if it cannot be determined."""
         done = self.path_of(version) / DONE_FILE
         with _reading(done):
             try:
@@ -120,7 +121,7 @@ class Folder:
                 return None
 
     def complete(self) -> list[StateVersion]:
-        """The complete checkpoints, newest first. Unavailable: the folder cannot be read now."""
+        """Returns the complete checkpoints, newest first. Raises Unavailable if the folder cannot be read now."""
         with _reading(self.path):
             names = os.listdir(self.path)
         versions = [version for name in names if (version := version_in(name)) and not (self.path / name).is_symlink()]
@@ -142,7 +143,8 @@ class Folder:
         return int(match[1]), match[2]
 
     def load(self, version: StateVersion) -> dict[str, Any]:
-        """The content passed to save(). Damaged: what is wrong. Unavailable: it cannot be read now."""
+        """Returns the content that was passed to save(). Raises Damaged with what is wrong, or Unavailable if it cannot
+        be read now."""
         nbytes, checksum = self._read_done(version)
         path = self.path_of(version) / STATE_FILE
         with _reading(path):
@@ -166,7 +168,8 @@ class Folder:
                     raise Damaged(f"{path} cannot be read by torch {torch.__version__}: {error}") from error
 
     def save(self, version: StateVersion, content: dict[str, Any], stop: threading.Event) -> Draft:
-        """Writes it aside. Complete: there is one already. Unavailable: it cannot be written, or `stop` was set."""
+        """Writes it under a temporary name. Raises Complete if one exists already, and Unavailable if it cannot be
+        written or `stop` was set."""
         if self.is_complete(version):
             raise Complete
         self.make()
@@ -190,7 +193,8 @@ class Folder:
         return Draft(version, aside, sink.size, sink.digest.hexdigest())
 
     def publish(self, draft: Draft) -> None:
-        """Gives it its name; the caller has the launcher's grant. Complete: one has it, and stays as it is."""
+        """Renames it to its final name. The caller must have the launcher's grant. Raises Complete if that name exists;
+        the existing checkpoint is kept."""
         home = self.path_of(draft.version)
         with _writing(home):
             with (draft.aside / DONE_FILE).open("x") as file:
@@ -211,7 +215,8 @@ class Folder:
         self._remove(draft.aside.name)
 
     def retain(self, own: StateVersion, keep: int) -> None:
-        """Removes what is older than `own`, which is complete and ours: complete ones beyond `keep`, and leftovers."""
+        """Removes what is older than this rank's complete checkpoint `own`: complete ones beyond `keep`, and
+        leftovers."""
         complete = self.complete()
         kept = set(complete[: max(1, keep)])
         for name in os.listdir(self.path):
@@ -234,7 +239,8 @@ class Folder:
 
 
 def below(volume: str, path: str, refuse: Callable[[str], UserError]) -> Path:
-    """The folder at `path` below the volume, reached without a link. Unavailable: that cannot be told."""
+    """Returns the folder at `path` below the volume, without following links. Raises Unavailable if it cannot be read
+    now."""
     found = Path(volume)
     for part in path.split("/"):
         if part in ("", "."):

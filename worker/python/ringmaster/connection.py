@@ -1,6 +1,6 @@
 """A rank's connection to its agent: messages as lines over a unix socket.
 
-As common/control/blocking_line_client.h.
+The counterpart of common/control/blocking_line_client.h.
 """
 
 import os
@@ -20,8 +20,8 @@ _CHUNK_BYTES = 1 << 16
 class AgentConnection:
     """One thread may receive while others send; shut_down() wakes both.
 
-    Unavailable: nobody listens on `path`. UserError: it is too long for a socket. `send_limit`: seconds until
-    an agent that takes nothing counts as lost.
+    Raises Unavailable if no process listens on `path`, and UserError if it is too long for a socket. `send_limit` is
+    the time in seconds after which an agent that accepts no data counts as lost.
     """
 
     def __init__(self, path: str, send_limit: float = 10.0):
@@ -37,7 +37,8 @@ class AgentConnection:
             raise (Unavailable if error.errno else UserError)(text) from None
 
     def send(self, message: Any) -> None:
-        """The whole message. PeerLost: the agent is gone or takes nothing. UserError: it exceeds a line."""
+        """Sends the whole message. Raises PeerLost if the agent is gone or accepts no data, and UserError if the
+        message is too long."""
         line = encode(message)
         if len(line) > MAX_LINE_BYTES:
             raise UserError(f"a {type(message).__name__} of {len(line)} bytes exceeds the maximum line length")
@@ -66,7 +67,8 @@ class AgentConnection:
                     raise TimeoutError(f"it accepted no data for {self._send_limit:g} s") from None
 
     def receive(self) -> Iterator[Any]:
-        """Messages until the agent closes or shut_down() is called. MessageError: a line is not a message."""
+        """Yields messages until the agent closes the connection or shut_down() is called. Raises MessageError if a line
+        is not a message."""
         buffer = bytearray()
         scanned = 0  # no newline before this offset
         while True:
@@ -87,7 +89,7 @@ class AgentConnection:
             buffer += chunk
 
     def shut_down(self) -> None:
-        """Ends both directions for good. Nothing in a forked child: the connection is the rank's."""
+        """Shuts down both directions. Does nothing in a forked child, because the connection belongs to the rank."""
         if os.getpid() != self._pid:
             return
         try:
@@ -96,5 +98,5 @@ class AgentConnection:
             pass  # it has ended already
 
     def close(self) -> None:
-        """After shut_down(), when no thread receives; or in a forked child, for its copy."""
+        """Closes the socket. Call it after shut_down() when no thread receives, or in a forked child for its copy."""
         self._socket.close()

@@ -1,4 +1,4 @@
-"""Errors, by their consequences, and the exit codes of a rank (common/control/exit_codes.h)."""
+"""Errors, grouped by their consequences, and the exit codes of a rank (common/control/exit_codes.h)."""
 
 from collections.abc import Sequence
 
@@ -39,5 +39,5 @@ class Unavailable(RingmasterError):
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """Joins names for a message: the first `most` names, and how many more there are."""
+    """Joins names for a message: the first `most` names and the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -19,7 +19,7 @@ class Evaluation:
     name: str
 
     def run(self, model: torch.nn.Module, communicator: Communicator) -> float:
-        """The mean over all ranks, on every rank. WorldOver: the world ended."""
+        """Returns the mean over all ranks, on every rank. Raises WorldOver if the world ended."""
         training = model.training
         model.eval()
         try:

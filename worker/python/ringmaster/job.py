@@ -1,8 +1,9 @@
-"""Training in a world that changes: what a script calls. `join()` is in __init__.py.
+"""The API that a script calls to train in a world that changes. `join()` is in __init__.py.
 
-A step is begun, computed, reduced and applied, or it did not happen: then its share is computed again, in the next world.
-A step is applied once all sums have come, and committed once a collective of the next one has completed, which shows that
-every rank has applied it (docs/architecture/gradient-to-commit.md: the LibTorch trainer does the same).
+A step is begun, computed, reduced and applied. If the world breaks before that, the step is discarded and its share is
+computed again in the next world. A step is applied once all sums have arrived, and committed once a collective of the
+next one has completed, which shows that every rank has applied it (docs/architecture/gradient-to-commit.md: the
+LibTorch trainer does the same).
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ _logger = logging.getLogger("ringmaster")
 
 
 class Job:
-    """One rank. Made once per process by join(). Thread-safety: one thread.
+    """One rank. Created once per process by join(). Thread-safety: one thread.
 
     `state`: add what has `state_dict` and `load_state_dict`, such as a scheduler: `job.state["scheduler"] = scheduler`.
-    A rank that joins takes it over, checkpoints keep it, and what the script changed in a step that did not happen is put
-    back. `finished`: all ranks may end.
+    A rank that joins takes it over, checkpoints keep it, and changes that the script made in a discarded step are
+    undone. `finished` is True once all ranks may exit.
     """
 
     def __init__(self, membership: Membership, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
@@ -81,12 +82,12 @@ class Job:
 
     @property
     def steps(self) -> int:
-        """The number of applied steps, over all worlds."""
+        """Returns the number of applied steps over all worlds."""
         return self._worlds.held.version.step
 
     @property
     def rank(self) -> int:
-        """In the present world; it may change wherever a call blocks."""
+        """Returns the rank in the current world; it may change in any call that blocks."""
         return self._worlds.world.rank
 
     @property
@@ -95,34 +96,33 @@ class Job:
 
     @property
     def share(self) -> tuple[int, int]:
-        """Samples [begin, end) of a step's global batch that this rank computes in the present world."""
+        """Returns the samples [begin, end) of a step's global batch that this rank computes in the current world."""
         return share(self.global_batch, self.rank, self.world_size)
 
     @property
     def loss(self) -> float:
-        """The mean loss over the global batch of the last step that this rank applied. NaN before the first."""
+        """Returns the mean loss over the global batch of the last step that this rank applied; NaN before the first."""
         return self._mean_loss
 
     @property
     def finishing(self) -> bool:
-        """Whether a rank has called finish() with the state that all ranks have: none makes another step. A loop over
-        batches() ends by itself then, one of your own has to."""
+        """Whether a rank has called finish() with the current state. A custom loop must end then; batches() does."""
         return self._worlds.held.finishing
 
     @property
     def last_batch(self) -> bool:
-        """In a loop over batches(): whether the micro-batch is this rank's last one of the step."""
+        """Returns, in a loop over batches(), whether the micro-batch is this rank's last one of the step."""
         return self._looping and self._in_step and self._left == 0
 
     # --- a step
 
     def batches(self, dataset, *, steps: int, shuffle: bool = True, collate_fn: Callable | None = None,
                 num_workers: int = 0, finish: bool = True) -> Iterator[Batch]:
-        """This rank's micro-batches of every step until `steps` are applied; then waits until all ranks may end.
+        """Yields this rank's micro-batches of every step up to `steps`, then waits until all ranks may exit.
 
-        Going on to the first micro-batch of the next step makes the step (as step() does, if the script has not called
-        it). A step that did not happen comes again. Leaving the loop early leaves the step undone. `finish`: False where
-        another loop follows, which has a higher number of steps.
+        Advancing to the first micro-batch of the next step makes the step, as step() does, unless the script has called
+        it. A discarded step is repeated. Leaving the loop early discards the step. Pass `finish`=False if another loop
+        with a higher number of steps follows.
         """
         if self.finished:
             raise UserError(f"batches() was called after training ended with step {self.steps}; pass finish=False to all loops "
@@ -172,14 +172,14 @@ class Job:
         self.step()
 
     def begin(self) -> tuple[int, int]:
-        """Begins the next step of a custom loop: this rank's share of it. First leaves the world if all ranks must."""
+        """Begins the next step of a custom loop and returns this rank's share. Leaves the world first if requested."""
         if not self._ready():
             raise UserError(f"begin() was called after another rank had ended training with step {self.steps}; a custom loop "
                             "must end when job.finishing is true")
         return self._begin()
 
     def _ready(self) -> bool:
-        """Once all is done that belongs between two steps: whether another one is made."""
+        """Does the work between two steps and returns whether another step follows."""
         if self._suspending and not self._leave:
             self._await_suspension()
         if self._leave:
@@ -201,9 +201,9 @@ class Job:
         return begin, end
 
     def backward(self, loss: torch.Tensor, weight: float | None = None) -> None:
-        """Adds the gradients of a micro-batch. `loss`: the mean over its samples, or over whatever `weight` counts, such
-        as tokens. `weight`: samples of the micro-batch, unless it says otherwise. The step's gradients are the mean over
-        the whole global batch: the sum of loss times weight over all ranks, divided by the sum of weights.
+        """Adds the gradients of a micro-batch. `loss` is the mean over its samples, or over what `weight` counts, such
+        as tokens. `weight` defaults to the number of samples. The step's gradients are the mean over the whole global
+        batch: the sum of loss times weight over all ranks, divided by the sum of weights.
         """
         if not self._in_step:
             raise UserError("backward() was called outside of a step: call it in a loop over job.batches(), or after "
@@ -234,13 +234,13 @@ class Job:
         self._reducer.buckets.seal()
 
     def step(self) -> bool:
-        """Reduces and applies the step. False: it did not happen (the state is as before, or newer), or has more micro-batches."""
+        """Reduces and applies the step. Returns False if it was discarded or has more micro-batches."""
         if not self._in_step:
             raise UserError("step() was called outside of a step; call begin() first")
         if self._left > 0 and self.micro_batch is None:  # the script does not know that its share has grown
             return False
         if self._left > 0:
-            raise UserError(f"step() was called while {self._left} samples of the step were left: with micro_batch a step has "
+            raise UserError(f"step() was called while {self._left} samples of the step remained: with micro_batch a step has "
                             "several micro-batches; remove step() from the loop over batches(), which calls it")
         if not self._worlds.communicator.over:
             if self._reducer.passes == 0:
@@ -284,7 +284,7 @@ class Job:
         self._position.enter(Phase.EVALUATE)  # the script's own time may be long
 
     def _committed(self) -> None:
-        """A collective of the step under way has completed: every rank has applied the last one."""
+        """Called when a collective of a step has completed: every rank has applied the previous step."""
         if self._unreported is None:
             return
         if self.rank == 0:
@@ -297,32 +297,31 @@ class Job:
     # --- what a script may want beside steps
 
     def log(self, **metrics: float) -> None:
-        """Metrics of the step under way; rank 0 writes them beside the loss, and gives them to callbacks."""
+        """Adds metrics to the current step; rank 0 writes them with the loss and passes them to callbacks."""
         if self.rank == 0:
             self._log.add(metrics)
 
     def on_log(self, callback: Callable[[int, dict[str, float]], None]) -> None:
-        """`callback(step, metrics)` is called on rank 0 after each step that is logged (step_log.py has some)."""
+        """Registers `callback(step, metrics)`, which rank 0 calls after each logged step (step_log.py has some)."""
         self._log.add_callback(callback)
 
     def before_update(self, function: Callable[[], Any]) -> None:
-        """Has `function` called before each update, once all gradients are means over the whole batch. To clip them:
-        `job.before_update(lambda: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))`."""
+        """Registers `function`, which is called before each update, when all gradients are means over the whole batch.
+        To clip them: `job.before_update(lambda: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))`."""
         self._update.before.append(function)
 
     def after_step(self, function: Callable[[], Any]) -> None:
-        """Has `function` called after each step that was applied, such as a scheduler's step. What it changes belongs into
-        `state`."""
+        """Registers `function`, which is called after each applied step. Add what it changes to `state`."""
         self._update.after.append(function)
 
     def evaluate(self, function: Callable[[torch.nn.Module, int, int], tuple[float, float]], *, every: int,
                  name: str = "accuracy") -> None:
-        """Has `function` called on every rank after each `every` steps, before the next step begins, and after the last.
+        """Registers `function`, which every rank calls after each `every` steps and after the last.
 
-        `function(model, rank, world_size)` returns a sum and a count over this rank's part of the data; the mean over all
-        ranks is logged as `name`, and as the job's accuracy if that is its name. It runs without gradients, with the
-        model in evaluation mode, and again in the next world if this one ends. A world may change at any step, so when it
-        runs must follow from the number of the step alone.
+        `function(model, rank, world_size)` returns a sum and a count over this rank's part of the data; the mean over
+        all ranks is logged as `name`, and as the job's accuracy if that is its name. It runs without gradients, with
+        the model in evaluation mode, and again in the next world if this one ends. A world may change at any step, so
+        only the number of the step may determine when it runs.
         """
         if every < 1:
             raise UserError(f"evaluate() was given every={every}; it must be a number of steps, at least 1")
@@ -347,8 +346,9 @@ class Job:
             return
 
     def finish(self) -> bool:
-        """After the last step, for a loop of one's own; batches() calls it. True: all ranks are done, and the script may
-        end. False: the world changed; look at `steps` again, since a step may have to be repeated."""
+        """Waits for all ranks after the last step. For custom loops; batches() calls it. Returns True if all ranks are
+        done and the script may exit, and False if the world changed; then check `steps` again, because a step may have
+        to be repeated."""
         if self.finished:
             return True
         self._worlds.held = replace(self._worlds.held, finishing=True)
@@ -394,6 +394,6 @@ class Job:
         self._entered()
 
     def _entered(self) -> None:
-        """A new world: what was wanted or not certain in the last one is no more."""
+        """Resets, in a new world, the requests and the uncommitted step of the last one."""
         self._leave = self._suspending = False
         self._unreported = None

@@ -1,7 +1,7 @@
 """Loads micro-batches of a map-style data set: here, or in worker processes that load ahead.
 
-Both give the same batches. A sample is seeded by its position in the run before the data set is asked for it, and a
-`collate_fn` of the user's by the first position of its micro-batch.
+Both give the same batches. Each sample is seeded by its position in the run before it is read from the data set, and a
+user's `collate_fn` by the first position of its micro-batch.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Request(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """The samples of a request, as a data set is asked for them."""
+    """The samples of a request, in the form that a data set takes."""
 
     position: int  # of the first one, in the run
     indices: list[int]
 
 
 class Failure:
-    """An error while loading samples. Can be pickled with any exception."""
+    """An error while loading samples. It can be pickled with any exception."""
 
     def __init__(self, doing: str, error: Exception, in_worker: bool):
         self.doing = doing
@@ -53,7 +53,8 @@ class Failure:
                 self.error = None
 
     def raise_it(self):
-        """Raises the exception with a note of what was being done, or a RingmasterError where that cannot be."""
+        """Raises the exception with a note that says what was being done, or a RingmasterError if notes are not
+        supported."""
         message = self.doing + (f", in a worker process:\n{self.trace}" if self.trace else "")
         if self.error is None:
             raise RingmasterError(message)
@@ -64,7 +65,7 @@ class Failure:
 
 
 class SampleReader:
-    """Makes a batch of samples of the data set: seeds, reads, collates. Goes to worker processes."""
+    """Makes a batch from samples of the data set: seeds, reads and collates. It is sent to worker processes."""
 
     def __init__(self, dataset, collate_fn: Callable | None, seed: int):
         self._dataset = dataset
@@ -74,7 +75,7 @@ class SampleReader:
         self._rows = None if collate_fn else _rows_of(dataset)
 
     def read(self, samples: Samples, wanted: Callable[[], bool] | None = None, in_worker: bool = False) -> Any:
-        """The collated batch, or a Failure. None as soon as it is no longer `wanted`. Changes the random state."""
+        """Returns the collated batch or a Failure, or None once it is no longer `wanted`. Changes the random state."""
         if self._rows is not None:
             return self._rows(samples.indices)
         read = []
@@ -96,7 +97,7 @@ class SampleReader:
             return Failure(f"the samples {some} could not be collated into a batch", error, in_worker)
 
     def read_here(self, samples: Samples) -> Any:
-        """As read(), and leaves this process's random state as it was."""
+        """Like read(), but restores this process's random state."""
         if self._rows is not None:
             return self._rows(samples.indices)
         with kept_random_state():
@@ -113,7 +114,7 @@ def _rows_of(dataset):
 
 
 class _Rows:
-    """Rows of tensors, as default_collate puts the samples of a TensorDataset together."""
+    """Rows of tensors in the form in which default_collate combines the samples of a TensorDataset."""
 
     def __init__(self, tensors, subset=None):
         self._tensors = tensors
@@ -131,7 +132,7 @@ class _Rows:
 
 
 class WorkerOptions(NamedTuple):
-    """How worker processes are started: as torch's DataLoader names it."""
+    """The options of worker processes, with the names that torch's DataLoader uses."""
 
     num_workers: int
     pin_memory: bool = False
@@ -144,7 +145,7 @@ class WorkerOptions(NamedTuple):
 class WorkerLoader:
     """Worker processes that load the requests that follow the last one, until another one is made.
 
-    Then they drop what they have in hand: at the latest once the sample that they are reading is there. They start with
+    They then drop their current request, at the latest once they have read the current sample. They start with
     the first request. torch's DataLoader runs them. One thread uses it; close() ends the workers.
     """
 
@@ -158,7 +159,7 @@ class WorkerLoader:
         self._results = None
 
     def load(self, request: Request, follow: Callable[[Request], Iterator[Request]]) -> Any:
-        """The batch of `request`, or a Failure. `follow` gives a request and all that come after it."""
+        """Returns the batch of `request`, or a Failure. `follow` returns a request and all that come after it."""
         if not self._sent or self._sent[0] != request:
             self._sent.clear()
             self._generation += 1
@@ -250,9 +251,8 @@ class _WorkerInit:
 
 
 def _let_go_of_sockets():
-    """A forked process holds its parent's connections, and peers would not see the parent's end while it lives.
-
-    The numbers stay taken, by /dev/null, so that an inherited socket object closes nothing of another's.
+    """A forked process inherits its parent's connections, and peers would not notice the parent's exit while the child
+    lives. /dev/null takes their descriptors, so that closing an inherited socket object has no effect on others.
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for number in map(int, os.listdir("/proc/self/fd")):

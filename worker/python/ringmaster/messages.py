@@ -126,7 +126,7 @@ class StoreGet:
 
 @dataclass(frozen=True)
 class RankEpoch:
-    """The world that the rank is in; a higher one may follow any time."""
+    """The world that the rank is in; a higher one may follow at any time."""
 
     epoch: Epoch
     rank: int
@@ -175,7 +175,7 @@ class StoreValues:
 
 
 def encode(message: Any) -> bytes:
-    """One line, with its newline, of a message above. Characters that are not Unicode are replaced."""
+    """Encodes a message as one line with its newline. Replaces characters that are not Unicode."""
     fields = _written(message)
     fields["type"] = type(message).__name__
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -206,7 +206,7 @@ def _wire_name(name: str) -> str:
 
 
 def decode(line: bytes) -> Any:
-    """The message in a line without its newline; None: its type is not one that agents send to ranks."""
+    """Decodes a line without its newline. Returns None if agents do not send messages of this type to ranks."""
     try:
         text = line.decode()
         json_object = json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_number)
@@ -234,7 +234,7 @@ def _number(text: str) -> int | float:
 
 
 def _field(json_object: Any, name: str, read: Callable[[Any], T]) -> T:
-    """A required field of a message."""
+    """Returns a required field of a message."""
     if not isinstance(json_object, dict):
         raise MessageError("expected an object")
     if name not in json_object:
@@ -324,7 +324,7 @@ def _host(value: Any) -> list[Member]:
 
 
 def _members(value: Any) -> tuple[Member, ...]:
-    """A world's members from its hosts and the order of their ranks (common/control/members_wire.h)."""
+    """Returns a world's members, given its hosts and the order of their ranks (common/control/members_wire.h)."""
     if isinstance(value, dict) and isinstance(value.get("hosts"), list) and len(value["hosts"]) > MAX_RANKS:
         raise MessageError("has too many hosts")  # before memory is taken for them
     hosts = _field(value, "hosts", _list(_host))

@@ -1,7 +1,7 @@
 """The position of this rank, in a page of memory that its agent polls (common/control/position_page.h).
 
-The agent finds out from it which rank holds up a step. It also asks a rank that stands still for its stacks, by
-a signal: Python's own fault handler answers it, even while a thread is stuck with the interpreter's lock held.
+The agent uses it to find the rank that holds up a step. It also requests the stacks of a rank that makes no progress,
+with a signal: Python's own fault handler answers it, even while a thread is stuck with the interpreter lock held.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class Phase(IntEnum):
 
 
 class Position:
-    """Position() reports nothing. Calls cost microseconds. One thread at a time."""
+    """Position() reports nothing. A call takes microseconds. For use by one thread at a time."""
 
     def __init__(self) -> None:
         self._page: mmap.mmap | None = None
@@ -57,10 +57,10 @@ class Position:
 
     @classmethod
     def open(cls) -> "Position":
-        """On the page that RINGMASTER_POSITION_PAGE names, for as long as the process lives.
+        """Returns the position on the page that RINGMASTER_POSITION_PAGE names, valid until the process exits.
 
-        Once a process: SIGUSR2 is handled from here on. Without the variable, or where the page cannot be
-        mapped, which the log says, nothing is written.
+        Call it once per process: it installs a handler for SIGUSR2. Without the variable, or if the page cannot be
+        mapped, which is logged, nothing is written.
         """
         position = cls()
         path = os.environ.get("RINGMASTER_POSITION_PAGE", "")
@@ -96,7 +96,7 @@ class Position:
         self._write()
 
     def enter_world(self, epoch: Epoch) -> None:
-        """Begins to connect in this world."""
+        """Reports that the rank starts connecting in this world."""
         self._epoch, self._applied = epoch, 0
         self._phase = Phase.CONNECT
         if self._page is None:
@@ -108,11 +108,12 @@ class Position:
         self.enter(Phase.CONNECT)
 
     def set_step(self, step: int) -> None:
-        """Steps that the state has; said with whatever comes next."""
+        """Sets the number of steps in the state; the next report includes it."""
         self._step = step
 
     def applied(self, step: int, took_s: float, own_s: float) -> None:
-        """Applied this step. `own_s`: of the seconds that it took, those without waiting for other ranks."""
+        """Reports that this step was applied. `own_s` is its duration in seconds, without the time spent waiting for
+        other ranks."""
         self._step = step
         if self._page is None:
             return
@@ -121,7 +122,7 @@ class Position:
         self._write()
 
     def waits_for(self, peer: int) -> None:
-        """The rank that this one waits for; -1: not known."""
+        """Reports the rank that this one waits for; -1 if unknown."""
         if self._page is not None:
             _WORD.pack_into(self._page, _PEER_AT, peer + 1)
 
@@ -146,7 +147,7 @@ class Position:
         _POSITION.pack_into(self._page, 0, *words, total)
 
     def _rewind_stacks(self) -> None:
-        """Makes room for new stacks: those of an earlier world have been read."""
+        """Makes room for new stacks, because those of an earlier world have been read."""
         assert self._page is not None
         with contextlib.suppress(OSError):
             written = os.lseek(self._file, 0, os.SEEK_CUR) - _STACK_TEXT_AT

@@ -1,7 +1,7 @@
-"""Random numbers that depend on what is computed and not on which rank computes it.
+"""Random numbers that depend on what is computed, not on the rank that computes it.
 
 A sample's random numbers come from (seed, position of the sample in the run), those of a forward pass from (seed, step,
-first sample). So they are the same in every world, and when a step is repeated.
+first sample). So they are the same in every world and when a step is repeated.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import torch
 
 
 def seed_for(*parts: int | str) -> int:
-    """A 64-bit seed made of `parts`: the same in every process and release of Python, and another for other parts."""
+    """Returns a 64-bit seed that depends only on `parts`, in every process and release of Python."""
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big")
 
 
 def seed_all(seed: int) -> None:
-    """Seeds what a data set draws from: torch on the CPU, `random`, and NumPy if the program has imported it.
+    """Seeds the generators that a data set uses: torch on the CPU, `random`, and NumPy if the program has imported it.
 
-    About 5 us, and 2 us more with NumPy. torch.manual_seed() would seed GPUs, too, and take 20 times as long.
+    Takes about 5 us, and 2 us more with NumPy. torch.manual_seed() would also seed GPUs and take 20 times as long.
     """
     torch.default_generator.manual_seed(seed)
     random.seed(seed)
@@ -33,7 +33,7 @@ def seed_all(seed: int) -> None:
 
 @contextlib.contextmanager
 def kept_random_state() -> Iterator[None]:
-    """Puts back the states that seed_all() changes, after the block. About 15 us, and 85 us with NumPy."""
+    """Restores the states that seed_all() changes after the block. Takes about 15 us, or 85 us with NumPy."""
     numpy = sys.modules.get("numpy")
     of_torch = torch.default_generator.get_state()
     of_python = random.getstate()
@@ -49,9 +49,10 @@ def kept_random_state() -> Iterator[None]:
 
 @contextlib.contextmanager
 def torch_seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Within the block torch draws from `seed`, on the CPU and on `device` if that is a GPU; then as if it had not.
+    """Seeds torch with `seed` within the block, on the CPU and on `device` if that is a GPU, and restores its state
+    afterwards.
 
-    For a forward pass, whose dropout must repeat when the step does. Does not wait for the GPU.
+    For a forward pass, whose dropout must be the same when the step is repeated. Does not wait for the GPU.
     """
     generators = [torch.default_generator]
     if device is not None and device.type == "cuda":

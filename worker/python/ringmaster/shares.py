@@ -1,6 +1,6 @@
-"""Which samples a rank takes in a step: a pure function of the settings, the step and the world's size.
+"""Selects the samples of a rank in a step: a pure function of the settings, the step and the world's size.
 
-A run is one endless stream of samples: one permutation of the data set after the other, one an epoch. A step takes the
+A run is an endless stream of samples: one permutation of the data set per epoch, one after the other. A step takes the
 next `global_batch` samples of it, and each rank a contiguous share of those. So every world, large or small, trains on
 the same samples in the same steps, and a step that is repeated sees the same samples.
 """
@@ -11,7 +11,8 @@ from .errors import UserError
 
 
 def share(global_batch: int, rank: int, size: int) -> tuple[int, int]:
-    """Returns the begin and end of the share of `rank` in a batch among `size` ranks. Shares differ by at most one sample."""
+    """Returns the start and the end of the share of `rank` in a batch among `size` ranks. Shares differ by at most one
+    sample."""
     return rank * global_batch // size, (rank + 1) * global_batch // size
 
 
@@ -24,9 +25,9 @@ def micro_batches(begin: int, end: int, micro_batch: int | None) -> list[tuple[i
 
 
 class SampleOrder:
-    """The order in which a run visits a data set of `length` samples. Not for use by several threads at once.
+    """The order in which a run visits a data set of `length` samples. Not thread-safe.
 
-    The permutations of two epochs are kept, 8 bytes a sample each, since a step may go over the end of an epoch.
+    It keeps the permutations of two epochs, each with 8 bytes per sample, because a step may span the end of an epoch.
     """
 
     def __init__(self, length: int, seed: int, shuffle: bool = True):
@@ -38,7 +39,7 @@ class SampleOrder:
         self._permutations = {}  # by epoch, from 0
 
     def indices(self, step: int, begin: int, end: int, global_batch: int) -> list[int]:
-        """The data set's indices of samples `begin` to `end` of the batch of `step`, which counts from 1."""
+        """Returns the indices in the data set of samples `begin` to `end` of the batch of `step`, counted from 1."""
         position = (step - 1) * global_batch + begin
         last = (step - 1) * global_batch + end
         found = []

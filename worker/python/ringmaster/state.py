@@ -1,8 +1,8 @@
 """The state of a rank: parameters, buffers, optimizer, and other objects of the script.
 
-`TrainingState` reads it as a skeleton (nested dicts and lists, numbers, strings) and a list of tensors, so that it can be
-compared, sent to another rank and put back. Which of two states is the newer one, `LocalState` says; the rules are those
-of worker/trainer/elastic/state_version.h.
+`TrainingState` reads it as a skeleton (nested dicts and lists, numbers, strings) and a list of tensors, so that it can
+be compared, sent to another rank and restored. `LocalState` determines which of two states is newer; the rules are
+those of worker/trainer/elastic/state_version.h.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class LocalState:
     finishing: bool = False  # a rank that holds it has called finish()
 
     def next(self, epoch: Epoch) -> "LocalState":
-        """After one more step, in a world of `epoch`."""
+        """Returns the state after one more step in a world of `epoch`."""
         version = StateVersion(Epoch(self.term_base + epoch.term, epoch.number), self.version.step + 1)
         return replace(self, version=version, origin="training", finishing=False)
 
     def epoch_of_run(self) -> Epoch:
-        """The epoch of this run that computed the state; of term 0 if another run did."""
+        """Returns the epoch of this run that computed the state; its term is 0 if another run did."""
         return Epoch(self.version.epoch.term - self.term_base, self.version.epoch.number)
 
     def sort_key(self) -> tuple:
-        """The sort key: the state with the higher key wins."""
+        """Returns the sort key: the state with the higher key wins."""
         if self.version == StateVersion():
             return (0, self.version)
         return (1 if self.origin == "other" else 2, self.version)
@@ -77,19 +77,21 @@ class Packed:
 
     @staticmethod
     def from_bytes(data: bytes) -> "Packed":
-        """Returns a state with tensors on the "meta" device, which have no memory; allocate() creates the real ones. It reads plain
-        values alone: what a peer sends cannot run code."""
+        """Returns a state with tensors on the "meta" device, which have no memory; allocate() creates the real ones. It
+        reads only plain values, so data from a peer cannot run code."""
         skeleton, shapes = torch.load(io.BytesIO(data), weights_only=True)
         tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for dtype, shape, _ in shapes]
         return Packed(skeleton, tensors, [where for _, _, where in shapes])
 
     def allocate(self, device: torch.device) -> None:
-        """Allocates the tensors of what from_bytes() returned: on the CPU if the sender has them there, else on `device`."""
+        """Allocates the tensors of the result of from_bytes(): on the CPU if they are there on the sender, otherwise on
+        `device`."""
         self.tensors = [torch.empty_like(tensor, device="cpu" if where == "cpu" else device)
                         for tensor, where in zip(self.tensors, self.places)]
 
     def checksum(self) -> int:
-        """64 bits over the bytes of all tensors: of each its CRC-32, several times as fast as a hash of all bytes."""
+        """Returns a 64-bit checksum of all tensors, from the CRC-32 of each, which is several times as fast as a hash
+        of all bytes."""
         digest = hashlib.blake2b(digest_size=8)
         for tensor in self.tensors:
             digest.update(zlib.crc32(buffer_of(tensor.contiguous().cpu())).to_bytes(4, "little"))
@@ -97,7 +99,7 @@ class Packed:
 
 
 def pack(value: Any) -> Packed:
-    """Takes the tensors out of nested dicts, lists and tuples."""
+    """Extracts the tensors from nested dicts, lists and tuples."""
     packed = Packed(None)
     packed.skeleton = _take(value, packed.tensors)
     return packed
@@ -134,7 +136,7 @@ def _put(value: Any, tensors: list[torch.Tensor]) -> Any:
 
 
 def _named(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors in nested dicts, lists and tuples."""
+    """Yields the tensors in nested dicts, lists and tuples."""
     if isinstance(value, torch.Tensor):
         yield name, value
     elif isinstance(value, (Mapping, list, tuple)):
@@ -143,7 +145,7 @@ def _named(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def first_difference(theirs: Mapping[str, Any], ours: Mapping[str, torch.Tensor]) -> str:
-    """The first difference between two models, in the order of ours; "" if there is none."""
+    """Returns the first difference between two models, in the order of this rank's model, or "" if there is none."""
     for name, tensor in ours.items():
         if name not in theirs:
             return f"it has no {name}"
@@ -171,7 +173,8 @@ class TrainingState:
         self._undo: tuple[list[dict[str, Any]], dict[str, Any]] | None = None
 
     def describe(self) -> str:
-        """A line for each tensor of the model and each group of the optimizer: ranks must agree in it."""
+        """Returns a line for each tensor of the model and each group of the optimizer; it must be equal on all
+        ranks."""
         lines = [f"{kind} {name} {str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
                  for kind, tensors in (("parameter", self.model.named_parameters()), ("buffer", self.model.named_buffers()))
                  for name, tensor in tensors]
@@ -180,7 +183,8 @@ class TrainingState:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, as checkpoints keep it. Within a step that is not certain: as it was at its begin."""
+        """Returns the whole state, as checkpoints contain it. Within an uncommitted step, it is the state before the
+        step."""
         extras = {name: part.state_dict() for name, part in self.extras.items()}
         optimizer = self.optimizer.state_dict()
         copies: dict[int, torch.Tensor] = {}
@@ -213,7 +217,7 @@ class TrainingState:
                                 "less in job.state")
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restores the result of as_dict() of this rank or another one. Raises UserError for a state that does not fit."""
+        """Restores the result of as_dict() of this or another rank. Raises UserError for a state that does not fit."""
         self._undo = None
         try:
             self.model.load_state_dict(state["model"])
@@ -223,13 +227,13 @@ class TrainingState:
         self.extras.load(state["extras"], self.optimizer)
 
     def checksum(self) -> int:
-        """The properties of model and optimizer that must be equal on all ranks."""
+        """Returns the properties of model and optimizer that must be equal on all ranks."""
         return pack([self.model.state_dict(), self.optimizer.state_dict()]).checksum()
 
     # --- a step that does not happen
 
     def remember(self) -> None:
-        """At the begin of a step: what the script's own code may change before the step is certain."""
+        """Saves, at the start of a step, what the script's own code may change before the step is committed."""
         for buffer in self._norms:
             buffer.remember()
         for buffer in self._others:
@@ -239,7 +243,7 @@ class TrainingState:
         self._undo = (_values_of(self.optimizer), extras)
 
     def put_back(self) -> None:
-        """The step did not happen: buffers, the optimizer's settings and extras are as remember() found them."""
+        """Discards the step: restores buffers, the optimizer's settings and extras to what remember() saved."""
         if self._undo is None:
             return
         groups, extras = self._undo
@@ -251,14 +255,14 @@ class TrainingState:
         _set_values(self.optimizer, groups)
 
     def certain(self) -> None:
-        """Call after a step was applied."""
+        """Call after applying a step."""
         self._undo = None
 
     # --- buffers, of which each rank's forward passes see other samples
 
     def statistics(self, weight: float, first: bool) -> torch.Tensor | None:
-        """Normalisation's running averages times `weight`, to be summed over all ranks; None: there are none. Counts are
-        those of the `first` rank."""
+        """Returns the running averages of normalisation layers times `weight`, to be summed over all ranks, or None if
+        there are none. Counts are those of the `first` rank."""
         if not self._norms:
             return None
         parts = [buffer.now().detach().reshape(-1).double() * (weight if buffer.averaged() else float(first))
@@ -274,7 +278,7 @@ class TrainingState:
             at += values.numel()
 
     def changed_buffers(self) -> list[int]:
-        """Other buffers that were changed since remember(), by number."""
+        """Returns the numbers of the other buffers that changed since remember()."""
         return [number for number, buffer in enumerate(self._others) if buffer.changed()]
 
     def other_buffers(self) -> list[torch.Tensor]:
@@ -282,7 +286,7 @@ class TrainingState:
 
 
 class _Buffer:
-    """One of a module's buffers, and a copy of what it was."""
+    """A buffer of a module and a copy of its previous value."""
 
     def __init__(self, of_module: dict[str, Any], name: str):
         self._of_module = of_module
@@ -315,8 +319,8 @@ class _Buffer:
 
 
 class Extras(dict):
-    """More that has state_dict() and load_state_dict(), by name (Job.state). What is added after the state came from
-    another rank or a checkpoint takes over its part then."""
+    """Other objects with state_dict() and load_state_dict(), by name (Job.state). An object that is added after the
+    state was received or loaded takes over its part when it is added."""
 
     def __init__(self, parts: Mapping[str, Any]):
         super().__init__(parts)
@@ -340,7 +344,7 @@ class Extras(dict):
 
 
 def _values_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    """The settings of each group, such as the learning rate."""
+    """Returns the settings of each group, such as the learning rate."""
     return [{key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in group.items()
              if key != "params"} for group in optimizer.param_groups]
 
@@ -355,7 +359,7 @@ def _set_values(optimizer: torch.optim.Optimizer, values: list[dict[str, Any]]) 
 
 
 def check_optimizer(optimizer: torch.optim.Optimizer, named: list[tuple[str, torch.nn.Parameter]]) -> None:
-    """UserError: a step of the job cannot be made with it."""
+    """Raises UserError if the job cannot make a step with the optimizer."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise UserError("LBFGS computes the loss several times per step; use an optimizer that needs gradients once")
     known = {parameter for _, parameter in named}

@@ -19,7 +19,7 @@ _OWN = ("step", "loss", "samples_per_second", "world_size", "world_epoch")
 
 
 class StepLog:
-    """Writes one step in `every_steps`, or where that is 0 one in `every_s` seconds; the first of each world, too."""
+    """Writes one step in `every_steps` or, if that is 0, one in `every_s` seconds, and the first of each world."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class StepLog:
         out: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
-        """`out`: None is standard output as it is at the time."""
+        """`out`: None means the current standard output."""
         self._every_steps, self._every_s = every_steps, every_s
         self._out, self._clock = out, clock
         self._callbacks: list[Callback] = []
@@ -38,7 +38,8 @@ class StepLog:
         self._written = -math.inf
 
     def add(self, metrics: Mapping[str, Any]) -> None:
-        """Metrics of the step under way: of one name the newest. UserError: one is not a number, or is the log's own."""
+        """Adds metrics to the current step; the newest value of a name counts. Raises UserError if one is not a number
+        or has a name that the log uses itself."""
         for name, value in metrics.items():
             if name in _OWN:
                 raise UserError(f"log() was given {name!r}, which the step log uses itself; choose another name")
@@ -48,11 +49,12 @@ class StepLog:
                 raise UserError(f"log() was given {name}={value!r}, which is not a number") from error
 
     def add_callback(self, callback: Callback) -> None:
-        """`callback(step, metrics)` is called for each step that is written; what it raises ends training."""
+        """Registers `callback(step, metrics)` for each step that is written; an exception that it raises ends
+        training."""
         self._callbacks.append(callback)
 
     def applied(self, progress: Progress, world: World) -> None:
-        """The step is applied. Metrics of steps that are not written go into the next line."""
+        """Writes an applied step. Metrics of steps that are not written are added to the next line."""
         now = self._clock()
         if not self._due(progress.step, world.epoch, now):
             return
@@ -75,7 +77,7 @@ class StepLog:
 
 
 def _number(value: float, name: str) -> float | None:
-    """As JSON, which has no number that is not finite."""
+    """Returns the value for JSON: rounded, or None for NaN and infinity, which JSON cannot represent."""
     if not math.isfinite(value):
         return None
     return round(value, 1) if name == "samples_per_second" else float(f"{value:.9g}")
@@ -92,10 +94,10 @@ def tensorboard(writer: Any) -> Callback:
 
 
 def mlflow(client: Any) -> Callback:
-    """For the module mlflow with a run that has begun, or what else has its log_metrics()."""
+    """Returns a callback for the module mlflow with a started run, or another object with its log_metrics()."""
     return lambda step, metrics: client.log_metrics(metrics, step=step)
 
 
 def wandb(run: Any) -> Callback:
-    """For a run of wandb."""
+    """Returns a callback for a run of wandb."""
     return lambda step, metrics: run.log(metrics, step=step)

@@ -40,7 +40,7 @@ class Reduced:
 class StepReducer:
     """The gradients of the `named` parameters that require gradients. Not thread-safe.
 
-    Between begin() and reduce() `weight` and `loss` are this rank's sums: of weights, and of losses times weights.
+    Between begin() and reduce(), `weight` and `loss` are this rank's sums of weights and of losses times weights.
     """
 
     def __init__(self, training: TrainingState, named: list[tuple[str, torch.nn.Parameter]], device: torch.device,
@@ -68,7 +68,7 @@ class StepReducer:
         self.buckets.close()
 
     def follow_frozen(self) -> None:
-        """The script may freeze parameters and let them go, by the number of the step."""
+        """The script may freeze and unfreeze parameters, depending only on the number of the step."""
         if [parameter.requires_grad for _, parameter in self._named] == self._trainable:
             return
         self.buckets.close()
@@ -82,7 +82,8 @@ class StepReducer:
         self.buckets = Buckets([(name, parameter) for name, parameter in self._named if parameter.requires_grad])
 
     def reduce(self, communicator: Communicator, votes: Votes, number: int) -> Reduced:
-        """Reduces step `number`. WorldOver: the world ended. UserError, on all ranks: the step cannot be applied."""
+        """Reduces step `number`. Raises WorldOver if the world ended, and UserError on all ranks if the step cannot be
+        applied."""
         waiting = time.monotonic()
         rank, size = communicator.rank, communicator.size
         unused = self.buckets.unused()
@@ -111,7 +112,7 @@ class StepReducer:
             raise UserError(f"step {number}: the sum of all weights is {weights:g}; weights must be positive")
         if not self.buckets.scale(self._global_batch / weights) and not self._scaled:
             raise UserError(f"step {number}: a gradient is NaN or infinite: training diverged; try a smaller learning "
-                            "rate, or look at the data")
+                            "rate or check the data")
         if statistics is not None:
             self._training.put_statistics(statistics, weights)
         return Reduced(total / weights, leave > 0, checkpoint > 0, waited)
@@ -137,7 +138,7 @@ class StepReducer:
         self.buckets.drop([number for number, count in enumerate(counts.tolist()) if count == communicator.size])
 
     def _share_buffers(self, communicator: Communicator, changed: list[int]) -> None:
-        """Buffers that the script's forward passes change, but for running averages, are those of rank 0."""
+        """Copies buffers that the script's forward passes change, except for running averages, from rank 0."""
         buffers = self._training.other_buffers()
         counts = torch.zeros(len(buffers), device=self._device)
         counts[changed] = 1

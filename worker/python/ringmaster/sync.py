@@ -1,8 +1,8 @@
 """Synchronizes the state of the ranks of a new world.
 
-Each states what it has; the highest version wins, and the lowest rank that has it sends it to those behind, in bounded
-pieces. They receive into memory of their own and take it over only when all of it has come and its checksum is right: an
-attempt that breaks half-way changes nothing. The protocol is that of worker/trainer/elastic/state_sync.h.
+Each rank reports its version; the highest one wins, and the lowest rank that has it sends it to the others in bounded
+pieces. They receive it into separate memory and adopt it only once it is complete and its checksum matches, so a failed
+attempt changes nothing. The protocol is that of worker/trainer/elastic/state_sync.h.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Adopted:
 
 
 class StateSync:
-    """One attempt of one world. `settings`: what must be the same on all ranks, beside the shapes of the state.
+    """One attempt in one world. `settings` must be equal on all ranks, in addition to the shapes of the state.
 
     `look_again` is asked on every rank where nobody has trained: what it holds after looking for a checkpoint, which it
     has loaded into the state; a rank that loaded long ago must not win with an old one. It raises Unavailable if what is
@@ -54,7 +54,8 @@ class StateSync:
         self._pieces = 0
 
     def run(self) -> Adopted:
-        """WorldOver: it broke, and the state is untouched. UserError, on all ranks: they cannot train together."""
+        """Raises WorldOver if the world broke; the state is unchanged. Raises UserError on all ranks if they cannot
+        train together."""
         statements = self._gather(readable=True)
         if all(held.origin != "training" for held, _, _, _ in statements) and self._look_again is not None:
             statements = self._all_look_again()
@@ -104,7 +105,8 @@ class StateSync:
             attempt += 1
 
     def _move(self, source: int, checksum: int, take: bool) -> None:
-        """Also on ranks that have the state already, since a broadcast is everybody's; they drop each piece."""
+        """Ranks that have the state already receive it too, because a broadcast includes all ranks; they drop each
+        piece."""
         sending = self._communicator.rank == source
         packed = pack(self._state.as_dict()) if sending else None
         data = _send_bytes(self._communicator, packed.to_bytes() if sending else b"", source)
@@ -122,7 +124,7 @@ class StateSync:
         self._state.load(state)
 
     def _send_tensors(self, tensors: list[torch.Tensor], source: int) -> None:
-        """One after the other in pieces: small ones share a piece, large ones are cut."""
+        """Groups tensors into pieces: small ones share a piece, large ones are split."""
         sending = self._communicator.rank == source
         batch: list[torch.Tensor] = []
         size = 0
@@ -163,7 +165,8 @@ def _signed(word: int) -> int:
 
 
 def compare_texts(communicator: Communicator, text: str, fingerprints: Sequence[float]) -> None:
-    """On every rank, with the fingerprints of all ranks' texts. UserError, on all ranks: who differs first, and in what."""
+    """Runs on every rank, with the fingerprints of all ranks' texts. Raises UserError on all ranks, which names the
+    first rank that differs and the difference."""
     other = next((rank for rank, one in enumerate(fingerprints) if one != fingerprints[0]), None)
     if other is None:
         return

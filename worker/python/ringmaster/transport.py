@@ -1,12 +1,12 @@
 """The ranks of one world, connected: collectives that end when the world does.
 
-A world has a process group of its own, made from public calls of torch 2.2 and later; the script's default group is not
-touched. Gloo connects CPUs, NCCL GPUs. Connecting runs on a thread of its own, since nothing wakes it before its time
-limit when a rank that it waits for has gone; such a thread is abandoned, and frees what it made when it comes to an end.
+A world has its own process group, created with public calls of torch 2.2 and later; the script's default group is
+unaffected. Gloo connects CPUs, NCCL GPUs. Connecting runs on its own thread, because nothing wakes it before its time
+limit if a rank that it waits for is gone. Such a thread is abandoned, and frees its objects when it ends.
 
-Gloo tells only the neighbours of a lost rank, and its abort() wakes nobody. What wakes every operation is to shut down
-the world's connected sockets. They are the sockets that appeared while it connected and lead to one of its members. Its
-listening socket stays: Gloo ends the process when that fails.
+Gloo notifies only the neighbours of a lost rank, and its abort() does not wake waiting operations. Shutting down the
+world's connected sockets wakes every operation. They are the sockets that appeared while it connected and lead to one
+of its members. The listening socket stays open, because Gloo ends the process when it fails.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ _KEYS_AHEAD = 32  # of other ranks that one question asks for; the launcher hold
 
 
 class _TorchStore(dist.Store):
-    """A world's rendezvous store as torch asks for it. Used while connecting, by the connecting thread.
+    """A world's rendezvous store with the interface that torch requires. Used while connecting, by the connecting
+    thread.
 
-    Gloo asks for the addresses of all ranks one after the other, under keys that end with their numbers: they are
-    fetched together. `ranks`: how many set such keys.
+    Gloo requests the addresses of all ranks one after the other, under keys that end with the rank's number; they are
+    fetched together. `ranks` is the number of ranks that set such keys.
     """
 
     def __init__(self, store: Store, timeout: float, rank: int = 0, ranks: int = 0):
@@ -94,7 +95,7 @@ class _TorchStore(dist.Store):
 
 
 def _sockets() -> dict[int, str]:
-    """This process's open sockets: descriptor to inode."""
+    """Returns the inodes of this process's open sockets by descriptor."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -126,7 +127,7 @@ def _leads_to(connection: socket.socket, addresses: set[str]) -> bool:
 
 
 class Work:
-    """One collective under way. wait() raises WorldOver if it does not complete."""
+    """A collective in progress. wait() raises WorldOver if it does not complete."""
 
     def __init__(self, communicator: "Communicator", works: Sequence):
         self._communicator = communicator
@@ -138,14 +139,14 @@ class Work:
         self._communicator.check()
 
     def under_way(self) -> bool:
-        """Whether it may still write to its tensor; also after a failure."""
+        """Returns whether it may still write to its tensor, also after a failure."""
         return not all(work.is_completed() for work in self._works)
 
 
 class Communicator:
     """The process group of one world. abort() may be called on any thread, the rest on one.
 
-    A world of one rank has no group, and its collectives do nothing.
+    A world of one rank has no group, so its collectives do nothing.
     """
 
     def __init__(self, world: World, device: torch.device, timeout: float):
@@ -170,7 +171,8 @@ class Communicator:
         return self.world.size
 
     def connect(self, store: Store) -> None:
-        """Blocks until all ranks are connected. WorldOver: they were not in time, or abort() was called."""
+        """Blocks until all ranks are connected. Raises WorldOver if they did not connect in time or abort() was
+        called."""
         if self.size == 1:
             self.check()
             return
@@ -216,7 +218,7 @@ class Communicator:
         return dist.ProcessGroupGloo(adapter, self.rank, self.size, options)
 
     def abort(self, reason: str) -> None:
-        """Ends all operations, those that wait included, as soon as it can."""
+        """Ends all operations, including waiting ones, as soon as possible."""
         with self._lock:
             if self._reason is not None:
                 return
@@ -274,10 +276,10 @@ class Communicator:
         _freeing[:] = [one for one in _freeing if one.is_alive()]
 
     def wait_for(self, work) -> None:
-        """Blocks until torch's `work` is done. WorldOver: it failed, or the world ended.
+        """Blocks until the torch operation `work` is done. Raises WorldOver if it failed or the world ended.
 
-        Gloo does not wake an operation that it begins on connections that have failed already, so abort() is looked for
-        now and then.
+        Gloo does not wake an operation that starts on connections that have already failed, so it checks for abort()
+        periodically.
         """
         while True:
             try:
@@ -290,7 +292,7 @@ class Communicator:
     # --- collectives; tensors are contiguous and on `device`
 
     def all_reduce(self, tensor: torch.Tensor) -> Work:
-        """Sums `tensor` over the ranks, in place. All ranks get the same bits."""
+        """Sums `tensor` over the ranks in place. The result is bitwise equal on all ranks."""
         if self._group is None:
             self.check()
             return Work(self, ())
@@ -309,7 +311,7 @@ class Communicator:
         self._begin(lambda: self._group.broadcast([tensor], options)).wait()
 
     def all_gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
-        """The tensors of all ranks, by rank."""
+        """Returns the tensors of all ranks, by rank."""
         if self._group is None:
             self.check()
             return [tensor.clone()]
@@ -326,7 +328,7 @@ class Communicator:
 
 
 def device_of(parameters: Sequence[torch.nn.Parameter]) -> torch.device:
-    """The device that all parameters are on. UserError: there is none, or worlds cannot be made of it."""
+    """Returns the device that all parameters are on. Raises UserError if there is none or it is not supported."""
     devices = {parameter.device for parameter in parameters}
     if not devices:
         raise UserError("the model has no parameters that require gradients")
@@ -348,15 +350,15 @@ _freeing: list[threading.Thread] = []
 
 @atexit.register
 def _await_freed() -> None:
-    """Python ends threads in the middle of what they do, and a group that is half freed then ends the process with a
-    signal. One that waits for an operation that nobody wakes does no harm."""
+    """Python ends threads at any point, and a partly freed group then ends the process with a signal. A thread that
+    still waits for an operation does no harm."""
     limit = time.monotonic() + _FREE_LIMIT
     for thread in _freeing:
         thread.join(max(0.0, limit - time.monotonic()))
 
 
 def _sentence(error: Exception) -> str:
-    """Gloo's error message, without source location and advice."""
+    """Returns Gloo's error message without source location and advice."""
     text = (str(error).splitlines() or [""])[0]
     return re.sub(r"^\[[^\]]*\]\s*", "", text).split(". This is typically")[0] or type(error).__name__
 
@@ -368,7 +370,7 @@ def _abort_nccl(groups: list) -> None:
 
 
 def buffer_of(tensor: torch.Tensor) -> memoryview:
-    """The bytes of a contiguous tensor in host memory. What is returned keeps the tensor."""
+    """Returns the bytes of a contiguous tensor in host memory. The result keeps the tensor alive."""
     size = tensor.numel() * tensor.element_size()
     if size == 0:
         return memoryview(b"")

@@ -1,4 +1,5 @@
-"""The update of the parameters, which the job makes once a step is certain, with what a script has called around it."""
+"""The update of the parameters, which the job makes once a step is complete, and the functions that a script registers
+around it."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from .errors import UserError
 
 
 class Update:
-    """From now on `optimizer` makes no step by itself. `before`: called once gradients are means over the whole batch;
-    `after`: once the optimizer has made its step. Thread-safety: one thread.
+    """Prevents `optimizer` from making steps by itself. Calls `before` when the gradients are means over the whole
+    batch, and `after` once the optimizer has made its step. Thread-safety: one thread.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler | None):
@@ -39,11 +40,11 @@ class Update:
             function()
 
     def close(self) -> None:
-        """Training has ended: the optimizer is the script's again."""
+        """Returns control of the optimizer to the script after training."""
         self._allowed = True
 
     def _scaled_step(self) -> bool:
-        """False: gradients overflowed on some rank, so that on all of them the optimizer has made no step."""
+        """Returns False if gradients overflowed on some rank, so the optimizer made no step on any rank."""
         before = self._scaler.get_scale()
         self._scaler.step(self._optimizer)
         self._scaler.update()
@@ -51,5 +52,5 @@ class Update:
 
     def _check(self, *_) -> None:
         if not self._allowed:
-            raise UserError("the script called optimizer.step(), but the job updates the parameters once the step is "
-                            "certain; remove the call")
+            raise UserError("the script called optimizer.step(), but the job updates the parameters itself; "
+                            "remove the call")

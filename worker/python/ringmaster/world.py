@@ -1,4 +1,4 @@
-"""Worlds and where they come from: the values, and the interface to the source of worlds.
+"""Worlds: the values, and the interface to their source.
 
 `Membership` has two implementations: `agent.AgentMembership` in a job, `alone.LoneMembership` without one.
 """
@@ -16,7 +16,7 @@ _PEERS_NAMED = 4  # in one sentence
 
 
 class Epoch(NamedTuple):
-    """Which world: ordered, by the launcher's term first. Epoch() is "none yet"."""
+    """Identifies a world; ordered by the launcher's term, then by number. Epoch() means "none yet"."""
 
     term: int = 0
     number: int = 0
@@ -24,7 +24,7 @@ class Epoch(NamedTuple):
 
 @dataclass(frozen=True)
 class Member:
-    """A rank process in a world: (pod_uid, slot, start) says which."""
+    """A rank process in a world, identified by (pod_uid, slot, start)."""
 
     pod_uid: str
     pod: str  # the Pod's name, for people
@@ -35,13 +35,13 @@ class Member:
 
     @property
     def name(self) -> str:
-        """As the audit log names it."""
+        """Returns the name that the audit log uses."""
         return f"{self.pod}/{self.slot}/{self.start}"
 
 
 @dataclass(frozen=True)
 class World:
-    """The ranks that train together, and which of them this process is."""
+    """The ranks that train together, and the rank of this process."""
 
     epoch: Epoch
     rank: int
@@ -53,7 +53,7 @@ class World:
         return len(self.members)
 
     def full_share(self, global_batch: int) -> int:
-        """The most samples of a step that a rank has while all workers of the job are there."""
+        """Returns the maximum number of samples of a step per rank when all workers of the job are present."""
         return -(-global_batch // (self.full_size or self.size))
 
     @property
@@ -65,7 +65,7 @@ class World:
         return self.me.address
 
     def name_peers(self, error: str) -> str:
-        """For messages: the peers whose address Gloo names in its error, or all peers, with their Pods."""
+        """Names, for messages, the peers whose address is in Gloo's error, or all peers, with their Pods."""
         others = [(rank, member) for rank, member in enumerate(self.members) if rank != self.rank]
         found = [(rank, member) for rank, member in others if f"[{member.address}]" in error] or others
         names = [f"rank {rank} ({member.pod})" for rank, member in found]
@@ -73,12 +73,12 @@ class World:
 
     @cached_property
     def local_rank(self) -> int:
-        """Among the ranks of this worker."""
+        """Returns the rank among those of this worker."""
         return sum(member.pod_uid == self.me.pod_uid for member in self.members[: self.rank])
 
     @cached_property
     def ranks_on_host(self) -> int:
-        """Ranks of this node, or of this worker where nodes have no names."""
+        """Returns the number of ranks on this node, or on this worker if nodes have no names."""
         me = self.me
         return sum(m.pod_uid == me.pod_uid or (m.node != "" and m.node == me.node) for m in self.members)
 
@@ -99,7 +99,7 @@ class Progress:
 
 
 class KeptCheckpoint(NamedTuple):
-    """The job's own newest complete checkpoint."""
+    """The newest complete checkpoint of the job itself."""
 
     step: int
     nbytes: int = 0  # held by all complete ones that are kept
@@ -111,103 +111,108 @@ class Store(ABC):
 
     @abstractmethod
     def set(self, key: str, value: bytes) -> None:
-        """PeerLost: the agent is gone."""
+        """Raises PeerLost if the agent is gone."""
 
     @abstractmethod
     def get(self, keys: Sequence[str], deadline: float) -> list[bytes]:
         """Blocks until every key exists; the values are in the order of `keys`.
 
-        `deadline`: a time of time.monotonic(). TimeoutError: a key is missing then. WorldOver: the world has
-        ended. PeerLost: the agent is gone.
+        `deadline` is a time of time.monotonic(). Raises TimeoutError if a key is missing by then, and WorldOver if the
+        world has ended. Raises PeerLost if the agent is gone.
         """
 
 
 class Membership(ABC):
     """The source of worlds of a rank, and the receiver of its reports.
 
-    Called from one thread, but for the calls about checkpoints, which come from any one thread, and for
-    why_over() and unprotected(), which come from any. In a forked child every wait ends with PeerLost, and
-    nothing is sent.
+    Call it from one thread, except that one other thread may make the calls about checkpoints, and any thread may call
+    why_over() and unprotected(). In a forked child every wait raises PeerLost, and nothing is sent.
     """
 
     @abstractmethod
     def await_world(self, after: Epoch) -> World:
         """Blocks, without a time limit, until this rank is in a world above `after`.
 
-        The first call says that the rank has loaded and is ready. PeerLost: no other world will ever come.
+        The first call reports that the rank has loaded and is ready. Raises PeerLost if no other world will follow.
         """
 
     @abstractmethod
     def why_over(self, epoch: Epoch) -> str | None:
-        """Why ranks of `epoch` must leave it; None while it is valid. Returns at once; from any thread."""
+        """Returns why the ranks of `epoch` must leave it, or None while it is valid. Does not block; callable from any
+        thread."""
 
     @abstractmethod
     def watch(self, epoch: Epoch, over: Callable[[str], None]) -> None:
-        """Calls `over` once, with the reason, when `epoch` is over; at once if it is. One watch at a time.
+        """Calls `over` once, with the reason, when `epoch` is over, or at once if it already is. Only one watch at a
+        time.
 
-        The callback comes from any thread, must not raise, and must not call this object.
+        The callback runs on any thread, must not raise, and must not call this object.
         """
 
     @abstractmethod
     def unwatch(self) -> None:
-        """After it returns, the callback does not run."""
+        """Ends the watch: after it returns, the callback does not run."""
 
     def switch_wanted(self, epoch: Epoch) -> bool:
-        """Whether the ranks of `epoch` must leave it together after the next step."""
+        """Returns whether the ranks of `epoch` must leave it together after the next step."""
         return False
 
     def leaving(self, epoch: Epoch) -> bool:
-        """Whether this rank, as far as is known, is not in the world after `epoch`."""
+        """Returns whether this rank is known to leave the job after `epoch`."""
         return False
 
     def checkpoint_wanted(self, epoch: Epoch) -> bool:
-        """Whether the job is to be suspended with a checkpoint of the step that is about to begin. Asked of rank 0; True
-        once."""
+        """Returns whether the job will be suspended with a checkpoint of the step that is about to begin. Only rank 0
+        calls it; it returns True once."""
         return False
 
     def await_suspension(self, world: World, progress: Progress, timeout: float) -> None:
-        """After that step: blocks until the ranks of `world` must leave it, or for `timeout` seconds."""
+        """Blocks, after that step, until the ranks of `world` must leave it, for at most `timeout` seconds."""
 
     @abstractmethod
     def broken(self, world: World, peer: int, reason: str) -> None:
-        """The world cannot go on because of `peer` (-1: unknown which). An observation: returns at once."""
+        """Reports that the world cannot continue because of `peer` (-1 if unknown). Does not block."""
 
     @abstractmethod
     def at_boundary(self, world: World, step: int) -> None:
-        """This rank left the world after `step`, as switch_wanted() asked, and waits for the next."""
+        """Reports that this rank left the world after `step`, as switch_wanted() requested, and waits for the next
+        one."""
 
     @abstractmethod
     def report(self, world: World, progress: Progress) -> None:
-        """Committed progress, from rank 0. Reports that come more often than twice a second are dropped."""
+        """Reports committed progress, from rank 0. Drops reports beyond two per second."""
 
     @abstractmethod
     def finish(self, world: World, progress: Progress) -> bool:
-        """After the last step: blocks until all ranks may end (True) or the world ends (False).
+        """Blocks, after the last step, until all ranks may exit (returns True) or the world ends (returns False).
 
-        Calls at_boundary() if that is requested meanwhile. PeerLost: the agent is gone.
+        Calls at_boundary() if that is requested meanwhile. Raises PeerLost if the agent is gone.
         """
 
     def await_grant(self, step: int, shard: int, nbytes: int, checksum: str, stop: Event) -> None:
-        """Blocks until the part of a checkpoint that this rank has written may count, also in a later world.
+        """Blocks until this rank's part of a checkpoint is granted, also in a later world.
 
-        `checksum`: of its data, in hex. Unavailable: `stop` was set first. PeerLost: the agent is gone.
+        `checksum` is that of its data, in hex. Raises Unavailable if `stop` was set first. Raises PeerLost if the agent
+        is gone.
         """
 
     def checkpoint_complete(self, step: int, nbytes: int) -> None:
-        """The checkpoint that was granted last is complete; `nbytes` are held by all that are kept."""
+        """Reports that the last granted checkpoint is complete; `nbytes` is the total size of those that are kept."""
 
     def began(self, world: World, step: int, text: str, kept: KeptCheckpoint | None) -> None:
-        """The state from which training starts, from rank 0 of the first world: its step, and a sentence or ""."""
+        """Reports, from rank 0 of the first world, the state from which training starts: its step, and a sentence or
+        ""."""
 
     def nothing_trained(self) -> None:
-        """Before finish(): no step of the state is of this job."""
+        """Reports, before finish(), that the state contains no step of this job."""
 
     def unprotected(self, what: str, reason: str) -> None:
-        """Why "checkpoint", "snapshot" or "restore" is not possible now; an empty reason: it is again."""
+        """Reports why "checkpoint", "snapshot" or "restore" is not possible now; an empty reason means that it is
+        possible again."""
 
     @abstractmethod
     def store(self, world: World) -> Store:
-        """The world's store; usable for as long as the membership."""
+        """Returns the world's store; it is valid as long as the membership."""
 
     def close(self) -> None:
-        """Ends the connection: every wait ends with PeerLost."""
+        """Ends the connection: every wait raises PeerLost."""

@@ -25,7 +25,7 @@ _SUSPENSION_LIMIT = 150.0
 
 
 class WorldEntry:
-    """`world` and `communicator` are those of the present world, `held` is the state that the rank has; valid after join().
+    """`world` and `communicator` belong to the current world, and `held` is the state of the rank; valid after join().
 
     Thread-safety: one thread.
     """
@@ -64,7 +64,8 @@ class WorldEntry:
     def await_suspension(self, progress: Progress, committed: Callable[[], None]) -> None:
         """Keeps the state of the applied step and waits for the end of the job: a further step would be rolled back.
 
-        `progress` is that step's; `committed` is called once all ranks have applied it. WorldOver: another world may follow.
+        `progress` is that of the step; `committed` is called once all ranks have applied it. Raises WorldOver if
+        another world may follow.
         """
         limit = time.monotonic() + _SUSPENSION_LIMIT
         self.communicator.all_reduce(torch.zeros(1, device=self._device)).wait()
@@ -81,7 +82,7 @@ class WorldEntry:
                             "continues", self.held.version.step, _SUSPENSION_LIMIT)
 
     def _keep_until(self, limit: float, keeper: Keeper) -> None:
-        """Has the held state written, once an earlier checkpoint is, while this rank may wait for that."""
+        """Writes the held state once an earlier checkpoint is written, as long as this rank may wait for it."""
         epoch = self.world.epoch
         while not keeper.take(self.held, self._training.as_dict, wait_s=0.2):
             if (time.monotonic() > limit or self._membership.why_over(epoch) is not None
@@ -90,7 +91,7 @@ class WorldEntry:
 
     def leave_at_boundary(self) -> None:
         """Leaves the world together with all its ranks after the applied step, and waits for the next one."""
-        self._close("all ranks leave it")
+        self._close("all ranks left together")
         self._membership.at_boundary(self.world, self.held.version.step)
         self._enter_next(self.world.epoch)
 
@@ -146,8 +147,8 @@ class WorldEntry:
             self._membership.began(self.world, self.held.version.step, text, kept)
 
     def _keep_other(self, keeper: Keeper) -> None:
-        """A world that begins with another job's state makes it its own first: whatever becomes of that other job then,
-        this one goes on."""
+        """Saves the state of another job, if this world starts from it, as a checkpoint of this job, so that this job
+        no longer depends on the other one."""
         for attempt in itertools.count():
             complete = self.world.rank == 0 and keeper.keep_other(self.held, self._training.as_dict)
             done = torch.tensor([float(complete)], device=self._device)
@@ -171,7 +172,7 @@ class WorldEntry:
             raise
 
     def _pause(self, attempt: int) -> None:
-        """Before this rank looks again for what may be there soon; not past the end of the world."""
+        """Waits before this rank checks again, but not past the end of the world."""
         limit = time.monotonic() + min(0.1 * 2**attempt, 5.0, self._timeout / 4)
         while time.monotonic() < limit and self._membership.why_over(self.world.epoch) is None:
             time.sleep(0.02)

@@ -34,7 +34,7 @@ class Backbone {
 
   // Leaves of autograd, initialised from the seed.
   virtual const std::vector<NamedTensor>& parameters() const = 0;
-  // Leaves too, outside of every graph. Forward() adds statistics to their gradients, where those
+  // Also leaves, outside of every graph. Forward() adds statistics to their gradients, where those
   // exist and gradients are computed: it may run twice on the same samples, first without.
   virtual const std::vector<NamedTensor>& averages() const = 0;
 
@@ -46,7 +46,7 @@ struct BackboneOptions {
   ImageShape shape;
   int64_t dimension = 512;
   uint64_t seed = 1;
-  int64_t global_batch = 1;  // of which Forward() sees a rank's share
+  int64_t global_batch = 1;  // of which Forward() gets a rank's share
   Precision precision = Precision::kFloat32;
   at::Device device = at::kCPU;
 };

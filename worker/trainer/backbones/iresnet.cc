@@ -1,7 +1,7 @@
-// IResNet, the residual network of ArcFace's code (Duta et al., "Improved Residual Networks",
-// arXiv 2004.04989, in the form of insightface's arcface_torch): batch normalisation before each
+// IResNet, the residual network of ArcFace's code (Duta et al., "Improved Residual Networks", arXiv
+// 2004.04989, in the form of insightface's arcface_torch): batch normalisation before each
 // convolution, PReLU, no activation after the addition; at the end normalisation, a linear layer to
-// the embedding, and a normalisation of that. Without dropout, as Partial FC's configurations.
+// the embedding, and a normalisation of that. Without dropout, as in Partial FC.
 
 #include <array>
 #include <optional>

@@ -19,8 +19,8 @@ namespace {
 
 constexpr double kEpsilon = 1e-5;
 
-// What the running statistic shall move towards: the mean over the samples of all ranks, once those
-// have been added up, of which these make up `share`.
+// The value towards which the running statistic moves: the mean over the samples of all ranks after
+// the reduction; this rank's samples are `share` of them.
 void Contribute(const at::Tensor& average, const at::Tensor& statistic, double share) {
   at::Tensor gradient = average.grad();
   if (gradient.defined()) gradient.add_(statistic, share);
@@ -35,7 +35,7 @@ at::Tensor Target(const at::Tensor& average) {
                                                            : at::Tensor();
 }
 
-// Ringmaster's implementation for `x`; null selects LibTorch's.
+// Returns Ringmaster's implementation for `x`; null selects LibTorch's.
 std::shared_ptr<const NormArithmetic> ArithmeticFor(const at::Tensor& x) {
   if (x.dim() != 2 && x.dim() != 4) return nullptr;
   if (x.is_cpu()) return x.scalar_type() == at::kFloat ? HostNorm() : nullptr;

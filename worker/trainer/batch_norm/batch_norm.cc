@@ -52,7 +52,7 @@ NormParameters ParametersOf(const at::Tensor& weight, const at::Tensor& bias,
           .inverse = MemoryOf(statistics) + channels};
 }
 
-// For the backward pass.
+// Saved for the backward pass.
 struct Held final : torch::CustomClassHolder {
   std::shared_ptr<const NormArithmetic> arithmetic;
 };
@@ -119,7 +119,7 @@ class BatchNormFunction final : public torch::autograd::Function<BatchNormFuncti
 at::Tensor BatchNormalise(std::shared_ptr<const NormArithmetic> arithmetic, const at::Tensor& x,
                           const BatchNormLayer& layer, const at::Tensor& slope,
                           const at::Tensor& shortcut) {
-  // LibTorch takes no undefined tensor here.
+  // LibTorch does not accept an undefined tensor here.
   const auto given = [](const at::Tensor& tensor) {
     return tensor.defined() ? std::optional(tensor) : std::nullopt;
   };

@@ -12,13 +12,13 @@
 namespace ringmaster::trainer {
 namespace {
 
-constexpr int64_t kParts = 64;  // of the rows, each added up by itself
+constexpr int64_t kParts = 64;  // parts of the rows, each summed separately
 constexpr int kSums = 3;
 
 // For each channel, one after another.
 struct Coefficients {
   std::vector<float> scale, shift;
-  std::vector<float> constant, along;  // for the way back
+  std::vector<float> constant, along;  // for the backward pass
 };
 
 // Both alternatives are computed first; otherwise compilers do not vectorise the loop.
@@ -135,7 +135,7 @@ void ForEachPart(const NormRows& rows, Visit visit) {
   });
 }
 
-// One of a part's sums, by channel; sums are stored part by part.
+// Returns one of a part's sums, by channel; sums are stored part by part.
 float* SumOf(float* scratch, const NormRows& rows, int64_t part, int sum) {
   return scratch + (part * kSums + sum) * rows.channels;
 }

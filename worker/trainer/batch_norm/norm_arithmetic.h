@@ -51,13 +51,13 @@ struct NormGradients {
   float* slope = nullptr;  // where there is a PReLU
 };
 
-// Memory is the implementation's. Calls do not wait for a device. Throws if a device reports that
-// work could not be started. REQUIRES: at least two rows.
+// Memory is that of the implementation. Calls do not wait for a device. Throws if a device reports
+// that work could not be started. REQUIRES: at least two rows.
 class NormArithmetic {
  public:
   virtual ~NormArithmetic() = default;
 
-  // Floats of memory that sums need, whatever it held.
+  // The number of floats that sums need as scratch memory.
   virtual int64_t Scratch(const NormRows& rows) const = 0;
   virtual void Statistics(const NormRows& rows, const void* x, float* scratch,
                           const NormStatistics& to) const = 0;

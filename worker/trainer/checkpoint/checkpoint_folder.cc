@@ -62,7 +62,7 @@ Result<std::vector<std::string>> NamesIn(const std::string& folder) {
   return Error{ErrorKind::kUnavailable, "while reading " + folder + ": " + error.message()};
 }
 
-// The volume's group may write there, whatever the umask of this process.
+// The volume's group may write there, regardless of this process's umask.
 std::error_code MakeFolders(const std::string& path) {
   fs::path below;
   for (const fs::path& part : fs::path(path)) {
@@ -244,7 +244,7 @@ Result<std::optional<LoadedShard>> CheckpointFolder::LoadNewest(
     if (!IsDamage(loaded.error()) && loaded.error().kind != ErrorKind::kNotFound) {
       return loaded.error();
     }
-    // Its writer may have removed it meanwhile: then newer ones exist, which came first.
+    // Its writer may have removed it meanwhile; then newer ones exist, which were tried first.
     const Result<bool> there = IsComplete(version);
     if (!there.ok()) return there.error();
     if (!*there) continue;
@@ -303,7 +303,7 @@ Result<void> CheckpointFolder::Publish(const CheckpointDraft& draft) const {
     const Result<bool> complete = IsComplete(draft.version);
     if (!complete.ok()) return complete.error();
     if (*complete) return Error{ErrorKind::kAlreadyExists, home + " is complete"};
-    Remove(CheckpointName(draft.version));  // of no writer of ours: something that lacks DONE
+    Remove(CheckpointName(draft.version));  // not from one of our writers: something without DONE
     fs::rename(draft.aside, home, error);
   }
   if (error) {

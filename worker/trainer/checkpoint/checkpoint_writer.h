@@ -29,7 +29,7 @@ struct CheckpointCalls {
   std::function<Result<void>(const StateVersion&, const DoneShard&, const std::stop_token&)> grant;
   // It is complete, and so many bytes are held by the complete ones that are kept.
   std::function<void(const StateVersion&, int64_t bytes)> complete;
-  // Why checkpoints fail now; empty: they do again. Only when that changes.
+  // Why checkpoints fail now; empty if they succeed again. Called only for changes.
   std::function<void(const std::string& reason)> failing;
 };
 

@@ -19,7 +19,7 @@ Error NotRestorable(const CheckpointPlace& place, const std::string& why) {
           "cannot start from " + what + " (spec.checkpoint.restoreFrom): " + why};
 }
 
-// The newest complete one in a folder, and when it was completed.
+// The newest complete checkpoint in a folder and its completion time.
 struct Newest {
   StateVersion version;
   std::chrono::system_clock::time_point when;

@@ -18,8 +18,8 @@ struct CheckpointPlace {
   std::string volume;  // empty: no checkpoints
   // For the job; all empty outside of one: its checkpoints then lie on the volume itself.
   std::string ns{}, name{}, uid{};
-  // At most one: what to begin with.
-  std::string from_job{};   // its newest checkpoint, of any job of this name but this one
+  // At most one is set: the checkpoint to start from.
+  std::string from_job{};   // the newest checkpoint of other jobs of this name
   std::string from_path{};  // a checkpoint, or a folder of some, below the volume
 
   std::string Own() const;

@@ -64,9 +64,9 @@ class PartsGate {
   // The parts of `version` are being written by `count` ranks; what was waited for before is given
   // up.
   void Expect(const StateVersion& version, int count);
-  // All of them are on disk. Ignored for a version that is not expected.
+  // All parts are on disk. Ignored for an unexpected version.
   void Complete(const StateVersion& version);
-  // They never will be.
+  // They will never be.
   void GiveUp();
 
   // Blocks until the parts of `version` are complete, and returns how many there are. kUnavailable:

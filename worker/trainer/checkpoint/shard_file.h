@@ -24,7 +24,7 @@ struct LoadedShard {
 std::vector<uint64_t> PartsOf(const TrainableState& state);
 
 // Writes a new file with header and data, and waits until it is on disk. Returns its bytes. Errors
-// say what failed and why; kCancelled: asked to stop. Half a file may be left.
+// say what failed and why; kCancelled: asked to stop. A partial file may remain.
 Result<uint64_t> WriteShard(const std::string& path, const ShardHeader& header,
                             const TrainableState& state, const std::stop_token& stop = {});
 
@@ -34,7 +34,7 @@ Result<ShardHeader> ReadShardHeader(const std::string& path);
 // All of it. `parts` are the reader's own, as is how many `shards` the state has. kNotFound: no
 // such file. kInvalid: with the reason kDamaged its content is wrong, otherwise it belongs to
 // another model or to a newer format. kUnavailable: it cannot be read at present, which says
-// nothing about its content. Each names the file.
+// nothing about its content. Errors name the file.
 Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& identity,
                               const std::vector<uint64_t>& parts, int32_t shards = 1);
 

@@ -65,11 +65,11 @@ Result<std::size_t> ShardHeaderBytes(std::span<const std::byte> prefix);
 // `bytes` are ShardHeaderBytes() long. kDamaged: how. kInvalid without it: a newer format.
 Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes);
 
-// kDamaged: the parts' sizes overflow.
+// kDamaged if the parts' sizes overflow.
 Result<uint64_t> ShardDataBytes(const ShardHeader& header);
 
 // Why a rank of `want`, whose parts have `parts` values, cannot load a state of `have`, as a
-// sentence; empty if it can. The run does not matter. `shards`: the required number of shards.
+// sentence; empty if it can. The run is ignored. `shards`: the required number of shards.
 std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
                      std::span<const uint64_t> parts, int32_t shards = 1);
 

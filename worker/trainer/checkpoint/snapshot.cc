@@ -14,9 +14,9 @@
 namespace ringmaster::trainer {
 namespace {
 
-constexpr int kCostShare = 100;  // a snapshot's time is at most 1/100 of all
+constexpr int kCostShare = 100;  // snapshots take at most 1/100 of the time
 constexpr std::chrono::seconds kAtLeastEvery{60};
-constexpr int kMostShare = 10;  // even for that, not more than 1/10 of all
+constexpr int kMostShare = 10;  // and even if that is not possible, at most 1/10
 constexpr mode_t kSnapshotMode = 0600;
 
 }  // namespace
@@ -86,8 +86,8 @@ Result<void> SnapshotFiles::Write(const ShardHeader& header, const TrainableStat
   return {};
 }
 
-// Memory that is not there yet when a page is first touched ends the process with SIGBUS: so all of
-// it is asked for beforehand. A file that is not this object's own makes way for one that is.
+// If memory is missing when a page is first touched, the process ends with SIGBUS, so allocate all
+// of it beforehand. Replaces a file that does not belong to this object.
 Result<void> SnapshotFiles::Map(std::size_t which, std::size_t bytes) {
   Mapped& mapped = mapped_[which];
   const std::string path = PathOf(which);

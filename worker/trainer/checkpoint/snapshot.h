@@ -49,8 +49,8 @@ class SnapshotFiles {
   std::optional<LoadedShard> Load(const StateVersion& than, const StateIdentity& identity,
                                   const std::vector<uint64_t>& parts);
 
-  // Over the older of the two. Another rank that wrote before, and may still be amid that, has
-  // files of its own. kUnavailable: there is no room, in a sentence.
+  // Overwrites the older of the two. A previous writer, which may still be writing, has its own
+  // files. kUnavailable: there is no room; the message is for users.
   Result<void> Write(const ShardHeader& header, const TrainableState& state);
 
  private:

@@ -231,7 +231,7 @@ void StateKeeper::Committed(const World& world, const LocalState& held, bool out
 }
 
 void StateKeeper::Checkpoint(const World& world, const LocalState& held) {
-  if (held.version == restored_) return;  // it is one already
+  if (held.version == restored_) return;  // it already is a checkpoint of this job
   if (parts_ && due_ != held.version) OfferPart(world, held);
   if (world.rank != 0 || offered_ == held.version) return;
   Offer(world, held);

@@ -33,7 +33,7 @@ class Collectives {
 
 class CollectiveTransport : public Transport {
  public:
-  // Stays the same, as long as this object lives. ShutDown() ends what is under way. REQUIRES:
+  // Stays the same, as long as this object lives. ShutDown() ends running operations. REQUIRES:
   // Connect() succeeded.
   virtual Collectives& collectives() = 0;
 };

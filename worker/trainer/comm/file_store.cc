@@ -32,7 +32,7 @@ Result<void> FileStore::Set(const std::string& key, const std::string& value) {
   file << value;
   file.close();
   std::error_code error;
-  if (file) std::filesystem::rename(aside, path, error);  // readers see all of it or nothing
+  if (file) std::filesystem::rename(aside, path, error);  // readers see the whole file or none
   if (!file || error) {
     return Error{ErrorKind::kUnavailable,
                  "while writing " + path + ": " + (error ? error.message() : "cannot write")};

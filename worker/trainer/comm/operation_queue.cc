@@ -48,7 +48,7 @@ void OperationQueue::Help(const Work& work) {
   };
   while (!serving_ && for_waiters() && !work.ended()) ServeOne();
   if (!for_waiters() || work.ended()) return;
-  thread_due_ = true;  // another waiter serves the queue, and need not stay for this one
+  thread_due_ = true;  // another waiter may serve the queue and return before this one
 }
 
 void OperationQueue::ServeOne() {
@@ -108,7 +108,7 @@ void OperationQueue::Break(Error error, int lost_peer) {
     for (const Operation& operation : queue_) operation.work->Complete(*broken_);
     queue_.clear();
   }
-  transport_.ShutDown();  // also so that the peers do not wait for their own deadlines
+  transport_.ShutDown();  // this also prevents the peers from waiting until their own deadlines
 }
 
 bool OperationQueue::Stop() {

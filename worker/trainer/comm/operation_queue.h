@@ -38,7 +38,7 @@ class Transport {
   // several or none. Thread-safe.
   virtual int missing() const { return -1; }
 
-  // Operations of up to so many bytes are run by who waits for them. Asked once it is connected.
+  // Waiters run operations of up to this many bytes themselves. Asked once it is connected.
   virtual std::size_t bytes_run_by_waiter() const { return 0; }
 
   // Ends what is under way, connecting included, within milliseconds. Thread-safe, more than once.
@@ -87,7 +87,7 @@ class OperationQueue {
     const char* name;
     WorkHandle work;
     Run run;
-    bool by_waiter;  // the thread need not be woken for it
+    bool by_waiter;  // runs without waking the thread
   };
 
   void Connect(Deadline deadline);
@@ -109,7 +109,7 @@ class OperationQueue {
   int lost_peer_ RINGMASTER_GUARDED_BY(mutex_) = -1;  // with broken_
   std::size_t bytes_by_waiter_ RINGMASTER_GUARDED_BY(mutex_) = 0;
   WorkHandle serving_ RINGMASTER_GUARDED_BY(mutex_);       // of the operation that a thread runs
-  bool thread_due_ RINGMASTER_GUARDED_BY(mutex_) = false;  // somebody waits who could not help
+  bool thread_due_ RINGMASTER_GUARDED_BY(mutex_) = false;  // a waiter could not help
   bool connecting_ RINGMASTER_GUARDED_BY(mutex_) = true;
   bool stopping_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };

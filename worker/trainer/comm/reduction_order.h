@@ -10,7 +10,7 @@
 
 namespace ringmaster::trainer {
 
-// Up to so many bytes an allreduce goes in the order of the ranks.
+// Up to this size, an allreduce sums in the order of the ranks.
 inline constexpr std::size_t kDirectAllReduceBytes = 512 << 10;
 
 // A part of the data, in bytes, and its ranks: the first two are added up, then each that follows.

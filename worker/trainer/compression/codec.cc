@@ -8,7 +8,7 @@
 #include "worker/trainer/compression/codes.h"
 
 // The loops are compiled twice, also for processors with AVX2, and chosen when the program starts;
-// not with -mfma: every rank shall compute the same bits. Sanitizers cannot run before main().
+// not with -mfma: so that every rank computes the same bits. Sanitizers cannot run before main().
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define RINGMASTER_VECTOR_CLONES __attribute__((target_clones("avx2", "default")))

@@ -82,7 +82,7 @@ using Float8E5M2Code = NarrowFloat<uint8_t, 2, 15, 0x7b, 0x7c, 0x7f>;
 struct BFloat16Code {
   using Code = uint16_t;
 
-  static constexpr bool kScaled = false;  // it has float's exponents
+  static constexpr bool kScaled = false;  // it has the exponents of float
 
   RINGMASTER_HOST_DEVICE static Code Of(float value) {
     const uint32_t bits = BitsOf(value);

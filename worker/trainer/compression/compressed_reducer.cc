@@ -218,7 +218,7 @@ std::size_t CompressedReducer::SlotBytes(std::size_t count) const {
   return codec_.EncodedBytes(LargestPiece(count, communicator_.size()));
 }
 
-// One slot per rank, for a bucket of `count`.
+// Returns one slot per rank for a bucket of `count` elements.
 std::span<std::byte> CompressedReducer::All(RowMemory& memory, std::size_t count) {
   return memory.Bytes(codec_, SlotBytes(count) * static_cast<std::size_t>(communicator_.size()));
 }

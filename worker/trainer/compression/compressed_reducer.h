@@ -97,7 +97,7 @@ class CompressedReducer {
   RowCodec& codec_;
   ErrorFeedback& feedback_;
 
-  // For the thread. Three buckets travel at once: one exchanges, one is summed, one is gathered.
+  // For the thread. Three buckets are in progress at once: one exchanges, one sums, one gathers.
   std::array<Wire, 3> wires_;
   RowMemory sum_;
   std::optional<Travelling> exchanging_;
@@ -117,7 +117,7 @@ class CompressedReducer {
 // steps. Thread-safety: one thread.
 class CompressedGradients final : public GradientReducer {
  public:
-  // `gradients`: how many each bucket has. `codec` outlives the object.
+  // `gradients` is the number in each bucket. `codec` outlives the object.
   CompressedGradients(RowCodec& codec, std::vector<std::size_t> gradients)
       : codec_(codec), feedback_(codec, std::move(gradients)) {}
 

@@ -25,7 +25,7 @@ namespace ringmaster::trainer {
 struct BucketResiduals {
   std::span<const float> own_before;  // as many as the bucket has gradients
   std::span<float> own_after;
-  std::span<const float> piece_before;  // as many as a piece at most; empty: nothing is owed
+  std::span<const float> piece_before;  // at most as many as a piece; empty if none
   std::span<float> piece_after;
   // Owed of the piece of another world: to be added to the gradients from `moved_begin` on.
   std::span<const float> moved;
@@ -66,8 +66,8 @@ class ErrorFeedback {
 
   // The ranks of a new world agreed on `held`; `changed`: this rank had another state. Where that
   // is of a step which this rank had encoded all of, but did not see the end of, what that step
-  // left counts, unless all left the step out. Any other state was trained without this rank: it
-  // owes nothing.
+  // left counts, unless all left the step out. Any other state was trained without this rank, so it
+  // has no residuals.
   ResidualFate Adopt(const LocalState& held, bool changed);
 
  private:
@@ -91,7 +91,7 @@ class ErrorFeedback {
   const std::vector<std::size_t> bucket_sizes_;
   const std::size_t gradients_;  // of all buckets
   Residuals owed_;
-  bool any_ = false;               // a step left something in owed_
+  bool any_ = false;               // a step left residuals in owed_
   bool same_pieces_ = false;       // of the step under way
   std::vector<Attempt> attempts_;  // at the step after the last applied one; the last is under way
 };

@@ -16,7 +16,7 @@
 namespace ringmaster::trainer {
 
 // Thread-safety: Computed() and Allocate() by any thread; the rest by one at a time. Errors are
-// those of the device: after one it is of no more use.
+// those of the device, which is unusable after one.
 class RowCodec {
  public:
   // REQUIRES: not kNone.
@@ -42,7 +42,7 @@ class RowCodec {
   // Later operations start after `mark`.
   virtual Result<void> StartAfter(const Mark& mark) = 0;
 
-  // codec.h says what they do.
+  // They are documented in codec.h.
   virtual Result<void> Encode(std::span<const float> values, std::span<const float> carried,
                               std::span<float> left, std::span<std::byte> encoded) = 0;
   virtual Result<void> Decode(std::span<const std::byte> encoded, std::span<float> values) = 0;
@@ -64,7 +64,7 @@ class RowCodec {
 // Null for kNone.
 std::unique_ptr<RowCodec> MakeHostRowCodec(Compression compression);
 
-// Memory of a codec that grows when more is asked for. What was in it is lost then.
+// Memory of a codec that grows when more is asked for. Its content is then lost.
 class RowMemory {
  public:
   std::span<std::byte> Bytes(RowCodec& codec, std::size_t bytes);

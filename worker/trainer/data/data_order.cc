@@ -10,8 +10,8 @@ namespace ringmaster::trainer {
 namespace {
 
 constexpr uint32_t kRounds = 4;
-// Sets of at most this many samples are shuffled card by card: the few values of so small a Feistel
-// network would not make all orders alike likely.
+// Sets of at most this many samples are shuffled card by card: a Feistel network with so few values
+// would not make all orders equally likely.
 constexpr int64_t kShuffled = 128;
 
 uint32_t HalfBits(int64_t samples) {
@@ -36,7 +36,7 @@ uint64_t Feistel(uint64_t seed, uint64_t epoch, uint32_t half_bits, uint64_t val
   return (left << half_bits) | right;
 }
 
-// The position in Fisher and Yates' shuffle of `samples` of the sample that starts at `place`.
+// Returns where a Fisher-Yates shuffle of `samples` moves the sample at `place`.
 int64_t Shuffled(uint64_t seed, uint64_t epoch, int64_t samples, int64_t place) {
   std::array<int64_t, kShuffled> order{};
   std::iota(order.begin(), order.begin() + samples, int64_t{0});

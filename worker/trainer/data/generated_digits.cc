@@ -211,7 +211,7 @@ class GeneratedImageSet final : public ImageSet {
 
   const uint64_t seed_;
   const uint64_t half_;  // 0: training, 1: held out
-  Mutex drawing_;  // held while an image is drawn; who sees in drawn_ that it is reads it without
+  Mutex drawing_;  // held while an image is drawn; readers that see it in drawn_ do not take it
   std::vector<std::atomic<bool>> drawn_;
   std::vector<uint8_t> pixels_;
 };

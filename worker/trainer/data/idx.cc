@@ -48,7 +48,7 @@ class Header {
     return {};
   }
 
-  // The bytes after the header, of which there must be `expected`.
+  // Returns the bytes after the header; there must be `expected` bytes.
   Result<std::string_view> Body(uint64_t expected, const std::string& what) {
     const uint64_t present = bytes_.size() - offset_;
     if (present < expected) {

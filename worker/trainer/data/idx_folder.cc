@@ -37,7 +37,7 @@ struct NamedBytes {
   std::string bytes;
 };
 
-// `file` of `folder`, or the same with .gz.
+// Returns the path of `file` in `folder`, or that of the same file with .gz.
 Result<NamedBytes> ReadOne(const std::string& folder, const std::string& file) {
   const std::string plain = folder + "/" + file;
   for (const std::string& path : {plain, plain + ".gz"}) {

@@ -41,7 +41,7 @@ class Prefetcher {
 
   // The micro-batch `index` of the rank's share of a step, which is the caller's until the next
   // call. After it the next ones are expected, then those of the next step; another one, as in a
-  // new world, begins again. Throws what assembling threw.
+  // new world, begins again. Rethrows exceptions of the assembly.
   Batch& Take(int64_t step, const MicroBatches& parts, int64_t index = 0) {
     const Place place{step, index, parts};
     MutexLock lock(mutex_);
@@ -103,7 +103,7 @@ class Prefetcher {
     return job;
   }
 
-  // One that a thread still works on is left to that thread.
+  // A batch in progress is left to its thread.
   void Recycle(std::shared_ptr<Job> job) RINGMASTER_REQUIRES(mutex_) {
     if (job != nullptr && job->state != State::kRunning) spare_.push_back(std::move(job->batch));
   }

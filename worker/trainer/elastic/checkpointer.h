@@ -23,8 +23,8 @@ class Checkpointer {
   virtual ~Checkpointer() = default;
 
   // Loads the newest saved state above `local` into the state's memory and returns what it then
-  // holds. Cheap if there is none. With `to_begin`, in a world in which no rank has trained, it may
-  // be another job's, if this job has none and its spec names one. kInvalid, with a sentence:
+  // holds. Cheap if there is none. With `to_begin`, in a world in which no rank has trained, it
+  // may be another job's, if this job has none and its spec names one. kInvalid, with a sentence:
   // checkpoints exist, and this rank must not start without them (another model, a newer format,
   // all damaged). kUnavailable: they cannot be read now.
   virtual Result<LocalState> Restore(const LocalState& local, bool to_begin) = 0;
@@ -46,7 +46,7 @@ class Checkpointer {
   // due on all workers: ranks wait for each other, so that snapshots of different steps would cost
   // the world the sum of their times.
   virtual bool SnapshotDue() const = 0;
-  // The update of a step is done. `snapshot`: it was due on all workers.
+  // Called after the update of a step. `snapshot`: it was due on all workers.
   virtual void Applied(const World& world, const LocalState& local, bool snapshot) = 0;
   // The state is that of a committed step, now, in this world. `out_of_turn`, which all its ranks
   // agree on: a checkpoint is wanted of it in any case.

@@ -25,7 +25,7 @@ class GradientReducer {
   // memory runs out.
   virtual std::string EnterWorld(Communicator& communicator, const World& world,
                                  const Adopted& adopted) = 0;
-  // Ends what is under way within milliseconds. The caller's memory is not touched after it.
+  // Ends what is under way within milliseconds. The caller's memory is not used afterwards.
   virtual void Stop() = 0;
   virtual void LeaveWorld() = 0;
 

@@ -18,7 +18,7 @@
 
 namespace ringmaster::trainer {
 
-// All that is pointed to outlives the session.
+// All pointers outlive the session.
 struct SessionOptions {
   int64_t global_batch = 1;
   int64_t micro_batch =
@@ -29,13 +29,13 @@ struct SessionOptions {
   std::function<void(const World& world)>
       entered{};  // called for each world, before its first step
   // Asked before each world, and so after each that broke: an error ends the session, as no other
-  // world mends this rank's device. Empty: there is nothing to ask.
+  // world mends this rank's device. Empty: not called.
   std::function<Result<void>()> device_works{};
   std::shared_ptr<RankPosition> position{};  // null: this rank does not report its position
-  Checkpointer* checkpointer = nullptr;      // null: the state is kept nowhere else
+  Checkpointer* checkpointer = nullptr;      // null: the state is not saved
   ShardedState* sharded = nullptr;           // null: all state is replicated
   CollectiveTrace* trace = nullptr;          // null: no trace
-  GradientReducer* reducer = nullptr;        // null: gradients travel as they are
+  GradientReducer* reducer = nullptr;        // null: gradients are not compressed
   StateMirror* mirror = nullptr;             // null: the state is in host memory
 };
 

@@ -27,7 +27,7 @@ struct ShardView {
   int64_t row_values = 0;
   int64_t first_row = 0;
   std::span<const float> values{};      // the host's memory
-  std::shared_ptr<const void> owner{};  // of the values, where they are a copy
+  std::shared_ptr<const void> owner{};  // of the values if they are a copy
 };
 
 // A world that has formed, as far as bringing the shares into place needs it.
@@ -38,7 +38,7 @@ struct ShardedWorld {
   std::chrono::milliseconds timeout{30'000};  // of each operation
   std::function<void(int piece)> moving{};    // called before each piece of a state that travels
   // Reads rows [begin, end) of a kept version into `values`; null: none is kept. kUnavailable: they
-  // cannot be read now. Then all ranks pause, and who could not tries again.
+  // cannot be read now. Then all ranks pause, and those that failed retry.
   std::function<Result<void>(const StateVersion& version, int64_t begin, int64_t end,
                              std::span<float> values)>
       load{};
@@ -51,7 +51,7 @@ struct ShardedWorld {
 // The result, which is the same on all ranks.
 struct ShardedOutcome {
   std::string lost;  // which parts no rank of the world has at that version; empty: all are there
-  uint64_t checksum = 0;  // of the whole, where nothing is lost
+  uint64_t checksum = 0;  // of the whole, if no part is lost
 };
 
 // Thread-safety: the session's thread.

@@ -35,7 +35,7 @@ class StepAudit {
                        std::optional<uint64_t> part) = 0;
 };
 
-// Receives the position of this rank, to find ranks that hang. This class itself reports nothing.
+// Receives the position of this rank, to find ranks that hang. This class itself does not report.
 // Thread-safety: one thread, except WaitsFor(), ComesTo() and Counts().
 class RankPosition {
  public:
@@ -60,7 +60,7 @@ class RankPosition {
   virtual void Counts(const control::CollectiveCounts& /*counts*/) {}
 };
 
-// When collectives were under way.
+// The times at which collectives ran.
 class CollectiveTrace {
  public:
   virtual ~CollectiveTrace() = default;

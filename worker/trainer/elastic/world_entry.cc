@@ -16,7 +16,7 @@ using control::RankPhase;
 constexpr std::chrono::milliseconds kPausePiece{20};
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{5'000};
-constexpr int kQuickLooks = 20;  // at what is being written
+constexpr int kQuickLooks = 20;  // between two checks of the writer
 
 }  // namespace
 
@@ -96,7 +96,7 @@ Result<void> WorldEntry::Enter() {
     if (const Result<void> kept = KeepOther(); !kept.ok()) adopted = kept.error();
   }
   if (!adopted.ok()) {
-    Leave(adopted.error());  // before the memory that its operations work on
+    Leave(adopted.error());  // declared before the memory that its operations use
     return adopted.error();
   }
   sync_.reset();
@@ -162,8 +162,8 @@ Result<LocalState> WorldEntry::LookAgain(const LocalState& local) {
   return restored;
 }
 
-// A world that begins with another job's state makes it its own first: whatever becomes of that
-// other job then, this one goes on.
+// A world that starts from another job's state first saves it as its own, so that this job no
+// longer depends on the other one.
 Result<void> WorldEntry::KeepOther() {
   for (int attempt = 0;; ++attempt) {
     position_.Enter(RankPhase::kEvaluate);
@@ -182,8 +182,8 @@ Result<void> WorldEntry::KeepOther() {
   }
 }
 
-// Rank 0 reports what this world began with, unless its ranks had trained before. A launcher that
-// is as new as the world knows of no checkpoint otherwise.
+// Rank 0 reports what this world began with, unless its ranks had trained before. Otherwise a
+// launcher that started with this world would not know of any checkpoint.
 void WorldEntry::ReportBeginning() {
   if (world_.rank != 0 || local_.origin == StateOrigin::kTraining) return;
   Beginning told{.version = local_.version,
@@ -236,7 +236,7 @@ Result<ShardedOutcome> WorldEntry::SyncSharded() {
 }
 
 // Parts of the sharded state are in no rank's memory any more, or damaged in the checkpoint:
-// training resumes from the newest checkpoint that has them. All ranks get here together.
+// training resumes from the newest checkpoint that has them. All ranks reach this point together.
 Result<Adopted> WorldEntry::RollBack(std::string lost) {
   const int64_t step = local_.version.step;
   for (;;) {
@@ -245,7 +245,7 @@ Result<Adopted> WorldEntry::RollBack(std::string lost) {
     const bool was_kept = local_.origin != StateOrigin::kTraining;
     if (was_kept && options_.checkpointer != nullptr)
       options_.checkpointer->Distrust(local_.version, lost);
-    local_ = {};  // as nobody has trained now, all look for what is kept
+    local_ = {};  // no rank has trained now, so all look for saved state
     Result<Adopted> adopted = SyncReplicated();
     if (!adopted.ok()) return adopted;
     if (local_.version == StateVersion{}) {
@@ -272,7 +272,7 @@ void WorldEntry::Leave(const Error& cause) {
                            {"step", local_.version.step},
                            {"lost_peer", lost_peer},
                            {"reason", cause.message}});
-  const bool told = cause.kind == ErrorKind::kCancelled;  // the membership source gave the world up
+  const bool told = cause.kind == ErrorKind::kCancelled;  // the membership source abandoned it
   if (!told && cause.kind != ErrorKind::kInvalid) {
     membership_.Broken(world_, lost_peer, cause.message);
   }
@@ -304,7 +304,7 @@ std::function<bool()> WorldEntry::WorldOver() const {
 }
 
 void WorldEntry::Close() {
-  membership_.Unwatch();  // before what the watch aborts
+  membership_.Unwatch();  // declared before the communicator that the watch aborts
   if (options_.reducer != nullptr) options_.reducer->Stop();
   if (options_.checkpointer != nullptr) options_.checkpointer->WorldEnded();
   communicator_.reset();

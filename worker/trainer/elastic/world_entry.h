@@ -25,9 +25,9 @@ namespace ringmaster::trainer {
 
 // Why no other world will come.
 enum class SessionEnd {
-  kNone,      // one may come, or an error ended the rank before
+  kNone,      // another may follow, or an error ended the rank
   kPeerLost,  // the last world lost a rank
-  kDone,      // this rank has done all that it was to do
+  kDone,      // this rank has finished
 };
 
 // After this many looks at what may be there soon: longer each time, but never so long that other
@@ -49,7 +49,7 @@ class WorldEntry {
   // Loads what is kept, then blocks, as Next() does, until this rank is in a world.
   Result<void> Join();
   // Blocks, without a time limit, until this rank is in a new world whose ranks all have one state.
-  // `cause` is why it is in none now. Errors are final; end() says whether they are a failure.
+  // `cause` is why it is in no world now. Errors are final; end() says whether they are a failure.
   Result<void> Next(const Error& cause);
 
   // Leaves the world because of `cause`, and says so unless the membership source knows.
@@ -100,7 +100,7 @@ class WorldEntry {
   // Shared with the membership source's thread, which sets it.
   std::shared_ptr<std::atomic<bool>> world_over_ = std::make_shared<std::atomic<bool>>(false);
   std::unique_ptr<StateSync> sync_;             // its memory outlives what works on it
-  std::array<float, 2> kept_{};                 // likewise: what KeepOther() sums over the ranks
+  std::array<float, 2> kept_{};                 // likewise, for the sums of KeepOther()
   std::unique_ptr<Communicator> communicator_;  // null: in no world
 };
 

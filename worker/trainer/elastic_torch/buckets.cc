@@ -17,9 +17,9 @@ struct Buckets::State {
   std::vector<at::Tensor> parameters;
   at::Tensor flat_parameters;
   at::Tensor memory;     // gradients, then scalars, then one value that is not reduced
-  at::Tensor gradients;  // the views of it: without the scalars,
+  at::Tensor gradients;  // views of it, without the scalars
   at::Tensor scalars;    // the scalars,
-  at::Tensor verdict;    // and what ToMeans() finds
+  at::Tensor verdict;    // and the results of ToMeans()
   int64_t averages = 0;  // values at the end of `gradients`
   at::Tensor factors;    // of weights and averages in ToMeans(), on a device
 
@@ -76,7 +76,7 @@ Layout LayOut(const std::vector<at::Tensor>& parameters, const BucketOptions& op
                 .sizes = {}};
   int64_t begin = 0;
   int members = 0;
-  int64_t left = 0;  // values still to be laid out
+  int64_t left = 0;  // values that are not laid out yet
   for (const at::Tensor& parameter : parameters) left += AlignedCount(parameter.numel());
   const auto close = [&] {
     layout.ends.push_back(layout.total);
@@ -133,7 +133,7 @@ Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& option
     // alive.
     auto accumulator = torch::autograd::impl::grad_accumulator(parameter);
     accumulator->add_post_hook(std::make_unique<Hook>(state_, i));
-    // What points to it differs between versions of LibTorch: a box holds either.
+    // The type of the pointer differs between versions of LibTorch; a box holds either.
     accumulators_.push_back(std::make_shared<decltype(accumulator)>(std::move(accumulator)));
   }
   state_->averages = options.averages;

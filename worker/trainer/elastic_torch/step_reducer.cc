@@ -132,7 +132,7 @@ Result<void> StepReducer::AllToAll(std::span<const std::byte> send,
                  "all-to-all", send.size());
 }
 
-// A collective during computation. The step's first shows that every rank has begun the step.
+// A collective during computation. The step's first one shows that every rank has begun it.
 Result<void> StepReducer::Collect(const WorkHandle& work, const char* what, std::size_t bytes) {
   position_.Enter(RankPhase::kReduce);
   const WorkHandle confirmation = all_began_ ? nullptr : communicator_->Confirm(deadline_);

@@ -22,9 +22,9 @@
 namespace ringmaster::trainer {
 
 struct StepResult {
-  double loss = 0;                        // mean over the global batch
+  double loss = 0;                        // the mean over the global batch
   bool finite = true;                     // the loss, and all gradients; the same on every rank
-  std::chrono::nanoseconds waited{0};     // for collectives that computing did not hide
+  std::chrono::nanoseconds waited{0};     // for collectives that did not overlap with computation
   std::chrono::nanoseconds networked{0};  // all collectives' time, hidden or not
 };
 
@@ -32,14 +32,14 @@ struct StepResult {
 struct NotFinite {
   int rank = -1;       // the lowest; -1: no rank's, only their sum is too large
   int parameter = -1;  // in the buckets' order of parameters
-  int ranks = 0;       // how many have such a gradient
+  int ranks = 0;       // number of parameters with such a gradient
 };
 
 // The values that a rank adds to the last bucket of a step, and their sums over all ranks.
 struct StepVotes {
-  float leave = 0;       // the ranks shall leave the world after the step
+  float leave = 0;       // the ranks are to leave the world after the step
   float parts = 0;       // the rank's part of a checkpoint is on disk
-  float checkpoint = 0;  // a checkpoint is wanted out of turn
+  float checkpoint = 0;  // an extra checkpoint is requested
   float snapshot = 0;    // a snapshot is due on the rank's worker
 };
 

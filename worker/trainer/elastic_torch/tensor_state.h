@@ -21,7 +21,7 @@ class TensorState {
   TensorState(const TensorState&) = delete;
   TensorState& operator=(const TensorState&) = delete;
 
-  // Valid as long as this object.
+  // Valid for the lifetime of this object.
   const TrainableState& view() const { return view_; }
   // Null on a CPU.
   StateMirror* mirror() const { return mirror_.get(); }

@@ -30,15 +30,15 @@ bool HasAgent();
 // outlives the source. Errors are those of AgentMembership::Connect().
 Result<std::unique_ptr<MembershipSource>> JoinJob(const Clock& clock);
 
-// Reports to the page that the agent reads. A rank that cannot report trains all the same; it is
-// only never judged to hang. One per process.
+// Reports to the page that the agent reads. A rank that cannot report still trains, but hangs are
+// not detected. One per process.
 std::shared_ptr<Position> MakePosition();
 
 // kInvalid: the job may grow to `ranks` ranks, so many that some would have no sample of a step.
 // `name`: of the global batch, as the user wrote it.
 Result<void> CheckGlobalBatch(const std::string& name, int64_t global_batch, int ranks);
 
-// Fills in which job's checkpoints lie on the volume. Without an agent they belong to no job.
+// Fills in which job's checkpoints lie on the volume. Without an agent they do not belong to a job.
 void NameJob(CheckpointPlace& place);
 
 // CUDA's error of this rank's GPU if that has become unusable (rank_failure.h). Empty if this rank

@@ -71,7 +71,7 @@ class CudaDevice final : public DeviceApi {
   Result<bool> Done(DeviceEvent event) override {
     const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(event));
     if (state == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // LibTorch would take it for an error of its own
+      static_cast<void>(cudaGetLastError());  // otherwise LibTorch would report it as its own error
       return false;
     }
     if (Result<void> done = Checked(state, "cudaEventQuery"); !done.ok()) return done.error();
@@ -91,7 +91,7 @@ class CudaDevice final : public DeviceApi {
       if (cudaMalloc(memory, bytes) == cudaSuccess) return cudaSuccess;
       static_cast<void>(cudaGetLastError());
       try {
-        c10::cuda::CUDACachingAllocator::emptyCache();  // LibTorch keeps what it does not use
+        c10::cuda::CUDACachingAllocator::emptyCache();  // LibTorch caches unused memory
       } catch (const c10::Error&) {
         return cudaErrorMemoryAllocation;
       }

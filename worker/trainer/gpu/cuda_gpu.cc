@@ -14,7 +14,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// RINGMASTER_CUDA_ARCHITECTURES is what the kernels were compiled for, as CMake has it:
+// RINGMASTER_CUDA_ARCHITECTURES lists what the kernels were compiled for, in CMake's notation:
 // "90-real,120", machine code of both and PTX of the second.
 void ReadArchitectures(GpuFacts& facts) {
   std::istringstream list(RINGMASTER_CUDA_ARCHITECTURES);

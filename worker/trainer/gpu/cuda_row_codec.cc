@@ -35,8 +35,8 @@ int64_t CountOf(std::span<const float> values) { return static_cast<int64_t>(val
 
 class CudaRowCodec final : public RowCodec {
  public:
-  // Of LibTorch's streams, so that its memory knows where it is used; above the computing's
-  // priority, as the communicators' are.
+  // One of LibTorch's streams, so that its allocator tracks its use; its priority is above that of
+  // computation, like the communicators'.
   CudaRowCodec(int number, Compression compression)
       : RowCodec(compression),
         number_(static_cast<c10::DeviceIndex>(number)),
@@ -89,8 +89,8 @@ class CudaRowCodec final : public RowCodec {
                     "clearing the residuals of");
   }
 
-  // Asks again and again, as comm/nccl does: nothing may wait for a GPU that hangs. It is busy with
-  // backward too, whose kernels come first.
+  // Polls, like comm/nccl, so that no thread waits for a GPU that hangs. The GPU also runs the
+  // backward pass, whose kernels come first.
   Result<void> Finish(Deadline deadline) override {
     const Result<Mark> last = MarkOn(stream_.stream());
     if (!last.ok()) return last.error();

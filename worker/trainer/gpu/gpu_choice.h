@@ -35,9 +35,9 @@ struct GpuFacts {
 
 struct GpuRequest {
   std::string device = "auto";  // auto, cpu or cuda
-  int gpus = 0;                 // that this Pod was given
+  int gpus = 0;                 // assigned to this Pod
   int local_rank = 0;           // among the ranks of its Pod or host
-  bool share = false;           // several ranks on one GPU are wanted: for tests
+  bool share = false;           // whether ranks may share a GPU, for tests
   std::string flag{};           // that asks for it, in messages; empty: --device
   std::string pinned{};         // the UUID of this rank's own GPU, the first that it sees; empty:
                                 // it chooses by `local_rank`

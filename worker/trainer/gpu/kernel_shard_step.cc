@@ -21,8 +21,8 @@ at::Tensor OfHost(const std::vector<int64_t>& values, at::Device device) {
   return at::tensor(values, at::kLong).to(device);
 }
 
-// Memory for `count` floats at least; what was in it may be lost. With room to spare, as how many
-// classes are drawn varies: each new record would leave a hole of the old size in the GPU's memory.
+// Memory for `count` floats at least; what was in it may be lost. Allocates extra space, because
+// the number of sampled classes varies and each reallocation fragments the GPU's memory.
 float* Grown(at::Tensor& memory, int64_t count, at::Device device) {
   if (!memory.defined() || memory.numel() < count) {
     memory.reset();
@@ -57,7 +57,7 @@ void KernelShardStep::Begin(const HeadOptions& options, int64_t step,
     if (range.contains(label)) positives.push_back(label - range.begin);
   }
   Draw(options, step, positives);
-  // Of labels beyond the range -1; of the others the place of their row among the sampled ones.
+  // For labels outside of the range -1; for others their row's position among the sampled.
   std::vector<int64_t> rows;
   for (const int64_t label : labels)
     rows.push_back(range.contains(label) ? label - range.begin : -1);

@@ -56,13 +56,13 @@ class KernelShardStep final : public partial_fc::ShardStep {
   const float* embeddings_ = nullptr;
   at::Tensor transposed_;  // dimension × samples
   at::Tensor sampled_;     // rows of the range, ascending
-  at::Tensor coasting_;    // the others, where they are updated
+  at::Tensor coasting_;    // the other rows if they are updated
   at::Tensor own_;         // by sample: its class's place in sampled_, -1 where it is not here
   at::Tensor slopes_;      // by sample
   at::Tensor logits_;      // at least sampled × samples
-  at::Tensor sums_;        // what LaunchLogits() works with
+  at::Tensor sums_;        // memory for LaunchLogits()
 
-  // For the chunk at work.
+  // For the current chunk.
   at::Tensor units_, inverse_norms_, gradients_;
   at::Tensor parts_;  // of the embeddings' gradient
 };

@@ -10,12 +10,12 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
 constexpr int64_t kSumBlocks = 528;    // four on each of an H100's multiprocessors
-constexpr int64_t kMostBlocks = 1056;  // of what sums nothing up
-constexpr int kAhead = 4;              // pieces that a thread asks for before it uses the first
+constexpr int64_t kMostBlocks = 1056;  // for kernels without sums
+constexpr int kAhead = 4;              // pieces that a thread loads before it uses the first
 // What has four blocks on a multiprocessor at a time has all of kSumBlocks there at once.
 [[maybe_unused]] constexpr int kAtATime = 4;
 
-// What a thread reads and writes at once: neighbouring channels of a row.
+// The data that a thread reads and writes at once: neighbouring channels of a row.
 template <typename T>
 struct alignas(16) Piece {
   static constexpr int kLanes = 16 / static_cast<int>(sizeof(T));
@@ -48,7 +48,7 @@ __device__ Seat SeatOfThread(const NormRows& rows) {
 }
 
 // Calls visit(place) for each place of the thread's in memory, `kAhead` times in a row where there
-// are so many: what visit() reads without writing is then asked for at once.
+// are so many: the data that visit() only reads is then loaded at once.
 template <typename Visit>
 __device__ void ForEachPlace(const NormRows& rows, const Seat& seat, Visit visit) {
   int64_t row = seat.row;
@@ -95,7 +95,7 @@ __device__ void StoreParts(const NormRows& rows, const Seat& seat,
   }
 }
 
-// Of `count` parts, for all threads of the warp.
+// Sums `count` parts, for all threads of the warp.
 __device__ float SumOfParts(const float* parts, int count) {
   float sum = 0;
   for (int i = static_cast<int>(threadIdx.x) % kWarp; i < count; i += kWarp) sum += parts[i];
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// For a thread's channels, for the way back.
+// For a thread's channels, for the backward pass.
 template <typename T, bool kPrelu>
 struct Backward {
   static constexpr int kLanes = Piece<T>::kLanes;
@@ -296,7 +296,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// As many blocks across as there is work for, `most` at most; those down share a row.
+// The number of blocks across is limited by the work and by `most`; those down share a row.
 template <typename T>
 dim3 BlocksFor(const NormRows& rows, int64_t most) {
   const int64_t pieces = rows.channels / Piece<T>::kLanes;
@@ -353,7 +353,7 @@ int BackwardOf(const NormRows& rows, const NormParameters& parameters, const voi
                 PiecesOf<T>(y_gradient), to, static_cast<Piece<T>*>(x_gradient));
 }
 
-// Calls call(number) with one of the type that lies in memory.
+// Calls call(number) with a value of the type in memory.
 template <typename Call>
 int WithType(StoredType type, Call call) {
   switch (type) {

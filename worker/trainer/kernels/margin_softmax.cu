@@ -16,7 +16,7 @@ unsigned BlocksOf(int64_t samples) {
   return static_cast<unsigned>((samples + kThreads - 1) / kThreads);
 }
 
-// Strips across, of which there may be more than a grid has blocks down.
+// Strips are across, because there may be more than the maximum number of blocks down.
 dim3 Grid(const MarginTile& tile) {
   return dim3(static_cast<unsigned>(Strips(tile.rows)), BlocksOf(tile.samples), 1);
 }

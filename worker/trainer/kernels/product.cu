@@ -13,8 +13,8 @@ constexpr int kDepth = 8;  // of the inner dimension at a time
 constexpr int kGroup = 4;
 constexpr int kThreadsAcross = kSide / (2 * kGroup);
 constexpr int kThreads = kThreadsAcross * kThreadsAcross;
-constexpr int kFetches = kSide * kDepth / kThreads;  // that each thread makes of either side
-constexpr int kLeftStep = kSide + 4;                 // keeps threads out of each other's banks
+constexpr int kFetches = kSide * kDepth / kThreads;  // that each thread computes of either side
+constexpr int kLeftStep = kSide + 4;                 // prevents bank conflicts
 constexpr unsigned kSumThreads = 256;
 constexpr int64_t kMostSumBlocks = 4096;
 
@@ -23,8 +23,8 @@ struct Place {
   int depth;  // in the inner dimension
 };
 
-// What the thread's `i`-th fetch brings. Threads next to each other take what lies next to each
-// other.
+// Returns the element of the thread's `i`-th fetch. Neighbouring threads load neighbouring
+// elements.
 __device__ Place AlongSide(int i) {
   const int number = static_cast<int>(threadIdx.x) + i * kThreads;
   return {number % kSide, number / kSide};
@@ -149,7 +149,7 @@ int LaunchProduct(const Product& product, void* stream) {
 
 int LaunchProductInParts(const Product& product, int parts, float* memory, void* stream) {
   if (product.rows == 0 || product.columns == 0) return 0;
-  // Whole depths, so that no tile is fetched in two halves.
+  // A multiple of the depth, so that no tile is split.
   const int64_t depths = (product.inner + kDepth - 1) / kDepth;
   const int64_t part_depth = (depths + parts - 1) / parts * kDepth;
   const int error = Launch(

@@ -14,7 +14,7 @@ constexpr int64_t kMostBlocks = 4096;  // more only wait for each other: the loo
 static_assert(kScaleChunk == kThreads,
               "a block encodes one chunk at a time, one number per thread");
 
-// The largest of the warp's values, for all its threads.
+// Returns the largest of the warp's values to all its threads.
 __device__ uint32_t LargestOfWarp(uint32_t value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800  // Turing has no instruction for it
   for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
@@ -27,11 +27,11 @@ __device__ uint32_t LargestOfWarp(uint32_t value) {
 #endif
 }
 
-// The largest of the block's values, for all its threads.
+// Returns the largest of the block's values to all its threads.
 __device__ uint32_t LargestOfBlock(uint32_t value) {
   __shared__ uint32_t of_warp[kThreads / kWarp];
   const uint32_t largest = LargestOfWarp(value);
-  __syncthreads();  // the chunk before has been read
+  __syncthreads();  // the previous chunk has been read
   if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = largest;
   __syncthreads();
   uint32_t all = 0;

@@ -153,8 +153,8 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
 
   Clock::Time begun_{};
   std::chrono::nanoseconds waited_{0};  // for the other ranks' gradients, in this step
-  at::Tensor earlier_losses_;  // of the step, what Backward() was given; undefined: nothing
-  Result<void> computed_;      // by Backward()
+  at::Tensor earlier_losses_;           // loss passed to Backward() in this step; undefined if none
+  Result<void> computed_;               // by Backward()
   control::Progress progress_;
   bool released_ = false;
   std::string error_;

@@ -11,7 +11,7 @@
 namespace ringmaster::trainer {
 
 // All that training changes and a rank must take over from another: flat memory, in a fixed order
-// (parameters, then what the optimizer keeps). The memory stays where it is.
+// (parameters, then what the optimizer keeps). The memory is not moved.
 using TrainableState = std::vector<std::span<float>>;
 
 uint64_t Checksum(std::span<const float> values);

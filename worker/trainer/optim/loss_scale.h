@@ -13,7 +13,7 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: one thread. Nothing but Lower() waits for the device.
+// Thread-safety: one thread. Only Lower() waits for the device.
 class LossScale {
  public:
   static constexpr double kFirst = 65536;
@@ -28,7 +28,7 @@ class LossScale {
   // All that training changes of it: flat.
   const at::Tensor& state() const { return state_; }
 
-  // A step's gradients were finite numbers.
+  // Called after a step with finite gradients.
   void Applied();
   // They were not: the new scale. Nothing: it is as low as it gets, so it is not to blame.
   std::optional<double> Lower();

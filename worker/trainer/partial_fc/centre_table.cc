@@ -90,8 +90,8 @@ Result<ShardedOutcome> CentreTable::Begin(const ShardedWorld& world) {
   return Enter(world);
 }
 
-// Loads this rank's rows of a checkpoint; which ones are damaged, of all ranks'. What somebody
-// cannot read now all wait for.
+// Loads this rank's rows of a checkpoint; which ones are damaged, of all ranks'. If one rank cannot
+// read a row now, all wait.
 Result<std::string> CentreTable::Load(const std::function<Result<void>()>& load,
                                       const std::function<void(int attempt)>& pause) {
   constexpr uint64_t kLoaded = 0;
@@ -159,8 +159,8 @@ Result<ShardedOutcome> CentreTable::Collect(const ShardedWorld& world) {
   return Enter(world);
 }
 
-// Brings this rank's own rows to the adopted version; where that cannot be, nothing that it holds
-// is of use any more.
+// Brings this rank's own rows to the adopted version; if that is not possible, its rows are
+// useless.
 void CentreTable::CatchUp(const LocalState& adopted) {
   if (has_rows_ && held_.version == adopted.version) return;
   const auto step = std::ranges::find(pending_, adopted.version, &StepInputs::version);
@@ -193,7 +193,7 @@ std::vector<HeldRows> CentreTable::Statement(const std::vector<Block*>& blocks) 
   return statement;
 }
 
-// Repeats steps on the blocks for a part of the time that other ranks have to wait.
+// Repeats steps on the blocks for a limited part of the time that other ranks wait.
 Result<int64_t> CentreTable::ReplaySome(const std::vector<Block*>& needed,
                                         const StateVersion& adopted) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
@@ -328,7 +328,7 @@ Result<void> CentreTable::ExchangeCopies(StepCollectives& others) {
   return done;
 }
 
-// What came in the step that is now known to be good, as it was before that step's update.
+// The rows that were received in the step that is now committed, from before its update.
 void CentreTable::KeepCopies() {
   if (!arrived_) return;
   copies_.Received(*arrived_, received_, held_.version, options_.head.dimension);

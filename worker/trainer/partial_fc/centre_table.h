@@ -95,7 +95,7 @@ class CentreTable final : public ShardedState {
   std::vector<ClassRange>
       keep_;  // of retired_, what then becomes a copy: only its new owner has it
   std::unique_ptr<ShardStep> step_;  // of the world
-  std::vector<StepInputs> pending_;  // of attempts at the next step, newest last
+  std::vector<StepInputs> pending_;  // of attempts at the next step, the newest last
   InputLog log_;
   Copies copies_;
   uint64_t checksum_ = 0;

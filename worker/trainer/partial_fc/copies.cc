@@ -89,7 +89,7 @@ void Copies::Clear() {
   exchanges_ = 0;
 }
 
-// Number of exchanges of a world that carry more.
+// Returns the number of exchanges of a world that carry more.
 int64_t Copies::hurried() const { return began_complete_ ? 0 : (every_ + kHurry - 1) / kHurry; }
 
 CopyRound Copies::next() const {
@@ -116,8 +116,8 @@ void Copies::Received(ClassRange range, std::span<const float> rows, const State
     piece.version = version;
   }
   ++exchanges_;
-  // A rank that did not see the end of an exchange's step rolls forward without what came: so the
-  // last piece is everywhere once the step after it is done.
+  // A rank that did not see the end of an exchange's step rolls forward without the received rows,
+  // so the last piece is on all ranks once the following step is done.
   if (!complete_ && exchanges_ > hurried()) {
     complete_ = true;
     older_.clear();

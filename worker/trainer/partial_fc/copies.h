@@ -22,9 +22,9 @@ struct Block {
   ClassRange range;
   StateVersion version;
   Rows rows{};
-  bool visiting = false;  // a device, for as long as steps are repeated
+  bool visiting = false;  // a device, while steps are repeated
 
-  // Repeats the first step of `log` after this version, on `device`. REQUIRES: there is one.
+  // Repeats the first step of `log` after this version, on `device`. REQUIRES: it has such a step.
   void Advance(const HeadOptions& options, const InputLog& log, HeadDevice& device,
                ShardStep& step);
   // No more steps are repeated for now: rows have values, and are where they were.
@@ -65,7 +65,7 @@ class Copies {
   // Every rank has the whole copy of its source: it came, and a step was done since.
   bool complete() const { return complete_; }
 
-  // All that is held, older copies included.
+  // All held rows, including older copies.
   std::vector<Block*> blocks();
   std::size_t bytes() const;
   // The oldest version among them; `present` if there are none.

@@ -49,7 +49,7 @@ class HostShardStep final : public ShardStep {
   std::vector<Target> targets_;    // by position
   std::vector<float> logits_;      // at least sampled × samples
 
-  // For the tile at work.
+  // For the current tile.
   std::vector<float> units_;
   std::vector<float> inverse_norms_;
   std::vector<float> gradients_;

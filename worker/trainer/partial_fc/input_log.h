@@ -15,7 +15,7 @@ class InputLog {
  public:
   // For the step after the newest in the log.
   void Append(StepInputs inputs) { steps_.push_back(std::move(inputs)); }
-  // Forgets what rows of `version` or newer do not need.
+  // Drops the inputs that rows of `version` or newer do not need.
   void ForgetUntil(const StateVersion& version) {
     while (!steps_.empty() && !(version < steps_.front().version)) steps_.pop_front();
   }

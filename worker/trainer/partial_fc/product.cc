@@ -18,7 +18,7 @@ constexpr int64_t kPanel = 16;     // columns
 // kPanel floats side by side; the compiler splits them into the registers there are.
 using Lanes = float __attribute__((vector_size(kPanel * sizeof(float))));
 
-// `panel` is inner × kPanel, without gaps. Rows beyond `rows` are computed of the last one and
+// `panel` is inner × kPanel, without gaps. Rows beyond `rows` are computed from the last one and
 // dropped.
 RINGMASTER_VECTORISED void MultiplyPanel(const Product& product, const float* panel,
                                          int64_t first_column, int64_t columns) {
@@ -45,7 +45,7 @@ RINGMASTER_VECTORISED void MultiplyPanel(const Product& product, const float* pa
   }
 }
 
-// The columns [first, first + columns) of `right`, filled up with zeros.
+// Copies the columns [first, first + columns) of `right` and pads them with zeros.
 void Pack(const Product& product, int64_t first, int64_t columns, float* panel) {
   for (int64_t k = 0; k < product.inner; ++k) {
     const float* from = product.right + k * product.right_step + first;

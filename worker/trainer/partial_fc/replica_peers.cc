@@ -26,7 +26,7 @@ std::vector<int> ReplicaPeersOf(std::span<const std::string> members, int world_
   std::ranges::stable_sort(circle, {}, [&](int rank) { return first_of[pod_of(rank)]; });
   int largest = 0;
   for (const auto& [pod, ranks] : ranks_of) largest = std::max(largest, ranks);
-  if (largest == world_size) largest = 1;  // all on one Pod: at least another process
+  if (largest == world_size) largest = 1;  // all in one Pod: at least another process
   std::vector<int> replica_peers(size);
   for (std::size_t i = 0; i < size; ++i) {
     replica_peers[static_cast<std::size_t>(circle[i])] =

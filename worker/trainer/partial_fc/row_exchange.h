@@ -21,7 +21,7 @@ class RowExchange {
  public:
   struct Options {
     std::chrono::milliseconds timeout{30'000};  // of each operation
-    std::size_t piece_bytes = 4 << 20;          // what a rank receives at once, about
+    std::size_t piece_bytes = 4 << 20;          // approximate maximum that a rank receives at once
     std::function<void(int piece)> moving{};    // called before each piece
   };
 
@@ -44,7 +44,7 @@ class RowExchange {
   // they arrived damaged.
   Result<Rows> Move(const RowPlan& plan, const Provide& provide);
 
-  // Every rank's number, by rank.
+  // Gathers a number from every rank, by rank.
   Result<std::vector<uint64_t>> GatherNumbers(uint64_t mine);
   // Their sum, modulo 2^64.
   Result<uint64_t> SumOver(uint64_t mine);

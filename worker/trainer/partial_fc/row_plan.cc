@@ -60,8 +60,8 @@ void Append(RowPlan& plan, ClassRange range, const std::optional<Offer>& best) {
   plan.sources.push_back({.range = range, .rank = best->rank, .block = best->block});
 }
 
-// Rows of `owner`'s shard of the new world that no other rank has a copy of. `shards`: what others
-// had of them as owners counts, too.
+// Rows of `owner`'s shard of the new world that no other rank has a copy of. `shards`: rows that
+// others owned count as copies too.
 std::vector<ClassRange> RowsOnlyWith(int owner, std::span<const std::vector<HeldRows>> all,
                                      int64_t classes, bool shards) {
   const ClassRange shard = ShardOf(owner, static_cast<int>(all.size()), classes);

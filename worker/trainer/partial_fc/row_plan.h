@@ -12,7 +12,7 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Rows that a rank can bring to the adopted version. Travels between ranks as bytes.
+// Rows that a rank can bring to the adopted version. Sent between ranks as bytes.
 struct HeldRows {
   ClassRange range;
   int64_t replays = 0;  // steps to repeat on them first
@@ -30,8 +30,8 @@ struct RowSource {
 };
 
 struct RowPlan {
-  std::vector<RowSource> sources;  // ascending, without gaps where nothing is lost
-  std::vector<ClassRange> lost;    // that no rank holds
+  std::vector<RowSource> sources;  // ascending, without gaps if no rows are lost
+  std::vector<ClassRange> lost;    // rows that no rank holds
 };
 
 // The fewest replays win, then the lowest rank, then its first block. `held` is by rank.

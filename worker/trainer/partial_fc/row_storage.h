@@ -34,7 +34,7 @@ class RowStorage {
 // The host's memory. Lives as long as the process; thread-safe.
 RowStorage& HostRows();
 
-// Memory in a place that grows when more is asked for. What was in it is lost then.
+// Memory in a place that grows when more is asked for. Its content is then lost.
 class PlacedFloats {
  public:
   std::span<float> Of(RowStorage& place, std::size_t count);

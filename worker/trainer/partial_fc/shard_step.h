@@ -38,8 +38,8 @@ class ShardStep {
   virtual std::vector<int64_t> sampled() const = 0;
 
   // Takes all logits into `sums`; writes those of the samples whose class is in the range, margin
-  // included, into `target` (by sample), and leaves the others' as they are. Nothing of either
-  // where they are empty.
+  // included, into `target` (by sample), and leaves the others' as they are. Skips either
+  // of them if it is empty.
   virtual void ComputeLogits(const Rows& rows, const SoftmaxSums& sums,
                              std::span<float> target) = 0;
   // Logits become the loss's slopes over the cosines.

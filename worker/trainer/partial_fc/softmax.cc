@@ -12,8 +12,8 @@ namespace {
 
 // Rows that stay in the fastest cache between finding the maximum and summing.
 constexpr std::size_t kStrip = 16;
-// Rows that are added up by themselves. In one long chain the sum grows until small terms vanish in
-// its rounding: 2e-3 of it are lost over a million classes.
+// Number of rows that are summed separately. In a single chain the sum grows until rounding drops
+// small terms: over a million classes it loses 2e-3.
 constexpr std::size_t kBlock = 256;
 
 RINGMASTER_VECTORISED void AddStrip(const float* logits, std::size_t rows, std::size_t samples,

@@ -26,7 +26,7 @@ class Position final : public RankPosition {
   // for, for as long as the process lives: both for the one position of a process.
   Result<void> Open(const std::string& path);
 
-  // `observer` also receives every phase.
+  // `observer` also receives each phase.
   void Observe(std::function<void(control::RankPhase)> observer) {
     observer_ = std::move(observer);
   }

@@ -14,12 +14,12 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Everything that a handler uses: set before it is installed, never changed afterwards.
+// Everything that the handler uses; set before it is installed and never changed afterwards.
 int g_file = -1;
 control::PositionPage* g_page = nullptr;
 
 constexpr int kMaxFrames = 40;
-constexpr int kOwnFrames = 2;  // the handler, and the kernel's way into it
+constexpr int kOwnFrames = 2;  // the handler's frames and the kernel's signal frame
 
 // "thread 4711\n" without stdio.
 void WriteHeader(long thread) {
@@ -52,7 +52,7 @@ void OnStackSignal(int) {
 }  // namespace
 
 void WriteStacksTo(int file) {
-  // The first call loads libgcc, which allocates: not in the handler.
+  // The first call loads libgcc, which allocates, so it must not be in the handler.
   std::array<void*, 1> frame{};
   backtrace(frame.data(), 1);
   void* const memory =

@@ -25,7 +25,7 @@ struct StepRecord {
   double samples_per_second = 0;
   double data_ms = 0;
   double compute_ms = 0;
-  double communication_ms = 0;  // waited for collectives beyond what computing hid
+  double communication_ms = 0;  // spent waiting for collectives
   double overlap = 0;           // share of the collectives' time that computing hid, in [0, 1]
   int world_size = 1;
   control::Epoch world_epoch{};  // the world that computed it
@@ -56,7 +56,7 @@ struct LogEvery {
 // "100": of so many steps one; "1s", "0.5s": one in so much time.
 Result<LogEvery> ParseLogEvery(const std::string& text);
 
-// Which steps are written. Single-threaded.
+// Selects the steps to write. Single-threaded.
 class StepPace {
  public:
   explicit StepPace(const LogEvery& every) : every_(every) {}
@@ -83,7 +83,7 @@ class StepLog {
   // Ranks of one host may name the same file: only Restart() empties it.
   static Result<StepLog> Open(const std::string& path);
 
-  // Training starts from nothing: so does the log.
+  // Training starts without state, so the log is emptied.
   void Restart();
 
   // Written out at once, so that a killed rank leaves every line it finished.

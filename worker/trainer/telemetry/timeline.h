@@ -48,7 +48,7 @@ class Timeline final : public CollectiveTrace {
   void EnterWorld(int rank, std::string member);
   // The step that events belong to from here on.
   void SetStep(int64_t step);
-  // Begins a phase and ends the previous one. The same phase again continues.
+  // Begins a phase and ends the previous one. Repeating a phase continues it.
   void Enter(const char* phase);
   // Its step is filled in.
   void Add(Event event);

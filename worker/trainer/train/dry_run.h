@@ -19,7 +19,7 @@ struct RunFacts {
   int64_t global_batch = 0;
   int64_t micro_batch = 0;  // 0: not given
   int ranks = 1;            // the most that the job may have, as far as this process knows
-  int64_t parameters = 0;   // numbers, in the replicated part
+  int64_t parameters = 0;   // number of parameters in the replicated part
   int64_t state_bytes = 0;  // of parameters and optimizer, in the replicated part
   int64_t classes = 0;      // whose centres are spread over the ranks; 0: there are none
   int64_t embedding = 0;    // numbers of a centre
@@ -31,7 +31,7 @@ struct RunFacts {
   int64_t checkpoint_every = 0;
 };
 
-// Some lines for people.
+// A few lines for people.
 std::string DryRunText(const RunFacts& facts);
 
 }  // namespace ringmaster::trainer

@@ -72,7 +72,7 @@ std::string ShapingOf(const TrainOptions& options, const ShapedBy& by) {
   const bool digits = options.workload == kMnistWorkload;
   const bool made_up = options.data == kGeneratedData || options.data == kSyntheticData;
   add("--workload", options.workload);
-  if (made_up) add("--data", options.data);  // where else they lie says nothing
+  if (made_up) add("--data", options.data);  // their location does not affect training
   if (made_up) add("--generated-samples", options.generated_samples);
   if (digits) add("--max-shift", options.max_shift);
   add("--global-batch", options.global_batch);

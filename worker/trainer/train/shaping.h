@@ -12,7 +12,7 @@
 
 namespace ringmaster::trainer {
 
-// Every flag is in one of the two.
+// Every flag is in one of the two lists.
 std::span<const char* const> ShapingFlags();
 std::span<const char* const> OtherFlags();
 
@@ -23,7 +23,7 @@ struct ShapedBy {
   uint64_t data = 0;  // fingerprint
 };
 
-// One line each, "--flag=value" and "training data=…": runs with the same text train identically.
+// Returns lines "--flag=value" and "training data=…". Runs with the same text train identically.
 std::string ShapingOf(const TrainOptions& options, const ShapedBy& by);
 
 }  // namespace ringmaster::trainer

@@ -97,7 +97,7 @@ class Trainer {
     if (!computed.ok() && !session_.step_broken()) return computed.error();
     const Outcome<StepResult> reduced = session_.Reduce();
     if (reduced.failed()) return reduced.error();
-    if (reduced.world_changed()) {  // the step did not happen
+    if (reduced.world_changed()) {  // the step was discarded
       LogResumed();
       return {};
     }

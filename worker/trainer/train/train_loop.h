@@ -26,7 +26,7 @@ struct TrainPlan {
   LogEvery log_every{};
   std::function<double()> process_millis{};  // since the process started
   bool skip_not_finite =
-      false;  // go on after a step that gave no finite numbers, without its update
+      false;  // continue after a step with NaN or infinity, skipping its parameter update
   Timeline* timeline = nullptr;  // null: none
 };
 

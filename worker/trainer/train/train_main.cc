@@ -81,7 +81,7 @@ double ProcessAgeMillis() {
   std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);
-  const std::size_t name_end = text.rfind(')');  // the name may hold anything
+  const std::size_t name_end = text.rfind(')');  // the name may contain anything
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(text.substr(name_end + 1));
   std::string field;
@@ -95,7 +95,7 @@ double ProcessAgeMillis() {
   return now_millis - start_ticks * 1000 / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-// `steps` are the job's.
+// `steps` is the job's number of steps.
 Result<std::unique_ptr<MembershipSource>> MakeReplay(const TrainOptions& options, int64_t steps) {
   Result<MembershipSchedule> schedule = ReadMembershipSchedule(options.membership_schedule);
   if (!schedule.ok()) return schedule.error();
@@ -119,7 +119,7 @@ Result<std::unique_ptr<MembershipSource>> MakeReplay(const TrainOptions& options
                               *std::move(store));
 }
 
-// `steps` are the job's.
+// `steps` is the job's number of steps.
 Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& options, int64_t steps,
                                                          const Clock& clock) {
   if (!options.membership_schedule.empty()) return MakeReplay(options, steps);
@@ -188,7 +188,7 @@ Result<std::unique_ptr<StateKeeper>> OpenKeeper(const TrainOptions& options,
                            optimizer.state(), membership, clock);
 }
 
-// Compute threads in a world: its ranks share the node's cores.
+// Returns the number of compute threads in a world, whose ranks share the node's cores.
 void SetThreads(const TrainOptions& options, const World& world) {
   at::set_num_threads(options.threads > 0 ? options.threads : CoresOf(world));
 }
@@ -320,7 +320,7 @@ int Main(int argc, const char* const* argv) {
   AbandonedConnects abandoned_connects;
   const Result<int> run = RunInMemory(*parsed, abandoned_connects);
   const int code = run.ok() ? *run : Fail(run.error(), FaultOfRank(parsed->options, nullptr));
-  if (abandoned_connects.Hanging() > 0) {  // what hangs would keep the process until its deadline
+  if (abandoned_connects.Hanging() > 0) {  // which would keep the process until their deadline
     std::fflush(nullptr);
     _exit(code);
   }

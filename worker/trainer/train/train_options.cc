@@ -282,7 +282,7 @@ void AddPartialFcFlags(CLI::App& app, PartialFcFlags& flags) {
       ->group(kGroup);
 }
 
-// Converts values that are not stored as given.
+// Converts values whose stored form differs from the given one.
 struct Given {
   double timeout_seconds = 30;
   bool check_build = false;

@@ -74,14 +74,14 @@ struct Samples {
   Masks masks;
 };
 
-// Samples as the network needs them, on its device.
+// Samples in the network's format, on its device.
 struct Batch {
   at::Tensor input;
   at::Tensor target;
   Masks masks;
 };
 
-// How far an image is shifted, in pixels to the right and down.
+// The shift of an image, in pixels to the right and down.
 struct Shift {
   int x = 0;
   int y = 0;
@@ -140,7 +140,7 @@ class Mnist final : public Workload {
   const Dataset dataset_;
   const DataOrder order_;
   const at::Device device_;
-  const at::ScalarType type_;  // of what layers compute
+  const at::ScalarType type_;  // of the layers' outputs
   Layer conv1_, conv2_, linear1_, linear2_;
   // The current step.
   int64_t step_ = 0;
@@ -195,8 +195,8 @@ void Mnist::Reserve(int64_t count, Samples& samples) const {
                    .hidden = memory({count, kHidden}, at::kFloat)};
 }
 
-// What is assembled next may overwrite the samples as soon as a result of theirs was read: the
-// session reads the loss of every step, and Forward() that of every micro-batch but the last.
+// The next batch may overwrite the samples as soon as one of their results was read: the session
+// reads the loss of every step, and Forward() that of every micro-batch except the last.
 Batch Mnist::Send(const Samples& samples) const {
   const auto part = [&](const at::Tensor& all) {
     const at::Tensor first = all.narrow(0, 0, samples.count);
@@ -347,7 +347,7 @@ void Mnist::WarmUp() {
   Assemble(0, ShareOf(0, 1, std::min<int64_t>(options_.global_batch, 32)), samples);
   Score(Send(samples));
   ComputeGradients();
-  static_cast<void>(loss_.item<float>());  // what was assembled is no longer needed
+  static_cast<void>(loss_.item<float>());  // the assembled samples are no longer needed
 }
 
 Evaluation Mnist::Evaluate(Share share) {

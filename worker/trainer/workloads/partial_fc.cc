@@ -44,7 +44,7 @@ std::vector<Triplet> TripletsOf(const LabelledImages& images) {
 
 // A rank's share of a step, and the labels of all of it.
 struct StepImages {
-  at::Tensor images{};  // on the host; room for the largest share so far
+  at::Tensor images{};  // on the host; large enough for the largest share so far
   int64_t count = 0;
   std::vector<int64_t> labels{};
 };
@@ -107,7 +107,7 @@ class PartialFc final : public Workload {
   partial_fc::Head head_{table_};
   const std::vector<Triplet> triplets_;
 
-  // For the step under way.
+  // For the current step.
   int64_t step_ = 0;
   MicroBatches parts_ = Share{};
   const StepImages* loaded_ = nullptr;  // the prefetcher's
@@ -173,8 +173,8 @@ at::Tensor PartialFc::Embed(Share samples) {
   return backbone_->Forward(images.to(device_, /*non_blocking=*/true), true);
 }
 
-// The head needs all embeddings of the share before any has a gradient. Several micro-batches would
-// keep their activations until then: so these are computed again, each before its backward.
+// The head needs all embeddings of the share before any has a gradient. With several micro-batches,
+// all activations would be kept until then, so they are recomputed before each backward pass.
 at::Tensor PartialFc::EmbedAhead() {
   const c10::AutoGradMode no_gradients(false);
   const Share share = parts_.share();

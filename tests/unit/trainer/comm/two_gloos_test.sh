@@ -18,18 +18,18 @@ theirs='(^|[^_[:alnum:]])gloo::'
 named() { grep -cE "$1" || true; }
 exported() { nm --dynamic --defined-only "$1" | cut -d' ' -f3- | c++filt; }
 inside=$(exported "$libtorch" | named "$theirs")
-[ "$inside" -ge 100 ] || fail "libtorch_cpu.so exports only $inside names of Gloo: this test looks for the wrong ones"
-exported "$program" | grep -E "$theirs" >"$work/exported" && { head -n 5 "$work/exported"; fail "$program exports names of LibTorch's Gloo"; }
+[ "$inside" -ge 100 ] || fail "libtorch_cpu.so exports only $inside Gloo symbols: the test's pattern is wrong"
+exported "$program" | grep -E "$theirs" >"$work/exported" && { head -n 5 "$work/exported"; fail "$program exports symbols of LibTorch's Gloo"; }
 ours=$(nm --defined-only "$program" | c++filt | named 'ringmaster_gloo::')
-[ "$ours" -ge 100 ] || fail "$program has only $ours names of our Gloo inside"
+[ "$ours" -ge 100 ] || fail "$program contains only $ours symbols of its own Gloo"
 
 # The loader tells every binding, before the program starts. What it says of names is mangled: 4gloo is the namespace.
 LD_DEBUG=bindings LD_DEBUG_OUTPUT=$work/loader LD_BIND_NOW=1 "$program" --version >/dev/null
 cat "$work"/loader.* >"$work/bindings"
-grep -q "binding file $libtorch .* to $libtorch .*N4gloo" "$work/bindings" || fail "the loader bound nothing of LibTorch's Gloo: this test reads it wrongly"
+grep -q "binding file $libtorch .* to $libtorch .*N4gloo" "$work/bindings" || fail "the loader bound no symbols of LibTorch's Gloo: the test fails to parse its output"
 # sed turns a line into: FROM TO SYMBOL
 sed -n 's|.*binding file \([^ ]*\) .* to \([^ ]*\) .* symbol `\([^'"'"']*\).*|\1 \2 \3|p' "$work/bindings" |
   grep -E '[^0-9](4gloo|15ringmaster_gloo)[0-9A-Z]' |
   awk -v theirs="${libtorch%/*}/" '$1 != $2 && !(index($1, theirs) == 1 && index($2, theirs) == 1)' >"$work/crossing" || true
-[ ! -s "$work/crossing" ] || { c++filt <"$work/crossing" | head -n 5; fail "names of a Gloo are bound from one library to another"; }
-echo "$inside names of Gloo in LibTorch, $ours in the program, none between them"
+[ ! -s "$work/crossing" ] || { c++filt <"$work/crossing" | head -n 5; fail "Gloo symbols are bound across libraries"; }
+echo "$inside Gloo symbols in LibTorch, $ours in the program, none bound across them"

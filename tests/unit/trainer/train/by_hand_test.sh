@@ -21,7 +21,7 @@ at_step_three() { # step log: waits for it
     ! grep -s '"step":3' "$1" >/dev/null || return 0
     sleep 0.05
   done
-  fail "no third step after a minute"
+  fail "the third step did not complete within a minute"
 }
 
 echo "# two ranks over Gloo and through memory"
@@ -39,7 +39,7 @@ for transport in gloo shared-memory; do
   jq -e 'def of($name): .traceEvents | map(select(.name == $name));
     (of("process_name") | map(.args.name)) == ["rank 0 static/0/1", "rank 1 static/1/1"]
     and ([of("data", "compute", "forward", "allreduce") | map(select(.args.step == 8).pid) | unique == [0, 1]] | all)' \
-    "$folder/trace" >/dev/null || { head -c 2000 "$folder/trace"; fail "the ranks' timelines over $transport make no picture"; }
+    "$folder/trace" >/dev/null || { head -c 2000 "$folder/trace"; fail "the merged timeline over $transport is invalid"; }
 done
 "$audit" "$folder/gloo" --compare "$folder/shared-memory" || fail "parameters over Gloo and through memory differ"
 
@@ -55,16 +55,16 @@ at_step_three "$folder/killed-0"
 kill -9 "${pids[1]}"
 code=0
 wait "${pids[0]}" || code=$?
-[ "$code" = 75 ] || { cat "$folder/survivor-0" && fail "who lost its peer ended with $code, not 75"; }
-grep 'rank 1 has left the world' "$folder/survivor-0" >/dev/null || { cat "$folder/survivor-0" && fail "it does not say whom it lost"; }
-[ -s "$folder/timeline-killed/static-0-1.json" ] || fail "who lost its peer wrote no timeline"
+[ "$code" = 75 ] || { cat "$folder/survivor-0" && fail "the rank that lost its peer exited with $code, expected 75"; }
+grep 'rank 1 has left the world' "$folder/survivor-0" >/dev/null || { cat "$folder/survivor-0" && fail "the survivor's log does not name the lost rank"; }
+[ -s "$folder/timeline-killed/static-0-1.json" ] || fail "the rank that lost its peer wrote no timeline"
 
-echo "# a rank that is told to end"
+echo "# a rank that receives SIGTERM"
 "$train" "${digits[@]}" --steps=100000 --step-log="$folder/ended" --timeline="$folder/timeline-ended" &
 at_step_three "$folder/ended"
 kill $!
 code=0
 wait $! || code=$?
-[ "$code" = 143 ] || fail "who was told to end ended with $code, not 143"
-[ -s "$folder/timeline-ended/static-0-1.json" ] || fail "who was told to end wrote no timeline"
+[ "$code" = 143 ] || fail "the rank that received SIGTERM exited with $code, expected 143"
+[ -s "$folder/timeline-ended/static-0-1.json" ] || fail "the rank that received SIGTERM wrote no timeline"
 echo "all passed"

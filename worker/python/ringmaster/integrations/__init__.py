@@ -1,7 +1,7 @@
 """Adapters for the training loops of other libraries, one module per library.
 
-Import it before the library's own objects are made: several ranks run, but each library must take its process for the only
-one, since the job sums gradients and decides on worlds.
+Import it before creating the library's own objects. Several ranks run, but each library must treat its process as the
+only one, because the job sums gradients and decides on worlds.
 """
 
 import os

@@ -13,7 +13,7 @@
         scheduler.step()
         optimizer.zero_grad()
 
-A loop's body may stay as it is: the job makes the steps of optimizer and scheduler, so those calls do nothing.
+A loop's body can stay unchanged: the job steps the optimizer and the schedulers, so those calls do nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..job import Job
 
 
 class Accelerator(accelerate.Accelerator):
-    """accelerate.Accelerator for one model and one optimizer. Rank 0 of the present world is its main process."""
+    """accelerate.Accelerator for one model and one optimizer. Rank 0 of the current world is its main process."""
 
     job: Job | None = None
 
@@ -51,7 +51,7 @@ class Accelerator(accelerate.Accelerator):
         return super().prepare_optimizer(optimizer, device_placement)
 
     def join(self, **settings: Any) -> Job:
-        """After prepare(). `settings` are those of ringmaster.join(); schedulers that were prepared are in Job.state."""
+        """Call it after prepare(). `settings` are those of ringmaster.join(); prepared schedulers are in Job.state."""
         if len(self._models) != 1 or len(self._optimizers) != 1:
             raise UserError(f"join() was called with {len(self._models)} models and {len(self._optimizers)} optimizers "
                             "prepared; a job trains one model with one optimizer; call accelerator.prepare() with them first")
@@ -75,7 +75,7 @@ class Accelerator(accelerate.Accelerator):
         self.job.backward(loss, weight)
 
     def clip_grad_norm_(self, parameters: Iterable[torch.Tensor], max_norm: float, norm_type: float = 2) -> torch.Tensor:
-        """Clips the gradients of the step, when the job makes it; returns the norm of the step before."""
+        """Clips the gradients when the job makes the step; returns the norm of the previous step."""
         if norm_type != 2:
             raise UserError(f"clip_grad_norm_() was given norm_type={norm_type}; a job clips by the norm of type 2")
         self._max_norm = max_norm
@@ -94,7 +94,7 @@ class Accelerator(accelerate.Accelerator):
 
 
 class OptimizerOfJob(AcceleratedOptimizer):
-    """What a loop takes for its optimizer. The job makes its steps, and a scheduler's after them."""
+    """Stands in for the optimizer in a loop. The job steps the optimizer and then the schedulers."""
 
     _is_accelerate_prepared = True
 
@@ -113,6 +113,6 @@ class OptimizerOfJob(AcceleratedOptimizer):
 
 
 def follow_rank(accelerator: accelerate.Accelerator, job: Job) -> None:
-    """Rank 0 of the present world is the main process."""
+    """Rank 0 of the current world is the main process."""
     for state in (PartialState(), accelerator.state):
         state.process_index = job.rank

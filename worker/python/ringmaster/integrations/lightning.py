@@ -4,9 +4,9 @@
 
     fit(module, train_loader, validation_loader, max_steps=1000, global_batch=256, monitor="val_loss")
 
-The module stays as it is: configure_optimizers(), training_step(), validation_step() and log() do what they do under the
-Trainer. The job replaces the Trainer, so callbacks, loggers, strategies and self.trainer are not available.
-Works with `lightning` and with `pytorch_lightning`.
+The module stays unchanged: configure_optimizers(), training_step(), validation_step() and log() behave as under the
+Trainer. The job replaces the Trainer, so callbacks, loggers, strategies and self.trainer are not available. Works with
+`lightning` and with `pytorch_lightning`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _check(module: torch.nn.Module, precision: str) -> None:
 
 
 def _configured(module: torch.nn.Module) -> tuple[torch.optim.Optimizer, list[tuple[Any, int]]]:
-    """The optimizer, and schedulers with their interval in steps; 0: an epoch's."""
+    """Returns the optimizer, and the schedulers with their interval in steps; 0 means once per epoch."""
     made = module.configure_optimizers()
     schedulers: Any = []
     if isinstance(made, dict):
@@ -146,7 +146,8 @@ def _validating(module: torch.nn.Module, loader: DataLoader, monitor: str, devic
 
 
 def _log_into(module: torch.nn.Module, take: Callable[[dict[str, Any]], Any]) -> None:
-    """What the module logs goes to `take`. Options of log() choose between steps, epochs and loggers, which are the job's."""
+    """Passes what the module logs to `take`. Ignores the options of log() for steps, epochs and loggers, which the job
+    handles."""
 
     def log_dict(values: Any, *_: Any, **__: Any) -> None:
         take(dict(values))

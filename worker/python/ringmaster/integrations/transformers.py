@@ -46,8 +46,8 @@ class Trainer(transformers.Trainer):
     """transformers.Trainer, whose train() joins the job and returns when all ranks are done.
 
     global_batch: samples of a step over all ranks. None: per_device_train_batch_size times gradient_accumulation_steps
-    times the most ranks that the job may grow to.
-    `job` is there once training has begun. Evaluation runs on every rank, over all of the evaluation data; rank 0 saves.
+    times the maximum number of ranks of the job. `job` is set once training has started. Evaluation runs on every rank,
+    over all of the evaluation data; rank 0 saves.
     """
 
     job: Job | None = None
@@ -98,7 +98,7 @@ class Trainer(transformers.Trainer):
         return super().create_scheduler(num_training_steps, optimizer or self.optimizer.optimizer)
 
     def join(self) -> None:
-        """Before the first step."""
+        """Called before the first step."""
         args = self.args
         optimizer = self.optimizer.optimizer
         optimizer.register_step_pre_hook(self._clip)
@@ -119,7 +119,7 @@ class Trainer(transformers.Trainer):
         self.state.global_step = self._initial_global_step = self._globalstep_last_logged = self.job.steps
 
     def follow(self) -> None:
-        """Rank 0 of the present world is the Trainer's main process."""
+        """Rank 0 of the current world is the Trainer's main process."""
         follow_rank(self.accelerator, self.job)
         self.state.is_world_process_zero = self.is_world_process_zero()
         self.state.is_local_process_zero = self.is_local_process_zero()
@@ -129,7 +129,7 @@ class Trainer(transformers.Trainer):
         return self.is_world_process_zero()  # one rank logs
 
     def training_step(self, model: torch.nn.Module, *_: Any, **__: Any) -> torch.Tensor:
-        """Until a step has happened: the mean loss over the global batch."""
+        """Repeats the step until it is applied, and returns the mean loss over the global batch."""
         model.train()
         if callable(getattr(self.optimizer, "train", None)):
             self.optimizer.train()
@@ -167,7 +167,7 @@ class Trainer(transformers.Trainer):
 
 
 class _Follow(transformers.TrainerCallback):
-    """Joins when the Trainer begins, and tells it after each step what the job says."""
+    """Joins the job when the Trainer starts, and updates the Trainer's state from the job after each step."""
 
     def __init__(self, trainer: Trainer):
         self._trainer = trainer
@@ -181,7 +181,7 @@ class _Follow(transformers.TrainerCallback):
 
 
 class _Counter:
-    """The Trainer's data loader: an item a step, in one epoch."""
+    """The Trainer's data loader: one item per step, in one epoch."""
 
     def __init__(self, steps: int):
         self.steps = steps

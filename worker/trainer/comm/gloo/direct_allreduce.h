@@ -18,8 +18,8 @@
 
 namespace ringmaster::trainer {
 
-// In place. `received` is memory to work in, which grows once and is best kept. Throws what Gloo
-// throws; `values` are then lost.
+// In place. `received` is scratch memory, which should be reused. Throws what Gloo throws; `values`
+// are then lost.
 void DirectAllReduce(const std::shared_ptr<gloo::Context>& context,
                      std::chrono::milliseconds timeout, uint32_t tag, Elements values, ReduceOp op,
                      std::vector<std::byte>& received);

@@ -19,8 +19,8 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Gloo writes to sockets that a peer, or ShutDown(), may have closed, and does not ask to be spared
-// the signal, which would end the process. The threads that it starts inherit the mask.
+// Gloo writes to sockets that a peer, or ShutDown(), may have closed, and does not suppress
+// SIGPIPE, which would end the process. The threads that it starts inherit the mask.
 void BlockBrokenPipes() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -59,11 +59,11 @@ class GlooTransport final : public CollectiveTransport, private Collectives {
     return mesh_.Connect(world, deadline);
   }
   int missing() const override { return mesh_.missing(); }
-  // Also so that the peers do not wait until their own deadlines.
+  // This also prevents the peers from waiting until their own deadlines.
   void ShutDown() override { mesh_.ShutDown(); }
-  // The connections are closed with the object. To shut them down first would also shut those of
-  // ranks in this very process, found by the same addresses; what they have yet to receive would be
-  // answered with a reset, and Gloo does not wake who waits for the rest of a message.
+  // The connections are closed with the object. Shutting them down first would also shut down those
+  // of ranks in this process, which have the same addresses. Their pending data would be reset, and
+  // Gloo does not wake an operation that waits for the rest of a message.
   void Leave() override {}
   Collectives& collectives() override { return *this; }
 
@@ -134,7 +134,7 @@ class GlooTransport final : public CollectiveTransport, private Collectives {
 
   GlooMesh mesh_;
   uint32_t next_tag_ = 0;
-  std::vector<std::byte> received_;  // memory for one operation
+  std::vector<std::byte> received_;  // buffer of one operation
 };
 
 }  // namespace

@@ -54,12 +54,12 @@ bool SameEndpoint(const sockaddr_storage& a, const sockaddr_storage& b) {
   return false;
 }
 
-// While it lives, threads started by this one run under SCHED_BATCH: a wake-up preempts nobody. For
-// the thread that serves a Gloo device's sockets. It does not wait for a connection's lock but asks
-// epoll again and again (tcp/pair.cc, Pair::handleEvents tries the lock): woken on the core where
-// an operation holds it in the middle of a write, it burnt a whole time slice, again and again;
-// without, 1 MiB is reduced twice as fast (figure B12). Where a sandbox forbids
-// it, nothing changes. Pinning threads instead would put every Pod of a node on core 0.
+// While it exists, threads started by this one run under SCHED_BATCH, so that they preempt no
+// thread when they wake up. It is for the thread that serves a Gloo device's sockets. It does not
+// wait for a connection's lock but asks epoll again and again (tcp/pair.cc, Pair::handleEvents
+// tries the lock): on the core of an operation that holds the lock, it wastes a whole time slice.
+// With SCHED_BATCH, 1 MiB is reduced twice as fast (figure B12). If a sandbox forbids it, nothing
+// changes. Pinning threads would put all Pods of a node on core 0.
 class StartsBatchThreads {
  public:
   StartsBatchThreads() {
@@ -110,9 +110,9 @@ std::vector<int> OpenDescriptors() {
   return found;
 }
 
-// The sockets of this process with a local or remote end among `addresses`. Each is held by a
-// descriptor of our own while it is looked at: Gloo may close its own at any moment, and its number
-// may belong to a socket of the next world by then.
+// The sockets of this process with a local or remote end among `addresses`. Each is duplicated
+// while it is inspected, because Gloo may close its own descriptor at any time, and its number may
+// then belong to a socket of the next world.
 void ShutDownSocketsAt(const std::vector<sockaddr_storage>& addresses) {
   for (const int fd : OpenDescriptors()) {
     const int held = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);

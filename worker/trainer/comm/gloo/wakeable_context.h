@@ -19,7 +19,7 @@ namespace ringmaster::trainer {
 // The buffers of one context that exist now. Thread-safe.
 class WakeableBuffers {
  public:
-  // Ends every wait with an exception, those under way and all later ones.
+  // Ends every current and later wait with an exception.
   void Wake();
 
   // Throws once woken.

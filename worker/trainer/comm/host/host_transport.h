@@ -9,16 +9,16 @@
 namespace ringmaster::trainer {
 
 enum class HostTransport {
-  kAuto,          // memory, where every rank of a world can share it; else Gloo
+  kAuto,          // memory, if all ranks can share it; otherwise Gloo
   kGloo,          // Gloo, always
-  kSharedMemory,  // memory, or the job ends
+  kSharedMemory,  // memory; otherwise the job fails
 };
 inline constexpr std::array kHostTransports{HostTransport::kAuto, HostTransport::kGloo,
                                             HostTransport::kSharedMemory};
 
 // auto, gloo, shared-memory.
 const char* NameOf(HostTransport transport);
-// Nothing: no such one.
+// Empty if the name is unknown.
 std::optional<HostTransport> HostTransportOf(const std::string& name);
 
 }  // namespace ringmaster::trainer

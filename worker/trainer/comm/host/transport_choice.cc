@@ -13,8 +13,8 @@ namespace {
 constexpr char kNoGloo[] =
     "this build of ringmaster-train does not include Gloo; use another build or --device=cuda";
 
-// Memory where all ranks can share it, else Gloo. All choose alike, because they have heard the
-// same; also one that was told to use Gloo says so first.
+// Uses memory if all ranks can share it, otherwise Gloo. All ranks choose the same, because they
+// have the same answers; a rank that is set to use Gloo also answers first.
 class ChoosingTransport final : public CollectiveTransport {
  public:
   ChoosingTransport(HostTransport choice, std::shared_ptr<CollectiveTransport> gloo)
@@ -56,7 +56,7 @@ class ChoosingTransport final : public CollectiveTransport {
 
  private:
   const HostTransport choice_;
-  const std::shared_ptr<CollectiveTransport> gloo_;  // null: not in this build
+  const std::shared_ptr<CollectiveTransport> gloo_;  // null if this build lacks it
   SharedMemoryTransport memory_;
   CollectiveTransport* chosen_ = nullptr;  // by the queue's thread, before any operation
   std::atomic<bool> down_ = false;

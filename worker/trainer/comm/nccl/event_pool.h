@@ -22,7 +22,7 @@ class EventPool {
   Result<DeviceEvent> Take();
   // Takes back what `event` is, which becomes null; nothing if it is null already.
   void Return(DeviceEvent& event);
-  // Drops all that are here.
+  // Destroys all events in the pool.
   void Clear();
 
  private:

@@ -79,8 +79,8 @@ class Preparation {
   std::optional<Error> error_;
 };
 
-// What each rank puts into its `number`-th confirmation of a world. Odd, so that no number of ranks
-// makes it nothing; seen in no other confirmation, so that none can be an earlier one's rest.
+// Returns what each rank adds to its `number`-th confirmation of a world. It is odd, so that no sum
+// of ranks is zero, and unique, so that it is never left over from an earlier confirmation.
 uint64_t ConfirmationOf(const World& world, uint64_t number) {
   const auto term = static_cast<uint64_t>(world.epoch.term);
   const auto epoch = static_cast<uint64_t>(world.epoch.number);
@@ -206,8 +206,8 @@ WorkHandle NcclCommunicator::Run(CollectiveKind kind, Launch launch, Deadline de
   return prepared.Start(std::move(launch));
 }
 
-// A sum that only comes out right where every rank added its part; a rank's device adds it only
-// where all before has ended and the rank gave none of it up.
+// The sum is correct only if every rank added its part. A rank's device adds it only after all
+// earlier operations have ended and if the rank abandoned none of them.
 WorkHandle NcclCommunicator::Confirm(Deadline deadline) {
   const uint64_t mine = ConfirmationOf(engine_->world(), ++confirmations_);
   const auto sum = std::make_shared<uint64_t>(0);

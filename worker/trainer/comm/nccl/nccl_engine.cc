@@ -10,11 +10,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Looks for the end of an operation are as close as they can be for this long after the last
-// change, which covers the reductions of a step, and then rare enough to cost nothing.
+// The engine polls for the end of an operation continuously for this long after the last change,
+// which covers the reductions of a step, and then rarely enough to be free.
 constexpr std::chrono::microseconds kEager{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};
-// Much longer than forward and backward of a step take.
+// Much longer than the forward and backward pass of a step.
 constexpr std::chrono::seconds kComputingLimit{30};
 
 std::string Doing(const char* name) {
@@ -85,8 +85,8 @@ Result<void> NcclEngine::MakeMark() {
                                        static_cast<uint32_t*>(mark_.pinned), stream_);
 }
 
-// Says it unless the world is over, under the lock: what a rank says by then is of the next world.
-// Only the plan comes from one rank; the rest of connecting is everybody's.
+// Reports it unless the world is over, under the lock, because later reports of the rank concern
+// the next world. Only the plan comes from one rank; all ranks do the rest of the connecting.
 void NcclEngine::ComesTo(control::ConnectStage stage) {
   const MutexLock lock(mutex_);
   if (broken_) return;
@@ -167,7 +167,7 @@ Result<void> NcclEngine::PutOnStream(NcclOperation& operation) {
   return device.Record(operation.done, stream_);
 }
 
-// Whether the computing that the oldest operation follows is done: its time counts from then on.
+// Whether the computation before the oldest operation is done; its deadline counts from then on.
 bool NcclEngine::FirstHasBegun() {
   NcclOperation& first = launched_.front();
   if (first.begun) return true;
@@ -240,7 +240,7 @@ void NcclEngine::CheckLaunched() {
             .WithContext(Doing(launched_.front().name())));
 }
 
-// After a break, nothing of ours runs on the device any more, and the operations report so.
+// After a break, none of our operations runs on the device, and their errors say so.
 void NcclEngine::Quiesce() {
   const Error reason = *broken();
   if (comm_ != nullptr) {
@@ -250,7 +250,7 @@ void NcclEngine::Quiesce() {
     state_ = StopLaunched();
     if (state_ == ParentState::kNone) {
       runtime_->Abort(std::exchange(comm_, nullptr));
-      StreamEmpties(Deadline::max());  // or the limit ends the process
+      StreamEmpties(Deadline::max());  // otherwise the limit ends the process
     }
   }
   for (NcclOperation& operation : launched_) {
@@ -287,8 +287,8 @@ void NcclEngine::AwaitComputing() {
   }
 }
 
-// Whether all that was put on the stream has ended: also what failed half-way, whose own event was
-// never recorded and would look done.
+// Whether everything on the stream has ended, including an operation that failed halfway, whose
+// event was never recorded and would look complete.
 bool NcclEngine::StreamEmpties(Deadline deadline) {
   return runtime_->device().Record(last_, stream_).ok() && Await(last_, deadline);
 }

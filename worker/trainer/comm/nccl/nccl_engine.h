@@ -79,7 +79,7 @@ class NcclEngine {
   EventPool& events() { return events_; }
 
  private:
-  static constexpr std::size_t kMostLaunched = 32;  // more may fill the device's queue, and block
+  static constexpr std::size_t kMostLaunched = 32;  // more could fill the device's queue and block
 
   void Connect(Deadline deadline);
   Result<void> MakeMark();
@@ -118,7 +118,7 @@ class NcclEngine {
   control::CollectiveCounts counts_{.launched = 0, .begun = 0};
   ParentState state_ = ParentState::kHealthy;
   bool quiesced_ = false;
-  std::chrono::steady_clock::time_point moved_{};  // when something last ended or began
+  std::chrono::steady_clock::time_point moved_{};  // time of the last start or end of an operation
 
   std::atomic<int> lost_peer_ = -1;
   std::atomic<bool> ended_ = false;
@@ -127,7 +127,7 @@ class NcclEngine {
   CondVar wake_;
   std::deque<NcclOperation> queue_ RINGMASTER_GUARDED_BY(mutex_);
   std::optional<Error> broken_ RINGMASTER_GUARDED_BY(mutex_);  // set once
-  // Not 0 once broken; read by the device. Null: it can have nothing to contribute.
+  // Not 0 once broken; read by the device. Null: it cannot contribute.
   uint32_t* gave_up_ RINGMASTER_GUARDED_BY(mutex_) = nullptr;
   bool connecting_ RINGMASTER_GUARDED_BY(mutex_) = true;
   bool stopping_ RINGMASTER_GUARDED_BY(mutex_) = false;

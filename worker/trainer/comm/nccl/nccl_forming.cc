@@ -74,11 +74,11 @@ bool StartsFromParent(const NcclPlan& plan, const World& world) {
   return plan.path != NcclPath::kNew;
 }
 
-// Where NCCL makes it: some calls put it there only when they have ended, on a thread of NCCL's.
+// The slot in which NCCL creates it; some calls fill it only when they end, on a thread of NCCL's.
 NcclComm MadeAt(NcclComm* slot) { return std::atomic_ref<NcclComm>(*slot).load(); }
 
 // The communicator that a call's thread reports to: a shrink's is the parent, which stands before
-// what it makes; else what is made. Null: nothing to ask has appeared in time.
+// what it makes; else what is made. Returns null if the communicator did not appear in time.
 NcclComm BusyWith(NcclPath path, NcclComm parent, NcclComm* made, NcclResult first,
                   const NcclPatience& patience) {
   if (parent != nullptr && path != NcclPath::kGrow) return parent;
@@ -89,7 +89,7 @@ NcclComm BusyWith(NcclPath path, NcclComm parent, NcclComm* made, NcclResult fir
   return MadeAt(made);
 }
 
-// The result of `call`, once it succeeded. On an error, the slot still contains the result.
+// The result of `call`, once it succeeded. On an error, the slot still contains the communicator.
 Result<NcclComm> AwaitMade(const NcclApi& nccl, NcclPath path, const Call& call, NcclComm parent,
                            NcclComm* made, const NcclPatience& patience) {
   if (call.result != NcclResult::kSuccess && call.result != NcclResult::kInProgress) {
@@ -107,9 +107,9 @@ Result<NcclComm> AwaitMade(const NcclApi& nccl, NcclPath path, const Call& call,
   return comm;
 }
 
-// Lets go of a grow. Its thread is the child's, reads the parent, and waits on sockets of both:
-// what revokes the parent ends its waits there and leaves it to be read, so that aborting the child
-// can wait for the thread. Null: this rank has none.
+// Abandons a grow. Its thread is the child's, reads the parent, and waits on sockets of both: what
+// revokes the parent ends its waits there and leaves it to be read, so that aborting the child can
+// wait for the thread. Null if this rank has none.
 void EndGrow(NcclRuntime& runtime, NcclComm parent, NcclComm child, const NcclPatience& patience) {
   const NcclApi& nccl = runtime.nccl();
   if (child != nullptr) {
@@ -198,7 +198,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
     return comm.error();
   }
   if (comm.ok()) observer.comes_to(ConnectStage::kFinish);
-  // Only now: a shrink's thread that is still running reads its parent and ends with it.
+  // Abort it only now, because a running shrink's thread reads its parent and ends with it.
   if (from != nullptr) runtime.Abort(from);
   if (!comm.ok()) {
     if (NcclComm const half_made = MadeAt(made); half_made != nullptr) runtime.Abort(half_made);

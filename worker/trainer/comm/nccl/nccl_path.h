@@ -14,10 +14,10 @@ namespace ringmaster::trainer {
 
 // The state of a rank's last communicator.
 enum class ParentState : int {
-  kNone = 0,     // aborted, or never was
-  kHealthy = 1,  // nothing failed, nothing is under way
+  kNone = 0,     // aborted, or never created
+  kHealthy = 1,  // healthy, without running operations
   kRevoked = 2,  // broken; NCCL stopped what was under way, and lets it be shrunk
-  kBroken = 3,   // broken, with nothing under way on this rank
+  kBroken = 3,   // broken, without running operations on this rank
 };
 
 struct NcclStatement {

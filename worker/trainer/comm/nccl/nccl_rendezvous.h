@@ -16,12 +16,12 @@ struct NcclPlan {
   std::vector<int> excluded{};  // of the parent's ranks, where it is shrunk
   int old_ranks = 0;            // the first so many were in the parent, where it grows
   NcclUniqueId id{};            // of kNew and kGrow
-  bool registers = false;       // all ranks register their memory, else none does
+  bool registers = false;       // all ranks register their memory, otherwise none
 };
 
 // Blocks until rank 0 has heard all ranks and decided. `make_id` is called on rank 0 alone, for the
-// path taken; `missing` is told the only rank that did not come in time. A world of one needs no
-// store. Errors are the store's and make_id's.
+// path taken; `missing` is told the only rank that did not come in time. A world of one does not
+// use the store. Errors are the store's and make_id's.
 Result<NcclPlan> AgreeOnPlan(const World& world, const NcclStatement& mine, Deadline deadline,
                              const std::function<Result<NcclUniqueId>(NcclPath)>& make_id,
                              const std::function<void(int rank)>& missing);

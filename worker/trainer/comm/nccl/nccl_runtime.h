@@ -26,15 +26,15 @@ namespace ringmaster::trainer {
 // A communicator that outlived its world.
 struct NcclParent {
   NcclComm comm = nullptr;
-  std::string name;  // the same on all its ranks, and no other's
+  std::string name;  // the same on all its ranks, and unique
   int rank = 0;
   int size = 0;
   ParentState state = ParentState::kNone;
 };
 
-// Those who hold a communicator of this process. When one is about to abort its own, all others
-// must know first: an abort may wait for the device, where another communicator's operation, whose
-// peer is gone as well, would wait for ever. Thread-safe.
+// The holders of communicators of this process. When one is about to abort its own, all others must
+// know first: an abort may wait for the device, where another communicator's operation, whose peer
+// is gone as well, would wait for ever. Thread-safe.
 class NcclHolders {
  public:
   using Mark = std::function<void(const Error& reason)>;
@@ -60,7 +60,7 @@ class NcclRuntime {
   };
 
   NcclRuntime(NcclApi nccl, std::unique_ptr<DeviceApi> device, const Options& options);
-  // Aborts what is parked. REQUIRES: no communicator of it lives.
+  // Aborts the parked communicator. REQUIRES: no communicator of it lives.
   ~NcclRuntime();
   NcclRuntime(const NcclRuntime&) = delete;
   NcclRuntime& operator=(const NcclRuntime&) = delete;
@@ -74,7 +74,7 @@ class NcclRuntime {
   AbortLimit& limit() { return limit_; }
 
   // A communicator is aborted, never destroyed: destroying waits, in some versions, for ranks that
-  // are gone. Ends the process when that takes longer than the limit.
+  // are gone. Ends the process if that exceeds the limit.
   void Abort(NcclComm comm);
 
   // Where NCCL stores a communicator: lives as long as this object, since an abandoned call may

@@ -26,7 +26,7 @@ class Staging {
 
   // At least `bytes`.
   Result<StagingPiece> Take(std::size_t bytes);
-  // No longer in use by any operation.
+  // No operation uses it any longer.
   void Return(const StagingPiece& piece);
 
  private:

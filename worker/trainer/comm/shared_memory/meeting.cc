@@ -72,8 +72,8 @@ bool PeerProcess::CanBeWatched() {
 Meeting::Meeting(std::span<MeetingCell> cells, int rank, std::vector<PeerProcess> processes)
     : cells_(cells), rank_(rank), processes_(std::move(processes)) {}
 
-// A rank that sleeps has said so before it looked a last time, and here it is the other way round:
-// one of the two sees the other.
+// A rank that sleeps announces it before its last check; here the order is reversed, so one of the
+// two notices the other.
 uint64_t Meeting::Arrive() {
   ++arrived_;
   Self().arrived.store(arrived_, std::memory_order_seq_cst);
@@ -109,7 +109,7 @@ void Meeting::Sleep(int peer, uint64_t point, Deadline deadline) {
   MeetingCell& other = cells_[static_cast<std::size_t>(peer)];
   for (;;) {
     const uint32_t bell = self.bell.load();
-    const bool gone = other.gone != 0;  // before the last look: what it did first counts
+    const bool gone = other.gone != 0;  // read first: what it did before exiting counts
     self.awaits.store(Awaiting(peer, point), std::memory_order_seq_cst);
     const bool came = Came(peer, point);
     const auto left = deadline - steady_clock::now();

@@ -18,12 +18,12 @@
 namespace ringmaster::trainer {
 
 // The state of one rank in shared memory. Initially zero.
-struct alignas(128) MeetingCell {  // no two in one pair of cache lines
+struct alignas(128) MeetingCell {  // cells do not share a pair of cache lines
   std::atomic<uint64_t> arrived;   // the last point that the rank has come to
-  std::atomic<uint64_t> settled;   // up to where it has come to for good
-  std::atomic<uint64_t> awaits;    // whom and what it sleeps for; 0: it is awake
-  std::atomic<uint32_t> bell;      // what it sleeps on: another number than before wakes it
-  std::atomic<uint32_t> gone;      // 1: the rank has left, and comes to no other point
+  std::atomic<uint64_t> settled;   // the last point that stays reached when it leaves
+  std::atomic<uint64_t> awaits;    // the rank and point it sleeps for; 0: awake
+  std::atomic<uint32_t> bell;      // futex that it sleeps on; a change wakes it
+  std::atomic<uint32_t> gone;      // 1: the rank has left for good
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
@@ -39,7 +39,7 @@ class PeerProcess {
 
   bool HasEnded() const;
 
-  // Whether this machine lets processes be watched so.
+  // Whether this machine can watch processes.
   static bool CanBeWatched();
 
  private:
@@ -68,7 +68,7 @@ class Meeting {
   void Await(int peer, uint64_t point, Deadline deadline);
   void AwaitAll(uint64_t point, Deadline deadline);
 
-  // This rank is gone: who waits, here or for it, ends within milliseconds.
+  // This rank leaves; waits here and for it end within milliseconds.
   void ShutDown();
 
  private:

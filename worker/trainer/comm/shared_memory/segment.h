@@ -14,7 +14,7 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: constant after construction; the memory is its users' matter.
+// Thread-safety: constant after construction; users synchronise access to the memory.
 class Segment {
  public:
   // Creates a zeroed segment.

@@ -87,8 +87,8 @@ void SharedCollectives::ReduceOfTwo(Elements chunk, ReduceFunction reduce, Deadl
   reduce(chunk.data, first, second, chunk.count);
 }
 
-// Each reduces a piece and leaves it in the first rank's slot, of which nobody else reads that
-// piece any more. `at` is where the chunk is in the data.
+// Each rank reduces a piece and leaves it in the first rank's slot, where no other rank reads that
+// piece. `at` is the position of the chunk in the data.
 void SharedCollectives::ReduceOfMany(Elements chunk, std::size_t at,
                                      const std::vector<ReductionPart>& parts, ReduceFunction reduce,
                                      Deadline deadline) {

@@ -24,7 +24,7 @@ class SharedLayout {
   std::size_t bytes() const;
   std::size_t slot_bytes() const { return slot_bytes_; }
 
-  // In `memory`, which is as long as bytes(), and was zero at first.
+  // `memory` has bytes() bytes, initially zero.
   std::span<MeetingCell> Cells(std::span<std::byte> memory) const;
   std::byte* Slot(std::span<std::byte> memory, int rank, int which) const;
 

@@ -21,7 +21,7 @@ namespace ringmaster::trainer {
 class SharedMemoryTransport final : public CollectiveTransport {
  public:
   // Whether the ranks of `world` can share memory, and does so. Else why not, the same on every
-  // rank; an error means that a rank did not come. `want`: this rank would.
+  // rank; an error means that a rank did not come. `want`: whether this rank agrees.
   Result<std::optional<std::string>> Meet(const World& world, bool want, Deadline deadline);
 
   // kInvalid where they cannot.
@@ -39,7 +39,7 @@ class SharedMemoryTransport final : public CollectiveTransport {
   std::unique_ptr<SharedCollectives> collectives_;  // set once, with mutex_
 };
 
-// A communicator over nothing else.
+// A communicator over this transport only.
 class SharedMemoryCommunicator final : public TransportCommunicator {
  public:
   SharedMemoryCommunicator(const World& world, Deadline deadline,

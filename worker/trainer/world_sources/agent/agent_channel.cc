@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::chrono::seconds kSendLimit{10};
 
-// Whether ranks are 0 … size - 1 and this rank is one of them.
+// Returns whether the ranks are 0 … size - 1 and include this rank.
 bool IsSound(const control::RankEpoch& epoch) {
   return epoch.rank >= 0 && static_cast<std::size_t>(epoch.rank) < epoch.members.size();
 }

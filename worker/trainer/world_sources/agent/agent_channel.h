@@ -38,7 +38,7 @@ class AgentChannel {
   void Take(control::Message message);
   void Lose(Error error);
 
-  // Why ranks of `epoch` must leave it; nothing while it holds.
+  // Why ranks of `epoch` must leave it; empty while it is valid.
   std::optional<std::string> WhyOver(control::Epoch epoch) {
     const MutexLock lock(mutex_);
     return WhyOverLocked(epoch);

@@ -172,8 +172,8 @@ Result<bool> AgentMembership::Finish(const World& world, const control::Progress
   return *event == AgentChannel::Event::kReleased;
 }
 
-// A world that ends before the launcher has answered is followed by another question: what was
-// written is a committed state of every world that this rank is still a member of.
+// If a world ends before the launcher has answered, the rank asks again in the next one: the
+// written state is committed in every world of which this rank is still a member.
 Result<void> AgentMembership::AwaitGrant(const WrittenShard& shard, const std::stop_token& stop) {
   control::Epoch asked;
   for (;;) {

@@ -25,7 +25,7 @@ bool ShareAMember(const ScheduledRun& run, const ScheduledRun& before) {
                      [&](const std::string& member) { return those.contains(member); });
 }
 
-// What is wrong with a run that follows `before`; empty if nothing is.
+// Returns what is wrong with a run that follows `before`; empty if it is valid.
 const char* Judge(const ScheduledRun& run, const ScheduledRun* before) {
   if (run.first != (before == nullptr ? 1 : before->last + 1)) {
     return "its steps do not continue those before it, or do not start with step 1";
@@ -76,7 +76,7 @@ Result<MembershipSchedule> ReadMembershipSchedule(const std::string& file) {
   const Result<std::string> text = ReadMaybeGzip(file, MembershipSchedule::kMostBytes);
   if (!text.ok()) {
     Error error = text.error().WithContext("reading the membership schedule");
-    error.kind = ErrorKind::kInvalid;  // a user's mistake, also where there is no such file
+    error.kind = ErrorKind::kInvalid;  // a user error, even if the file does not exist
     return error;
   }
   return ParseMembershipSchedule(*text, file);
