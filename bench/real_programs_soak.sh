@@ -5,4 +5,4 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 worker_programs real_programs_test runtime_programs
-RINGMASTER_ALL_FAULTS=1 "$worker_build/tests/runtime/real_programs_test" --gtest_brief=1
+RINGMASTER_ALL_FAULTS=1 "$worker_build/tests/runtime/real_programs_test"

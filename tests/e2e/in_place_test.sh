@@ -19,25 +19,7 @@ as_user create configmap code --from-file="$examples" >/dev/null
 shared_volume audit
 logs=$volume
 shared_volume states
-# PyTorch, as a platform team would offer it.
-packages=$("$repository/deploy/local/pytorch.sh")
-kubectl apply -f - >/dev/null <<Y
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: $namespace-packages}
-spec:
-  capacity: {storage: 10Gi}
-  accessModes: [ReadOnlyMany]
-  storageClassName: ""
-  hostPath: {path: $packages}
-  claimRef: {namespace: $namespace, name: packages}
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: packages, namespace: $namespace}
-spec: {accessModes: [ReadOnlyMany], storageClassName: "", volumeName: $namespace-packages, resources: {requests: {storage: 10Gi}}}
-Y
-volumes[$namespace-packages]=$(mktemp -d)
+packages_volume packages "$("$repository/deploy/local/pytorch.sh")"
 
 # start JOB WORKERS SCRIPT [ARGUMENT...]: more steps than are ever made, until `end_after` says how many.
 start() {

@@ -63,6 +63,28 @@ spec: {accessModes: [ReadWriteMany], storageClassName: "", volumeName: $namespac
 Y
 }
 
+# packages_volume CLAIM FOLDER: what is in a folder of this machine, to read, as a platform team would offer it.
+packages_volume() {
+  kubectl delete persistentvolume "$namespace-$1" --ignore-not-found --wait >/dev/null
+  volumes[$namespace-$1]=$(mktemp -d)
+  kubectl apply -f - >/dev/null <<Y
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: $namespace-$1}
+spec:
+  capacity: {storage: 10Gi}
+  accessModes: [ReadOnlyMany]
+  storageClassName: ""
+  hostPath: {path: $2}
+  claimRef: {namespace: $namespace, name: $1}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: $1, namespace: $namespace}
+spec: {accessModes: [ReadOnlyMany], storageClassName: "", volumeName: $namespace-$1, resources: {requests: {storage: 10Gi}}}
+Y
+}
+
 show_state() {
   echo "--- state of namespace $namespace"
   kubectl -n "$namespace" get trainingjobs,pods -o wide || true

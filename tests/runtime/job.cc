@@ -142,7 +142,16 @@ void Job::StartAgent(int worker, const std::string& pod_uid, const Variables& ch
   const int host = shared == host_network.end() ? 1 + worker : shared->second;
   const std::string host_name =
       shared == host_network.end() ? name : "node-" + std::to_string(host);
-  agents_[worker] = hosts_.Start(host, host_name, variables, {AgentProgram()},
+  std::vector<std::string> argv = {AgentProgram()};
+  if (worker_user != 0) {
+    const std::string user = std::to_string(worker_user);
+    variables.erase("HOME");
+    Must({"chown", user, directory_});
+    Must({"chown", "-R", user, Path("credentials")});
+    argv = {"setpriv",        "--reuid=" + user, "--regid=" + user,
+            "--clear-groups", "--no-new-privs",  AgentProgram()};
+  }
+  agents_[worker] = hosts_.Start(host, host_name, variables, argv,
                                  Path("worker-" + std::to_string(worker) + ".log"), working_dir);
 }
 

@@ -29,6 +29,8 @@ class Job {
   Variables launcher_extra;
   Variables worker_extra;
   std::string working_dir;  // of the workers' containers; empty: the test's own
+  // The uid of the workers' containers; other than root it has no name, and HOME is not set.
+  int worker_user = 0;
   // Workers that run on another host than theirs, with its network and its name: Pods with
   // hostNetwork. Of each the host.
   std::map<int, int> host_network;

@@ -52,6 +52,32 @@ TEST_F(WithoutSshd, AnMpiProgramReducesAcrossHosts) {
   EXPECT_THAT(log, HasSubstr("rank 3 of 4 on digits-worker-1: sum 10, wish a value with spaces"));
 }
 
+// Workers with an sshd, which lets nobody in whom the image does not know.
+class WithoutAName : public WithoutSshd {};
+
+TEST_F(WithoutAName, AnMpiProgramReducesAcrossHosts) {
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c",
+                  "getent passwd $(id -u) || echo user $(id -u) without a name, at home in $HOME; "
+                  "exec " +
+                      MpiSumProgram()};
+  spec.slots_per_worker = 2;
+  Job job(3, spec);
+  job.worker_user = 54321;
+  job.StartLauncher();
+  for (const int worker : {0, 1}) job.StartAgent(worker);
+  job.SendOrder({0, 1});
+
+  const control::Verdict verdict = job.AwaitVerdict();
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.clean_exits, 4);
+  const std::string log = job.launcher().Log();
+  EXPECT_THAT(log, HasSubstr("(node-of-digits-worker-0) cannot be reached over ssh"));
+  EXPECT_THAT(log, HasSubstr("user 54321 without a name, at home in /tmp"));
+  EXPECT_THAT(log, HasSubstr("rank 3 of 4 on digits-worker-1: sum 10"));
+}
+
 TEST_F(WithoutSshd, WorkersMayShareTheirNodesNetwork) {
   control::LaunchSpec spec;
   spec.command = {MpiSumProgram()};

@@ -96,9 +96,10 @@ void WorkerReadiness::StartSshd() {
       FindAddress(config_.launcher_address, config_.spec.interfaces);
   if (!address.ok()) return;  // preflight says it
   address_ = *address;
-  // mpirun does not start anything here, or does so through this agent.
-  const bool no_use =
-      config_.spec.PerWorker() || config_.spec.launch_agent == control::LaunchAgent::kAgent;
+  // mpirun does not start anything here, or does so through this agent, or cannot log in.
+  const bool no_use = config_.spec.PerWorker() ||
+                      config_.spec.launch_agent == control::LaunchAgent::kAgent ||
+                      config_.user.empty();
   if (no_use || FindSshd(config_.Path()).empty()) return;
   SshdOptions options;
   options.settings.listen_address = address_;

@@ -68,10 +68,17 @@ std::string SilentGpus(const Config& config, const std::vector<GpuDevice>& devic
 std::optional<Finding> CheckSshd(const Config& config) {
   const bool no_use =
       config.spec.PerWorker() || config.spec.launch_agent == control::LaunchAgent::kAgent;
-  if (no_use || !FindSshd(config.Path()).empty()) return std::nullopt;
+  if (no_use) return std::nullopt;
+  if (FindSshd(config.Path()).empty()) {
+    return Finding{control::kCheckSshd,
+                   "the image has no sshd, so mpirun cannot reach this worker over ssh; install "
+                   "openssh-server in it, or set spec.mpi.launchAgent to Agent"};
+  }
+  if (!config.user.empty()) return std::nullopt;
   return Finding{control::kCheckSshd,
-                 "the image has no sshd, so mpirun cannot reach this worker over ssh; install "
-                 "openssh-server in it, or set spec.mpi.launchAgent to Agent"};
+                 "user " + std::to_string(geteuid()) +
+                     " has no name in the image's /etc/passwd, so mpirun cannot log in to this "
+                     "worker over ssh; add one, or set spec.mpi.launchAgent to Agent"};
 }
 
 // Checks the daemon that mpirun starts on this host, found in PATH.

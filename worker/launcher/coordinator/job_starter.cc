@@ -31,10 +31,10 @@ void Job::LetAgentsStart() {
   for (auto& [pod_uid, worker] : workers_) TakeFaults(worker);
 }
 
-// Where a worker has no sshd, mpirun reaches all of them through their agents; where it has no
-// daemon there either, or an agent of an earlier release, the agents start the ranks. These are
-// still faults if the job configures mpirun, or if mpirun has already started a world: then the
-// image has what it needs.
+// Where a worker has no sshd, or its user has no name, mpirun reaches all of them through their
+// agents; where it has no daemon there either, or an agent of an earlier release, the agents start
+// the ranks. These are still faults if the job configures mpirun, or if mpirun has already started
+// a world: then the image has what it needs.
 void Job::ChooseStarter(const Worker& worker) {
   if (agents_start_ || startup_.cohort() != control::kStartedByAgents) return;
   const auto lacks = [&worker](std::string_view check) {
@@ -42,16 +42,18 @@ void Job::ChooseStarter(const Worker& worker) {
       return fault.check == check;
     });
   };
-  const bool no_sshd = lacks(control::kCheckSshd);
-  if (!no_sshd && !through_agents_) return;
+  const bool no_ssh = lacks(control::kCheckSshd);
+  if (!no_ssh && !through_agents_) return;
   const std::string who = NameOf(worker.hello.pod_uid);
   const bool no_daemon = lacks(control::kCheckMpi) || !RunsCommands(worker);
   if (no_daemon && !options_.asks_for_mpirun) {
-    LogInfo("The agents start the ranks", {{"reason", who + " has neither sshd nor Open MPI"}});
+    LogInfo("The agents start the ranks",
+            {{"reason", who + " can be reached neither over ssh nor by an agent with Open MPI"}});
     return LetAgentsStart();
   }
   if (through_agents_ || options_.launch_agent == control::LaunchAgent::kSsh) return;
-  LogInfo("mpirun reaches the workers through their agents", {{"reason", who + " has no sshd"}});
+  LogInfo("mpirun reaches the workers through their agents",
+          {{"reason", who + " cannot be reached over ssh"}});
   through_agents_ = true;
   for (auto& [pod_uid, other] : workers_) TakeFaults(other);
 }

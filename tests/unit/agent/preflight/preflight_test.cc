@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/control/agent_launcher_messages.h"
+#include "worker/agent/host/sshd.h"
+
 namespace ringmaster::agent {
 namespace {
 
@@ -87,6 +90,22 @@ TEST(PreflightChecks, NameWhatTheImageLacks) {
   EXPECT_THAT(CheckMpiDaemon(config)->message, HasSubstr("install Open MPI"));
   ASSERT_TRUE(CheckProgram(config).has_value());
   EXPECT_THAT(CheckProgram(config)->message, HasSubstr("no-such-program-anywhere"));
+}
+
+// sshd lets nobody in whom the image does not know.
+TEST(PreflightChecks, SshdNeedsANameForTheUser) {
+  Config config = WithPath("/nowhere");
+  ASSERT_NE(FindSshd(config.Path()), "");
+
+  ASSERT_TRUE(CheckSshd(config).has_value());
+  EXPECT_EQ(CheckSshd(config)->check, control::kCheckSshd);
+  EXPECT_THAT(CheckSshd(config)->message, HasSubstr("has no name in the image's /etc/passwd"));
+  config.user = "trainer";
+  EXPECT_FALSE(CheckSshd(config).has_value());
+
+  config.user.clear();
+  config.spec.launch_agent = control::LaunchAgent::kAgent;
+  EXPECT_FALSE(CheckSshd(config).has_value());
 }
 
 TEST(PreflightChecks, AGpuJobWithoutGpusIsAFault) {
