@@ -41,7 +41,8 @@ Fields FieldsOfRun(const api::TrainingJobSpec& spec) { return FieldsOf(api::Enco
 
 // Tells where the value of one field of the run comes from.
 std::string Origin(const std::string& path, const json& value, const Fields& own,
-                   const Fields& under, const Fields& written, const std::string& profile) {
+                   const Fields& under, const Fields& written, const std::string& profile,
+                   bool default_image) {
   const json* mine = ValueAt(own, path);
   const json* theirs = ValueAt(under, path);
   if (path == "image" && value == "") return "the operator's default";
@@ -62,7 +63,9 @@ std::string Origin(const std::string& path, const json& value, const Fields& own
   }
   if (value.is_array() && (mine != nullptr || theirs != nullptr))
     return "job and profile " + profile + ", joined";
-  if (path == "image" && ValueAt(written, path) == nullptr) return "the operator's default";
+  if (path == "image" && default_image && ValueAt(written, path) == nullptr) {
+    return "the operator's default";
+  }
   return "as of the start of the run; changed since";
 }
 
@@ -163,11 +166,13 @@ Result<json> ExplainJson(const ExplainObjects& objects) {
   const Fields of_job = FieldsOfRun(*own);
   const Fields of_profile = FieldsOf(under.ok() ? *under : kNothing);
   const Fields as_written = FieldsOf(*written);
+  const bool default_image = kube::GetBool(objects.pin, {"data", "defaultImage"});
   json fields = json::array();
   for (const auto& [path, value] : FieldsOf(run)) {
-    fields.push_back({{"field", path},
-                      {"value", value},
-                      {"from", Origin(path, value, of_job, of_profile, as_written, profile)}});
+    fields.push_back(
+        {{"field", path},
+         {"value", value},
+         {"from", Origin(path, value, of_job, of_profile, as_written, profile, default_image)}});
   }
   return json{{"name", job->name},
               {"namespace", job->ns},

@@ -1016,7 +1016,7 @@ TEST_F(RefusalTest, AWorkersFieldsComeIntoItsPodAndAreRefusedByTheirOwnNames) {
 
   WaitCondition("twice", "Stalled", "True", "InvalidSpec");
   EXPECT_THAT(TextAt(Condition("twice", "Stalled"), "/message"),
-              HasSubstr("spec.worker.nodeSelector: is also set as "
+              HasSubstr("spec.worker.nodeSelector is also set as "
                         "spec.worker.template.spec.nodeSelector; keep one of them"));
   const std::string path = Path("pods", "good-worker-0");
   WaitFor("a worker", [&] { return admin().Get(path).status == 200; });

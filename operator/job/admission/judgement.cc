@@ -13,8 +13,9 @@ namespace ringmaster::job {
 Judgement Judge(const api::TrainingJob& job, const JobRules& rules) {
   Judgement judgement;
   if (!rules.problem.empty()) {
-    judgement.violations.push_back(
-        {.path = "spec.profile", .message = rules.problem, .by_policy = true});
+    judgement.violations.push_back({.path = "spec.profile",
+                                    .message = "does not select a usable profile: " + rules.problem,
+                                    .by_policy = true});
     return judgement;
   }
   // A violation that both templates take from one field is found twice.
@@ -30,9 +31,8 @@ Judgement Judge(const api::TrainingJob& job, const JobRules& rules) {
   const bool whole = job.spec.texts == api::TrainingJobSpec::Texts::kAll;
   if (whole && job.spec.image.empty()) {
     add({.path = "spec.image",
-         .message = "the job does not name an image, and this installation has no default image; "
-                    "name an image that contains the job's program, or ask the platform team to "
-                    "set the default (the "
+         .message = "is not set, and this installation has no default image; name an image that "
+                    "contains the job's program, or ask the platform team to set the default (the "
                     "operator's flag --worker-image, the chart's workerImage)"});
   }
   if (whole && judgement.violations.empty()) judgement.allowed = JudgedJob(job);

@@ -294,9 +294,11 @@ void Requests::Programs() {
                     spec_.inject == api::InjectMode::kImageVolume;
   if (!asks || rules_.has_tools) return;
   found_.push_back({.path = "spec.inject",
-                    .message = "this installation has no image with Ringmaster's programs; ask the "
-                               "platform team to set one (operator flag --tools-image, chart value "
-                               "toolsImage), or use an image that contains them"});
+                    .message =
+                        "requires an image with Ringmaster's programs, which this installation "
+                        "does not have; ask the platform team to set one (operator flag "
+                        "--tools-image, chart value toolsImage), or use an image that "
+                        "contains the programs"});
 }
 
 std::vector<Violation> Requests::Check() {

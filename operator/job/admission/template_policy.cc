@@ -179,10 +179,10 @@ std::vector<Violation> CheckTemplate(const json& pod_template, const std::string
 std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec, const JobRules& rules) {
   if (spec.texts == api::TrainingJobSpec::Texts::kTooLong) {
     return {{.path = spec.longest_text,
-             .message =
-                 "command, templates, volumes and mpirun arguments together exceed " +
-                 std::to_string(api::kMaxTextBytes >> 10) +
-                 " KiB, and this is the longest; move long texts into a ConfigMap or the image"}};
+             .message = "is the longest text of this job, whose command, templates, volumes and "
+                        "mpirun arguments together exceed " +
+                        std::to_string(api::kMaxTextBytes >> 10) +
+                        " KiB; move long texts into a ConfigMap or the image"}};
   }
   Findings found;
   for (const api::FieldProblem& problem : spec.problems) {

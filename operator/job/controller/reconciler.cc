@@ -243,7 +243,7 @@ Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
   } else if (!another || today.problem.empty()) {  // otherwise, what it would set is unknown
     api::TrainingJobSpec spec = run.job->spec;
     // An upgrade may have changed the operator's default image, which does not change the job.
-    if (job->has_default_image && spec.image == job->spec.image) spec.image = pin->spec->image;
+    if (job->has_default_image && pin->has_default_image) spec.image = pin->spec->image;
     run.changed = ChangedFields(*pin->spec, spec);
   }
   if (another) {

@@ -61,6 +61,7 @@ json RunPinManifest(const api::TrainingJob& job, const std::string& profile,
             {{"spec", run_spec},
              {"profile", profile},
              {"toolsImage", tools_image},
+             {"defaultImage", job.has_default_image},
              {"typedFields", std::move(typed)}}},
            {"revision", 1}};
   Own(pin, job);
@@ -78,6 +79,7 @@ Result<RunPin> ReadRunPin(const json& object) {
       .revision = RevisionOf(*run_spec),
       .profile = CutText(kube::GetString(object, {"data", "profile"}), kMostNameBytes),
       .tools_image = CutText(kube::GetString(object, {"data", "toolsImage"}), kMostImageBytes),
+      .has_default_image = kube::GetBool(object, {"data", "defaultImage"}, false),
       .spec = std::make_shared<const api::TrainingJobSpec>(*std::move(spec))};
 }
 

@@ -20,8 +20,8 @@ namespace ringmaster::job {
 // Names a run spec (api::EncodeRunSpec) by its content; a label's value.
 std::string RevisionOf(const nlohmann::json& run_spec);
 
-// In addition to the run's spec, it contains the run's profile and tools image (empty: none), and
-// the job's typed fields for messages.
+// In addition to the run's spec, it contains the run's profile and tools image (empty: none),
+// whether its image is the operator's default, and the job's typed fields for messages.
 nlohmann::json RunPinManifest(const api::TrainingJob& job, const std::string& profile,
                               const std::string& tools_image, const nlohmann::json& run_spec);
 

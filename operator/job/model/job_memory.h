@@ -36,10 +36,11 @@ struct Refusal {
 
 // The object that keeps the spec of a job's run (run_pin.h).
 struct RunPin {
-  std::string uid;          // of the ControllerRevision
-  std::string revision;     // of its content; the job's Pods bear it
-  std::string profile;      // under which the run began; empty: none
-  std::string tools_image;  // with which it began (manifests/injection.h); empty: none
+  std::string uid;                 // of the ControllerRevision
+  std::string revision;            // of its content; the job's Pods bear it
+  std::string profile;             // under which the run began; empty: none
+  std::string tools_image;         // with which it began (manifests/injection.h); empty: none
+  bool has_default_image = false;  // the job named none: its spec has the operator's of that time
   // Its content. Null: the same as the job's spec, of which no second copy is kept.
   std::shared_ptr<const api::TrainingJobSpec> spec;
 };

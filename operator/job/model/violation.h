@@ -10,10 +10,10 @@ namespace ringmaster::job {
 struct Violation {
   std::string
       path;  // for example spec.worker.template.spec.containers[0].securityContext.privileged
-  std::string message;     // what is wrong and what to do
+  std::string message;  // what is wrong and what to do: the rest of the sentence that `path` begins
   bool by_policy = false;  // a profile could allow it
 
-  std::string Text() const { return path + ": " + message; }
+  std::string Text() const { return path + " " + message; }
 };
 
 }  // namespace ringmaster::job

@@ -123,6 +123,15 @@ void SettleConditions(const PlanInput& input, api::TrainingJobStatus& status) {
   }
 }
 
+void DescribeVerdict(const PlanInput& input, const control::Verdict& verdict,
+                     api::TrainingJobStatus& status) {
+  SetIfAny(input, JudgeBeginning(verdict.beginning), status);
+  status.epoch = verdict.epoch.number;
+  status.world_size = verdict.world_size;
+  if (verdict.progress) status.progress = ProgressOf(*verdict.progress, 0, input.wall_now);
+  status.checkpoint = CheckpointOf(verdict.checkpoint, status.checkpoint, input.wall_now);
+}
+
 }  // namespace
 
 void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
@@ -142,6 +151,7 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
   }
   DescribeStall(input, status);
   status.state = StateOf(status.conditions, input.observed.launcher);
+  if (status.state != api::kStateRunning) ForgetRate(status);
   status.reason = ReasonOfState(status);
   SetCondition(input, JudgeReconciling(status), status);
 }
@@ -166,13 +176,8 @@ void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
   status.state = outcome.succeeded ? api::kStateSucceeded : api::kStateFailed;
   status.reason = ReasonOfState(status);
   SetCondition(input, JudgeReconciling(status), status);
-  if (!outcome.verdict) return;
-  const control::Verdict& verdict = *outcome.verdict;
-  SetIfAny(input, JudgeBeginning(verdict.beginning), status);
-  status.epoch = verdict.epoch.number;
-  status.world_size = verdict.world_size;
-  if (verdict.progress) status.progress = ProgressOf(*verdict.progress, 0, input.wall_now);
-  status.checkpoint = CheckpointOf(verdict.checkpoint, status.checkpoint, input.wall_now);
+  if (outcome.verdict) DescribeVerdict(input, *outcome.verdict, status);
+  ForgetRate(status);
 }
 
 void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,

@@ -118,14 +118,13 @@ void RollBackProgress(const api::TrainingJobSpec& spec, api::TrainingJobStatus& 
   if (spec.checkpoint && !status.checkpoint) return;
   const int64_t kept = spec.checkpoint ? status.checkpoint->step : 0;
   api::JobProgress& progress = *status.progress;
-  progress.samples_per_second.clear();
-  progress.estimated_completion_time.clear();
   progress.step = kept;
   if (progress.percent) progress.percent = PercentDone(progress.step, progress.total_steps);
 }
 
 void DescribeSuspended(const PlanInput& input, api::TrainingJobStatus& status) {
   RollBackProgress(input.job.spec, status);
+  ForgetRate(status);
   ForgetStall(status);
   status.workers.ready = status.workers.members = 0;
   status.world_size = 0;

@@ -63,6 +63,12 @@ api::JobProgress ProgressOf(const control::Progress& progress, double steps_per_
   return out;
 }
 
+void ForgetRate(api::TrainingJobStatus& status) {
+  if (!status.progress) return;
+  status.progress->samples_per_second.clear();
+  status.progress->estimated_completion_time.clear();
+}
+
 int PercentDone(int64_t done, int64_t total) {
   return static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(total));
 }

@@ -17,6 +17,9 @@ namespace ringmaster::job {
 api::JobProgress ProgressOf(const control::Progress& progress, double steps_per_second,
                             Clock::WallTime now);
 
+// Removes the rate and the expected completion time, which a job has only while its ranks train.
+void ForgetRate(api::TrainingJobStatus& status);
+
 // REQUIRES: 0 <= done <= total, 0 < total.
 int PercentDone(int64_t done, int64_t total);
 

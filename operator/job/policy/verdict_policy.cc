@@ -25,14 +25,10 @@ constexpr char kHowToEndUserErrors[] =
     ". Exit code 2 is not retried: correct the program's arguments or data, then delete the job "
     "and apply it again";
 
-bool Contains(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
-}
-
 template <typename Words>
 bool ContainsAny(const std::string& text, const Words& words) {
   return std::any_of(words.begin(), words.end(),
-                     [&](const char* part) { return Contains(text, part); });
+                     [&](const char* part) { return text.find(part) != std::string::npos; });
 }
 
 // Messages of container runtimes for a program that is not in the image or cannot be executed.
@@ -56,7 +52,7 @@ bool NamesLateKubelet(const std::string& message) {
 std::string WhatTheImageLacks(const PodView& pod, const std::string& message) {
   const char* program =
       pod.role == Role::kLauncher ? control::kLauncherProgram : control::kAgentProgram;
-  if (!Contains(message, program)) return {};
+  if (message.find(program) == std::string::npos) return {};
   return std::string(". Its image has no ") + program +
          ", which starts and watches the ranks: let Ringmaster inject its programs (spec.inject), "
          "or use an image built from ringmaster-worker";

@@ -113,6 +113,23 @@ TEST(Explain, AnImageThatNeitherSpecNorRunNamesIsTheOperators) {
               testing::ContainsRegex("image +the operator's default +not set\n"));
 }
 
+TEST(Explain, AnImageThatWasTakenOutOfTheSpecIsNotTheOperators) {
+  for (const bool was_default : {true, false}) {
+    FakeKubectl kubectl;
+    json job = JobObject(RunningStatus());
+    job["spec"].erase("image");
+    kubectl.Gets(kGetJob, job);
+    kubectl.Gets(kPin,
+                 {{"data", {{"spec", {{"image", "worker:1"}}}, {"defaultImage", was_default}}}});
+    kubectl.Gets(kProfile, GpuProfile());
+
+    const json told = json::parse(kubectl.Run({"explain", "digits", "-o", "json"}).out);
+
+    EXPECT_EQ(From(told, "image"),
+              was_default ? "the operator's default" : "as of the start of the run; changed since");
+  }
+}
+
 TEST(Profiles, OfTheNamespace) {
   FakeKubectl kubectl;
   json hostile = GpuProfile();

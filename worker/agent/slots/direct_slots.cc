@@ -95,7 +95,7 @@ void DirectSlots::StartNext(int index) {
   exit.exit_code = started.error().kind == ErrorKind::kUnavailable ? control::kExitNotStarted
                                                                    : control::kExitCannotStart;
   exit.last_lines = {started.error().message};
-  ReportExit(index, std::move(exit));
+  Report(index, -1, std::move(exit));  // no process had the rank, so the code is not a program's
 }
 
 void DirectSlots::OnStopEpoch(const control::StopEpoch& stop) {
@@ -219,9 +219,12 @@ std::vector<AttachId> DirectSlots::AttachesOf(int index, std::int64_t cohort) co
 }
 
 void DirectSlots::ReportExit(int index, control::RankExit exit) {
+  Report(index, slots_[static_cast<std::size_t>(index)].rank, std::move(exit));
+}
+
+void DirectSlots::Report(int index, int rank, control::RankExit exit) {
   Slot& slot = slots_[static_cast<std::size_t>(index)];
-  slot.exit_report =
-      control::RankExited{*slot.epoch, OfThisWorker(index, slot.rank, std::move(exit))};
+  slot.exit_report = control::RankExited{*slot.epoch, OfThisWorker(index, rank, std::move(exit))};
   actions_->SendToLauncher(*slot.exit_report);
 }
 

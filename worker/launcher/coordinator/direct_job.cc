@@ -34,6 +34,10 @@ constexpr bool kOfOurTrainer =
     std::is_same_v<T, control::CheckpointWritten> || std::is_same_v<T, control::CheckpointDone> ||
     std::is_same_v<T, control::RankBegan>;
 
+std::string WhyNotStarted(const RankExit& exit) {
+  return "could not be started" + (exit.last_lines.empty() ? "" : ": " + exit.last_lines.back());
+}
+
 }  // namespace
 
 bool DirectJob::Hear(Time now, Worker& worker, const control::Message& message) {
@@ -81,11 +85,13 @@ void DirectJob::On(Time /*now*/, Worker& worker, const control::RankExited& exit
   const Member* member = world_.At(slot.first, slot.second);
   if (member == nullptr) return;
   control::RankExit exit = exited.exit;
+  // With a rank, the code is the program's own, whatever it is.
+  const bool not_started = exit.rank < 0 && exit.exit_code == control::kExitNotStarted;
   exit.rank = member->rank;
   exit.pod_uid = member->pod_uid;
   exit.pod = member->pod;
   exit.node = member->node;
-  exits_.try_emplace(slot, ReportedExit{std::move(exit), exits_.size()});
+  exits_.try_emplace(slot, ReportedExit{std::move(exit), exits_.size(), not_started});
 }
 
 void DirectJob::On(Time now, Worker& worker, const control::RankPositions& report) {
@@ -124,22 +130,30 @@ void DirectJob::JudgeExits(Time now) {
                  std::max(1, exit.exit_code)});
   }
   const auto blame = failures_.JudgeExits(now, failures);
-  if (blame && EveryMemberHeardSince(blame->heard_since)) FailOrStartAgain(now, blame->exit);
+  if (blame && EveryMemberHeardSince(blame->heard_since)) FailOrStartAgain(now, blame->end);
 }
 
 // A restart may help, unless it fails repeatedly. The program's steps are unknown: a long run is
 // the sign of progress.
-void DirectJob::FailOrStartAgain(Time now, const RankExit& exit) {
+void DirectJob::FailOrStartAgain(Time now, const ReportedExit& end) {
+  const RankExit& exit = end.exit;
   if (exit.exit_code == control::kExitCannotStart) return FailBy(now, exit);
-  const std::string text = RankText(exit) + " " + control::HowItEnded(exit);
+  const std::string how = end.not_started ? WhyNotStarted(exit) : control::HowItEnded(exit);
+  const std::string text = RankText(exit) + " " + how;
   const bool soon = failures_.Counts(exit) && now - gate_opened_at_ < kSoon;
-  const bool not_started = exit.exit_code == control::kExitNotStarted;
   failures_.ForgetCrashes(now - options_.restart_window);
-  if (exit.Killed() || soon || not_started) failures_.Crash(now, gate_opened_at_, exit, text);
+  if (exit.Killed() || soon || end.not_started) failures_.Crash(now, gate_opened_at_, exit, text);
   RankExit one_of_many = exit;
   one_of_many.start = "epoch " + std::to_string(world_.epoch().number);
-  failures_.Fail(now, one_of_many);
-  if (failures_.MustFail()) return FailBy(now, exit);
+  if (end.not_started) {
+    failures_.Record(one_of_many);
+    if (failures_.CrashLimitReached()) {
+      return Fail(now, {control::kReasonCrashLoop, failures_.CrashText(), exit.exit_code, exit});
+    }
+  } else {
+    failures_.Fail(now, one_of_many);
+    if (failures_.MustFail()) return FailBy(now, exit);
+  }
   PauseBeforeNextStart(now);
   const char* killed = exit.out_of_memory ? control::kReasonOOMKilled : control::kCauseRankKilled;
   Stop(now, text, exit.Killed() ? killed : control::kCauseRankExited, &workers_.At(exit.pod_uid));

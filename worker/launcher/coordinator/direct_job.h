@@ -26,7 +26,7 @@ class DirectJob final : public Job {
   void On(Time now, Worker& worker, const control::RankPositions& report);
   void Advance(Time now) override;
   void JudgeExits(Time now);
-  void FailOrStartAgain(Time now, const control::RankExit& exit);
+  void FailOrStartAgain(Time now, const ReportedExit& end);
   void JudgeStall(Time now);
   void PauseBeforeNextStart(Time now);
   void ReformIfNeeded(Time now);

@@ -135,12 +135,12 @@ std::optional<FailurePolicy::Blame> FailurePolicy::JudgeExits(
   if (!first_failure_at_) first_failure_at_ = now;
   const ReportedExit& first = **std::min_element(
       failures.begin(), failures.end(), [this](const ReportedExit* a, const ReportedExit* b) {
-        return std::tuple(BlameRank(a->exit), !a->exit.Killed(), a->arrival) <
-               std::tuple(BlameRank(b->exit), !b->exit.Killed(), b->arrival);
+        return std::tuple(BlameRank(*a), !a->exit.Killed(), a->arrival) <
+               std::tuple(BlameRank(*b), !b->exit.Killed(), b->arrival);
       });
-  const auto wait = BlameRank(first.exit) >= kVictims ? peer_lost_settle_ : settle_;
+  const auto wait = BlameRank(first) >= kVictims ? peer_lost_settle_ : settle_;
   if (now - *first_failure_at_ < wait) return std::nullopt;
-  return Blame{first.exit, *first_failure_at_ + wait / 2};
+  return Blame{first, *first_failure_at_ + wait / 2};
 }
 
 Failure FailurePolicy::FailureBy(const RankExit& exit, const std::string& whose) const {
@@ -184,7 +184,6 @@ bool FailurePolicy::LoadsAgain(const RankExit& exit) const {
 
 bool FailurePolicy::Counts(const RankExit& exit) const {
   return !exit.Killed() && exit.exit_code != control::kExitDeviceUnhealthy &&
-         exit.exit_code != control::kExitNotStarted &&
          !exit_codes_.ignored.contains(exit.exit_code);
 }
 
@@ -193,11 +192,14 @@ bool FailurePolicy::FailsAtOnce(const RankExit& exit) const {
          (exit.exit_code == control::kExitUserError || exit_codes_.fail.contains(exit.exit_code));
 }
 
-// Causes come before consequences: a rank that others wait for in vain, the user's error, then a
-// lack of memory, then a rank that failed by itself, then one that was killed, then ranks that
-// report that they only lost a peer.
+// Others wait in vain for a rank that was not started.
+int FailurePolicy::BlameRank(const ReportedExit& end) const {
+  return end.not_started ? -1 : BlameRank(end.exit);
+}
+
+// Causes come before consequences: the user's error, then a lack of memory, then a rank that failed
+// by itself, then one that was killed, then ranks that report that they only lost a peer.
 int FailurePolicy::BlameRank(const RankExit& exit) const {
-  if (exit.exit_code == control::kExitNotStarted) return -1;
   if (FailsAtOnce(exit)) return 0;
   if (exit.out_of_memory) return 1;
   if (exit.exit_code == control::kExitPeerLost) return kVictims + 1;

@@ -24,7 +24,8 @@ std::string PrintedText(const std::vector<std::string>& lines);
 
 struct ReportedExit {
   control::RankExit exit;
-  std::size_t arrival = 0;  // its position among the reports of this epoch
+  std::size_t arrival = 0;   // its position among the reports of this epoch
+  bool not_started = false;  // its host could not start the program at this time
 };
 
 class FailurePolicy {
@@ -58,7 +59,7 @@ class FailurePolicy {
   std::optional<control::RankExit> Judge(Time now);
 
   struct Blame {
-    control::RankExit exit;
+    ReportedExit end;
     Time heard_since{};  // when every member has been heard after this, nobody else can be to blame
   };
   // A direct job: the same for these ends of its ranks, none of them clean. Where one was killed,
@@ -85,6 +86,7 @@ class FailurePolicy {
   bool FailsAtOnce(const control::RankExit& exit) const;
   // Lower ranks are blamed first.
   int BlameRank(const control::RankExit& exit) const;
+  int BlameRank(const ReportedExit& end) const;
 
   ExitCodeRules exit_codes_;
   std::chrono::milliseconds settle_;

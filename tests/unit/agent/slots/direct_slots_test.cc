@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/control/exit_codes.h"
 #include "tests/unit/agent/slots/fake_slot_actions.h"
 
 namespace ringmaster::agent {
@@ -342,6 +343,14 @@ TEST_F(AgentsProgram, OneThatCannotBeStartedIsTheUsersAndAMachineThatCannotNowIs
 
   EXPECT_THAT(ReportedCodes(), ElementsAre(127, 127, 80, 80));
   EXPECT_THAT(actions.Told<RankExited>().back().exit.last_lines, ElementsAre("no such file"));
+  EXPECT_EQ(actions.Told<RankExited>().back().exit.rank, -1);
+
+  actions.start_error.clear();
+  Start({1, 3});
+  slots.OnRankExit(1, {{control::kExitNotStarted, 0}, kLived, {}});
+
+  EXPECT_EQ(actions.Told<RankExited>().back().exit.exit_code, control::kExitNotStarted);
+  EXPECT_EQ(actions.Told<RankExited>().back().exit.rank, 2) << "the program's own code";
 }
 
 TEST_F(AgentsProgram, TheLaunchersLogHasWhatRankZeroPrintsAndTheWorkersAll) {

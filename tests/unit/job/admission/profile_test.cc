@@ -251,7 +251,8 @@ TEST(Profile, AJobOfNoneGetsNoPod) {
 
   EXPECT_FALSE(judgement.allowed);
   ASSERT_EQ(judgement.violations.size(), 1U);
-  EXPECT_EQ(judgement.violations[0].Text(), "spec.profile: there is none");
+  EXPECT_EQ(judgement.violations[0].Text(),
+            "spec.profile does not select a usable profile: there is none");
 }
 
 TEST(Profile, PresetsAreProfilesByNameAndAMistakeInOneIsNamed) {

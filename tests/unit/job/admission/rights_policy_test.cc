@@ -15,6 +15,8 @@ api::TrainingJobSpec Spec(const char* worker_template = "", int replicas = 2) {
   return spec;
 }
 
+constexpr char kRejected[] = " is rejected in namespace ";  // what follows a field's path
+
 std::string Only(const std::vector<Violation>& found) {
   EXPECT_EQ(found.size(), 1U);
   if (found.size() != 1) return {};
@@ -82,7 +84,7 @@ TEST(RequestPolicy, TheHostsNetworkAndPrivilegesNeedTheirOwnItem) {
         EXPECT_TRUE(found.empty()) << row.path;
       } else {
         const std::string text = Only(found);
-        EXPECT_EQ(text.rfind(std::string(row.path) + ": ", 0), 0U) << text;
+        EXPECT_EQ(text.rfind(std::string(row.path) + kRejected, 0), 0U) << text;
         EXPECT_NE(text.find(row.item), std::string::npos) << text;
       }
     }
@@ -139,12 +141,12 @@ TEST(RequestPolicy, ImagesOfEveryContainerComeFromTheListedPlaces) {
       R"({"spec": {"initContainers": [{"name": "i", "image": "evil.com/x"}], "containers": [{"name": "worker", "image": "example.com/team/w"}]}})");
 
   EXPECT_EQ(Only(CheckRequests(spec, rules))
-                .rfind("spec.worker.template.spec.initContainers[0].image: ", 0),
+                .rfind("spec.worker.template.spec.initContainers[0].image is rejected ", 0),
             0U);
   spec.worker.template_json.clear();
   EXPECT_TRUE(CheckRequests(spec, rules).empty());
   spec.image = "worker:1";
-  EXPECT_EQ(Only(CheckRequests(spec, rules)).rfind("spec.image: ", 0), 0U);
+  EXPECT_EQ(Only(CheckRequests(spec, rules)).rfind("spec.image is rejected ", 0), 0U);
   EXPECT_EQ(CheckRequests(Spec(), {.image_prefixes = std::vector<std::string>{}}).size(), 1U);
 }
 
@@ -219,12 +221,12 @@ TEST(RequestPolicy, ClassesAreFreeUntilTheyAreListed) {
     EXPECT_TRUE(CheckRequests(spec, {}).empty()) << field;
     EXPECT_TRUE(CheckRequests(spec, allowing).empty()) << field;
     const std::string refused = Only(CheckRequests(spec, limited));
-    EXPECT_EQ(refused.rfind(std::string("spec.worker.template.spec.") + field + ": ", 0), 0U);
+    EXPECT_EQ(refused.rfind(std::string("spec.worker.template.spec.") + field + kRejected, 0), 0U);
     EXPECT_TRUE(CheckRequests(Spec(), limited).empty()) << "none is named";
     api::TrainingJobSpec of_launcher = Spec();
     of_launcher.launcher_template_json = text;
     EXPECT_EQ(Only(CheckRequests(of_launcher, limited))
-                  .rfind(std::string("spec.launcher.template.spec.") + field + ": ", 0),
+                  .rfind(std::string("spec.launcher.template.spec.") + field + kRejected, 0),
               0U);
   }
   const api::TrainingJobSpec named = Spec(R"({"spec": {"runtimeClassName": "nvidia"}})");
@@ -239,9 +241,11 @@ TEST(RequestPolicy, WorkersAndGpusAreCountedOverTheWholeJob) {
   EXPECT_NE(Only(CheckRequests(Spec(eight, 5), {.max_workers = 5, .max_gpus = 32}))
                 .find("at most 32 GPUs, but this one requests 40 (8 a worker)"),
             std::string::npos);
-  EXPECT_NE(Only(CheckRequests(Spec("", 5), {.max_workers = 4}))
-                .find("at most 4 workers, but this one requests 5"),
-            std::string::npos);
+  const std::string refused = Only(CheckRequests(Spec("", 5), {.ns = "team-a", .max_workers = 4}));
+  EXPECT_TRUE(
+      refused.starts_with("spec.worker.replicas is rejected in namespace team-a, because a "
+                          "job can have at most 4 workers, but this one requests 5; "))
+      << refused;
   EXPECT_EQ(CheckRequests(Spec("", 1), {.max_workers = 0}).size(), 1U);
 }
 
@@ -256,7 +260,7 @@ TEST(RequestPolicy, AJobHasAtMostSoManyRanks) {
   EXPECT_NE(CheckRequests(Spec(eight, 2049), {})
                 .at(0)
                 .Text()
-                .find("spec.worker.replicas: requests 16392 ranks (8 on each of 2049 workers), but "
+                .find("spec.worker.replicas requests 16392 ranks (8 on each of 2049 workers), but "
                       "a job can have at most 16384"),
             std::string::npos);
   EXPECT_NE(CheckRequests(grows, {}).at(0).Text().find("lower spec.worker.maxReplicas"),
@@ -304,18 +308,18 @@ TEST(RequestPolicy, WhereGpusAreCountedNoVariableBringsOthers) {
     const char* refused;  // the path within the container; empty: nothing is
   } table[] = {
       {R"("env": [{"name": "A", "value": "all"}, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])",
-       ".env[1]: "},
+       ".env[1]"},
       {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}])",
-       ".env[0]: "},
+       ".env[0]"},
       {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}])",
-       ".env[0]: "},
-      {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all,$(A) "}])", ".env[0]: "},
+       ".env[0]"},
+      {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all,$(A) "}])", ".env[0]"},
       {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}])", ""},
       {R"("env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}])", ""},
       {R"("resources": {"limits": {"nvidia.com/gpu": 1}}, "envFrom": [{"prefix": "W_", "secretRef": {"name": "s"}}, {"configMapRef": {"name": "c"}}])",
-       ".envFrom[1]: "},
+       ".envFrom[1]"},
       {R"("resources": {"limits": {"nvidia.com/gpu": 1}}, "envFrom": [{"prefix": "NVIDIA_", "configMapRef": {"name": "c"}}])",
-       ".envFrom[0]: "},
+       ".envFrom[0]"},
       {R"("resources": {"limits": {"nvidia.com/gpu": 0}}, "envFrom": [{"configMapRef": {"name": "c"}}])",
        ""},
       {R"("envFrom": [{"configMapRef": {"name": "c"}}])", ""},
@@ -341,7 +345,8 @@ TEST(RequestPolicy, WhereGpusAreCountedNoVariableBringsOthers) {
         if (*refused == '\0') {
           EXPECT_TRUE(found.empty()) << text;
         } else {
-          EXPECT_EQ(Only(found).rfind(std::string(root) + path + refused, 0), 0U) << text;
+          EXPECT_EQ(Only(found).rfind(std::string(root) + path + refused + kRejected, 0), 0U)
+              << text;
         }
       }
     }

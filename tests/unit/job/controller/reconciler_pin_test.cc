@@ -231,6 +231,39 @@ TEST(Reconciler, AnotherDefaultImageSinceAnUpgradeIsNoChangeOfAJobThatNamesNone)
   EXPECT_EQ(said.find("spec.image"), std::string::npos);
 }
 
+TEST(Reconciler, AnImageThatIsTakenOutOfASpecOrPutIntoItIsAChangeThatWaits) {
+  for (const bool named_first : {true, false}) {
+    for (const bool restart : {false, true}) {
+      FakeApi api;
+      json& spec = api.objects[kJobPath]["spec"];
+      if (!named_first) spec.erase("image");
+      auto op = std::make_unique<Operator>(api);
+      op->default_image = "worker:1";
+      op->Settle();
+      const std::set<std::string> images = ImagesOfPods(api);
+      ASSERT_EQ(images, std::set<std::string>{named_first ? "i" : "worker:1"});
+
+      if (named_first) {
+        spec.erase("image");
+      } else {
+        spec["image"] = "i";
+      }
+      api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
+      if (restart) {
+        op = std::make_unique<Operator>(api);
+        op->default_image = "worker:1";
+      }
+      op->Settle();
+
+      EXPECT_EQ(ConditionOf(api, api::kChangePending).status, api::ConditionStatus::kTrue);
+      EXPECT_NE(ConditionOf(api, api::kChangePending).message.find("spec.image"),
+                std::string::npos);
+      EXPECT_EQ(api.Count(kPodsPath), 4U);
+      EXPECT_EQ(ImagesOfPods(api), images);
+    }
+  }
+}
+
 TEST(Reconciler, WithAnAllowedChangeASuspendedJobGoesOn) {
   for (const bool restart : {false, true}) {
     FakeApi api;

@@ -49,10 +49,11 @@ TEST(Refusal, NamesItsReason) {
 }
 
 TEST(Refusal, OfAJobThatNeverBeganNamesTheFirstFiveThingsThatNoProfileCouldAllow) {
-  std::vector<Violation> violations = {{.path = "spec.f1", .message = "no", .by_policy = true}};
+  std::vector<Violation> violations = {
+      {.path = "spec.f1", .message = "is refused", .by_policy = true}};
   const Refusal waits = JudgedRefusal(violations, false, kNow);
   EXPECT_FALSE(waits.stalled) << "a profile may come";
-  EXPECT_EQ(waits.message, "no Pods are created for this job: spec.f1: no");
+  EXPECT_EQ(waits.message, "no Pods are created for this job: spec.f1 is refused");
   for (int i = 2; i <= 5; ++i) violations.push_back({"spec.f" + std::to_string(i), "is refused"});
 
   const Refusal five = JudgedRefusal(violations, false, kNow);
@@ -68,7 +69,7 @@ TEST(Refusal, OfAJobThatNeverBeganNamesTheFirstFiveThingsThatNoProfileCouldAllow
 
   const Refusal begun = JudgedRefusal(violations, true, kNow);
   EXPECT_FALSE(begun.stalled);
-  EXPECT_EQ(begun.message, "no more Pods are created for this job: spec.f1: no");
+  EXPECT_EQ(begun.message, "no more Pods are created for this job: spec.f1 is refused");
   EXPECT_EQ(begun.reason, api::kReasonRefusedByProfile) << "by what it says first";
 }
 

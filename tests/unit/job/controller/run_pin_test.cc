@@ -49,6 +49,7 @@ api::TrainingJobSpec FullSpec() {
 TEST(RunPin, HoldsAllThatAPodIsMadeFrom) {
   api::TrainingJob job = JobBuilder().Build();
   job.spec = FullSpec();
+  job.has_default_image = true;
 
   const json manifest = RunPinManifest(job, "gpu", "tools:1", api::EncodeRunSpec(job.spec));
   const Result<RunPin> pin = ReadRunPin(*ParseJson(DumpJson(manifest)));
@@ -57,6 +58,7 @@ TEST(RunPin, HoldsAllThatAPodIsMadeFrom) {
   EXPECT_EQ(SpecOfRun(*pin->spec, job.spec), job.spec);
   EXPECT_EQ(pin->profile, "gpu");
   EXPECT_EQ(pin->tools_image, "tools:1");
+  EXPECT_TRUE(pin->has_default_image);
   EXPECT_EQ(manifest["metadata"]["labels"][api::kLabelRevision].get<std::string>(), pin->revision);
   EXPECT_TRUE(ChangedFields(*pin->spec, job.spec).empty());
 }

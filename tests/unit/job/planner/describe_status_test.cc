@@ -53,6 +53,13 @@ Situation Complete() {
   return situation;
 }
 
+Situation CompleteAndTraining() {
+  Situation situation = Complete();
+  situation.launcher->status->phase = control::LauncherPhase::kRunning;
+  situation.launcher->status->world_size = 3;
+  return situation;
+}
+
 std::string ReasonOf(const api::TrainingJobStatus& status, const char* type) {
   const api::Condition* condition = api::FindCondition(status.conditions, type);
   return condition == nullptr ? "" : condition->reason;
@@ -224,7 +231,7 @@ TEST(DescribeStatus, SaysWhichElasticityModeHolds) {
 }
 
 TEST(DescribeStatus, ProgressHasPercentAndTimeOfCompletion) {
-  Situation situation = Complete();
+  Situation situation = CompleteAndTraining();
   situation.launcher->steps_per_second = 10;
   situation.launcher->status->progress = control::Progress{.step = 400,
                                                            .total_steps = 1000,
@@ -261,7 +268,7 @@ TEST(DescribeStatus, ProgressOfWhichNotEverythingIsKnownSaysWhatIs) {
       {0, 1'000'000'000, 1, 1, 0, "", "1"},
   };
   for (const Row& row : table) {
-    Situation situation = Complete();
+    Situation situation = CompleteAndTraining();
     situation.launcher->steps_per_second = row.rate;
     situation.launcher->status->progress =
         control::Progress{.step = row.step, .total_steps = row.total, .accuracy = row.accuracy};
@@ -281,9 +288,54 @@ TEST(DescribeStatus, ARateIsADecimalNumber) {
       {7, "7"},           {100.4, "100"},    {0, "0"},      {1234567, "1234567"},
       {std::nan(""), ""}, {-1, ""},          {1e15, ""}};
   for (const auto& [rate, text] : rows) {
-    Situation situation = Complete();
+    Situation situation = CompleteAndTraining();
     situation.launcher->status->progress = control::Progress{.step = 1, .samples_per_second = rate};
     EXPECT_EQ(situation.Describe().progress->samples_per_second, text) << rate;
+  }
+}
+
+TEST(DescribeStatus, AJobThatDoesNotTrainHasNoRateAndNoTimeOfCompletion) {
+  struct Row {
+    std::function<void(Situation&)> change;
+    const char* state;
+    bool has_rate;
+  };
+  const auto pause = [](const char* reason) {
+    return [reason](Situation& s) {
+      s.launcher->status->phase = control::LauncherPhase::kPaused;
+      s.launcher->status->pause_reason = reason;
+    };
+  };
+  const Row table[] = {
+      {[](Situation&) {}, api::kStateRunning, true},
+      {[](Situation& s) {  // a world without the lost rank is being formed
+         s.launcher->status->phase = control::LauncherPhase::kForming;
+         s.launcher->status->epoch = {.term = 1, .number = 2};
+       },
+       api::kStateRunning, true},
+      {pause(control::kPauseNoQuorum), api::kStatePaused, false},
+      {pause(control::kPauseBelowMinReplicas), api::kStatePaused, false},
+      {[](Situation& s) { s.launcher->status->phase = control::LauncherPhase::kStopping; },
+       api::kStateStarting, false},
+      {[](Situation& s) { s.outlook.launcher_lost = true; }, api::kStateStarting, false},
+  };
+  for (const Row& row : table) {
+    Situation situation = CompleteAndTraining();
+    situation.launcher->steps_per_second = 10;
+    situation.launcher->status->progress =
+        control::Progress{.step = 400, .total_steps = 1000, .samples_per_second = 900, .loss = 0.5};
+    situation.job.status = situation.Describe();
+    ASSERT_EQ(situation.job.status.progress->samples_per_second, "900");
+    row.change(situation);
+
+    const api::TrainingJobStatus status = situation.Describe();
+
+    EXPECT_EQ(status.state, row.state);
+    EXPECT_EQ(!status.progress->samples_per_second.empty(), row.has_rate) << row.state;
+    EXPECT_EQ(!status.progress->estimated_completion_time.empty(), row.has_rate) << row.state;
+    EXPECT_EQ(status.progress->step, 400) << row.state;
+    EXPECT_EQ(status.progress->percent, 40) << row.state;
+    EXPECT_EQ(status.progress->loss, "0.5") << row.state;
   }
 }
 
@@ -489,6 +541,34 @@ TEST(DescribeStatus, AnEndedJobHasNoConditionThatStillWaits) {
         }
       }
     }
+  }
+}
+
+TEST(DescribeStatus, AnEndedJobHasNoRateAndNoTimeOfCompletion) {
+  Situation situation = CompleteAndTraining();
+  situation.launcher->steps_per_second = 10;
+  situation.launcher->status->progress =
+      control::Progress{.step = 400, .total_steps = 1000, .samples_per_second = 900};
+  const api::TrainingJobStatus live = situation.Describe();
+  ASSERT_NE(live.progress->estimated_completion_time, "");
+  control::Verdict verdict;
+  verdict.progress = control::Progress{.step = 500, .total_steps = 1000, .samples_per_second = 900};
+  for (const bool has_verdict : {false, true}) {
+    Outcome outcome{.succeeded = false, .reason = "Why", .message = "that was it"};
+    if (has_verdict) outcome.verdict = verdict;
+    api::TrainingJobStatus status = live;
+
+    DescribeOutcome({.job = situation.job,
+                     .observed = situation.observed,
+                     .launcher = situation.launcher,
+                     .memory = situation.memory,
+                     .now = situation.now,
+                     .wall_now = {}},
+                    outcome, status);
+
+    EXPECT_EQ(status.progress->samples_per_second, "") << has_verdict;
+    EXPECT_EQ(status.progress->estimated_completion_time, "") << has_verdict;
+    EXPECT_EQ(status.progress->step, has_verdict ? 500 : 400);
   }
 }
 

@@ -301,7 +301,30 @@ TEST(AgentsStartADirectJob, ARankThatCannotBeStartedNowIsTriedAgainUpToTheCrashL
 
   ASSERT_TRUE(world.Decided());
   EXPECT_EQ(world.Verdict()->verdict.reason, control::kReasonCrashLoop);
-  EXPECT_THAT(world.Verdict()->verdict.message, testing::HasSubstr("MASTER_PORT"));
+  EXPECT_THAT(world.Verdict()->verdict.message,
+              testing::HasSubstr("could not be started: port 20001 (MASTER_PORT) is in use; "));
+}
+
+TEST(AgentsStartADirectJob, ACodeThatAgentsUseTooIsTheProgramsOwnWhereItExitedWithIt) {
+  CoordinatorOptions options = World::Options(1, false);
+  options.restart_limit = 0;
+  World world{options, /*has_mpirun=*/false};
+  world.Take(world.membership.OnNoMpirun(world.now));
+  world.Order({0, 1});
+  world.Arrive(0);
+  world.Arrive(1);
+  control::RankExited own;
+  own.epoch = world.membership.epoch();
+  own.exit.rank = 1;
+  own.exit.exit_code = control::kExitNotStarted;
+
+  world.Say(1, own);
+  world.Pass(3s, {0, 1});
+
+  ASSERT_TRUE(world.Decided()) << "it counts against the limit";
+  EXPECT_EQ(world.Verdict()->verdict.reason, control::kReasonRankFailed);
+  EXPECT_EQ(world.Verdict()->exit_code, control::kExitNotStarted);
+  EXPECT_THAT(world.Verdict()->verdict.message, testing::HasSubstr("exited with code 80"));
 }
 
 TEST(AgentsStartADirectJob, TheRanksAreCountedThatItsProgramsStart) {

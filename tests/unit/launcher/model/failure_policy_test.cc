@@ -55,10 +55,17 @@ TEST(FailurePolicy, WhatTheMachineDidDoesNotCount) {
     policy.Fail(kStart, Exit(i, 0, 9));
     policy.Fail(kStart, Exit(i, 8));
     policy.Fail(kStart, Exit(i, control::kExitDeviceUnhealthy));
-    policy.Fail(kStart, Exit(i, control::kExitNotStarted));
   }
 
   EXPECT_FALSE(policy.MustFail());
+}
+
+TEST(FailurePolicy, ACodeThatAgentsUseForAProgramThatCannotStartCountsWhereARankExitsWithIt) {
+  FailurePolicy policy(Options());
+
+  for (int i = 0; i < 3; ++i) policy.Fail(kStart, Exit(i, control::kExitNotStarted));
+
+  EXPECT_TRUE(policy.MustFail());
 }
 
 TEST(FailurePolicy, SomeCodesFailAtOnce) {
@@ -85,17 +92,13 @@ TEST(FailurePolicy, WaitsLongerWhileOnlyVictimsHaveEnded) {
   }
 }
 
-// In this order: a rank that others wait for in vain, the user's error, a lack of memory, what a
-// rank did by itself, what was done to it, the loss of a peer. Among equals the first.
+// In this order: the user's error, a lack of memory, what a rank did by itself, what was done to
+// it, the loss of a peer. Among equals the first.
 TEST(FailurePolicy, BlamesCausesBeforeVictims) {
   RankExit memory = Exit(1, 0, 9);
   memory.out_of_memory.emplace();
-  const std::vector<RankExit> order = {Exit(5, control::kExitNotStarted),
-                                       Exit(0, control::kExitUserError),
-                                       memory,
-                                       Exit(2, 1),
-                                       Exit(3, 0, 15),
-                                       Exit(4, control::kExitPeerLost)};
+  const std::vector<RankExit> order = {Exit(0, control::kExitUserError), memory, Exit(2, 1),
+                                       Exit(3, 0, 15), Exit(4, control::kExitPeerLost)};
   for (std::size_t cause = 0; cause + 1 < order.size(); ++cause) {
     FailurePolicy policy(Options());
     policy.FailStart(kStart, order[cause + 1]);
@@ -237,8 +240,25 @@ TEST(FailurePolicy, AProgramsFirstFailureIsBlamedAndByArrivalAmongEquals) {
   const auto blame = policy.JudgeExits(kStart + 300ms, {&late, &early, &victim});
 
   ASSERT_TRUE(blame);
-  EXPECT_EQ(blame->exit.rank, 1);
+  EXPECT_EQ(blame->end.exit.rank, 1);
   EXPECT_EQ(blame->heard_since, kStart + 150ms);
+}
+
+TEST(FailurePolicy, ARankThatWasNotStartedIsBlamedBeforeThoseThatWaitForIt) {
+  FailurePolicy policy(Options(false));
+  const ReportedExit user_error{Exit(0, control::kExitUserError), 0};
+  const ReportedExit own_code{Exit(1, control::kExitNotStarted), 1};
+  const ReportedExit not_started{Exit(2, control::kExitNotStarted), 2, true};
+  policy.JudgeExits(kStart, {&user_error, &own_code, &not_started});
+
+  const auto blame = policy.JudgeExits(kStart + 300ms, {&user_error, &own_code, &not_started});
+  const auto others = policy.JudgeExits(kStart + 300ms, {&own_code, &user_error});
+
+  ASSERT_TRUE(blame);
+  EXPECT_EQ(blame->end.exit.rank, 2);
+  EXPECT_TRUE(blame->end.not_started);
+  ASSERT_TRUE(others);
+  EXPECT_EQ(others->end.exit.rank, 0);
 }
 
 TEST(FailurePolicy, AProgramsVictimsAreWaitedForLonger) {
