@@ -194,14 +194,14 @@ Result<std::string> StatusText(const JobObjects& objects, Time now) {
   text += "\n";
   if (status.progress)
     text += Labelled("Progress", ProgressText(*status.progress, told.training, now));
+  const bool over = status.state == "Succeeded" || status.state == "Failed";
   if (!status.state.empty()) {
     text += Labelled("World", WorldText(status));
-    const bool over = status.state == "Succeeded" || status.state == "Failed";
     if (!over) text += Labelled("Workers", WorkersText(status.workers, told.training));
   }
   if (!status.profile.empty()) text += Labelled("Profile", status.profile);
   if (status.checkpoint) text += Labelled("Checkpoint", CheckpointText(*status.checkpoint, now));
-  if (status.crashes) {
+  if (status.crashes && !over) {  // the message of one that has failed says how often it crashed
     text += Labelled("Crashes", TimesText(status.crashes->count) +
                                     " without a completed step, at step " +
                                     std::to_string(status.crashes->step));

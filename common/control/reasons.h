@@ -267,7 +267,7 @@ inline constexpr char kReasonRankFailed[] = "RankFailed";
 // A rank or Pod ran out of memory crashLimit times in a row. Raise the memory limit. Also used in
 // `status.failures` and by the kubelet.
 inline constexpr char kReasonOOMKilled[] = "OOMKilled";
-// Ranks or Pods were killed, or failed to load, crashLimit times in a row.
+// Ranks or Pods failed crashLimit times in a row. Correct what the message names and apply again.
 inline constexpr char kReasonCrashLoop[] = "CrashLoop";
 // A rank exited with code 2: the program rejects its arguments or data. Correct them.
 inline constexpr char kReasonUserError[] = "UserError";

@@ -245,7 +245,7 @@ TEST_F(RunPolicyTest, AStartThatTakesTooLongNamesWhatIsMissing) {
   EXPECT_THAT(
       TextAt(Condition("digits", "Failed"), "/message"),
       HasSubstr("digits-worker-0 cannot be scheduled: 0/3 nodes are available: 3 Insufficient "
-                "nvidia.com/gpu; request no more than a node has, or wait until enough is free"));
+                "nvidia.com/gpu; lower worker.gpus or worker.resources to what one node has"));
   WaitFor("an event", [&] { return Events("StartTimeout").size() == 1; });
 }
 

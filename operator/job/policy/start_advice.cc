@@ -29,8 +29,12 @@ std::string HowToSchedule(const std::string& scheduler_message) {
       Contains(scheduler_message, "not found")) {
     return "; create the claim, or correct claimName in the job's volumes";
   }
-  if (Contains(scheduler_message, "Insufficient "))
-    return "; request no more than a node has, or wait until enough is free";
+  if (Contains(scheduler_message, "Insufficient ")) {
+    return "; lower worker.gpus or worker.resources to what one node has (kubectl describe nodes), "
+           "or wait until enough is free";
+  }
+  if (Contains(scheduler_message, "node(s) were unschedulable"))
+    return "; uncordon a node (kubectl uncordon NODE), or add one";
   const bool volumes = Contains(scheduler_message, "volume node affinity conflict");
   const bool nodes =
       Contains(scheduler_message, "affinity") || Contains(scheduler_message, "taint");

@@ -24,6 +24,8 @@ constexpr std::size_t kMaxLineBytes = 300;
 constexpr char kHowToEndUserErrors[] =
     ". Exit code 2 is not retried: correct the program's arguments or data, then delete the job "
     "and apply it again";
+constexpr char kHowToEndFailures[] =
+    ". Correct the program or its input, then delete the job and apply it again";
 
 template <typename Words>
 bool ContainsAny(const std::string& text, const Words& words) {
@@ -89,6 +91,9 @@ Outcome OutcomeOf(control::Verdict verdict, const PodView& launcher, const std::
     outcome.message = AllText(verdict.world_size, "rank") + " ended with exit code 0";
   }
   if (outcome.reason == control::kReasonUserError) outcome.message += kHowToEndUserErrors;
+  if (outcome.reason == control::kReasonRankFailed || outcome.reason == control::kReasonCrashLoop) {
+    outcome.message += kHowToEndFailures;
+  }
   if (!verdict.succeeded && verdict.first_failure) {
     outcome.failure = FailureOf(*verdict.first_failure, outcome.reason,
                                 NotAfter(launcher.container.finished_at, wall_now));

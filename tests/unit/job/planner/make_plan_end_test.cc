@@ -69,7 +69,9 @@ TEST(Plan, VerdictOfFailureNamesWorkerNodeAndRank) {
   const api::Condition* failed = api::FindCondition(plan.status.conditions, api::kFailed);
   ASSERT_NE(failed, nullptr);
   EXPECT_EQ(failed->reason, control::kReasonRankFailed);
-  EXPECT_EQ(failed->message, "rank 1 exited");
+  EXPECT_EQ(failed->message,
+            "rank 1 exited. Correct the program or its input, then delete the job and apply it "
+            "again");
   ASSERT_EQ(plan.status.failures.size(), 1u);
   EXPECT_EQ(plan.status.failures[0].node, "node-2");
   EXPECT_EQ(plan.status.failures[0].exit_code, 3);

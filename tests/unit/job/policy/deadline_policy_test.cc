@@ -145,8 +145,8 @@ TEST(DeadlinePolicy, AStartThatTakesTooLongSaysWhatIsMissing) {
            "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."),
        {},
        "Unschedulable: digits-worker-1 cannot be scheduled: 0/3 nodes are available: 3 "
-       "Insufficient nvidia.com/gpu; request no more than a node has, or wait until enough is "
-       "free"},
+       "Insufficient nvidia.com/gpu; lower worker.gpus or worker.resources to what one node has "
+       "(kubectl describe nodes), or wait until enough is free"},
       {"no image",
        PodBuilder::Worker(1).Waiting("ImagePullBackOff", "Back-off pulling image \"x\""),
        {},

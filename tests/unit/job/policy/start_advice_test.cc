@@ -26,7 +26,10 @@ TEST(StartAdvice, WhatTheSchedulerMissesDecidesWhatHelps) {
   };
   for (const auto& [said, advice] : {
            Row{"3 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {a: b}",
-               "; request no more than a node has, or wait until enough is free"},
+               "; lower worker.gpus or worker.resources to what one node has (kubectl describe "
+               "nodes), or wait until enough is free"},
+           Row{"0/3 nodes are available: 3 node(s) were unschedulable",
+               "; uncordon a node (kubectl uncordon NODE), or add one"},
            Row{"0/3 nodes are available: persistentvolumeclaim \"data\" not found.",
                "; create the claim, or correct claimName in the job's volumes"},
            Row{"persistentvolumeclaim \"data\" is being deleted", ""},
