@@ -85,6 +85,7 @@ void AddWhatElse(const api::TrainingJobStatus& status, std::vector<std::string>&
   add(api::kChangePending, api::ConditionStatus::kTrue);
   add(api::kProtected, api::ConditionStatus::kFalse);
   add(api::kRestored, api::ConditionStatus::kFalse);
+  if (status.state == "Paused") add(api::kWorkersReady, api::ConditionStatus::kFalse);
   const Condition* isolated = FindCondition(status.conditions, api::kNetworkIsolated);
   if (isolated != nullptr && isolated->reason == api::kReasonPoliciesMissing) {
     add(api::kNetworkIsolated, api::ConditionStatus::kFalse);

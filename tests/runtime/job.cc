@@ -148,8 +148,10 @@ void Job::StartAgent(int worker, const std::string& pod_uid, const Variables& ch
     variables.erase("HOME");
     Must({"chown", user, directory_});
     Must({"chown", "-R", user, Path("credentials")});
-    argv = {"setpriv",        "--reuid=" + user, "--regid=" + user,
-            "--clear-groups", "--no-new-privs",  AgentProgram()};
+    // It may read the programs wherever this tree is, as it could in an image.
+    const std::string read = "-caps=+dac_read_search";
+    argv = {"setpriv",        "--reuid=" + user, "--regid=" + user,  "--clear-groups",
+            "--no-new-privs", "--inh" + read,    "--ambient" + read, AgentProgram()};
   }
   agents_[worker] = hosts_.Start(host, host_name, variables, argv,
                                  Path("worker-" + std::to_string(worker) + ".log"), working_dir);

@@ -117,10 +117,12 @@ TEST(Status, SaysWhyAJobDoesNotTrainAndWhatToDo) {
                  "rank exited with code 2: "));
   EXPECT_THAT(
       StatusOf(JobWith("Paused", "BelowMinReplicas",
-                       json::array({Condition("Running", "False", "BelowMinReplicas", "1 of 2")})))
+                       json::array({Condition("Running", "False", "BelowMinReplicas", "1 of 2"),
+                                    Condition("WorkersReady", "False", "Unschedulable", "no")})))
           .out,
-      StartsWith("digits in namespace team-a is paused and keeps its state, "
-                 "BelowMinReplicas: 1 of 2\nFewer than spec.worker.minReplicas workers "));
+      AllOf(StartsWith("digits in namespace team-a is paused and keeps its state, "
+                       "BelowMinReplicas: 1 of 2\nFewer than spec.worker.minReplicas workers "),
+            HasSubstr("Also: WorkersReady, Unschedulable: no\n")));
   EXPECT_THAT(
       StatusOf(JobWith("Suspended", "Suspended",
                        json::array({Condition("Suspended", "True", "Suspended",

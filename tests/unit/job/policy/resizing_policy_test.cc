@@ -203,7 +203,7 @@ TEST(ResizingPolicy, StateInOneWord) {
   EXPECT_EQ(EventReasons(paused), std::vector<std::string>{control::kPauseNoQuorum});
   EXPECT_TRUE(paused.events.at(0).warning);
   EXPECT_EQ(api::FindCondition(paused.status.conditions, api::kResizing)->message,
-            "3 of 3 workers are in the world; waiting for 2 of 3 workers");
+            "waiting for 2 of 3 workers");
 }
 
 TEST(ResizingPolicy, ARecoveryIsToldOnceWithItsTimes) {
