@@ -54,7 +54,7 @@ awk '/^```/ {blocks++; next} blocks == 1' "$repository/docs/your-torchrun-script
 survives torchrun
 assert_equal "who started torchrun" Agents "$(status_field torchrun startedBy)"
 
-# mpirun wants a name for its user: nobody's, which Debian has.
+# mpirun requires a user with a name; Debian has user 65534, nobody.
 as_user apply -f - >/dev/null <<Y
 apiVersion: ringmaster.dev/v1alpha1
 kind: TrainingJob
@@ -77,11 +77,11 @@ spec:
     volumeMounts:
     - {name: code, mountPath: /code}
     - &mount {name: openmpi, mountPath: /openmpi, readOnly: true}
-    template: {spec: {securityContext: &nobody {runAsUser: 65534}}}
+    template: {spec: {securityContext: &user {runAsUser: 65534}}}
   launcher:
     template:
       spec:
-        securityContext: *nobody
+        securityContext: *user
         volumes: [*openmpi]
         containers: [{name: launcher, env: *env, volumeMounts: [*mount]}]
 Y

@@ -52,7 +52,7 @@ TEST_F(WithoutSshd, AnMpiProgramReducesAcrossHosts) {
   EXPECT_THAT(log, HasSubstr("rank 3 of 4 on digits-worker-1: sum 10, wish a value with spaces"));
 }
 
-// Workers with an sshd, which lets nobody in whom the image does not know.
+// Workers with an sshd, which rejects users without an entry in the image's /etc/passwd.
 class WithoutAName : public WithoutSshd {};
 
 TEST_F(WithoutAName, AnMpiProgramReducesAcrossHosts) {

@@ -22,7 +22,7 @@ namespace {
 using api::Condition;
 using api::ConditionStatus;
 
-// Keeps the old condition if there is no new one.
+// Without a new condition, the existing one stays.
 void SetIfAny(const PlanInput& input, std::optional<Condition> condition,
               api::TrainingJobStatus& status) {
   if (condition) SetCondition(input, *std::move(condition), status);

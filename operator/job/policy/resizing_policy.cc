@@ -79,12 +79,10 @@ std::optional<api::Condition> JudgeResizing(const Observed& observed,
   if (!settled || status.workers.members != status.workers.desired) {
     resizing.status = api::ConditionStatus::kTrue;
     resizing.reason = ReasonOf(observed, answer, outlook.worker_lost, old, status.workers);
-    // While training is paused, the last world has ended: what it counted says nothing any more.
-    const bool paused = answer.phase == LauncherPhase::kPaused && !answer.message.empty();
-    if (paused) {
-      resizing.message = answer.message;
-    } else if (!answer.message.empty()) {
-      resizing.message += "; " + answer.message;
+    if (!answer.message.empty()) {
+      // A paused job has no world whose workers could be counted.
+      const bool paused = answer.phase == LauncherPhase::kPaused;
+      resizing.message = paused ? answer.message : counted + "; " + answer.message;
     }
     if (!outlook.unreachable.empty()) resizing.message += "; " + outlook.unreachable;
   }

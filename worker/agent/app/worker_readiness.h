@@ -32,8 +32,8 @@ class WorkerReadiness {
     // Called once with the driver's list of GPUs, if the worker has any.
     std::function<void(const GpuList&)> on_gpus;
     std::function<void(const GpuTrouble&)> on_gpu_trouble;
-    // Called once, when ranks can load. Within Start() where there is no data cache and no GPU,
-    // never where the one cannot be filled or the other does not answer.
+    // Called once, when ranks can load: within Start() if there is no data cache and no GPU, and
+    // never if the cache cannot be filled or a GPU does not answer.
     std::function<void()> on_loadable;
     std::function<void(const control::DataCacheProgress&)> on_progress;
   };

@@ -92,7 +92,7 @@ TEST(PreflightChecks, NameWhatTheImageLacks) {
   EXPECT_THAT(CheckProgram(config)->message, HasSubstr("no-such-program-anywhere"));
 }
 
-// sshd lets nobody in whom the image does not know.
+// sshd rejects users without an entry in /etc/passwd.
 TEST(PreflightChecks, SshdNeedsANameForTheUser) {
   Config config = WithPath("/nowhere");
   ASSERT_NE(FindSshd(config.Path()), "");
