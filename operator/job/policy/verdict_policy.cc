@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 
 #include "common/base/count_text.h"
 #include "common/base/cut_text.h"
@@ -77,6 +78,12 @@ std::vector<std::string> LastLines(const std::string& text) {
   return lines;
 }
 
+// Whether a failure is the program's own: neither killed from outside nor prevented by its host.
+bool IsOfTheProgram(const control::RankExit& failure) {
+  return failure.signal != SIGKILL && failure.signal != SIGTERM &&
+         failure.exit_code != control::kExitNotStarted;
+}
+
 Outcome OutcomeOf(control::Verdict verdict, const PodView& launcher, const std::string& wall_now) {
   Outcome outcome{.succeeded = verdict.succeeded,
                   .reason = verdict.reason,
@@ -91,7 +98,9 @@ Outcome OutcomeOf(control::Verdict verdict, const PodView& launcher, const std::
     outcome.message = AllText(verdict.world_size, "rank") + " ended with exit code 0";
   }
   if (outcome.reason == control::kReasonUserError) outcome.message += kHowToEndUserErrors;
-  if (outcome.reason == control::kReasonRankFailed || outcome.reason == control::kReasonCrashLoop) {
+  const bool failed =
+      outcome.reason == control::kReasonRankFailed || outcome.reason == control::kReasonCrashLoop;
+  if (failed && (!verdict.first_failure || IsOfTheProgram(*verdict.first_failure))) {
     outcome.message += kHowToEndFailures;
   }
   if (!verdict.succeeded && verdict.first_failure) {

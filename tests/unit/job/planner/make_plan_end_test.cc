@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "common/control/exit_codes.h"
 #include "common/control/reasons.h"
 #include "operator/api/conditions.h"
 #include "operator/job/planner/make_plan.h"
@@ -77,6 +79,33 @@ TEST(Plan, VerdictOfFailureNamesWorkerNodeAndRank) {
   EXPECT_EQ(plan.status.failures[0].exit_code, 3);
   ASSERT_EQ(plan.events.size(), 1u);
   EXPECT_TRUE(plan.events[0].warning);
+}
+
+TEST(Plan, NobodyCorrectsAProgramThatWasKilledOrCouldNotStart) {
+  struct Case {
+    int signal;
+    int exit_code;
+    bool of_the_program;
+  };
+  for (const Case& c : {Case{SIGSEGV, -1, true}, Case{SIGKILL, -1, false}, Case{SIGTERM, -1, false},
+                        Case{0, control::kExitNotStarted, false}}) {
+    const api::TrainingJob job = RunningJob();
+    control::Verdict verdict{
+        .succeeded = false, .reason = control::kReasonCrashLoop, .message = "rank 1 ended"};
+    verdict.first_failure =
+        control::RankExit{.rank = 1, .exit_code = c.exit_code, .signal = c.signal};
+
+    const Plan plan = Scene{.job = job,
+                            .observed = SceneBuilder(job)
+                                            .With(PodBuilder::Launcher(1).EndedWith(verdict))
+                                            .Workers(3)
+                                            .Build()}
+                          .Make();
+
+    const api::Condition* failed = api::FindCondition(plan.status.conditions, api::kFailed);
+    ASSERT_NE(failed, nullptr);
+    EXPECT_EQ(failed->message != "rank 1 ended", c.of_the_program) << failed->message;
+  }
 }
 
 TEST(Plan, TheNewestCheckpointOfAJobThatEndedBeforeItWasAskedIsInItsStatus) {
