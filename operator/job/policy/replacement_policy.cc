@@ -124,6 +124,8 @@ std::size_t AddRankFailures(const std::vector<control::RankExit>& exits,
     // In a direct job, whose ranks have none, the code is the program's own.
     const bool device = failure.exit_code == control::kExitDeviceUnhealthy;
     if (device && !failure.start.empty()) failure.reason = api::kReasonDeviceUnhealthy;
+    const bool user_error = failure.exit_code == control::kExitUserError && failure.signal == 0;
+    if (user_error && !failure.start.empty()) failure.reason = control::kReasonUserError;
     return failure;
   };
   // Entries that were dropped from `failures` must not return: entries older than a known one are

@@ -84,6 +84,7 @@ void FailurePolicy::Fail(Time now, const RankExit& exit) {
 }
 
 void FailurePolicy::FailStart(Time now, const RankExit& exit) {
+  Record(exit);
   if (!first_failure_at_) first_failure_at_ = now;
   failing_.push_back(exit);
   must_fail_ = true;

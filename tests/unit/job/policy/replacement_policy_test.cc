@@ -116,6 +116,30 @@ TEST(ReplacementPolicy, EveryEndOfARankIsRecordedOnce) {
   EXPECT_EQ(failures[0].time, "2026-11-20T10:00:01Z");
 }
 
+TEST(ReplacementPolicy, TheReasonOfARankFollowsFromItsExitCode) {
+  struct Row {
+    const char* start;
+    int exit_code;
+    int signal;
+    const char* reason;
+  };
+  for (const auto& [start, exit_code, signal, reason] :
+       {Row{"a", control::kExitUserError, 0, control::kReasonUserError},
+        Row{"a", 1, 0, control::kReasonRankFailed}, Row{"a", -1, 9, control::kReasonRankFailed},
+        Row{"", control::kExitUserError, 0, control::kReasonRankFailed}}) {
+    control::RankExit exit = Exit(start);
+    exit.exit_code = exit_code;
+    exit.signal = signal;
+    std::vector<api::Failure> failures;
+
+    AddRankFailures({exit}, "2026-11-20T10:00:00Z", failures);
+
+    ASSERT_EQ(failures.size(), 1u);
+    EXPECT_EQ(failures[0].reason, reason) << exit_code;
+    EXPECT_EQ(failures[0].rank, 1);
+  }
+}
+
 // What its agent says of the Pod, and what the launcher says of the rank.
 TEST(ReplacementPolicy, AnUnhealthyGpuIsNamedAndItsNodeAvoided) {
   PodView pod;

@@ -119,6 +119,8 @@ TEST_F(ElasticWorld, ARankThatFailsWhileItLoadsFailsTheFirstStart) {
   ASSERT_TRUE(world->Decided());
   EXPECT_EQ(world->Verdict()->verdict.reason, "UserError");
   EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("the data is not valid"));
+  ASSERT_EQ(Status().failures.size(), 1U);
+  EXPECT_EQ(Status().failures[0].rank, 1);
 }
 
 TEST_F(ElasticWorld, ARankKilledWhileItLoadsIsWaitedFor) {
