@@ -101,6 +101,10 @@ std::string FailureText(const api::Failure& failure) {
     return text + " has an unhealthy GPU" +
            (failure.last_lines.empty() ? "" : ": " + failure.last_lines.back());
   }
+  // It did not end: it hung, or the other ranks could not reach it.
+  if (failure.signal == 0 && failure.exit_code < 0) {
+    return failure.last_lines.empty() ? text : text + ": " + failure.last_lines.back();
+  }
   text += failure.signal > 0 ? " was killed by signal " + std::to_string(failure.signal)
                              : " ended with exit code " + std::to_string(failure.exit_code);
   return failure.last_lines.empty() ? text : text + "; last output: " + failure.last_lines.back();

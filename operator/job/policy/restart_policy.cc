@@ -1,14 +1,19 @@
 #include "operator/job/policy/restart_policy.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/control/reasons.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/model/foreign_times.h"
+#include "operator/job/policy/crash_policy.h"
 #include "operator/job/policy/replacement_policy.h"
 
 namespace ringmaster::job {
@@ -29,6 +34,20 @@ std::string TimeText(std::chrono::milliseconds time) {
 
 std::string WithNode(const std::string& pod, const std::string& node) {
   return pod + (node.empty() ? "" : " on node " + node);
+}
+
+// Says which rank ended the world and how, if its failure is known, or else which worker.
+std::string CauseText(const api::Recovery& recovery, const std::vector<api::Failure>& failures) {
+  static constexpr std::string_view kOfRanks[]{control::kCauseRankExited, control::kCauseRankKilled,
+                                               control::kCauseStalled, control::kReasonOOMKilled};
+  const bool of_rank = std::ranges::find(kOfRanks, recovery.cause) != std::end(kOfRanks);
+  const std::string text = (of_rank ? "" : "its world changed, ") + recovery.cause;
+  const auto failure = std::ranges::find_if(failures, [&](const api::Failure& known) {
+    return of_rank && known.worker == recovery.worker && known.rank >= 0;
+  });
+  if (failure != failures.end()) return text + " (" + FailureText(*failure) + ")";
+  if (recovery.worker.empty()) return text;
+  return text + " (" + WithNode(recovery.worker, recovery.node) + ")";
 }
 
 void TellRestart(Clock::WallTime now, api::Failure where, const std::string& cause,
@@ -71,11 +90,7 @@ void TellRestartInNewWorld(const api::TrainingJobStatus& old, Clock::WallTime no
   where.worker = recovery->worker;
   where.node = recovery->node;
   where.start = "epoch " + std::to_string(recovery->epoch);
-  const bool same_workers = recovery->cause == control::kCauseRankExited ||
-                            recovery->cause == control::kCauseRankKilled ||
-                            recovery->cause == control::kCauseStalled;
-  std::string cause = (same_workers ? "" : "its world changed, ") + recovery->cause;
-  if (!where.worker.empty()) cause += " (" + WithNode(where.worker, where.node) + ")";
+  const std::string cause = CauseText(*recovery, plan.status.failures);
   std::optional<std::chrono::milliseconds> ran;
   if (recovery->ran_millis > 0) ran = std::chrono::milliseconds(recovery->ran_millis);
   TellRestart(now, std::move(where), cause, ran, plan);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -97,7 +98,9 @@ void DirectJob::On(Time /*now*/, Worker& worker, const control::RankExited& exit
 void DirectJob::On(Time now, Worker& worker, const control::RankPositions& report) {
   if (report.epoch != world_.epoch() || !world_.Contains(worker.hello.pod_uid)) return;
   for (const control::RankPosition& position : report.ranks) {
-    last_sign_ = std::max(last_sign_, now - std::chrono::milliseconds(position.still_millis));
+    const Time sign = now - std::chrono::milliseconds(position.still_millis);
+    last_sign_ = std::max(last_sign_, sign);
+    if (world_.RunsIn(worker.hello.pod_uid, position.rank)) last_signs_[position.rank] = sign;
   }
 }
 
@@ -159,22 +162,51 @@ void DirectJob::FailOrStartAgain(Time now, const ReportedExit& end) {
   Stop(now, text, exit.Killed() ? killed : control::kCauseRankExited, &workers_.At(exit.pod_uid));
 }
 
-// Applies if the user sets how long a program may be silent. The rank that hangs is unknown.
+// Applies if the user sets how long a program may be silent. Which rank the others wait for is
+// unknown: the one that has been silent for the longest time is named.
 void DirectJob::JudgeStall(Time now) {
   const Time last = std::max(last_sign_, gate_opened_at_);
   if (options_.stall_floor.count() == 0 || now - last < options_.stall_floor) return;
+  Silence silence = LongestSilence();
+  const std::string all = "no rank printed anything or touched its heartbeat file for " +
+                          std::to_string(options_.stall_floor.count() / 1000) + " s; ";
+  const std::string longest =
+      " has been silent the longest, for " +
+      std::to_string(std::chrono::floor<std::chrono::seconds>(now - silence.since).count()) + " s";
+  silence.of.last_lines = {all + "this rank" + longest};
   const std::string text =
-      "no rank printed anything or touched its heartbeat file for " +
-      std::to_string(options_.stall_floor.count() / 1000) +
-      " s; the logs show what each rank printed last; raise "
+      all + RankText(silence.of) + longest +
+      "; \"kubectl trainingjob logs\" shows what each rank printed last; raise "
       "faultTolerance.stallAfterSeconds if the program may be silent for longer";
   failures_.ForgetCrashes(now - options_.restart_window);
   failures_.Crash(now, gate_opened_at_, {}, text);
   if (failures_.CrashLimitReached()) {
-    return Fail(now, {control::kReasonCrashLoop, failures_.CrashText()});
+    return Fail(now, {control::kReasonCrashLoop, failures_.CrashText(), control::kExitFailed,
+                      std::move(silence.of)});
   }
+  const Worker& worker = workers_.At(silence.of.pod_uid);
+  failures_.Record(std::move(silence.of));
   PauseBeforeNextStart(now);
-  Stop(now, text, control::kCauseStalled, nullptr);
+  Stop(now, text, control::kCauseStalled, &worker);
+}
+
+DirectJob::Silence DirectJob::LongestSilence() const {
+  const auto since = [this](const Member& member) {
+    const auto sign = last_signs_.find(member.rank);
+    return sign == last_signs_.end() ? gate_opened_at_ : std::max(sign->second, gate_opened_at_);
+  };
+  const Member& member =
+      *std::min_element(world_.members().begin(), world_.members().end(),
+                        [&](const Member& a, const Member& b) { return since(a) < since(b); });
+  Silence silence;
+  silence.since = since(member);
+  silence.of.rank = member.rank;
+  silence.of.pod_uid = member.pod_uid;
+  silence.of.pod = member.pod;
+  silence.of.node = member.node;
+  silence.of.slot = member.slot;
+  silence.of.start = "epoch " + std::to_string(world_.epoch().number);
+  return silence;
 }
 
 // The more often it ended recently, the longer the pause; but pauses take at most a fifth of the
@@ -230,6 +262,7 @@ void DirectJob::Welcome(Worker& worker) {
 
 void DirectJob::NoteOpenGate(Time now) {
   gate_opened_at_ = now;
+  last_signs_.clear();
   NoteRestartByLauncher();
   recovery_.Progressed(now, world_.epoch(), 0);
 }
@@ -255,6 +288,7 @@ void DirectJob::NoteStop(Time now, const char* word, const Worker* worker) {
     loss.node = worker->hello.node;
     loss.last_sign = worker->last_heard;
   }
+  if (word == std::string_view(control::kCauseStalled)) loss.last_sign = LongestSilence().since;
   loss.started = gate_opened_at_;
   recovery_.Lost(now, loss);
 }

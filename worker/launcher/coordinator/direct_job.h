@@ -5,6 +5,7 @@
 // other than 0, within the limits and once no lost worker can be the cause; repeated restarts are
 // delayed. Owned by Coordinator.
 
+#include <map>
 #include <string>
 
 #include "worker/launcher/coordinator/job.h"
@@ -37,9 +38,18 @@ class DirectJob final : public Job {
   std::string WorldText() const override;
   Time MayStartAt(Time now) const override { return failed_starts_.Until(now, {}, 0); }
 
+  // The rank that has given no sign for the longest time, and since when.
+  struct Silence {
+    control::RankExit of;
+    Time since{};
+  };
+  Silence LongestSilence() const;
+
   Time gate_opened_at_{};
-  Time last_sign_{};        // of any rank: it printed, or touched its heartbeat file
-  Cooldown failed_starts_;  // of the program as a whole
+  // A rank printed, or touched its heartbeat file.
+  Time last_sign_{};                // of any rank
+  std::map<int, Time> last_signs_;  // by rank
+  Cooldown failed_starts_;          // of the program as a whole
 };
 
 }  // namespace ringmaster::launcher

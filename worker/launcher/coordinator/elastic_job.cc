@@ -138,7 +138,10 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited)
   cooldown_.Ended(now, exit.pod_uid, exit.slot);
   const bool device = exit.exit_code == control::kExitDeviceUnhealthy;
   if (exit.Killed() || device || (!is_member && failures_.LoadsAgain(exit))) {
-    failures_.Crash(now, runs_since, exit, RankText(exit) + " " + control::HowItEnded(exit));
+    failures_.Crash(
+        now, runs_since, exit,
+        RankText(exit) + " " +
+            (stalled_.contains(id) ? "hung and was stopped" : control::HowItEnded(exit)));
   }
   if (!WorldCanChange()) {
     // JudgeEarlyExits() decides before the first world.

@@ -132,6 +132,12 @@ TEST(CrashPolicy, AFailureSaysWhoEndedAndHow) {
       {{.worker = pod, .reason = control::kReasonOOMKilled, .last_lines = {"limit 64Mi", "b"}},
        pod + " ran out of memory: limit 64Mi"},
       {{.worker = pod, .reason = api::kReasonLauncherOOMKilled}, pod + " ran out of memory"},
+      {{.worker = pod,
+        .rank = 1,
+        .exit_code = -1,
+        .reason = "RankFailed",
+        .last_lines = {"no rank printed anything for 20 s"}},
+       "rank 1 on " + pod + ": no rank printed anything for 20 s"},
       {{.worker = pod, .exit_code = 2, .reason = api::kReasonLauncherLost},
        pod + " ended with exit code 2"},
   };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "operator/api/conditions.h"
@@ -285,6 +286,58 @@ TEST(ResizingPolicy, ARankThatEndedDidNotChangeTheWorld) {
               std::string("the program restarts from its beginning after running for 4 "
                           "s: ") +
                   cause);
+  }
+}
+
+TEST(ResizingPolicy, ARestartNamesTheRankThatEndedOrHung) {
+  struct Row {
+    const char* cause;
+    control::RankExit end;
+    const char* text;
+  };
+  control::RankExit end{.rank = 1, .pod_uid = "uid-worker-1", .pod = "digits-worker-1"};
+  end.node = "node-1";
+  end.start = "epoch 1";
+  control::RankExit exited = end;
+  exited.exit_code = 3;
+  exited.last_lines = {"no column label"};
+  control::RankExit killed = end;
+  killed.signal = 11;
+  control::RankExit of_memory = end;
+  of_memory.out_of_memory.emplace();
+  control::RankExit hung = end;
+  hung.last_lines = {"no rank printed anything for 20 s"};
+  for (const Row& row :
+       {Row{"RankExited", exited,
+            "RankExited (rank 1 on digits-worker-1 on node node-1 ended with exit "
+            "code 3; last output: no column label)"},
+        Row{"RankKilled", killed,
+            "RankKilled (rank 1 on digits-worker-1 on node node-1 was killed by "
+            "signal 11)"},
+        Row{"OOMKilled", of_memory,
+            "OOMKilled (rank 1 on digits-worker-1 on node node-1 ran out of "
+            "memory: "},
+        Row{"Stalled", hung,
+            "Stalled (rank 1 on digits-worker-1 on node node-1: no rank printed "
+            "anything for 20 s)"},
+        Row{"PodGone", hung, "its world changed, PodGone (digits-worker-1 on node node-1)"}}) {
+    Scene scene = Stable();
+    scene.job.spec.command = {"mpi-solver"};
+    scene.launcher->status->failures = {row.end};
+    scene.launcher->status->last_recovery = control::Recovery{.epoch = {1, 2},
+                                                              .cause = row.cause,
+                                                              .pod = "digits-worker-1",
+                                                              .node = "node-1",
+                                                              .from_start = true,
+                                                              .ran_millis = 4000};
+
+    const Plan plan = scene.Make();
+
+    ASSERT_FALSE(plan.events.empty());
+    EXPECT_THAT(plan.events.back().note,
+                ::testing::StartsWith("the program restarts from its beginning after running for 4 "
+                                      "s: " +
+                                      std::string(row.text)));
   }
 }
 

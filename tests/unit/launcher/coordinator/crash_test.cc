@@ -16,6 +16,7 @@ namespace {
 
 using control::LauncherPhase;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr control::OutOfMemory kOutOfMemory{64 << 20, 64 << 20};
@@ -484,12 +485,12 @@ class SilencesOfAnotherProgram : public CrashesOfAnotherProgram {
     world = std::make_unique<World>(options);
     Run(2);
   }
-  // For so long no rank but worker 1's gives a sign, and that one, where it does, once a second.
-  void Pass(int seconds, bool sign) {
+  // For so long no rank but this worker's gives a sign, and that one, where it does, once a second.
+  void Pass(int seconds, bool sign, int worker = 1) {
     for (int second = 0; second < seconds && !world->Decided(); ++second) {
       world->Pass(1s, everyone);
-      const control::RankPosition position{.rank = 1, .still_millis = sign ? 0 : 3'600'000};
-      world->Say(1, control::RankPositions{world->membership.epoch(), {position}});
+      const control::RankPosition position{.rank = worker, .still_millis = sign ? 0 : 3'600'000};
+      world->Say(worker, control::RankPositions{world->membership.epoch(), {position}});
     }
   }
   void ExpectStartedAgain() {
@@ -514,6 +515,43 @@ TEST_F(SilencesOfAnotherProgram, HaveItStartedAgainAndThenEndTheJob) {
   EXPECT_EQ(world->Verdict()->verdict.reason, "CrashLoop");
   EXPECT_THAT(world->Verdict()->verdict.message,
               HasSubstr("no rank printed anything or touched its heartbeat file for 20 s"));
+}
+
+// Which rank the others wait for is unknown. The one that was silent first is worth a look.
+TEST_F(SilencesOfAnotherProgram, NameTheRankThatWasSilentForTheLongestTime) {
+  RunWith(20s);
+  Pass(5, /*sign=*/true, 1);
+  Pass(7, /*sign=*/true, 0);
+
+  Pass(21, /*sign=*/false);
+  const control::LauncherStatus stopping = world->membership.Status(world->now);
+  ASSERT_NO_FATAL_FAILURE(ExpectStartedAgain());
+  const control::LauncherStatus again = world->membership.Status(world->now);
+  Pass(5, /*sign=*/true, 0);
+  Pass(26, /*sign=*/false);
+
+  ASSERT_EQ(stopping.failures.size(), 1U);
+  const control::RankExit& first = stopping.failures.front();
+  EXPECT_EQ(first.rank, 1);
+  EXPECT_EQ(first.pod, "digits-worker-1");
+  EXPECT_EQ(first.node, "node-1");
+  EXPECT_EQ(first.start, "epoch 1");
+  EXPECT_THAT(first.last_lines,
+              ElementsAre("no rank printed anything or touched its heartbeat file for 20 s; this "
+                          "rank has been silent the longest, for 27 s"));
+  EXPECT_THAT(stopping.message,
+              HasSubstr("20 s; rank 1 on digits-worker-1 (node-1) has been silent the longest, for "
+                        "27 s; \"kubectl trainingjob logs\" shows what each rank printed last"));
+  EXPECT_EQ(again.last_recovery->pod, "digits-worker-1");
+  EXPECT_EQ(again.last_recovery->node, "node-1");
+  EXPECT_GE(again.last_recovery->detected_millis, 27'000);
+  EXPECT_LT(again.last_recovery->detected_millis, 28'000);
+  ASSERT_TRUE(world->Decided());
+  const std::optional<control::RankExit>& last = world->Verdict()->verdict.first_failure;
+  ASSERT_TRUE(last.has_value());
+  EXPECT_EQ(last->rank, 1);
+  EXPECT_EQ(last->pod, "digits-worker-1");
+  EXPECT_THAT(last->last_lines, ElementsAre(HasSubstr("this rank has been silent the longest")));
 }
 
 TEST_F(SilencesOfAnotherProgram, AreItsOwnBusinessOtherwise) {
