@@ -39,7 +39,7 @@ std::optional<Condition> TroubleOf(const api::TrainingJob& job, const PodView& p
                      .reason = api::kReasonUnschedulable,
                      .message = pod.name +
                                 " cannot be scheduled: " + WhyUnschedulable(pod.unschedulable) +
-                                HowToSchedule(pod.unschedulable)};
+                                HowToSchedule(pod.unschedulable, pod.role)};
   }
   if (IsNormalWait(pod.container.waiting_reason)) {
     if (slow.asked != pod.uid || slow.warning.empty()) return std::nullopt;

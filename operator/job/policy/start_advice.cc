@@ -24,14 +24,18 @@ std::string WhyUnschedulable(const std::string& scheduler_message) {
   return why;
 }
 
-std::string HowToSchedule(const std::string& scheduler_message) {
+std::string HowToSchedule(const std::string& scheduler_message, Role role) {
   if (Contains(scheduler_message, "persistentvolumeclaim \"") &&
       Contains(scheduler_message, "not found")) {
     return "; create the claim, or correct claimName in the job's volumes";
   }
   if (Contains(scheduler_message, "Insufficient ")) {
-    return "; lower worker.gpus or worker.resources to what one node has (kubectl describe nodes), "
-           "or wait until enough is free";
+    const std::string requests = role == Role::kLauncher
+                                     ? "resources.requests of container launcher in "
+                                       "spec.launcher.template"
+                                     : "worker.gpus or worker.resources";
+    return "; lower " + requests +
+           " to what one node has (kubectl describe nodes), or wait until enough is free";
   }
   if (Contains(scheduler_message, "node(s) were unschedulable"))
     return "; uncordon a node (kubectl uncordon NODE), or add one";

@@ -13,8 +13,8 @@ namespace ringmaster::job {
 // Returns why no node fits, without the scheduler's preemption results.
 std::string WhyUnschedulable(const std::string& scheduler_message);
 
-// Each starts with "; ", or is empty if the message is unknown.
-std::string HowToSchedule(const std::string& scheduler_message);
+// Each starts with "; ", or is empty if the message is unknown. `role`: of the Pod.
+std::string HowToSchedule(const std::string& scheduler_message, Role role);
 // `spec_image` is the job's; empty: the installation's worker image.
 std::string HowToPull(const ContainerView& container, const std::string& spec_image);
 std::string HowToMount(const std::string& kubelet_message);

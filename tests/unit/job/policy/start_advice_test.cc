@@ -40,8 +40,11 @@ TEST(StartAdvice, WhatTheSchedulerMissesDecidesWhatHelps) {
            Row{"1 node(s) had volume node affinity conflict", ""},
            Row{"no nodes available to schedule pods", ""},
        }) {
-    EXPECT_EQ(HowToSchedule(said), advice) << said;
+    EXPECT_EQ(HowToSchedule(said, Role::kWorker), advice) << said;
   }
+  EXPECT_EQ(HowToSchedule("3 Insufficient cpu", Role::kLauncher),
+            "; lower resources.requests of container launcher in spec.launcher.template to what "
+            "one node has (kubectl describe nodes), or wait until enough is free");
 }
 
 TEST(StartAdvice, AnImageThatTheSpecNamesIsCorrectedThere) {
