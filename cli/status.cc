@@ -62,7 +62,9 @@ std::string ProgressText(const api::JobProgress& progress, bool training, Time n
 
 std::string WorldText(const api::TrainingJobStatus& status) {
   const auto mode = status.elasticity_mode;
-  return Joined({status.world_size > 0 ? CountText(status.world_size, "rank") : "no ranks",
+  const std::string ranks =
+      status.world_size > 0 ? CountText(status.world_size, "rank") : std::string("no ranks");
+  return Joined({ranks + (status.state == api::kStateFailed ? " at failure" : ""),
                  status.epoch > 0 ? "epoch " + std::to_string(status.epoch) : "",
                  !mode                                    ? ""
                  : *mode == api::ElasticityMode::kInPlace ? "mode InPlace"

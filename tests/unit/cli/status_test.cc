@@ -92,8 +92,10 @@ TEST(Status, WorkersOfAJobThatIsPausedOrHasEndedDoNotTrain) {
   const std::string out = StatusOf(paused).out;
   EXPECT_THAT(out, HasSubstr("Workers        0 of 2 train, 0 ready, 1 Pod exists\n"));
   EXPECT_THAT(out, Not(HasSubstr("is slow")));
-  EXPECT_THAT(StatusOf(JobWith("Failed", "RankFailed", json::array())).out,
-              Not(HasSubstr("Workers  ")));
+  json failed = JobWith("Failed", "RankFailed", json::array());
+  failed["status"]["worldSize"] = 2;
+  EXPECT_THAT(StatusOf(failed).out,
+              AllOf(Not(HasSubstr("Workers  ")), HasSubstr("World          2 ranks at failure\n")));
 }
 
 TEST(Status, SaysWhyAJobDoesNotTrainAndWhatToDo) {
