@@ -22,6 +22,8 @@ using kube::GetString;
 using nlohmann::json;
 using Fields = std::map<std::string, json>;
 
+constexpr char kUnknown[] = "not known yet";
+
 const json* ValueAt(const Fields& fields, const std::string& path) {
   const auto found = fields.find(path);
   return found == fields.end() ? nullptr : &found->second;
@@ -55,7 +57,7 @@ std::string Origin(const std::string& path, const json& value, const Fields& own
   if (is_mine) {
     // Other fields of a run's spec have no defaults.
     const bool may_be_default = path.starts_with("checkpoint.") || path.starts_with("runPolicy.");
-    return may_be_default && ValueAt(written, path) == nullptr ? "default" : "job";
+    return may_be_default && ValueAt(written, path) == nullptr ? "the default" : "job";
   }
   if (is_theirs) {
     return "profile " + profile +
@@ -75,17 +77,16 @@ json Resolved(const api::TrainingJob& job, const json& written, const json& run,
   const auto say = [&](const char* what, std::string value, std::string why) {
     resolved[what] = {{"value", std::move(value)}, {"why", std::move(why)}};
   };
-  const std::string unknown = "not known yet";
   const std::string wanted = GetString(written, {"spec", "profile"});
-  say("profile", status.profile.empty() ? unknown : status.profile,
+  say("profile", status.profile.empty() ? kUnknown : status.profile,
       wanted.empty() ? "the namespace's default, as spec.profile is not set"
                      : "spec.profile is " + wanted);
   const std::string mode = GetString(written, {"spec", "elasticity", "mode"});
   const std::string in_status = GetString(api::EncodeStatus(status), {"elasticity", "mode"});
   const json& command = kube::GetArray(written, {"spec", "command"});
   const std::string program = command.empty() ? "this program" : ValueText(command[0]);
-  say("elasticity.mode", in_status.empty() ? (mode.empty() ? unknown : mode) : in_status,
-      mode.empty() ? "default for " + program : "as set in spec");
+  say("elasticity.mode", in_status.empty() ? (mode.empty() ? kUnknown : mode) : in_status,
+      mode.empty() ? "the default for " + program : "as set in spec");
   const auto word = [&](const char* field, const char* otherwise) {
     const bool set = kube::Find(run, {field}) != nullptr;
     say(field, GetString(run, {field}, otherwise),
@@ -99,7 +100,7 @@ json Resolved(const api::TrainingJob& job, const json& written, const json& run,
         tools.empty() ? "the image contains Ringmaster's programs"
                       : "adds Ringmaster's programs to the Pods");
   }
-  say("started by", status.started_by.empty() ? unknown : status.started_by,
+  say("started by", status.started_by.empty() ? kUnknown : status.started_by,
       status.started_by.empty() ? "the launcher determines it" : "as the launcher determined");
   say("launch agent", status.launch_agent.empty() ? "none or not known yet" : status.launch_agent,
       "spec.mpi.launchAgent is " + GetString(run, {"mpi", "launchAgent"}, "Auto"));
@@ -198,8 +199,11 @@ std::string ExplainText(const json& explained) {
   text += Columns(rows) + "\n";
   rows = {{"FIELD OF SPEC", "FROM", "VALUE"}};
   for (const json& field : explained["fields"]) {
-    rows.push_back({GetString(field, {"field"}), GetString(field, {"from"}),
-                    field["value"] == "" ? "not set" : ValueText(field["value"])});
+    const std::string path = GetString(field, {"field"});
+    // The operator chooses its default image when the job starts.
+    const char* empty = path == "image" ? kUnknown : "not set";
+    rows.push_back({path, GetString(field, {"from"}),
+                    field["value"] == "" ? empty : ValueText(field["value"])});
   }
   text += Columns(rows);
   const std::string unread = GetString(explained, {"unread"});

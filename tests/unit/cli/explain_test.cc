@@ -58,9 +58,9 @@ TEST(Explain, WhichFieldIsFromWhere) {
   EXPECT_EQ(From(told, "worker.tolerations"), "profile gpu");
   EXPECT_EQ(From(told, "worker.nodeSelector[b.c/d]"), "job");
   EXPECT_EQ(From(told, "worker.resources.limits[nvidia.com/gpu]"), "job");
-  EXPECT_EQ(From(told, "checkpoint.keep"), "default");
+  EXPECT_EQ(From(told, "checkpoint.keep"), "the default");
   EXPECT_EQ(told["resolved"]["device"]["value"], "8 of nvidia.com/gpu");
-  EXPECT_EQ(told["resolved"]["elasticity.mode"]["why"], "default for ringmaster-train");
+  EXPECT_EQ(told["resolved"]["elasticity.mode"]["why"], "the default for ringmaster-train");
   EXPECT_EQ(told["resolved"]["launch agent"]["value"], "SSH");
 }
 
@@ -110,7 +110,7 @@ TEST(Explain, AnImageThatNeitherSpecNorRunNamesIsTheOperators) {
   kubectl.Refuses(kPin, "Error from server (NotFound): none");
 
   EXPECT_THAT(kubectl.Run({"explain", "digits"}).out,
-              testing::ContainsRegex("image +the operator's default +not set\n"));
+              testing::ContainsRegex("image +the operator's default +not known yet\n"));
 }
 
 TEST(Explain, AnImageThatWasTakenOutOfTheSpecIsNotTheOperators) {
