@@ -114,7 +114,7 @@ int RunStatus(const Kubectl& kubectl, const Options& options) {
   if (!objects.ok()) return Fail(objects.error());
   const Time now = std::chrono::system_clock::now();
   if (options.output.empty()) return Show(StatusText(*objects, now));
-  const Result<nlohmann::json> json = StatusJson(*objects, now);
+  const Result<nlohmann::json> json = StatusJson(*objects);
   return json.ok() ? Show(JsonText(*json)) : Fail(json.error());
 }
 

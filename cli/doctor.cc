@@ -12,6 +12,7 @@
 #include "cli/profiles.h"
 #include "cli/terminal.h"
 #include "common/base/count_text.h"
+#include "common/base/cut_text.h"
 #include "operator/api/names.h"
 #include "operator/kube/json_access.h"
 
@@ -44,10 +45,9 @@ Check CrdCheck(const Result<std::string>& discovery) {
   }
   if (missing.empty())
     return {kName, kOk, "TrainingJobs and TrainingProfiles are installed, v1alpha1"};
-  std::string names;
-  for (const std::string& name : missing) names += (names.empty() ? "" : ", ") + name;
   return {kName, kFail,
-          "ringmaster.dev/v1alpha1 lacks " + names + "; install Ringmaster's chart" + kPlatform};
+          "ringmaster.dev/v1alpha1 lacks " + ListText(missing) + "; install Ringmaster's chart" +
+              kPlatform};
 }
 
 Check OperatorCheck(const Result<json>& deployments) {

@@ -126,24 +126,22 @@ Result<ExplainObjects> ReadExplainObjects(const Kubectl& kubectl, const std::str
   std::vector<Arguments> calls{{ns, "controllerrevisions.apps", api::RunPinName(name, uid)}};
   if (!profile.empty()) calls.push_back({ns, std::string(kLocalProfiles) + "/" + profile});
   std::vector<Result<json>> read = kubectl.GetAll(std::move(calls));
-  const auto note = [&](const char* what, const Error& error) {
-    objects.unread += objects.unread.empty() ? "" : "; ";
-    objects.unread += what + error.message;
+  const auto note = [&](const std::string& text) {
+    objects.unread += (objects.unread.empty() ? "" : "; ") + text;
   };
   if (read[0].ok()) {
     objects.pin = *std::move(read[0]);
   } else if (read[0].error().kind != ErrorKind::kNotFound) {
-    note("the text of the run: ", read[0].error());
+    note("the text of the run: " + read[0].error().message);
   }
   if (read.size() < 2) return objects;
   if (read[1].ok()) {
     objects.profile = *std::move(read[1]);
   } else if (read[1].error().kind != ErrorKind::kNotFound) {
-    note("the profile: ", read[1].error());
+    note("the profile: " + read[1].error().message);
   } else if (profile != "restricted") {
-    objects.unread += objects.unread.empty() ? "" : "; ";
-    objects.unread += "the profile: this namespace has no LocalTrainingProfile named " + profile +
-                      "; ask the platform team";
+    note("the profile: this namespace has no LocalTrainingProfile named " + profile +
+         "; ask the platform team");
   }
   return objects;
 }

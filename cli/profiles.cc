@@ -7,6 +7,7 @@
 
 #include "cli/spec_fields.h"
 #include "cli/terminal.h"
+#include "common/base/cut_text.h"
 #include "operator/kube/json_access.h"
 
 namespace ringmaster::cli {
@@ -15,9 +16,7 @@ namespace {
 using nlohmann::json;
 
 std::string Listed(const std::vector<std::string>& parts, const char* otherwise) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
-  return text.empty() ? otherwise : text;
+  return parts.empty() ? otherwise : ListText(parts);
 }
 
 // Formats an object of allows or limits, including fields of later versions.

@@ -216,7 +216,7 @@ Result<std::string> StatusText(const JobObjects& objects, Time now) {
   return text;
 }
 
-Result<json> StatusJson(const JobObjects& objects, Time /*now*/) {
+Result<json> StatusJson(const JobObjects& objects) {
   const Result<api::TrainingJob> job = ReadJob(objects.job);
   if (!job.ok()) return job.error();
   const Explanation told = ExplainJob(*job, objects.job);

@@ -22,7 +22,7 @@ struct JobObjects {
 
 Result<std::string> StatusText(const JobObjects& objects, Time now);
 // The same for scripts; the fields keep their names and meaning.
-Result<nlohmann::json> StatusJson(const JobObjects& objects, Time now);
+Result<nlohmann::json> StatusJson(const JobObjects& objects);
 
 Result<JobObjects> ReadJobObjects(const Kubectl& kubectl, const std::string& job);
 
