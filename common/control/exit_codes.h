@@ -23,8 +23,8 @@ inline constexpr int kExitPeerLost = 75;
 inline constexpr int kExitDeviceUnhealthy = 76;
 // mpirun started a process on a host that is not one of the job's workers: WorldMismatch.
 inline constexpr int kExitNoAgent = 79;
-// Rank: it could not start on its host at this time, for example because MASTER_PORT is in use. It
-// is retried in the next world, and counts as if a signal had killed it.
+// Rank: its agent could not start it, for example because MASTER_PORT is in use. It is retried, and
+// counts as killed by a signal. If the program itself exits with 80, it failed as with code 1.
 inline constexpr int kExitNotStarted = 80;
 // Rank: the program does not exist or cannot be executed, as in a shell.
 inline constexpr int kExitCannotStart = 127;
