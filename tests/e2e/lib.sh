@@ -109,8 +109,10 @@ assert_equal() { [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"; }
 assert_contains() { grep -qE -- "$2" <<<"$3" || fail "$1: expected /$2/ in: $3"; }
 assert_lacks() { ! grep -qE -- "$2" <<<"$3" || fail "$1: did not expect /$2/ in: $3"; }
 
-# job NAME REPLICAS COMMAND-AS-JSON [more lines under spec]: a TrainingJob on standard output.
+# job NAME REPLICAS COMMAND-AS-JSON [more lines under spec]: a TrainingJob on standard output. One that trains until the test ends gets
+# CPU=200m, a part of a processor for each worker, since other tests run beside it.
 job() {
+  local limits=${CPU:+", resources: {limits: {cpu: $CPU}}"}
   cat <<Y
 apiVersion: ringmaster.dev/v1alpha1
 kind: TrainingJob
@@ -118,7 +120,7 @@ metadata: {name: $1}
 spec:
   image: ${IMAGE:-$WORKER_IMAGE}
   command: $3
-  worker: {replicas: $2}
+  worker: {replicas: $2$limits}
 ${4:-}
 Y
 }
