@@ -12,7 +12,7 @@ new_namespace "samples-$of"
 samples=$repository/deploy/samples
 
 declare -A shorter=(
-  [bench-compression]=s/--epochs=5/--epochs=1/ [bench-throughput]=s/--rounds=3/--rounds=1/ [checkpoints]=s/--epochs=50/--epochs=15/ [partial-fc]=s/--steps=200/--steps=50/
+  [bench-compression]=s/--epochs=5/--epochs=1/ [bench-throughput]="s/--rounds=3/--rounds=1, --steps=40/" [checkpoints]=s/--epochs=50/--epochs=15/ [partial-fc]=s/--steps=200/--steps=20/
 )
 apply_sample() { # file: sets `job`
   local text
@@ -72,7 +72,7 @@ sample_mnist_generated() {
 }
 sample_partial_fc() {
   succeeds 240
-  assert_equal "its last step" 50 "$(status_field "$job" progress.step)"
+  assert_equal "its last step" 20 "$(status_field "$job" progress.step)"
 }
 # Resources that nodes say they have.
 advertise() { # JSON

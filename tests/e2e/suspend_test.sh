@@ -11,7 +11,6 @@ wait_for "the first steps" 60 at_step kept 10
 seen=$(status_field kept progress.step)
 assert_equal "checkpoints before the suspension" "" "$(status_field kept checkpoint.step)"
 
-suspend() { as_user patch trainingjob "$1" --type=merge -p "{\"spec\":{\"suspend\":$2}}" >/dev/null; }
 suspend kept true
 wait_condition kept Suspended True
 no_pods() { [ -z "$(as_user get pods -o name)" ]; }
