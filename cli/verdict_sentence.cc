@@ -76,6 +76,14 @@ Explanation InState(const api::TrainingJob& job) {
   return told;
 }
 
+// The message of a paused job's Running may say why Pods are missing, that of WorkersReady why
+// training is paused.
+bool SaysTheSame(const api::TrainingJobStatus& status) {
+  const std::string_view running = MessageOf(FindCondition(status.conditions, api::kRunning));
+  const std::string_view ready = MessageOf(FindCondition(status.conditions, api::kWorkersReady));
+  return running.ends_with(ready) || ready.ends_with(running);
+}
+
 void AddWhatElse(const api::TrainingJobStatus& status, std::vector<std::string>& also) {
   const auto add = [&](const char* type, api::ConditionStatus worth) {
     const Condition* condition = FindCondition(status.conditions, type);
@@ -85,7 +93,9 @@ void AddWhatElse(const api::TrainingJobStatus& status, std::vector<std::string>&
   add(api::kChangePending, api::ConditionStatus::kTrue);
   add(api::kProtected, api::ConditionStatus::kFalse);
   add(api::kRestored, api::ConditionStatus::kFalse);
-  if (status.state == "Paused") add(api::kWorkersReady, api::ConditionStatus::kFalse);
+  if (status.state == "Paused" && !SaysTheSame(status)) {
+    add(api::kWorkersReady, api::ConditionStatus::kFalse);
+  }
   const Condition* isolated = FindCondition(status.conditions, api::kNetworkIsolated);
   if (isolated != nullptr && isolated->reason == api::kReasonPoliciesMissing) {
     add(api::kNetworkIsolated, api::ConditionStatus::kFalse);

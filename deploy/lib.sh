@@ -22,7 +22,7 @@ wait_for() { # what seconds command...: until the command succeeds
   until "$@" >/dev/null 2>&1; do
     waited=$((SECONDS - begin))
     [ $waited -lt $limit ] || die "$what did not happen in time"
-    sleep 0.$((waited < 9 ? 1 + waited / 3 : 4))
+    sleep 0.$((waited < 24 ? 1 + waited / 3 : 9))
   done
 }
 

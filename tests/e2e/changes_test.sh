@@ -5,7 +5,7 @@ new_namespace changes
 
 world_is() { [ "$(status_field "$1" worldSize)" = "$2" ] && condition_is "$1" Running True; }
 
-job long 2 "$(generated 1000000)" | as_user apply -f -
+CPU=200m job long 2 "$(generated 1000000)" | as_user apply -f -
 wait_for "a world of 2" 60 world_is long 2
 wait_for "the first step" 30 at_step long 1
 

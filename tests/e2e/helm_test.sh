@@ -5,8 +5,8 @@ new_namespace helm
 # The other tests need the operator, however this one ends.
 clean_up() { install_chart; }
 
-job long 2 "$(generated 1000000)" | as_user apply -f -
-job held 1 "$(generated 1000000)" '  checkpoint: {onDelete: Delete, volume: {emptyDir: {}}}' | as_user apply -f -
+CPU=200m job long 2 "$(generated 1000000)" | as_user apply -f -
+CPU=200m job held 1 "$(generated 1000000)" '  checkpoint: {onDelete: Delete, volume: {emptyDir: {}}}' | as_user apply -f -
 wait_for "the first step" 60 at_step long 1
 # As administrator: without the release the user's roles know no TrainingJobs.
 of_job() { kubectl -n "$namespace" get trainingjob long -o jsonpath="{.status.$1}"; }

@@ -58,7 +58,7 @@ find_targets() { # job: sets launcher, worker and ssh_port
 
 # Without NetworkPolicies: the stranger connects, and that is all.
 install_chart --set jobNetworkPolicies=false
-job open 2 "$(generated 1000000)" | as_user apply -f -
+CPU=200m job open 2 "$(generated 1000000)" | as_user apply -f -
 wait_for "the first step" 90 at_step open 1
 assert_equal "NetworkIsolated without policies" PoliciesOff "$(condition open NetworkIsolated reason)"
 assert_equal "policies of the job" "" "$(kubectl -n "$namespace" get networkpolicies -o name)"
@@ -97,7 +97,7 @@ as_user delete trainingjob open --cascade=foreground >/dev/null
 
 # With a job's own policies: nobody connects but its Pods and the operator.
 install_chart --reset-values
-job closed 2 "$(generated 1000000)" | as_user apply -f -
+CPU=200m job closed 2 "$(generated 1000000)" | as_user apply -f -
 wait_for "the first step of an isolated job" 90 at_step closed 1
 wait_condition closed NetworkIsolated True 20
 find_targets closed
@@ -126,6 +126,7 @@ spec:
   network: {hostNetwork: true}
   worker:
     replicas: 2
+    resources: {limits: {cpu: 200m}}
     template: {spec: {nodeSelector: {kubernetes.io/hostname: node1}}}
 Y
 }

@@ -109,8 +109,10 @@ assert_equal() { [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"; }
 assert_contains() { grep -qE -- "$2" <<<"$3" || fail "$1: expected /$2/ in: $3"; }
 assert_lacks() { ! grep -qE -- "$2" <<<"$3" || fail "$1: did not expect /$2/ in: $3"; }
 
-# job NAME REPLICAS COMMAND-AS-JSON [more lines under spec]: a TrainingJob on standard output.
+# job NAME REPLICAS COMMAND-AS-JSON [more lines under spec]: a TrainingJob on standard output. One that trains until the test ends gets
+# CPU=200m, a part of a processor for each worker, since other tests run beside it.
 job() {
+  local limits=${CPU:+", resources: {limits: {cpu: $CPU}}"}
   cat <<Y
 apiVersion: ringmaster.dev/v1alpha1
 kind: TrainingJob
@@ -118,7 +120,7 @@ metadata: {name: $1}
 spec:
   image: ${IMAGE:-$WORKER_IMAGE}
   command: $3
-  worker: {replicas: $2}
+  worker: {replicas: $2$limits}
 ${4:-}
 Y
 }
@@ -136,3 +138,61 @@ launcher_pod() { as_user get pods -l "ringmaster.dev/role=launcher,ringmaster.de
 worker_pods() { as_user get pods -l "ringmaster.dev/role=worker,ringmaster.dev/job-name=$1" -o name; }
 status_field() { as_user get trainingjob "$1" -o jsonpath="{.status.$2}"; }
 at_step() { [ "$(status_field "$1" progress.step)" -ge "$2" ]; }
+
+# Of a test with one job, $job, that trains on through everything.
+members_are() { [ "$(status_field "$job" workers.members)" = "$1" ] && [ "$(status_field "$job" worldSize)" = "$1" ]; }
+newer_epoch() { [ "$(status_field "$job" epoch)" -gt "$1" ]; }
+# went_on WHAT MEMBERS [EPOCH]: the world has so many members, is newer than EPOCH, and steps are committed in it.
+went_on() {
+  [ -z "${3:-}" ] || wait_for "$1: a new world" 60 newer_epoch "$3"
+  wait_for "$1: a world of $2" 90 members_are "$2"
+  local step
+  step=$(status_field "$job" progress.step)
+  wait_for "$1: steps after it" 60 at_step "$job" $((step + 1))
+  echo "[$SECONDS s] $job: $1: went on at step $(status_field "$job" progress.step), last recovery $(status_field "$job" lastRecovery)"
+}
+survives() { # what members command...: the command does harm
+  local epoch
+  epoch=$(status_field "$job" epoch)
+  "${@:3}" >/dev/null
+  went_on "$1" "$2" "$epoch"
+}
+last_worker() { worker_pods "$job" | tail -1; }
+node_of() { as_user get "$1" -o jsonpath='{.spec.nodeName}'; }
+uid_of() { as_user get "$1" -o jsonpath='{.metadata.uid}'; }
+# processes PROGRAM POD: pids of a program in a Pod, seen from outside.
+processes() {
+  local uid pid
+  uid=$(uid_of "$2")
+  for pid in $(pgrep -x "$1"); do
+    if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep "^RINGMASTER_POD_UID=$uid$" >/dev/null; then echo "$pid"; fi
+  done
+}
+
+suspend() { as_user patch trainingjob "$1" --type=merge -p "{\"spec\": {\"suspend\": $2}}" >/dev/null; } # job true|false
+no_pods_of() { [ -z "$(as_user get pods -l "ringmaster.dev/job-name=$1" -o name)" ]; }
+
+# end_after STEPS RESUMED: $job, which has checkpoints and more steps than it ever makes, is suspended, resumes from the checkpoint that
+# this takes, and makes so many more steps. RESUMED is what the launcher's log then has, a pattern with STEP in it. Ranks' audit logs
+# are in $logs/$job, for $audit.
+end_after() {
+  suspend "$job" true
+  wait_condition "$job" Suspended True
+  wait_for "all Pods of $job to go" 60 no_pods_of "$job"
+  local kept
+  kept=$(status_field "$job" checkpoint.step)
+  as_user get trainingjob "$job" -o json | jq "{spec: {command: (.spec.command | map(select(startswith(\"--steps=\") | not)) + [\"--steps=$((kept + $1))\"])}}" |
+    as_user patch trainingjob "$job" --type=merge --patch-file=/dev/stdin >/dev/null
+  suspend "$job" false
+  wait_condition "$job" Succeeded True 180
+  assert_contains "the launcher's log of $job" "${2/STEP/$kept}" "$(as_user logs "$(launcher_pod "$job")")"
+  assert_equal "the last step of $job" $((kept + $1)) "$(status_field "$job" progress.step)"
+  echo "[$SECONDS s] $job: suspended after step $kept, resumed and done"
+  # The steps that the ranks compute between the checkpoint and their end are rolled back, and nothing else.
+  local report found
+  report=$("$audit" "$logs/$job" --expect-steps=$((kept + $1)) | tee /dev/stderr) || true
+  found=$(tail -1 <<<"$report")
+  jq -e ".steps == $((kept + $1)) and .lost + .repeated + .disagreeing + .unknown == 0" <<<"$found" >/dev/null || fail "the audit of $job: $found"
+  [ "$(jq .rolled_back <<<"$found")" = 0 ] ||
+    assert_equal "the states that $job went back to" "adopted step $kept" "$(grep -o 'adopted step [0-9]*' <<<"$report")"
+}

@@ -12,7 +12,7 @@ new_namespace "samples-$of"
 samples=$repository/deploy/samples
 
 declare -A shorter=(
-  [bench-compression]=s/--epochs=5/--epochs=1/ [checkpoints]=s/--epochs=50/--epochs=20/ [partial-fc]=s/--steps=200/--steps=50/
+  [bench-compression]=s/--epochs=5/--epochs=1/ [bench-throughput]="s/--rounds=3/--rounds=1, --steps=40/" [checkpoints]=s/--epochs=50/--epochs=15/ [partial-fc]=s/--steps=200/--steps=20/
 )
 apply_sample() { # file: sets `job`
   local text
@@ -53,7 +53,7 @@ sample_checkpoints() { # loses all its workers after its first checkpoint; from 
   wait_for "a checkpoint" 120 kept
   as_user delete pod -l "ringmaster.dev/job-name=$job,ringmaster.dev/role=worker" --force --grace-period=0 >/dev/null 2>&1
   succeeds 300
-  assert_equal "its last step" 640 "$(status_field "$job" progress.step)"
+  assert_equal "its last step" 480 "$(status_field "$job" progress.step)"
   [ "$(status_field "$job" lastRecovery.stepsLost)" -lt 100 ] || fail "it did not resume from its checkpoint: $(status_field "$job" lastRecovery)"
 }
 before_data_cache() {
@@ -72,7 +72,7 @@ sample_mnist_generated() {
 }
 sample_partial_fc() {
   succeeds 240
-  assert_equal "its last step" 50 "$(status_field "$job" progress.step)"
+  assert_equal "its last step" 20 "$(status_field "$job" progress.step)"
 }
 # Resources that nodes say they have.
 advertise() { # JSON

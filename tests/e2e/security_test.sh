@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 new_namespace security
 
-job long 2 "$(generated 100000)" | as_user apply -f -
+CPU=200m job long 2 "$(generated 100000)" | as_user apply -f -
 wait_for "the first step" 60 at_step long 1
 
 # No Pod of a job holds API credentials, no worker Pod the private ssh or TLS key.
@@ -79,7 +79,7 @@ clean_up
 secret_of() { as_user get "$(launcher_pod "$1")" -o jsonpath='{.spec.volumes[?(@.secret)].secret.secretName}'; }
 first=$(secret_of long)
 as_user delete trainingjob long --cascade=foreground >/dev/null
-job long 1 "$(generated 100000)" | as_user apply -f -
+CPU=200m job long 1 "$(generated 100000)" | as_user apply -f -
 wait_for "the second job's first step" 60 at_step long 1
 second=$(secret_of long)
 [ "$first" != "$second" ] || fail "the second job with this name uses the first one's Secret"
@@ -143,7 +143,7 @@ for name in merged json-patched applied replaced; do never_runs "$name"; done
 as_user delete trainingjob merged json-patched applied replaced --cascade=foreground >/dev/null
 
 # While it runs, a job keeps the text that it began with: a new worker has it, too, and so has one that a new operator makes.
-job kept 1 "$(generated 100000)" | as_user apply -f -
+CPU=200m job kept 1 "$(generated 100000)" | as_user apply -f -
 as_user patch trainingjob kept --type=merge -p "$marked" >/dev/null
 wait_for "the first step" 60 at_step kept 1
 as_user patch trainingjob kept --type=merge -p "{\"spec\":{\"worker\":{\"template\":$evil}}}" >/dev/null

@@ -5,13 +5,12 @@ new_namespace suspend
 shared_volume states
 
 # No checkpoint is due for as long as this test lasts.
-job kept 2 "$(generated 1000000)" "  checkpoint: {everySteps: 1000000, volume: {persistentVolumeClaim: {claimName: states}}}" |
+CPU=200m job kept 2 "$(generated 1000000)" "  checkpoint: {everySteps: 1000000, volume: {persistentVolumeClaim: {claimName: states}}}" |
   as_user apply -f -
 wait_for "the first steps" 60 at_step kept 10
 seen=$(status_field kept progress.step)
 assert_equal "checkpoints before the suspension" "" "$(status_field kept checkpoint.step)"
 
-suspend() { as_user patch trainingjob "$1" --type=merge -p "{\"spec\":{\"suspend\":$2}}" >/dev/null; }
 suspend kept true
 wait_condition kept Suspended True
 no_pods() { [ -z "$(as_user get pods -o name)" ]; }

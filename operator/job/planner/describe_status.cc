@@ -67,9 +67,10 @@ void DescribeConditions(const PlanInput& input, const PodsOutlook& outlook,
            JudgeReady(input.job, input.observed, input.memory, PresentLauncher(input), outlook,
                       status, input.now),
            status);
-  SetIfAny(input, JudgeRunning(answer, outlook.launcher_lost, status), status);
+  const int least = input.job.spec.MinReplicas();
+  SetIfAny(input, JudgeRunning(answer, outlook.launcher_lost, status, least), status);
   if (answer == nullptr) return;
-  SetIfAny(input, JudgeResizing(input.observed, *answer, outlook, input.job.status, status),
+  SetIfAny(input, JudgeResizing(input.observed, *answer, outlook, input.job.status, status, least),
            status);
   const bool known = api::FindCondition(status.conditions, api::kProtected) != nullptr;
   SetIfAny(input, JudgeProtection(answer->unprotected, known), status);

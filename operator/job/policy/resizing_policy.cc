@@ -7,6 +7,7 @@
 #include "common/base/count_text.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
+#include "operator/job/policy/status_policy.h"
 
 namespace ringmaster::job {
 
@@ -61,11 +62,9 @@ std::string ReasonOf(const Observed& observed, const control::LauncherStatus& an
 
 }  // namespace
 
-std::optional<api::Condition> JudgeResizing(const Observed& observed,
-                                            const control::LauncherStatus& answer,
-                                            const PodsOutlook& outlook,
-                                            const api::TrainingJobStatus& old,
-                                            const api::TrainingJobStatus& status) {
+std::optional<api::Condition> JudgeResizing(
+    const Observed& observed, const control::LauncherStatus& answer, const PodsOutlook& outlook,
+    const api::TrainingJobStatus& old, const api::TrainingJobStatus& status, int min_replicas) {
   if (status.epoch == 0) return std::nullopt;
   const bool settled =
       answer.phase == LauncherPhase::kRunning || answer.phase == LauncherPhase::kFinished;
@@ -79,11 +78,10 @@ std::optional<api::Condition> JudgeResizing(const Observed& observed,
   if (!settled || status.workers.members != status.workers.desired) {
     resizing.status = api::ConditionStatus::kTrue;
     resizing.reason = ReasonOf(observed, answer, outlook.worker_lost, old, status.workers);
-    if (!answer.message.empty()) {
-      // A paused job has no world whose workers could be counted.
-      const bool paused = answer.phase == LauncherPhase::kPaused;
-      resizing.message = paused ? answer.message : counted + "; " + answer.message;
-    }
+    // A paused job has no world whose workers could be counted.
+    const bool paused = answer.phase == LauncherPhase::kPaused;
+    const std::string waits = paused ? WaitText(answer, status, min_replicas) : answer.message;
+    if (!waits.empty()) resizing.message = paused ? waits : counted + "; " + waits;
     if (!outlook.unreachable.empty()) resizing.message += "; " + outlook.unreachable;
   }
   return resizing;

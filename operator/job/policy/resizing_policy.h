@@ -12,13 +12,13 @@
 
 namespace ringmaster::job {
 
-// From the launcher's answer, with the counts and the epoch of `status` already in place; `old` is
-// the status before. Nothing is said before the first world; while a launcher is silent what was
-// said stands.
+// From the launcher's answer, with the counts, the epoch and WorkersReady of `status` already in
+// place; `old` is the status before. Nothing is said before the first world; while a launcher is
+// silent what was said stands.
 std::optional<api::Condition> JudgeResizing(const Observed& observed,
                                             const control::LauncherStatus& answer,
                                             const PodsOutlook& outlook,
                                             const api::TrainingJobStatus& old,
-                                            const api::TrainingJobStatus& status);
+                                            const api::TrainingJobStatus& status, int min_replicas);
 
 }  // namespace ringmaster::job

@@ -1,5 +1,9 @@
 #include "operator/job/policy/status_policy.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "common/base/count_text.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
@@ -11,12 +15,28 @@ namespace {
 using api::Condition;
 using api::ConditionStatus;
 
-Condition RunningBy(const control::LauncherStatus& answer, int members, bool had_world) {
+// The launcher sees only that a worker has not connected. The operator knows why, if it is because
+// of its Pod: then this is the message of WorkersReady.
+const Condition* WhyPodsAreMissing(const api::TrainingJobStatus& status) {
+  const Condition* ready = api::FindCondition(status.conditions, api::kWorkersReady);
+  if (ready == nullptr || ready->status == ConditionStatus::kTrue) return nullptr;
+  static constexpr std::string_view kSeenByLauncher[]{
+      api::kReasonWaitingForPods, api::kReasonWaitingForLauncher, api::kReasonLauncherUnreachable,
+      api::kReasonWorkersReady};
+  const bool seen = std::ranges::find(kSeenByLauncher, ready->reason) != std::end(kSeenByLauncher);
+  return seen ? nullptr : ready;
+}
+
+Condition RunningBy(const control::LauncherStatus& answer, const api::TrainingJobStatus& status,
+                    int min_replicas) {
   using Phase = control::LauncherPhase;
+  const int members = status.workers.members;
+  const bool had_world = status.epoch > 0;
+  const std::string message = WaitText(answer, status, min_replicas);
   Condition running{.type = api::kRunning,
                     .status = ConditionStatus::kFalse,
                     .reason = api::kReasonStarting,
-                    .message = answer.message.empty() ? "no ranks run yet" : answer.message};
+                    .message = message.empty() ? "no ranks run yet" : message};
   if (answer.phase == Phase::kRunning && answer.world_size > 0) {
     running.status = ConditionStatus::kTrue;
     running.reason = api::kReasonTraining;
@@ -28,7 +48,7 @@ Condition RunningBy(const control::LauncherStatus& answer, int members, bool had
     if (answer.message.empty()) running.message = "ranks continue in a world that is being formed";
   } else if (answer.phase == Phase::kPaused && !answer.pause_reason.empty()) {
     running.reason = answer.pause_reason;
-    if (answer.message.empty()) running.message = "ranks wait and keep their state";
+    if (message.empty()) running.message = "ranks wait and keep their state";
   } else if (answer.phase == Phase::kStopping) {
     running.reason = api::kReasonStopping;
     if (answer.message.empty()) running.message = "the ranks are forming a new world";
@@ -59,9 +79,23 @@ const Condition* MostTelling(const api::TrainingJobStatus& status) {
 
 }  // namespace
 
+std::string WaitText(const control::LauncherStatus& answer, const api::TrainingJobStatus& status,
+                     int min_replicas) {
+  using Phase = control::LauncherPhase;
+  const bool below =
+      answer.phase == Phase::kPaused && answer.pause_reason == control::kPauseBelowMinReplicas;
+  const bool starts = answer.phase == Phase::kWaitingForAgents && status.epoch == 0;
+  const Condition* why = below || starts ? WhyPodsAreMissing(status) : nullptr;
+  if (why == nullptr) return answer.message;
+  if (starts) return why->message;
+  return "training is paused and its state is kept: " + std::to_string(status.workers.ready) +
+         " of at least " + CountText(min_replicas, "worker", "is", "are") + " ready; " +
+         why->message;
+}
+
 std::optional<Condition> JudgeRunning(const control::LauncherStatus* answer, bool launcher_lost,
-                                      const api::TrainingJobStatus& status) {
-  if (answer != nullptr) return RunningBy(*answer, status.workers.members, status.epoch > 0);
+                                      const api::TrainingJobStatus& status, int min_replicas) {
+  if (answer != nullptr) return RunningBy(*answer, status, min_replicas);
   if (!launcher_lost) return std::nullopt;
   return Condition{.type = api::kRunning,
                    .status = ConditionStatus::kFalse,

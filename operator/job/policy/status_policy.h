@@ -13,11 +13,16 @@
 
 namespace ringmaster::job {
 
+// What the launcher waits for, in its own words. If a job that starts or is paused lacks Pods, why
+// it lacks them, as WorkersReady of `status` says it.
+std::string WaitText(const control::LauncherStatus& answer, const api::TrainingJobStatus& status,
+                     int min_replicas);
+
 // The condition Running. `answer`: of the launcher; null while it is not heard. `status` has the
-// counts and the epoch already. Returns none to keep the old condition.
+// counts, the epoch and WorkersReady already. Returns none to keep the old condition.
 std::optional<api::Condition> JudgeRunning(const control::LauncherStatus* answer,
-                                           bool launcher_lost,
-                                           const api::TrainingJobStatus& status);
+                                           bool launcher_lost, const api::TrainingJobStatus& status,
+                                           int min_replicas);
 
 // For a running job: Running, Paused, Starting or Pending. `launcher` may be null.
 std::string StateOf(const std::vector<api::Condition>& conditions, const PodPtr& launcher);

@@ -125,6 +125,16 @@ TEST(Status, SaysWhyAJobDoesNotTrainAndWhatToDo) {
       AllOf(StartsWith("digits in namespace team-a is paused and keeps its state, "
                        "BelowMinReplicas: 1 of 2\nFewer than spec.worker.minReplicas workers "),
             HasSubstr("Also: WorkersReady, Unschedulable: no\n")));
+  for (const auto& [running, ready] :
+       {std::pair("training is paused; no node", "no node"),
+        std::pair("training is paused", "1 of 2 workers is ready; training is paused")}) {
+    EXPECT_THAT(
+        StatusOf(JobWith("Paused", "BelowMinReplicas",
+                         json::array({Condition("Running", "False", "BelowMinReplicas", running),
+                                      Condition("WorkersReady", "False", "X", ready)})))
+            .out,
+        Not(HasSubstr("Also: ")));
+  }
   EXPECT_THAT(
       StatusOf(JobWith("Suspended", "Suspended",
                        json::array({Condition("Suspended", "True", "Suspended",

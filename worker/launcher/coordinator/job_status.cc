@@ -181,9 +181,10 @@ std::string Job::WaitingForAgentsText(Time now) const {
   if (!all_ready || missing > 0) text += ": " + MissingText();
   if (partial) {
     const auto wait = std::chrono::duration_cast<std::chrono::seconds>(options_.partial_after);
-    text += "; the job starts with " + CountText(order_->min_replicas, "worker") + " after " +
-            std::to_string(wait.count()) + " s" +
-            (LastFilled() == Time{} ? "" : " without progress of a data cache");
+    text += "; after " + std::to_string(wait.count()) + " s" +
+            (LastFilled() == Time{} ? "" : " without progress of a data cache") +
+            " the job starts once at least " +
+            CountText(std::max(1, order_->min_replicas), "worker", "is", "are") + " ready";
   }
   if (!last_change_.empty()) text += " (the last world ended: " + last_change_ + ")";
   return text;

@@ -629,6 +629,67 @@ TEST(DescribeStatus, TheReasonIsThatOfTheConditionThatSaysMost) {
   }
 }
 
+// The launcher knows only that a worker has not connected, and a user reads one condition or
+// another.
+TEST(DescribeStatus, AMissingPodIsExplainedInOneWayEverywhere) {
+  constexpr char kWhy[] =
+      "digits-worker-2 cannot be scheduled: 0/3 nodes are available: 3 node(s) were "
+      "unschedulable; uncordon a node (kubectl uncordon NODE), or add one";
+  struct Row {
+    const char* name;
+    control::LauncherPhase phase;
+    const char* pause;
+    bool unschedulable;
+    std::string ready;
+    std::string running;
+    std::string resizing;
+  };
+  const std::string paused =
+      "training is paused and its state is kept: 2 of at least 3 workers "
+      "are ready; " +
+      std::string(kWhy);
+  const Row table[] = {
+      {"starts", control::LauncherPhase::kWaitingForAgents, "", true, kWhy, kWhy, ""},
+      {"paused", control::LauncherPhase::kPaused, control::kPauseBelowMinReplicas, true, kWhy,
+       paused, paused},
+      {"starts, and the Pod runs", control::LauncherPhase::kWaitingForAgents, "", false,
+       "2 of 3 workers are ready; waits", "waits", ""},
+      {"paused, and the Pod runs", control::LauncherPhase::kPaused, control::kPauseBelowMinReplicas,
+       false, "2 of 3 workers are ready; waits", "waits", "waits"},
+      {"no quorum", control::LauncherPhase::kPaused, control::kPauseNoQuorum, true, kWhy, "waits",
+       "waits"},
+  };
+  for (const Row& row : table) {
+    Situation situation = Complete();
+    situation.job.spec.worker.min_replicas = 3;
+    control::LauncherStatus& answer = *situation.launcher->status;
+    answer.phase = row.phase;
+    answer.pause_reason = row.pause;
+    answer.message = "waits";
+    answer.epoch =
+        row.phase == control::LauncherPhase::kPaused ? control::Epoch{1, 2} : control::Epoch{};
+    answer.workers[2].ready = false;
+    if (row.unschedulable) {
+      situation.observed = SceneBuilder(situation.job)
+                               .Launcher()
+                               .Workers(2)
+                               .With(PodBuilder::Worker(2).Unschedulable(
+                                   "0/3 nodes are available: 3 node(s) were unschedulable."))
+                               .Build();
+    }
+
+    const api::TrainingJobStatus status = situation.Describe();
+
+    const auto message = [&](const char* type) {
+      const api::Condition* condition = api::FindCondition(status.conditions, type);
+      return condition == nullptr ? "" : condition->message;
+    };
+    EXPECT_EQ(message(api::kWorkersReady), row.ready) << row.name;
+    EXPECT_EQ(message(api::kRunning), row.running) << row.name;
+    EXPECT_EQ(message(api::kResizing), row.resizing) << row.name;
+  }
+}
+
 TEST(DescribeStatus, OneRankTrains) {
   Situation situation = Complete();
   control::LauncherStatus& answer = *situation.launcher->status;

@@ -81,10 +81,10 @@ TEST(Membership, SaysForHowLongItWaitsForMore) {
   world.Arrive(0);
   world.Pass(30s - 100ms, {0});
   EXPECT_THAT(world.membership.Status(world.now).message,
-              HasSubstr("the job starts with 2 workers after 30 s"));
+              HasSubstr("; after 30 s the job starts once at least 2 workers are ready"));
 
   world.Pass(100ms, {0});
-  EXPECT_THAT(world.membership.Status(world.now).message, Not(HasSubstr("the job starts with")));
+  EXPECT_THAT(world.membership.Status(world.now).message, Not(HasSubstr("the job starts once")));
 }
 
 TEST(Membership, DoesNotStartBeforeMpirunIsKnown) {
