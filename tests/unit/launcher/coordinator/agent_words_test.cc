@@ -257,6 +257,7 @@ TEST_F(AgentWords, TheCauseOfALossIsHowTheRankEnded) {
       {End(3), "RankExited"},
       {End(0), "RankExited"},
       {End(control::kExitDeviceUnhealthy), "DeviceUnhealthy"},
+      {End(-1, 1), "RankKilled"},
       {End(-1, 9), "RankKilled"},
       {without_memory, "OOMKilled"},
   };

@@ -186,7 +186,7 @@ TEST_F(Takeover, GoesOnWithoutTheSilentWhereSomebodyHoldsTheState) {
   world->Order({0, 1, 2}, 3, 1);
   for (const int worker : {1, 2}) {
     Return(worker, 3);
-    Stand(worker, worker == 1 ? 500 : 0);
+    Stand(worker, worker == 1 ? 1 : 0);
   }
   world->Pass(2100ms, {1, 2});
 
@@ -257,6 +257,23 @@ TEST_F(Takeover, FormsAtOnceWhenTheMissingAreKnown) {
 
     EXPECT_EQ(world->phase(), LauncherPhase::kForming) << c.what;
   }
+}
+
+// It may dial with a report: it had none when it was there.
+TEST_F(Takeover, AMemberWhoseAgentHasGoneAgainIsWaitedFor) {
+  world->Order({0, 1, 2}, 3, 1);
+  world->Dial(2);
+  world->Ready(2);
+  world->Say(2, control::Heartbeat{});
+  world->Close(2);
+  Return(0, 3);
+  Return(1, 3);
+  EXPECT_EQ(world->phase(), LauncherPhase::kAdopting);
+
+  Return(2, 3);
+
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
+  EXPECT_EQ(Disturbances(), 0);
 }
 
 TEST_F(Takeover, TheHighestWorldReportedWins) {
@@ -440,6 +457,36 @@ TEST_F(Takeover, AnUnwantedPodIsWaitedForUntilItSpeaksOrTimeIsUp) {
   }
 }
 
+// It may be a member of a world of which the ordered Pods do not know.
+TEST_F(Takeover, APodThatWasNeverOrderedIsWaitedForWhileItMayReportAWorld) {
+  struct Case {
+    const char* what;
+    void (*happen)(World&);
+    bool starts;
+  };
+  const Case cases[] = {
+      {"nothing", [](World&) {}, false},
+      {"it has nothing to report", [](World& w) { w.Say(0, control::Heartbeat{}); }, true},
+      {"its connection is gone", [](World& w) { w.Close(0); }, false},
+      {"it is dead", [](World& w) { w.DeclareDead({0}, {1}, 1, 1); }, true},
+  };
+  for (const Case& c : cases) {
+    world = std::make_unique<World>();
+    world->Order({1}, 1, 1);
+    control::AgentHello hello = world->MakeHello(0);
+    hello.highest_epoch = kOld;
+    world->connections[0] = World::Connection(0);
+    world->Take(world->membership.OnHello(world->now, World::Connection(0), hello));
+    world->Arrive(1);
+    world->Say(1, control::Heartbeat{});
+    EXPECT_TRUE(world->All<StartMpirun>().empty()) << c.what;
+
+    c.happen(*world);
+
+    EXPECT_EQ(!world->All<StartMpirun>().empty(), c.starts) << c.what;
+  }
+}
+
 TEST_F(Takeover, AReportOfALauncherToComeOrOfNoWorldIsNone) {
   for (const control::Epoch epoch : {control::Epoch{4, 1}, control::Epoch{2, 0}}) {
     world = std::make_unique<World>();
@@ -476,7 +523,7 @@ TEST_F(Takeover, NoPartStartsInTheFirstTermEitherOnceAWorldExisted) {
   world = std::make_unique<World>(options);
   world->Order({0, 1}, 2, 1);
   control::AgentHello hello = world->MakeHello(0);
-  hello.highest_epoch = {1, 4};
+  hello.highest_epoch = {1, 1};
   world->connections[0] = World::Connection(0);
   world->Take(world->membership.OnHello(world->now, World::Connection(0), hello));
   world->Ready(0);

@@ -148,6 +148,8 @@ TEST(StragglerWatch, OfALargeWorldTheMedianIsFoundAFewTimesASecond) {
       }
     };
     for (int rank = 0; rank < count; ++rank) report(rank, 300);
+    ranks.now += 200ms;
+    for (int rank = 0; rank < count; ++rank) report(rank, 300);
     ranks.now += 100ms;
     for (int rank = 1; rank < count; ++rank) report(rank, 80);
     ranks.now += c.later;
