@@ -30,59 +30,49 @@ end_namespace() {
   exit $code
 }
 
-# volume_for CLAIM: the new directory $volume of this machine, which all nodes see, for a claim of this name in the test's namespace.
-# A test that fails leaves the directory behind.
-declare -A volumes=()
-volume_for() {
-  volume=$(mktemp -d)
-  chmod 1777 "$volume"
-  volumes[$namespace-$1]=$volume
+declare -A volumes=()  # folder of each volume, for the end
+# volume_of CLAIM FOLDER MODE: a folder of this machine, which all nodes see, for a claim of this name in the test's namespace.
+volume_of() {
   kubectl delete persistentvolume "$namespace-$1" --ignore-not-found --wait >/dev/null
-  kubectl apply -f - >/dev/null <<Y
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: $namespace-$1}
-spec:
-  capacity: {storage: 1Gi}
-  accessModes: [ReadWriteMany]
-  persistentVolumeReclaimPolicy: Retain
-  storageClassName: ""
-  hostPath: {path: $volume}
-  claimRef: {namespace: $namespace, name: $1}
-Y
-}
-
-# shared_volume CLAIM: the same, and the claim.
-shared_volume() {
-  volume_for "$1"
-  kubectl apply -f - >/dev/null <<Y
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: $1, namespace: $namespace}
-spec: {accessModes: [ReadWriteMany], storageClassName: "", volumeName: $namespace-$1, resources: {requests: {storage: 1Gi}}}
-Y
-}
-
-# packages_volume CLAIM FOLDER: what is in a folder of this machine, to read, as a platform team would offer it.
-packages_volume() {
-  kubectl delete persistentvolume "$namespace-$1" --ignore-not-found --wait >/dev/null
-  volumes[$namespace-$1]=$(mktemp -d)
   kubectl apply -f - >/dev/null <<Y
 apiVersion: v1
 kind: PersistentVolume
 metadata: {name: $namespace-$1}
 spec:
   capacity: {storage: 10Gi}
-  accessModes: [ReadOnlyMany]
+  accessModes: [$3]
+  persistentVolumeReclaimPolicy: Retain
   storageClassName: ""
   hostPath: {path: $2}
   claimRef: {namespace: $namespace, name: $1}
----
+Y
+}
+claim() { # name mode
+  kubectl apply -f - >/dev/null <<Y
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: $1, namespace: $namespace}
-spec: {accessModes: [ReadOnlyMany], storageClassName: "", volumeName: $namespace-$1, resources: {requests: {storage: 10Gi}}}
+spec: {accessModes: [$2], storageClassName: "", volumeName: $namespace-$1, resources: {requests: {storage: 1Gi}}}
 Y
+}
+
+# volume_for CLAIM: the new directory $volume. A test that fails leaves it behind.
+volume_for() {
+  volume=$(mktemp -d)
+  chmod 1777 "$volume"
+  volumes[$namespace-$1]=$volume
+  volume_of "$1" "$volume" ReadWriteMany
+}
+# shared_volume CLAIM: the same, and the claim.
+shared_volume() {
+  volume_for "$1"
+  claim "$1" ReadWriteMany
+}
+# packages_volume CLAIM FOLDER: what is in a folder, to read, as a platform team would offer it.
+packages_volume() {
+  volumes[$namespace-$1]=
+  volume_of "$1" "$2" ReadOnlyMany
+  claim "$1" ReadOnlyMany
 }
 
 show_state() {
