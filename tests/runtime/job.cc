@@ -88,8 +88,8 @@ Variables Job::CommonVariables(const std::string& host_name, const std::string& 
   return {{"PATH", kPath},
           {"HOME", "/root"},
           // What leaks at the end of a process is the unit tests' business: here it would hide its
-          // exit code.
-          {"ASAN_OPTIONS", "detect_leaks=0"},
+          // exit code. Whole stacks of all of LibTorch's allocations take a tenth of the processor.
+          {"ASAN_OPTIONS", "detect_leaks=0:malloc_context_size=3"},
           {"UBSAN_OPTIONS", "print_stacktrace=1"},
           {"OMP_NUM_THREADS", "1"},  // the hosts share this machine's processors
           {control::kEnvJobName, "digits"},

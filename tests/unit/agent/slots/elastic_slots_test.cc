@@ -370,6 +370,35 @@ TEST_F(ElasticSlotsTest, ADeadRankOfALeaverIsNotStartedAgain) {
   EXPECT_TRUE(slots.Drained());
 }
 
+TEST_F(ElasticSlotsTest, OfALeaverNoRankIsStartedAgainAfterABackOffOrAStop) {
+  OpenGate();
+  Exit({1, 0}, seconds(1));
+  Exit({1, 0}, seconds(1));  // the next one waits
+  ASSERT_FALSE(slots.Leave("told to go"));
+  slots.OnRestartDue(0);
+  EXPECT_THAT(actions.started, ElementsAre(0, 0));
+
+  FakeSlotActions failed;
+  ElasticSlots other(TestSlotsOptions(1, true), &failed);
+  other.Preload();
+  other.OnRankHello(0);
+  other.OnStartEpoch(TestStart({1, 1}, 1, {"n-1"}));
+  other.OnRankExit(0, {{2, 0}, seconds(60), {}});
+  ASSERT_FALSE(other.Leave("told to go"));
+  other.OnStopEpoch({{1, 1}, 500});
+  EXPECT_THAT(failed.started, ElementsAre(0));
+}
+
+TEST_F(ElasticSlotsTest, AReleasedRankThatHasEndedIsNotStartedAgainByAStop) {
+  OpenGate();
+  slots.OnRelease({{1, 1}});
+  Exit({0, 0});
+
+  slots.OnStopEpoch({{1, 1}, 500});
+
+  EXPECT_THAT(actions.started, ElementsAre(0));
+}
+
 TEST_F(ElasticSlotsTest, TheEndEndsRanksAndAttachesAndStartsNothing) {
   OpenGate();
 
@@ -496,6 +525,19 @@ TEST_F(ElasticSlotsTest, ARankStandsInTheWorldItWasGiven) {
   EXPECT_THAT(slots.InWorld(), IsEmpty());
 }
 
+TEST_F(ElasticSlotsTest, ARankThatItsWorkersNewWorldLeftOutStandsInNone) {
+  FakeSlotActions two;
+  ElasticSlots both(TestSlotsOptions(2, true), &two);
+  both.Preload();
+  for (const int slot : {0, 1}) both.OnRankHello(slot);
+  both.OnStartEpoch(TestStart({1, 1}, 1, {"n-1", "n-2"}));
+  both.OnStartEpoch(TestStart({1, 2}, 1, {"n-1"}));
+
+  ASSERT_THAT(both.InWorld(), SizeIs(1));
+  EXPECT_EQ(both.InWorld()[0].slot, 0);
+  EXPECT_EQ(both.InWorld()[0].epoch, (control::Epoch{1, 2}));
+}
+
 TEST_F(ElasticSlotsTest, ARankThatLoadsForEverIsEnded) {
   const auto aged = [](milliseconds age) { return [age](int) { return age; }; };
   slots.EndEndlessLoading(aged(milliseconds(59'999)), seconds(60));
@@ -511,6 +553,20 @@ TEST_F(ElasticSlotsTest, ARankThatLoadsForEverIsEnded) {
   slots.OnRankHello(0);
   slots.EndEndlessLoading(aged(seconds(1000)), seconds(60));
   EXPECT_THAT(actions.ended, IsEmpty()) << "it has loaded";
+
+  OpenGate();
+  slots.OnRankGone(0);
+  slots.EndEndlessLoading(aged(seconds(1000)), seconds(60));
+  EXPECT_THAT(actions.ended, IsEmpty()) << "it is in a world";
+
+  Exit({2, 0});
+  slots.EndEndlessLoading(aged(seconds(1000)), seconds(60));
+  EXPECT_THAT(actions.ended, IsEmpty()) << "it has ended";
+
+  slots.OnStopEpoch({{1, 1}, 500});
+  slots.End(milliseconds(10));
+  slots.EndEndlessLoading(aged(seconds(1000)), seconds(60));
+  EXPECT_THAT(actions.ended, IsEmpty()) << "it is being ended";
 }
 
 TEST_F(ElasticSlotsTest, AProgramThatEndsWellWithoutAWorldIsToldHowToJoin) {

@@ -428,6 +428,24 @@ TEST_F(ElasticWorld, AReportSaysWhoRunsNow) {
   EXPECT_THAT(actions.Told<WorldReport>()[0].running, ElementsAre("n-2"));
 }
 
+TEST_F(ElasticWorld, AReportNamesWhoIsStillLoadingForItsWorldAndNobodyWhoIsToEnd) {
+  Kill();  // n-2 loads
+  Run({1, 1}, "");
+  slots.OnTellWorld({{1, 1}});
+  EXPECT_THAT(actions.Told<WorldReport>().back().running, ElementsAre("n-2"));
+
+  slots.OnRankHello(0);
+  slots.OnStopEpoch({{1, 1}, 500});
+  slots.OnTellWorld({{1, 1}});
+  EXPECT_THAT(actions.Told<WorldReport>().back().running, IsEmpty());
+
+  slots.OnRankExit(0, {{-1, SIGTERM}, seconds(60), {}});
+  slots.OnRankHello(0);
+  slots.End(milliseconds(10));
+  slots.OnTellWorld({{1, 1}});
+  EXPECT_THAT(actions.Told<WorldReport>().back().running, IsEmpty());
+}
+
 TEST_F(ElasticWorld, TheEndOfAnyMemberIsNewsWhenTheNextProcessHasLoaded) {
   for (const int rank : {0, 1}) {
     FakeSlotActions told;
@@ -439,12 +457,14 @@ TEST_F(ElasticWorld, TheEndOfAnyMemberIsNewsWhenTheNextProcessHasLoaded) {
     start.members[1].rank = rank;
     one.OnStartEpoch(start);
     one.OnRankExit(0, {{-1, SIGKILL}, seconds(60), {}});
+    one.OnRankExit(0, {{1, 0}, seconds(60), {}});  // n-2, while it loads
     one.OnRankHello(0);
     told.to_launcher.clear();
 
     ASSERT_TRUE(one.OnWelcome(2));
 
-    EXPECT_EQ(told.Told<RankExited>().size(), 1U) << rank;
+    ASSERT_EQ(told.Told<RankExited>().size(), 1U) << rank;
+    EXPECT_EQ(told.Told<RankExited>()[0].exit.start, "n-1") << rank;
   }
 }
 
