@@ -100,7 +100,9 @@ void DirectJob::On(Time now, Worker& worker, const control::RankPositions& repor
   for (const control::RankPosition& position : report.ranks) {
     const Time sign = now - std::chrono::milliseconds(position.still_millis);
     last_sign_ = std::max(last_sign_, sign);
-    if (world_.RunsIn(worker.hello.pod_uid, position.rank)) last_signs_[position.rank] = sign;
+    if (!world_.RunsIn(worker.hello.pod_uid, position.rank)) continue;
+    Time& of_rank = last_signs_[position.rank];
+    of_rank = std::max(of_rank, sign);
   }
 }
 

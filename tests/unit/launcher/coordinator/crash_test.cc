@@ -547,7 +547,7 @@ TEST_F(SilencesOfAnotherProgram, NameTheRankThatWasSilentForTheLongestTime) {
   EXPECT_GE(again.last_recovery->detected_millis, 27'000);
   EXPECT_LT(again.last_recovery->detected_millis, 28'000);
   ASSERT_TRUE(world->Decided());
-  const std::optional<control::RankExit>& last = world->Verdict()->verdict.first_failure;
+  const std::optional<control::RankExit> last = world->Verdict()->verdict.first_failure;
   ASSERT_TRUE(last.has_value());
   EXPECT_EQ(last->rank, 1);
   EXPECT_EQ(last->pod, "digits-worker-1");
