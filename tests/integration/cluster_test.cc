@@ -64,7 +64,8 @@ void ClusterTest::SetUp() {
 void ClusterTest::TearDown() {
   // Jobs of this test must not keep a later test's operator busy.
   if (admin_ != nullptr)
-    admin().Delete("/apis/ringmaster.dev/v1alpha1/namespaces/" + ns_ + "/trainingjobs");
+    admin().SendForTable("DELETE",
+                         "/apis/ringmaster.dev/v1alpha1/namespaces/" + ns_ + "/trainingjobs");
   if (operator_ != nullptr) {
     const bool running = operator_->process().Running();
     const int status = operator_->Stop();

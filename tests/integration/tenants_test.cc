@@ -243,19 +243,22 @@ TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKe
   constexpr int kJobs = 75;
   constexpr int64_t kMostKeptMiB = kJobs / 2;  // of each half a MiB: its text is 1.4
   const std::string jobs = "/apis/ringmaster.dev/v1alpha1/namespaces/" + ns() + "/trainingjobs";
-  const auto create = [&](const std::string& name, const json& part) {
-    json huge = JobManifest(ns(), name, 1);
+  const std::string any_name = "any-name";
+  const auto manifest_with = [&](const json& part) {
+    json huge = JobManifest(ns(), any_name, 1);
     huge["spec"]["worker"]["template"]["metadata"]["huge"] = part;
-    const Response created = admin().Send("POST", jobs, huge.dump());
+    return huge.dump();
+  };
+  const auto create = [&](const std::string& name, std::string manifest) {
+    manifest.replace(manifest.find(any_name), any_name.size(), name);
+    const Response created = admin().SendForTable("POST", jobs, manifest);
     ASSERT_EQ(created.status, 201) << created.Text().substr(0, 500);
   };
-  const auto refused = [&](int job) {
-    return TextAt(Condition("huge-" + std::to_string(job), "Stalled"), "/reason") == "InvalidSpec";
-  };
-  const json text = std::string(1'400'000, 'x');
+  const std::string with_text = manifest_with(std::string(1'400'000, 'x'));
   // As a tree it takes much more than as text.
   json tree = json::array();
   for (int i = 0; i < 280'000; ++i) tree.push_back(json::array({i % 10}));
+  const std::string with_tree = manifest_with(tree);
   // What the sanitizer keeps of freed memory would hide what the operator keeps.
   const char* const given = std::getenv("ASAN_OPTIONS");
   const std::string options = std::string(given == nullptr ? "" : given) +
@@ -271,11 +274,19 @@ TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKe
   // Half of them before the operator starts, half while it watches.
   for (int i = 0; i < kJobs; ++i) {
     if (i == kJobs / 2) StartOperator();
-    create("huge-" + std::to_string(i), i % 25 == 0 ? tree : text);
+    create("huge-" + std::to_string(i), i % 25 == 0 ? with_tree : with_text);
     if (HasFatalFailure()) return;
   }
   RunJob("others", 1);
-  WaitFor("their refusal", [&] { return refused(0) && refused(kJobs / 2) && refused(kJobs - 1); });
+  for (const int job : {0, kJobs / 2, kJobs - 1}) {
+    const std::string name = "huge-" + std::to_string(job);
+    // Its row says so first, without its text.
+    WaitFor("the row of " + name, [&] {
+      const Response row = admin().SendForTable("GET", JobPath(name));
+      return row.Text().find("\"InvalidSpec\"") != std::string::npos;
+    });
+    WaitCondition(name, "Stalled", "True", "InvalidSpec");
+  }
 
   EXPECT_THAT(TextAt(Condition("huge-0", "Stalled"), "/message"), HasSubstr("256 KiB"));
   const int pid = op().process().pid();

@@ -145,10 +145,15 @@ void ApiClient::Watch(const std::string& path, std::stop_token stop, const OnEve
   }
 }
 
-std::vector<std::string> ApiClient::Names(const std::string& path) {
+Response ApiClient::SendForTable(const std::string& method, const std::string& path,
+                                 const std::string& body) {
   const std::string query = path.find('?') == std::string::npos ? "?" : "&";
-  const Response table = Exchange("GET", path + query + "includeObject=None", "", kJson,
-                                  "application/json;as=Table;g=meta.k8s.io;v=v1");
+  return Exchange(method, path + query + "includeObject=None", body, kJson,
+                  "application/json;as=Table;g=meta.k8s.io;v=v1");
+}
+
+std::vector<std::string> ApiClient::Names(const std::string& path) {
+  const Response table = SendForTable("GET", path);
   std::vector<std::string> names;
   if (!table.ok() || !table.body.contains("rows")) return names;
   for (const nlohmann::json& row : table.body.at("rows"))
@@ -158,14 +163,19 @@ std::vector<std::string> ApiClient::Names(const std::string& path) {
 
 bool WaitUntil(const std::function<bool()>& condition, std::chrono::milliseconds limit) {
   using std::chrono::milliseconds;
-  const auto begin = std::chrono::steady_clock::now();
-  while (!condition()) {
-    const auto waited =
-        std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin);
+  using Clock = std::chrono::steady_clock;
+  const auto since = [](Clock::time_point time) {
+    return std::chrono::duration_cast<milliseconds>(Clock::now() - time);
+  };
+  for (const auto begin = Clock::now();;) {
+    const auto look = Clock::now();
+    if (condition()) return true;
+    const milliseconds looked = since(look), waited = since(begin);
     if (waited > limit * Patience()) return false;
-    std::this_thread::sleep_for(std::clamp(waited / 10, milliseconds(10), milliseconds(100)));
+    std::this_thread::sleep_for(
+        std::max(std::clamp(waited / 10, milliseconds(10), milliseconds(100)),
+                 std::min(4 * looked, milliseconds(1000))));
   }
-  return true;
 }
 
 }  // namespace ringmaster::testing

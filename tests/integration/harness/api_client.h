@@ -61,8 +61,13 @@ class ApiClient {
     return Exchange(method, path, body, content_type, "application/json");
   }
 
-  // The names of a list's objects, from the server's table of them: what is polled should not cost
-  // the machine whole lists. Empty where the server does not answer. `path` may have a query.
+  // As Send, but the answer is the server's table of what it would have sent, without the objects:
+  // what is large or asked for often should not cost the machine whole objects. `path` may have a
+  // query.
+  Response SendForTable(const std::string& method, const std::string& path,
+                        const std::string& body = "");
+
+  // The names of a list's objects, from its table. Empty where the server does not answer.
   std::vector<std::string> Names(const std::string& path);
 
   // Events of one watch request, in order, until it ends, `stop` is asked for, or `on_event`
@@ -82,7 +87,8 @@ class ApiClient {
 };
 
 // Looks until `condition` holds, every few milliseconds at first and less often the longer it
-// takes; false when the limit, times Patience(), has passed.
+// takes; what costs much time to look at takes a fifth of the time at most. False when the limit,
+// times Patience(), has passed.
 bool WaitUntil(const std::function<bool()>& condition,
                std::chrono::milliseconds limit = std::chrono::seconds(60));
 
