@@ -129,7 +129,8 @@ worker_pods() { as_user get pods -l "ringmaster.dev/role=worker,ringmaster.dev/j
 status_field() { as_user get trainingjob "$1" -o jsonpath="{.status.$2}"; }
 at_step() { [ "$(status_field "$1" progress.step)" -ge "$2" ]; }
 
-# Of a test with one job, $job, that trains on through everything.
+# For a test with one job, $job, that trains on through everything and whose ranks write audit logs to $logs/$job.
+job='' logs='' audit=${RINGMASTER_AUDIT:-}
 members_are() { [ "$(status_field "$job" workers.members)" = "$1" ] && [ "$(status_field "$job" worldSize)" = "$1" ]; }
 newer_epoch() { [ "$(status_field "$job" epoch)" -gt "$1" ]; }
 # went_on WHAT MEMBERS [EPOCH]: the world has so many members, is newer than EPOCH, and steps are committed in it.
@@ -163,8 +164,7 @@ suspend() { as_user patch trainingjob "$1" --type=merge -p "{\"spec\": {\"suspen
 no_pods_of() { [ -z "$(as_user get pods -l "ringmaster.dev/job-name=$1" -o name)" ]; }
 
 # end_after STEPS RESUMED: $job, which has checkpoints and more steps than it ever makes, is suspended, resumes from the checkpoint that
-# this takes, and makes so many more steps. RESUMED is what the launcher's log then has, a pattern with STEP in it. Ranks' audit logs
-# are in $logs/$job, for $audit.
+# this takes, and makes so many more steps. RESUMED is what the launcher's log then has, a pattern with STEP in it.
 end_after() {
   suspend "$job" true
   wait_condition "$job" Suspended True
