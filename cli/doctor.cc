@@ -89,18 +89,19 @@ constexpr Right kRights[] = {{"create", kJobs, true},
 
 // `kubectl auth can-i` prints yes, or prints no and fails.
 Check RightsCheck(const std::vector<Result<std::string>>& answers) {
-  std::string lacks;
+  std::vector<std::string> lacks;
   bool fails = false;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (answers[i].ok() && answers[i]->starts_with("yes")) continue;
-    lacks += (lacks.empty() ? "" : ", ") + std::string(kRights[i].verb) + " " + kRights[i].resource;
+    lacks.push_back(std::string(kRights[i].verb) + " " + kRights[i].resource);
     fails = fails || kRights[i].needed;
   }
   if (lacks.empty())
     return {"rights", kOk,
             "you may create jobs in this namespace and read their Pods, logs and events"};
   return {"rights", fails ? kFail : kWarn,
-          "you may not " + lacks + " in this namespace; the ClusterRole edit grants all of these"};
+          "you may not " + ListText(lacks) +
+              " in this namespace; the ClusterRole edit grants all of these"};
 }
 
 bool IsDevice(std::string_view resource) {
@@ -197,14 +198,14 @@ Check PoliciesCheck(const Result<json>& agents) {
 Check ProfilesCheck(const Result<json>& profiles) {
   constexpr char kName[] = "profiles";
   if (!profiles.ok()) return Unseen(kName, profiles.error());
-  std::string names;
+  std::vector<std::string> names;
   for (const json& profile : kube::GetArray(*profiles, {"items"})) {
-    names += (names.empty() ? "" : ", ") + GetString(profile, {"metadata", "name"});
-    if (kube::GetBool(profile, {"spec", "default"})) names += " (default)";
+    names.push_back(GetString(profile, {"metadata", "name"}));
+    if (kube::GetBool(profile, {"spec", "default"})) names.back() += " (default)";
   }
   if (names.empty())
     return {kName, kOk, "no profile is available; jobs of this namespace get ordinary Pods"};
-  return {kName, kOk, "jobs of this namespace can use " + names};
+  return {kName, kOk, "jobs of this namespace can use " + ListText(names)};
 }
 
 const char* WordOf(Check::Result result) {

@@ -3,7 +3,6 @@
 # workers, a drained node, a cut node. After each fault steps go on; at the end ringmaster-audit proves from the ranks' logs that
 # no sample was lost or used twice, and the model is as good as without faults.
 . "$(dirname "$0")/lib.sh"
-audit=${RINGMASTER_AUDIT:?the path of ringmaster-audit}
 new_namespace elastic
 
 clean_up() {

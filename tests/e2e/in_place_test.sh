@@ -3,7 +3,6 @@
 # from a read-only volume, our programs and package by injection. Through a killed rank, a cut node, other numbers of workers, a drained
 # node and a suspension steps go on; at the end ringmaster-audit proves that no step was lost or repeated.
 . "$(dirname "$0")/lib.sh"
-audit=${RINGMASTER_AUDIT:?the path of ringmaster-audit}
 new_namespace in-place
 clean_up() {
   local node

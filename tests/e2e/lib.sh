@@ -130,7 +130,7 @@ status_field() { as_user get trainingjob "$1" -o jsonpath="{.status.$2}"; }
 at_step() { [ "$(status_field "$1" progress.step)" -ge "$2" ]; }
 
 # For a test with one job, $job, that trains on through everything and whose ranks write audit logs to $logs/$job.
-job='' logs='' audit=${RINGMASTER_AUDIT:-}
+job='' logs=''
 members_are() { [ "$(status_field "$job" workers.members)" = "$1" ] && [ "$(status_field "$job" worldSize)" = "$1" ]; }
 newer_epoch() { [ "$(status_field "$job" epoch)" -gt "$1" ]; }
 # went_on WHAT MEMBERS [EPOCH]: the world has so many members, is newer than EPOCH, and steps are committed in it.
@@ -180,7 +180,7 @@ end_after() {
   echo "[$SECONDS s] $job: suspended after step $kept, resumed and done"
   # The steps that the ranks compute between the checkpoint and their end are rolled back, and nothing else.
   local report found
-  report=$("$audit" "$logs/$job" --expect-steps=$((kept + $1)) | tee /dev/stderr) || true
+  report=$("${RINGMASTER_AUDIT:?the path of ringmaster-audit}" "$logs/$job" --expect-steps=$((kept + $1)) | tee /dev/stderr) || true
   found=$(tail -1 <<<"$report")
   jq -e ".steps == $((kept + $1)) and .lost + .repeated + .disagreeing + .unknown == 0" <<<"$found" >/dev/null || fail "the audit of $job: $found"
   [ "$(jq .rolled_back <<<"$found")" = 0 ] ||

@@ -29,7 +29,7 @@ using control::LauncherStatus;
 using std::chrono::steady_clock;
 using testing::HasSubstr;
 
-constexpr std::int64_t kSteps = 500;  // more than twice what passes while two workers load
+constexpr std::int64_t kSteps = 300;  // more than twice what passes while two workers load
 constexpr std::int64_t kEvery = 40;   // steps from one checkpoint to the next
 constexpr Seconds kLimit{120};
 

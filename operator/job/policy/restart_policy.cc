@@ -42,10 +42,13 @@ std::string CauseText(const api::Recovery& recovery, const std::vector<api::Fail
                                                control::kCauseStalled, control::kReasonOOMKilled};
   const bool of_rank = std::ranges::find(kOfRanks, recovery.cause) != std::end(kOfRanks);
   const std::string text = (of_rank ? "" : "its world changed, ") + recovery.cause;
-  const auto failure = std::ranges::find_if(failures, [&](const api::Failure& known) {
+  // Failures are newest first; those behind the last restart caused that one.
+  const auto restarted =
+      std::ranges::find(failures, api::kReasonProgramRestarted, &api::Failure::reason);
+  const auto failure = std::find_if(failures.begin(), restarted, [&](const api::Failure& known) {
     return of_rank && known.worker == recovery.worker && known.rank >= 0;
   });
-  if (failure != failures.end()) return text + " (" + FailureText(*failure) + ")";
+  if (failure != restarted) return text + " (" + FailureText(*failure) + ")";
   if (recovery.worker.empty()) return text;
   return text + " (" + WithNode(recovery.worker, recovery.node) + ")";
 }

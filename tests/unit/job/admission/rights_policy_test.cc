@@ -32,6 +32,26 @@ TEST(RequestPolicy, AnOrdinaryJobNeedsNoRules) {
   EXPECT_TRUE(CheckRequests(spec, {}).empty());
 }
 
+TEST(RequestPolicy, OnlyAJobThatAsksForOurProgramsNeedsTheirImage) {
+  JobRules rules;
+  for (const bool has_tools : {false, true}) {
+    rules.has_tools = has_tools;
+    for (const api::InjectMode mode :
+         {api::InjectMode::kAuto, api::InjectMode::kNone, api::InjectMode::kInitContainer,
+          api::InjectMode::kImageVolume}) {
+      auto spec = Spec();
+      spec.inject = mode;
+      const bool asks =
+          mode == api::InjectMode::kInitContainer || mode == api::InjectMode::kImageVolume;
+
+      const auto found = CheckRequests(spec, rules);
+
+      ASSERT_EQ(found.size(), asks && !has_tools ? 1U : 0U) << static_cast<int>(mode);
+      for (const Violation& one : found) EXPECT_EQ(one.path, "spec.inject");
+    }
+  }
+}
+
 TEST(RequestPolicy, TheHostsNetworkAndPrivilegesNeedTheirOwnItem) {
   struct Row {
     void (*ask)(api::TrainingJobSpec&);

@@ -96,7 +96,7 @@ TEST(LauncherWords, AnyVerdictGivesAStatusThatTheCrdTakes) {
 TEST(LauncherWords, AReasonIsAWord) {
   for (const std::string& reason :
        {std::string(), std::string("two words"), std::string("9Lives"), std::string("0Lives"),
-        std::string("naïve"), std::string("a\nb"), std::string("Failed\"}"),
+        std::string("9"), std::string("naïve"), std::string("a\nb"), std::string("Failed\"}"),
         std::string(65, 'A')}) {
     control::Verdict verdict{.reason = reason};
     Bound(verdict);

@@ -364,6 +364,17 @@ TEST(CrashPolicy, WhenAPodIsKilledAgainIsAnotherCrash) {
   }
 }
 
+TEST(CrashPolicy, AProgramThatRanForLongBeginsANewRowWithoutItsLauncherToo) {
+  api::TrainingJob job = OneWorker();
+  job.spec.command = {"my-program"};
+  job.status.crashes =
+      api::Crashes{.count = 3, .of_launcher = 2, .step = 0, .time = "2026-11-20T08:59:59Z"};
+  Scene scene = EndedWorker(job, PodBuilder::Worker(0).Ended(kKilled, "OOMKilled"));
+  scene.launcher->status.reset();
+
+  EXPECT_EQ(Count(scene.Make().status), 1);
+}
+
 TEST(CrashPolicy, OfAProgramWithoutStepsWhatItsLauncherForgetsIsForgotten) {
   struct Row {
     const char* command;

@@ -341,6 +341,28 @@ TEST(ResizingPolicy, ARestartNamesTheRankThatEndedOrHung) {
   }
 }
 
+TEST(ResizingPolicy, ARestartIsNotExplainedByAnEarlierOne) {
+  Scene scene = Stable();
+  scene.job.spec.command = {"mpi-solver"};
+  control::RankExit end{.rank = 1, .pod_uid = "uid-worker-1", .pod = "digits-worker-1"};
+  end.start = "epoch 1";
+  end.exit_code = 3;
+  scene.launcher->status->failures = {end};
+  const auto restart = [&scene](int64_t epoch) -> std::string {
+    scene.launcher->status->last_recovery = control::Recovery{.epoch = {1, epoch},
+                                                              .cause = "RankExited",
+                                                              .pod = "digits-worker-1",
+                                                              .from_start = true,
+                                                              .ran_millis = 4000};
+    const Plan plan = scene.Make();
+    scene.job.status = plan.status;
+    return plan.events.empty() ? "" : plan.events.back().note;
+  };
+
+  EXPECT_THAT(restart(2), ::testing::HasSubstr("ended with exit code 3"));
+  EXPECT_THAT(restart(3), ::testing::EndsWith(": RankExited (digits-worker-1)"));
+}
+
 TEST(ResizingPolicy, AProgramThatBeginsAnewIsAWarningAndAFailureWithItsCause) {
   Scene scene = Stable();
   scene.job.spec.command = {"mpi-solver"};
@@ -405,7 +427,7 @@ TEST(ResizingPolicy, AProgramThatLosesItsLauncherIsStartedAnewAndThatIsSaidOnce)
       if (!ours) scene.job.spec.command = {"mpi-solver"};
       scene.job.status = scene.Make().status;
       ASSERT_TRUE(api::IsTrue(scene.job.status.conditions, api::kRunning)) << row.name;
-      scene.wall_now += std::chrono::seconds(7265);
+      scene.wall_now += std::chrono::seconds(7320);
       scene.observed = row.after(scene.job);
 
       const Plan plan = scene.Make();
@@ -429,7 +451,7 @@ TEST(ResizingPolicy, AProgramThatLosesItsLauncherIsStartedAnewAndThatIsSaidOnce)
                        [](const auto& one) { return one.reason == api::kReasonProgramRestarted; });
       ASSERT_NE(failure, plan.status.failures.end()) << row.name;
       EXPECT_EQ(failure->last_lines[0],
-                "the program restarts from its beginning after running for 2 h 1 min: "
+                "the program restarts from its beginning after running for 2 h 2 min: "
                 "its launcher digits-launcher-1" +
                     std::string(row.has_node ? " on node node-1" : "") + " was lost")
           << row.name;
