@@ -88,7 +88,7 @@ Result<void> StateSync::LookAgain(Communicator& communicator) {
 
 Result<std::size_t> StateSync::Winner() const {
   std::size_t winner = 0;
-  for (std::size_t rank = 0; rank < all_.size(); ++rank) {
+  for (std::size_t rank = 1; rank < all_.size(); ++rank) {
     if (all_[rank].fingerprint != all_[0].fingerprint) {
       return Differs(rank, 0,
                      "other flags or other data (run the same command with the same data on every "

@@ -254,6 +254,26 @@ TEST_F(Crashes, ARankThatCannotLoadEndsTheJobAlsoWhileAnotherWorkerIsMissing) {
   EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("no such library"));
 }
 
+TEST_F(Crashes, OfAWorkerThatWasToJoinDoNotFailAReleasedJob) {
+  Run(1);
+  world->Order({0, 1}, 2, 1);
+  world->loads = false;
+  world->Arrive(1);
+  for (int time = 1; time <= 5; ++time) {
+    world->starts[{1, 0}] = "start " + std::to_string(time);
+    Kill(1);
+  }
+  world->Say(0, control::RankDone{world->membership.epoch(), 0});
+  world->Pass(3s, {0, 1});
+  EXPECT_FALSE(world->Decided());
+
+  world->Exit(0, 0);
+  world->MpirunEnds(0);
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_TRUE(world->Verdict()->verdict.succeeded);
+}
+
 TEST_F(Crashes, AMachineThatTakesAllRanksAlongIsOneDeath) {
   CoordinatorOptions options = World::Options(8, true);
   world = std::make_unique<World>(options);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/log.h"
 #include "world.h"
 
 namespace ringmaster::launcher {
@@ -735,6 +736,7 @@ TEST_F(ElasticWorld, AJoinerThatCannotLoadCostsTheJobNothing) {
   EXPECT_FALSE(world->Decided());
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
   EXPECT_THAT(Status().failures.back().last_lines, ElementsAre("its volume is broken"));
+  EXPECT_EQ(Status().failures.back().rank, -1);
 }
 
 TEST_F(ElasticWorld, AJoinerThatVanishesWhileItConnectsIsLeftOut) {
@@ -919,6 +921,21 @@ TEST_F(ElasticWorld, WhoLeavesInOrderIsALossWithItsNameUnlessFewerAreWanted) {
     EXPECT_EQ(Status().last_recovery->steps_lost, 0);
     EXPECT_FALSE(Status().last_recovery->from_start);
   }
+}
+
+TEST_F(ElasticWorld, WhoLeavesInOrderIsLoggedOnce) {
+  Run(3);
+  InitLog("test", "warn", LogFormat::kText);
+  testing::internal::CaptureStderr();
+  world->Say(2, control::AgentLeaving{"SIGTERM"});
+  world->AllAtBoundary(30);
+  world->Accept({0, 1});
+  const std::string log = testing::internal::GetCapturedStderr();
+  InitLog("test", "off", LogFormat::kText);
+
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1));
+  EXPECT_THAT(log, HasSubstr("Lost a member"));
+  EXPECT_EQ(log.find("Lost a member"), log.rfind("Lost a member"));
 }
 
 TEST_F(ElasticWorld, ShrinksFromFourToOne) {

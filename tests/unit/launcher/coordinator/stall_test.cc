@@ -152,6 +152,21 @@ TEST(Stall, JudgesByWordsThatAreNoOlderThanTenHeartbeats) {
   }
 }
 
+TEST(Stall, JudgesByWordsThatAreNoOlderThanThreeHeartbeatsOfManyAgents) {
+  for (const auto heard_for : {500ms, 600ms}) {  // of the 2.1 s until a rank is judged
+    StallWorld world;
+    world.Train(10);
+    world.Hang(1);
+    world.Beat(heard_for);
+    world.silent = {2};
+    for (int agent = 10; agent < 1260; ++agent) {  // a heartbeat every 500 ms
+      world.membership.OnHello(world.now, World::Connection(agent), world.MakeHello(agent));
+    }
+    world.Beat(2100ms - heard_for);
+    EXPECT_EQ(world.Asked().size(), heard_for == 600ms ? 1U : 0U);
+  }
+}
+
 TEST(Stall, ChangesNothingElseWhileAHangsEndIsAwaited) {
   StallWorld world;
   world.Train(10);
@@ -229,7 +244,7 @@ TEST(Stall, KeepsOnlyTheNewestStack) {
 TEST(Stall, CutsAStackThatIsTooLongAndDropsOneOfAnotherProcess) {
   StallWorld world;
   world.Train(10);
-  world.Say(1, control::RankStack{0, "first", "it loads", std::string(100'000, 'x')});
+  world.Say(1, control::RankStack{0, "first", std::string(301, 'y'), std::string(100'000, 'x')});
   world.Say(2, control::RankStack{0, "other", "it loads", kStack});
   world.Say(2, control::RankStack{-1, "first", "it loads", kStack});
   world.Exit(1, 0, 9);
@@ -237,6 +252,7 @@ TEST(Stall, CutsAStackThatIsTooLongAndDropsOneOfAnotherProcess) {
   const auto status = world.membership.Status(world.now);
   ASSERT_EQ(status.failures.size(), 2U);
   EXPECT_EQ(status.failures[0].stack.size(), control::kMaxStackBytes);
+  EXPECT_EQ(status.failures[0].last_lines.back(), "it was stopped: " + std::string(300, 'y'));
   EXPECT_EQ(status.failures[1].stack, "");
 }
 

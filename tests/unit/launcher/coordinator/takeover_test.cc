@@ -553,6 +553,7 @@ TEST_F(Takeover, AReportThatIsOnItsWayIsWaitedForHoweverLateItsAgentDials) {
 
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
   EXPECT_EQ(world->membership.epoch(), lowest);
+  EXPECT_EQ(world->membership.members()[0].rank, 0);
 }
 
 TEST_F(Takeover, HalfOfAnothersWorldIsNoQuorum) {

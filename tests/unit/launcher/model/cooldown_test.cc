@@ -24,11 +24,13 @@ TEST(Cooldown, DelaysByTheNumberOfRecentEnds) {
   }
 }
 
-TEST(Cooldown, OneEndCostsNothing) {
+TEST(Cooldown, OneEndInTenMinutesCostsNothing) {
   Cooldown cooldown;
   cooldown.Ended(kBegin, "a", 0);
 
   EXPECT_EQ(cooldown.Until(kBegin, "a", 0), kBegin);
+  cooldown.Ended(kBegin + 10min, "a", 0);
+  EXPECT_EQ(cooldown.Until(kBegin + 10min, "a", 0), kBegin + 10min);
 }
 
 TEST(Cooldown, HalvesEveryTenMinutes) {

@@ -2,6 +2,7 @@
 
 #include "worker/launcher/model/straggler_watch.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace ringmaster::launcher {
@@ -79,6 +80,18 @@ TEST(StragglerWatch, NamesTheSlowerOneOfTwo) {
   Ranks ranks(2);
   ranks.Train({80, 130}, 11s);
   EXPECT_EQ(ranks.Slow(), Slow{1});
+}
+
+TEST(StragglerWatch, NamesEachOfManyThatAreEquallySlow) {
+  Ranks ranks(50);
+  std::vector<int64_t> own_millis(50, 80);
+  Slow slow;
+  for (int rank = 0; rank < 20; ++rank) {
+    own_millis[static_cast<std::size_t>(rank)] = 130;
+    slow.push_back(rank);
+  }
+  ranks.Train(own_millis, 11s);
+  EXPECT_THAT(ranks.Slow(), testing::UnorderedElementsAreArray(slow));
 }
 
 TEST(StragglerWatch, NamesNobodyForLess) {

@@ -91,12 +91,14 @@ class MemoryCommunicator final : public Communicator {
       if (flip_) bytes[0] ^= std::byte{1};
     }
     largest_ = std::max(largest_, bytes.size());
+    broadcast_deadline_ = deadline;
     return Done(deadline, !all.empty());
   }
   WorkHandle Barrier(Deadline deadline) override { return Done(deadline, true); }
   void Abort(const std::string&) override { hub_->Break(); }
 
   std::size_t largest_broadcast() const { return largest_; }
+  Deadline broadcast_deadline() const { return broadcast_deadline_; }
 
  private:
   static WorkHandle Done(Deadline deadline, bool well) {
@@ -110,6 +112,7 @@ class MemoryCommunicator final : public Communicator {
   int broadcasts_;
   const bool flip_;
   std::size_t largest_ = 0;
+  Deadline broadcast_deadline_{};
 };
 
 }  // namespace ringmaster::trainer

@@ -31,11 +31,13 @@ struct Rank {
   std::vector<float> velocity = std::vector<float>(30);
   Result<Adopted> adopted = Error{};
   std::size_t largest_broadcast = 0;
+  Deadline broadcast_deadline{};
   std::vector<int> paused{};  // after which attempts
   std::vector<int> moved{};   // pieces
 };
 
 constexpr std::size_t kPiece = 64;
+constexpr std::chrono::seconds kTimeout{60};
 
 void Sync(std::vector<Rank>& ranks) {
   const auto hub = std::make_shared<MemoryCommunicator::Hub>(static_cast<int>(ranks.size()));
@@ -48,7 +50,7 @@ void Sync(std::vector<Rank>& ranks) {
       const SystemClock clock;
       MemoryCommunicator communicator(hub, static_cast<int>(i), rank.broadcasts, rank.flip);
       StateSync::Options options{.fingerprint = rank.fingerprint,
-                                 .timeout = std::chrono::seconds(60),
+                                 .timeout = kTimeout,
                                  .piece_bytes = kPiece,
                                  .moving = [&](int piece) { rank.moved.push_back(piece); }};
       if (!rank.finds.empty()) {
@@ -65,6 +67,7 @@ void Sync(std::vector<Rank>& ranks) {
       StateSync sync({rank.parameters, rank.velocity}, rank.held, clock, options);
       rank.adopted = sync.Run(communicator);
       rank.largest_broadcast = communicator.largest_broadcast();
+      rank.broadcast_deadline = communicator.broadcast_deadline();
     });
   }
 }
@@ -99,6 +102,7 @@ TEST(StateSync, EqualRanksSendNothing) {
 
 TEST(StateSync, TheLowestRankOfTheHighestVersionSendsParametersAndVelocityInPieces) {
   std::vector<Rank> ranks = {At({}, 0, 1), At({1, 2}, 6, 2), At({1, 1}, 9, 3), At({1, 2}, 6, 2)};
+  const Deadline begin = std::chrono::steady_clock::now();
 
   Sync(ranks);
 
@@ -110,6 +114,7 @@ TEST(StateSync, TheLowestRankOfTheHighestVersionSendsParametersAndVelocityInPiec
     EXPECT_EQ(rank.parameters, ranks[1].parameters);
     EXPECT_EQ(rank.velocity, ranks[1].velocity);
     EXPECT_EQ(rank.largest_broadcast, kPiece);
+    EXPECT_GE(rank.broadcast_deadline, begin + kTimeout);
     EXPECT_THAT(rank.moved, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
   }
 }
@@ -164,6 +169,8 @@ TEST(StateSync, WhatMustNotBeBegunWithEndsIt) {
 TEST(StateSync, RefusesOtherStatesOfOneVersionAndOtherFlagsOnAllRanksAlike) {
   std::vector<Rank> fresh = {At({}, 0, 1), At({}, 0, 1), At({}, 0, 2)};
   std::vector<Rank> trained = {At({}, 0, 1), At({1, 1}, 5, 1), At({1, 1}, 5, 2)};
+  std::vector<Rank> other_jobs = {At({1, 1}, 5, 1), At({1, 1}, 5, 2)};
+  other_jobs[0].held.origin = StateOrigin::kOther;
   std::vector<Rank> flags = {At({}, 0, 1), At({}, 0, 1), At({}, 0, 1)};
   flags[1].fingerprint = 8;
   struct Case {
@@ -173,6 +180,7 @@ TEST(StateSync, RefusesOtherStatesOfOneVersionAndOtherFlagsOnAllRanksAlike) {
   const Case cases[] = {
       {fresh, "rank 2 has different parameters after the same 0 steps than rank 0"},
       {trained, "rank 2 has different parameters after the same 5 steps than rank 1"},
+      {other_jobs, "rank 0 has different parameters after the same 5 steps than rank 1"},
       {flags, "rank 1 has other flags or other data"},
   };
 
