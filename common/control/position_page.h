@@ -6,7 +6,8 @@
 // which the agent requests with a signal (worker/trainer/telemetry/stack_signal.h).
 //
 //   0 … 127     words: the position and its checksum
-//   128 … 255   separate words: the peer, the stacks, the progress of connecting, collectives
+//   128 … 255   separate words: the peer, the stacks, the progress of connecting, collectives, the
+//               thread whose end the kernel marks (kOwnerWord)
 //   4096 …      text of the stacks
 //
 // The agent does not trust the content: it ignores a page whose checksum does not match. A page
@@ -48,6 +49,8 @@ struct PositionPage {
   std::atomic<int64_t> stack_of;  // the thread whose stack was written last, as the rank counts
   std::atomic<int64_t> connect_stage;               // of the world that it enters: a ConnectStage
   std::array<std::atomic<int64_t>, 2> collectives;  // EncodeCounts()
+  std::atomic<uint32_t> owner;                      // kOwnerWord
+  uint32_t unused;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
@@ -58,7 +61,11 @@ inline constexpr std::size_t kPeerWord = kPositionWords;
 inline constexpr std::size_t kStackOfWord = kPositionWords + 1;
 inline constexpr std::size_t kConnectStageWord = kPositionWords + 2;
 inline constexpr std::size_t kCollectivesWord = kPositionWords + 3;
-inline constexpr std::size_t kPageWords = kPositionWords + 5;
+// The first half of it is a robust futex (get_robust_list(2)) of a thread of the rank that only
+// waits: its thread id and FUTEX_WAITERS. When the rank is killed, the kernel takes the id out and
+// wakes who waits for that, before it frees the rank's memory and its GPU. Zero: there is none.
+inline constexpr std::size_t kOwnerWord = kPositionWords + 5;
+inline constexpr std::size_t kPageWords = kPositionWords + 6;
 static_assert(sizeof(PositionPage) == kPageWords * sizeof(uint64_t));
 
 // A rank with a handler for it writes the stack of the thread that gets this signal.

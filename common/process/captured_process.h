@@ -36,6 +36,8 @@ class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
                                                         Handlers handlers);
 
   pid_t pid() const { return pid_; }
+  // Of what was read so far.
+  const LastLines& last_lines() const { return last_lines_; }
 
   // SIGTERM to its process group, SIGKILL after `grace`.
   void Stop(std::chrono::milliseconds grace);

@@ -17,6 +17,7 @@ from ringmaster.world import Epoch, Member, World
 LIMIT = 30.0
 STACK_TEXT_AT = 4096
 FILE_BYTES = STACK_TEXT_AT + (64 << 10)
+FUTEX_WAITERS, FUTEX_OWNER_DIED = 0x80000000, 0x40000000
 
 # A rank whose main thread is stuck in C with the interpreter's lock held: PyDLL does not let go of it.
 STUCK = """
@@ -81,6 +82,9 @@ class PositionTest(unittest.TestCase):
     def words(self):
         return struct.unpack("21q", os.pread(self.file, 21 * 8, 0))
 
+    def owner(self):
+        return struct.unpack("I", os.pread(self.file, 4, 21 * 8))[0]
+
     def position(self):
         words = struct.unpack("11Q", os.pread(self.file, 11 * 8, 0))
         self.assertEqual(words[0], 0x524D504F53000001)
@@ -96,6 +100,12 @@ class PositionTest(unittest.TestCase):
             self.assertLess(time.monotonic(), limit, self.stacks())
             ask()
             time.sleep(0.01)
+
+    def stuck_rank(self):
+        source = str(pathlib.Path(__file__).resolve().parents[2] / "worker" / "python")
+        path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "RINGMASTER_POSITION_PAGE": self.path, "PYTHONPATH": path}
+        return subprocess.Popen([sys.executable, "-c", STUCK], stdout=subprocess.PIPE, env=environment)
 
     def test_the_page_says_where_the_rank_stands(self):
         position = self.open()
@@ -155,13 +165,7 @@ class PositionTest(unittest.TestCase):
         self.assertGreater(len(self.stacks()), FILE_BYTES // 2)
 
     def test_a_rank_that_is_stuck_in_c_with_the_interpreters_lock_held_still_writes_all_stacks(self):
-        source = str(pathlib.Path(__file__).resolve().parents[2] / "worker" / "python")
-        path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
-        with subprocess.Popen(
-            [sys.executable, "-c", STUCK],
-            stdout=subprocess.PIPE,
-            env={**os.environ, "RINGMASTER_POSITION_PAGE": self.path, "PYTHONPATH": path},
-        ) as rank:
+        with self.stuck_rank() as rank:
             try:
                 self.assertEqual(rank.stdout.readline(), b"ready\n")
                 self.assertEqual(self.words()[17], -1)
@@ -169,6 +173,17 @@ class PositionTest(unittest.TestCase):
                 self.assertIn("helper_waits", self.stacks())
             finally:
                 rank.kill()
+
+    def test_the_kernel_marks_the_end_of_a_killed_rank(self):
+        with self.stuck_rank() as rank:
+            try:
+                self.assertEqual(rank.stdout.readline(), b"ready\n")
+                thread = self.owner() & ~FUTEX_WAITERS
+                self.assertTrue(os.path.exists(f"/proc/{rank.pid}/task/{thread}"), thread)
+                self.assertNotEqual(thread, rank.pid)
+            finally:
+                rank.kill()
+        self.assertEqual(self.owner(), FUTEX_WAITERS | FUTEX_OWNER_DIED)
 
     def test_its_calls_cost_microseconds(self):
         position = self.open()

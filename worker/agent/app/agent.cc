@@ -65,6 +65,10 @@ Agent::Agent(boost::asio::io_context& io, Config config, Credentials credentials
                   [this](int slot, bool is_stderr, std::string_view data) {
                     slots_->OnRankOutput(slot, is_stderr, data);
                   },
+              .on_killed =
+                  [this](int slot, const std::vector<std::string>& last_lines) {
+                    OnRankKilled(slot, last_lines);
+                  },
               .on_end = [this](int slot, const RankEnd& end) { OnRankEnd(slot, end); },
               .on_due = [this](int slot) { slots_->OnRestartDue(slot); }}),
       commands_(
@@ -280,6 +284,11 @@ void Agent::OnPeerGone(PeerId peer) {
   slots_->OnAttachGone(peer);
   ReportReadyIfHeld();
   EndWhenIdle();
+}
+
+// Of one whose GPU is lost, the end will say more than a signal.
+void Agent::OnRankKilled(int slot, const std::vector<std::string>& last_lines) {
+  if (!gpu_health_.Lost(FirstOf(ranks_.Gpus(slot)))) slots_->OnRankKilled(slot, last_lines);
 }
 
 void Agent::OnRankEnd(int slot, RankEnd end) {

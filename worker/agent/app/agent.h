@@ -80,6 +80,7 @@ class Agent final : private SlotActions {
   void OnAttachHello(PeerId peer, const control::AttachHello& hello, int pid);
   void OnPeerMessage(PeerId peer, control::Message message);
   void OnPeerGone(PeerId peer);
+  void OnRankKilled(int slot, const std::vector<std::string>& last_lines);
   void OnRankEnd(int slot, RankEnd end);
   void OnGpus(const GpuList& gpus);
   void OnGpuTrouble(const GpuTrouble& trouble);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <utility>
@@ -42,17 +43,24 @@ Result<RankPage> RankPage::Make() {
     return Error{ErrorKind::kUnavailable,
                  std::string("cannot resize the position page of a rank: ") + std::strerror(errno)};
   }
+  void* const memory = mmap(nullptr, sizeof(control::PositionPage), PROT_READ, MAP_SHARED, file, 0);
+  if (memory != MAP_FAILED) page.mapped_ = static_cast<const control::PositionPage*>(memory);
   return page;
 }
 
 RankPage::~RankPage() {
+  if (mapped_ != nullptr) {
+    munmap(const_cast<control::PositionPage*>(mapped_), sizeof(control::PositionPage));
+  }
   if (file_ >= 0) close(file_);
 }
 
-RankPage::RankPage(RankPage&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+RankPage::RankPage(RankPage&& other) noexcept
+    : file_(std::exchange(other.file_, -1)), mapped_(std::exchange(other.mapped_, nullptr)) {}
 
 RankPage& RankPage::operator=(RankPage&& other) noexcept {
   std::swap(file_, other.file_);
+  std::swap(mapped_, other.mapped_);
   return *this;
 }
 
@@ -94,6 +102,14 @@ std::string RankPage::ReadStacks() const {
     if (c != '\n' && (c < 0x20 || c > 0x7e)) c = '?';
   }
   return text;
+}
+
+const std::atomic<std::uint32_t>* RankPage::Owner() const {
+  return mapped_ == nullptr ? nullptr : &mapped_->owner;
+}
+
+pid_t RankPage::OwnerThread() const {
+  return mapped_ == nullptr ? 0 : static_cast<pid_t>(mapped_->owner.load() & FUTEX_TID_MASK);
 }
 
 control::RankPosition PositionOf(const RankStanding& standing, const RankPage::Reading& reading,

@@ -3,9 +3,11 @@
 // The agent's side of a rank's position page (common/control/position_page.h). A page is created
 // for each start of a rank, in anonymous memory of fixed size. Reading does not trust the content.
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 
 #include "common/base/result.h"
 #include "common/control/membership.h"
@@ -37,11 +39,16 @@ class RankPage {
   std::int64_t NewestStack() const;
   // The stacks that the rank's threads wrote when asked: printable text.
   std::string ReadStacks() const;
+  // The word of kOwnerWord, as long as the page lives; null where it cannot be mapped.
+  const std::atomic<std::uint32_t>* Owner() const;
+  // The thread that it names; 0: none.
+  pid_t OwnerThread() const;
 
  private:
   explicit RankPage(int file) : file_(file) {}
 
   int file_ = -1;
+  const control::PositionPage* mapped_ = nullptr;
 };
 
 // The position to report to the launcher, from the rank's page. `now` is a time of the page's clock

@@ -105,7 +105,16 @@ pid_t RankProcesses::Group(int slot) const {
 
 void RankProcesses::SetRank(int slot, pid_t process) {
   const auto rank = ranks_.find(slot);
-  if (rank != ranks_.end()) rank->second.rank = process;
+  if (rank == ranks_.end()) return;
+  rank->second.rank = process;
+  // What a wrapper makes of its rank's end is its own business.
+  const pid_t started = rank->second.process->pid();
+  if (process != started) return;
+  rank->second.killed = KillWatch::Start(io_, rank->second.page, process, [this, slot, started] {
+    if (!reaper_.Running(started)) return;
+    LogInfo("A rank was killed", {{"slot", slot}, {"pid", started}});
+    handlers_.on_killed(slot, ranks_.at(slot).process->last_lines().Lines());
+  });
 }
 
 std::optional<RankPage::Reading> RankProcesses::Position(int slot) const {

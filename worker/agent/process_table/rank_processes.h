@@ -21,6 +21,7 @@
 #include "common/process/captured_process.h"
 #include "common/process/child_reaper.h"
 #include "worker/agent/config/config.h"
+#include "worker/agent/process_table/kill_watch.h"
 #include "worker/agent/process_table/rank_page.h"
 #include "worker/agent/slots/slot_actions.h"
 
@@ -30,6 +31,8 @@ class RankProcesses {
  public:
   struct Handlers {
     std::function<void(int slot, bool is_stderr, std::string_view data)> on_output;
+    // SIGKILL is ending the slot's process: on_end follows when the kernel has freed its memory.
+    std::function<void(int slot, const std::vector<std::string>& last_lines)> on_killed;
     std::function<void(int slot, const RankEnd& end)> on_end;
     std::function<void(int slot)> on_due;  // CallAfter
   };
@@ -80,6 +83,7 @@ class RankProcesses {
     std::shared_ptr<const RankPage> page;  // null: it reports no position
     pid_t rank = -1;                       // the process that sent a hello; -1: none yet
     bool ending = false;                   // by EndHanging
+    std::unique_ptr<KillWatch> killed{};   // null: the end is known when it is complete
   };
 
   boost::asio::io_context& io_;

@@ -32,7 +32,11 @@ StackCapture::StackCapture(boost::asio::io_context& io, pid_t process,
       limits_(limits),
       done_(std::move(done)),
       threads_(ThreadsOf(process, limits.threads, &count_)),
-      deadline_(Clock::now() + limits.all) {}
+      deadline_(Clock::now() + limits.all) {
+  if (page_ == nullptr) return;
+  const pid_t owner = page_->OwnerThread();
+  count_ -= std::erase_if(threads_, [owner](const auto& thread) { return thread.id == owner; });
+}
 
 // Asks the next thread that may answer.
 void StackCapture::Ask() {

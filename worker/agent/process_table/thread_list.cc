@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 namespace ringmaster::agent {
 namespace {
@@ -51,6 +53,28 @@ char StateIn(std::string_view stat) {
 
 char StateOf(pid_t process) {
   return StateIn(FirstBytes("/proc/" + std::to_string(process) + "/stat"));
+}
+
+bool SaysKilled(std::string_view stat) {
+  constexpr std::size_t kFlags = 6;  // fields after the name, counted from the state
+  constexpr std::size_t kExitCode = 49;
+  constexpr unsigned long kExiting = 0x4;  // the kernel's PF_EXITING
+  constexpr unsigned long kSignalOfEnd = 0x7f;
+  const std::size_t end = stat.rfind(')');
+  if (end == std::string_view::npos) return false;
+  std::istringstream fields{std::string(stat.substr(end + 1))};
+  std::string word;
+  unsigned long flags = 0;
+  for (std::size_t i = 0; i <= kExitCode; ++i) {
+    if (!(fields >> word)) return false;
+    if (i == kFlags) flags = std::strtoul(word.c_str(), nullptr, 10);
+  }
+  const unsigned long code = std::strtoul(word.c_str(), nullptr, 10);
+  return (flags & kExiting) != 0 && (code & kSignalOfEnd) == SIGKILL;
+}
+
+bool IsBeingKilled(pid_t process) {
+  return SaysKilled(FirstBytes("/proc/" + std::to_string(process) + "/stat"));
 }
 
 std::vector<ThreadInfo> ThreadsOf(pid_t process, std::size_t limit, std::size_t* count) {

@@ -28,6 +28,11 @@ char StateIn(std::string_view stat);
 // For the process itself: that of its first thread.
 char StateOf(pid_t process);
 
+// Whether SIGKILL is ending the process, or has ended it while nobody has waited for it yet,
+// according to a /proc/<pid>/stat.
+bool SaysKilled(std::string_view stat);
+bool IsBeingKilled(pid_t process);
+
 // The first one first; at most `limit`, and how many there are.
 std::vector<ThreadInfo> ThreadsOf(pid_t process, std::size_t limit, std::size_t* count);
 

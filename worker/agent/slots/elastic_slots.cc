@@ -1,6 +1,7 @@
 #include "worker/agent/slots/elastic_slots.h"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "common/base/log.h"
@@ -131,6 +132,21 @@ void ElasticSlots::OnProtection(int index, control::RankProtection protection) {
 void ElasticSlots::OnRankOutput(int index, bool is_stderr, std::string_view data) {
   Route(index);
   At(index).output.Add(is_stderr, data);
+}
+
+// The others form their next world meanwhile. The slot is free when the process has ended.
+void ElasticSlots::OnRankKilled(int index, std::vector<std::string> last_lines) {
+  Slot& slot = At(index);
+  if (!slot.running || !slot.assigned.has_value() || slot.stopping || slot.released || ending_)
+    return;
+  slot.connected = false;
+  const Place place = slot.wanted.value_or(*slot.assigned);
+  control::RankExit exit;
+  exit.start = slot.start;
+  exit.signal = SIGKILL;
+  exit.last_lines = std::move(last_lines);
+  slot.killed = OfThisWorker(index, place.rank, std::move(exit));
+  actions_->SendToLauncher(control::RankExited{place.epoch, *slot.killed});
 }
 
 void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
@@ -268,7 +284,10 @@ void ElasticSlots::ReportExit(int index, control::RankExit exit) {
   Slot& slot = At(index);
   const Place place = slot.wanted.value_or(slot.assigned.value_or(Place{}));
   const bool ended_well = slot.released && exit.Clean();
-  const control::RankExited report{place.epoch, OfThisWorker(index, place.rank, std::move(exit))};
+  const std::optional<control::RankExit> killed = std::exchange(slot.killed, std::nullopt);
+  if (killed.has_value()) exit.out_of_memory = killed->out_of_memory;
+  const control::RankExited report{
+      place.epoch, OfThisWorker(index, place.rank, std::move(exit), killed.has_value())};
   actions_->SendToLauncher(report);
   const bool fresh = place.rank < 0;
   const bool member_died = slot.exit_report.has_value() && slot.exit_report->exit.rank >= 0;

@@ -49,6 +49,7 @@ class ElasticSlots final : public Slots {
   void OnRankGone(int slot) override;
   [[nodiscard]] bool OnRankMessage(int slot, const control::Message& message) override;
   void OnRankOutput(int slot, bool is_stderr, std::string_view data) override;
+  void OnRankKilled(int slot, std::vector<std::string> last_lines) override;
   void OnRankExit(int slot, const RankEnd& end) override;
   void OnRestartDue(int slot) override;
   bool Drained() const override;
@@ -87,6 +88,7 @@ class ElasticSlots final : public Slots {
     std::optional<control::RankBegan> began;
     std::map<std::string, control::RankProtection> unprotected;  // by what
     std::optional<control::RankExited> exit_report;  // the newest, until an epoch supersedes it
+    std::optional<control::RankExit> killed;         // reported while its process is ending
     RestartPolicy restart;
     SlotOutput output;
   };

@@ -44,7 +44,7 @@ std::vector<std::string> ElasticSlots::Running() const {
   for (const Slot& slot : slots_) {
     // Includes a process that is still loading: it may be a member of a newer world.
     const bool counts = slot.connected || slot.wanted.has_value();
-    if (counts && !slot.stopping && !ending_) running.push_back(slot.start);
+    if (counts && !slot.stopping && !slot.killed && !ending_) running.push_back(slot.start);
   }
   return running;
 }

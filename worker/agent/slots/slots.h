@@ -55,6 +55,8 @@ class Slots {
   // False for a message that a rank never sends.
   [[nodiscard]] virtual bool OnRankMessage(int slot, const control::Message& message);
   virtual void OnRankOutput(int /*slot*/, bool /*is_stderr*/, std::string_view /*data*/) {}
+  // SIGKILL is ending the slot's process; OnRankExit follows.
+  virtual void OnRankKilled(int /*slot*/, std::vector<std::string> /*last_lines*/) {}
   virtual void OnRankExit(int /*slot*/, const RankEnd& /*end*/) {}
   virtual void OnRestartDue(int /*slot*/) {}
 
@@ -105,8 +107,9 @@ class Slots {
   // highest now.
   bool Accept(const control::Epoch& epoch, const char* what);
   // The exit as reported: with slot, Pod, node, and the lack of memory that it may come from. Once
-  // per end.
-  control::RankExit OfThisWorker(int slot, int rank, control::RankExit exit);
+  // per end, unless that lack is known.
+  control::RankExit OfThisWorker(int slot, int rank, control::RankExit exit,
+                                 bool out_of_memory_known = false);
   // This worker's member in `slot`, or nullptr.
   const control::Member* FindMember(const std::vector<control::Member>& members, int slot) const;
 

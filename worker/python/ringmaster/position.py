@@ -4,7 +4,9 @@ The agent uses it to find the rank that holds up a step. It also requests the st
 with a signal: Python's own fault handler answers it, even while a thread is stuck with the interpreter lock held.
 """
 
+import _thread
 import contextlib
+import ctypes
 import faulthandler
 import logging
 import mmap
@@ -22,11 +24,13 @@ _MAGIC = 0x524D504F53000001  # "RMPOS", version 1
 _MASK = (1 << 64) - 1
 _POSITION = struct.Struct("11Q")  # ten words and their checksum
 _WORD = struct.Struct("q")
-_PEER_AT, _STACK_OF_AT, _CONNECT_AT, _COLLECTIVES_AT = 128, 136, 144, 152
+_PEER_AT, _STACK_OF_AT, _CONNECT_AT, _COLLECTIVES_AT, _OWNER_AT = 128, 136, 144, 152, 168
 _STACK_TEXT_AT = 4096
 _STACK_TEXT_BYTES = 64 << 10
 _ALL_STACKS = -1  # in the word that names the thread of the newest stack: one signal is answered for all of them
 _STACK_SIGNAL = signal.SIGUSR2
+_FUTEX_WAITERS = 0x80000000
+_SYS_SET_ROBUST_LIST = {"x86_64": 273, "aarch64": 99}
 
 
 class Phase(IntEnum):
@@ -75,6 +79,7 @@ class Position:
         os.lseek(position._file, _STACK_TEXT_AT, os.SEEK_SET)
         faulthandler.register(_STACK_SIGNAL, file=position._file, all_threads=True, chain=False)
         _WORD.pack_into(position._page, _STACK_OF_AT, _ALL_STACKS)
+        _sign_of_kill_in(position._page)
         position._write()
         return position
 
@@ -154,3 +159,55 @@ class Position:
             if written > 0:
                 os.lseek(self._file, _STACK_TEXT_AT, os.SEEK_SET)
                 self._page[_STACK_TEXT_AT : _STACK_TEXT_AT + written] = bytes(written)
+
+
+class _RobustList(ctypes.Structure):
+    """The kernel's struct robust_list_head, and its one entry."""
+
+    _fields_ = (
+        ("first", ctypes.c_void_p),
+        ("futex_offset", ctypes.c_long),
+        ("pending", ctypes.c_void_p),
+        ("entry", ctypes.c_void_p),
+    )
+    HEAD_BYTES = 3 * ctypes.sizeof(ctypes.c_void_p)
+
+
+def _sign_of_kill_in(page: mmap.mmap) -> None:
+    """Lets the agent know at once when this process is killed, before the kernel has freed its memory and its GPU.
+
+    A thread that waits for as long as the process lives holds a robust futex in the page (kOwnerWord in
+    common/control/position_page.h): the kernel marks its end. Where the machine allows none, the agent learns of the
+    end when it is complete.
+    """
+    number = _SYS_SET_ROBUST_LIST.get(os.uname().machine)
+    if number is None:
+        return
+    # Both for as long as the process lives: the kernel reads the list, and writes to the page, at its very end.
+    owner = ctypes.c_uint32.from_buffer(page, _OWNER_AT)
+    robust = _RobustList()
+    begin = ctypes.addressof(robust)
+    robust.first = begin + _RobustList.entry.offset
+    robust.entry = begin
+    robust.futex_offset = ctypes.addressof(owner) - robust.first
+    held = _thread.allocate_lock()
+    held.acquire()
+
+    def hold() -> None:
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            # In place of the C library's list, which is for robust mutexes: this thread locks none.
+            if libc.syscall(number, ctypes.byref(robust), ctypes.c_size_t(_RobustList.HEAD_BYTES)) == 0:
+                owner.value = _thread.get_native_id() | _FUTEX_WAITERS
+        finally:
+            held.release()
+        while True:
+            libc.pause()
+
+    try:
+        libc = ctypes.CDLL(None)
+        _thread.start_new_thread(hold, ())
+    except (OSError, RuntimeError) as error:
+        _log.warning("Cannot start the thread by which the agent notices at once that this rank is killed: %s", error)
+        return
+    held.acquire()

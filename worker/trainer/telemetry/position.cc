@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "worker/trainer/telemetry/kill_sign.h"
 #include "worker/trainer/telemetry/stack_signal.h"
 
 namespace ringmaster::trainer {
@@ -31,6 +32,7 @@ Result<void> Position::Open(const std::string& path) {
   }
   page_ = static_cast<control::PositionPage*>(memory);
   WriteStacksTo(file);
+  SignOfKillIn(file);
   Write();
   return {};
 }

@@ -76,6 +76,48 @@ TEST_F(ElasticSlotsTest, ALackOfMemoryIsReportedWithTheEndItCaused) {
   EXPECT_FALSE(exits[1].exit.out_of_memory.has_value());
 }
 
+TEST_F(ElasticSlotsTest, AKilledRankIsReportedAtOnceAndStartedAgainOnceItHasEnded) {
+  OpenGate();
+  actions.out_of_memory = control::OutOfMemory{100, 99};
+
+  slots.OnRankKilled(0, {"words"});
+
+  ASSERT_EQ(actions.Told<RankExited>().size(), 1U);
+  const RankExited first = actions.Told<RankExited>()[0];
+  EXPECT_EQ(first.epoch, (control::Epoch{1, 1}));
+  EXPECT_EQ(first.exit.rank, 1);
+  EXPECT_EQ(first.exit.start, "n-1");
+  EXPECT_EQ(first.exit.signal, SIGKILL);
+  EXPECT_TRUE(first.exit.out_of_memory.has_value());
+  EXPECT_THAT(first.exit.last_lines, ElementsAre("words"));
+  EXPECT_THAT(actions.started, ElementsAre(0)) << "its memory is in use";
+  EXPECT_TRUE(slots.AnyRankRunning());
+
+  // Another rank's kill is not explained by this one's end.
+  actions.out_of_memory = control::OutOfMemory{100, 98};
+  Exit({-1, SIGKILL}, seconds(60), {"last words"});
+
+  ASSERT_EQ(actions.Told<RankExited>().size(), 2U);
+  const RankExited second = actions.Told<RankExited>()[1];
+  EXPECT_EQ(second.exit.start, "n-1");
+  ASSERT_TRUE(second.exit.out_of_memory.has_value());
+  EXPECT_EQ(second.exit.out_of_memory->peak_bytes, 99);
+  EXPECT_THAT(second.exit.last_lines, ElementsAre("last words"));
+  EXPECT_TRUE(actions.out_of_memory.has_value());
+  EXPECT_THAT(actions.started, ElementsAre(0, 0));
+}
+
+TEST_F(ElasticSlotsTest, TheEndOfAKilledRankDoesNotTakeAnothersLackOfMemory) {
+  OpenGate();
+  slots.OnRankKilled(0, {});
+  actions.out_of_memory = control::OutOfMemory{100, 98};
+
+  Exit({-1, SIGKILL});
+
+  EXPECT_FALSE(actions.Told<RankExited>().back().exit.out_of_memory.has_value());
+  EXPECT_TRUE(actions.out_of_memory.has_value());
+}
+
 TEST_F(ElasticSlotsTest, EveryStartIsAnotherMember) {
   OpenGate();
 

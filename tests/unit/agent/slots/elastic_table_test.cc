@@ -62,6 +62,7 @@ std::vector<State> States() {
       {"released", and_then([](auto& slots) {
          slots.OnRelease({{1, 5}});
        })},
+      {"being killed", and_then([](auto& slots) { slots.OnRankKilled(0, {}); })},
       {"waits", and_then([](auto& slots) {
          Exit(slots, {1, 0}, seconds(1));
          Exit(slots, {1, 0}, seconds(1));
@@ -114,6 +115,7 @@ std::vector<Event> Events() {
       {"set 1.5", Says(control::StoreSet{{1, 5}, "k", "v"})},
       {"get 1.5", Says(control::StoreGet{{1, 5}, 1, 1, {"k"}})},
       {"done 1.4", Says(control::RankDone{{1, 4}, 1})},
+      {"being killed", [](auto& slots) { slots.OnRankKilled(0, {}); }},
       {"killed", Ends({-1, SIGKILL})},
       {"exit 0", Ends({0, 0})},
       {"exit 2", Ends({2, 0})},
@@ -129,9 +131,11 @@ std::vector<Event> Events() {
 bool CanHappen(const std::string& state, const std::string& event) {
   const bool runs = state != "waits" && state != "given up";
   const bool of_process = event.ends_with(" 1.5") && event[0] >= 'a' && event[0] <= 'z';
-  const bool needs_process = of_process || event == "killed" || event == "exit 0" ||
-                             event == "exit 2" || event == "hello" || event == "done 1.4";
+  const bool ends = event == "being killed" || event == "exit 0" || event == "exit 2";
+  const bool needs_process =
+      of_process || ends || event == "killed" || event == "hello" || event == "done 1.4";
   const bool speaks = state != "loads" && state != "chosen";  // only hello comes from these
+  if (state == "being killed" && ends) return false;
   if (event == "restart due") return state == "waits";
   if (event == "hello") return !speaks;
   if (of_process || event == "done 1.4") return runs && speaks;
@@ -180,6 +184,7 @@ const std::map<std::string, Row>& Table() {
         {"told to leave", "rank:RankLeave 1.9, launcher:EpochAccepted 1.9"},
         {"stopping", "rank:RankLeave 1.9, launcher:EpochAccepted 1.9"},
         {"released", "rank:RankLeave 1.9, launcher:EpochAccepted 1.9"},
+        {"being killed", "launcher:EpochAccepted 1.9"},
         {"waits", "launcher:EpochAccepted 1.9"},
         {"given up", "launcher:EpochAccepted 1.9"},
         {"leaving", "rank:RankLeave 1.9, launcher:EpochAccepted 1.9"},
@@ -211,6 +216,7 @@ const std::map<std::string, Row>& Table() {
         {"told to leave", "stop"},
         {"stopping", "stop"},
         {"released", "stop"},
+        {"being killed", "stop"},
         {"given up", "start"},
         {"leaving", "stop"},
         {"ending", "stop"}}},
@@ -218,6 +224,7 @@ const std::map<std::string, Row>& Table() {
        {{"in world", "rank:Release 1.5"},
         {"stopping", "rank:Release 1.5"},
         {"released", "rank:Release 1.5"},
+        {"being killed", "rank:Release 1.5"},
         {"leaving", "rank:Release 1.5"},
         {"ending", "rank:Release 1.5"}}},
       {"StoreValues 1.5",
@@ -225,6 +232,7 @@ const std::map<std::string, Row>& Table() {
         {"told to leave", "rank:StoreValues 1.5"},
         {"stopping", "rank:StoreValues 1.5"},
         {"released", "rank:StoreValues 1.5"},
+        {"being killed", "rank:StoreValues 1.5"},
         {"leaving", "rank:StoreValues 1.5"},
         {"ending", "rank:StoreValues 1.5"}}},
       {"hello",
@@ -235,6 +243,7 @@ const std::map<std::string, Row>& Table() {
         {"told to leave", "launcher:RankDone 1.5"},
         {"stopping", "launcher:RankDone 1.5"},
         {"released", "launcher:RankDone 1.5"},
+        {"being killed", "launcher:RankDone 1.5"},
         {"leaving", "launcher:RankDone 1.5"},
         {"ending", "launcher:RankDone 1.5"}}},
       {"boundary 1.5",
@@ -242,6 +251,7 @@ const std::map<std::string, Row>& Table() {
         {"told to leave", "launcher:RankAtBoundary 1.5"},
         {"stopping", "launcher:RankAtBoundary 1.5"},
         {"released", "launcher:RankAtBoundary 1.5"},
+        {"being killed", "launcher:RankAtBoundary 1.5"},
         {"leaving", "launcher:RankAtBoundary 1.5"},
         {"ending", "launcher:RankAtBoundary 1.5"}}},
       {"broken 1.5",
@@ -249,6 +259,7 @@ const std::map<std::string, Row>& Table() {
         {"told to leave", "launcher:RankBroken 1.5"},
         {"stopping", "launcher:RankBroken 1.5"},
         {"released", "launcher:RankBroken 1.5"},
+        {"being killed", "launcher:RankBroken 1.5"},
         {"leaving", "launcher:RankBroken 1.5"},
         {"ending", "launcher:RankBroken 1.5"}}},
       {"progress 1.5",
@@ -256,6 +267,7 @@ const std::map<std::string, Row>& Table() {
         {"told to leave", "launcher:RankProgress 1.5"},
         {"stopping", "launcher:RankProgress 1.5"},
         {"released", "launcher:RankProgress 1.5"},
+        {"being killed", "launcher:RankProgress 1.5"},
         {"leaving", "launcher:RankProgress 1.5"},
         {"ending", "launcher:RankProgress 1.5"}}},
       {"set 1.5",
@@ -263,6 +275,7 @@ const std::map<std::string, Row>& Table() {
         {"told to leave", "launcher:StoreSet 1.5"},
         {"stopping", "launcher:StoreSet 1.5"},
         {"released", "launcher:StoreSet 1.5"},
+        {"being killed", "launcher:StoreSet 1.5"},
         {"leaving", "launcher:StoreSet 1.5"},
         {"ending", "launcher:StoreSet 1.5"}}},
       {"get 1.5",
@@ -270,8 +283,13 @@ const std::map<std::string, Row>& Table() {
         {"told to leave", "launcher:StoreGet 1.5"},
         {"stopping", "launcher:StoreGet 1.5"},
         {"released", "launcher:StoreGet 1.5"},
+        {"being killed", "launcher:StoreGet 1.5"},
         {"leaving", "launcher:StoreGet 1.5"},
         {"ending", "launcher:StoreGet 1.5"}}},
+      {"being killed",
+       {{"in world", "launcher:RankExited 1.5 signal 9"},
+        {"told to leave", "launcher:RankExited 1.5 signal 9"},
+        {"leaving", "launcher:RankExited 1.5 signal 9"}}},
       {"killed",
        {{"loads", "launcher:RankExited 0.0 signal 9, start"},
         {"ready", "launcher:RankExited 0.0 signal 9, start"},
@@ -280,6 +298,7 @@ const std::map<std::string, Row>& Table() {
         {"told to leave", "launcher:RankExited 1.5 signal 9, start"},
         {"stopping", "launcher:RankExited 1.5 signal 9, start"},
         {"released", "launcher:RankExited 1.5 signal 9"},
+        {"being killed", "launcher:RankExited 1.5 signal 9, start"},
         {"leaving", "launcher:RankExited 1.5 signal 9"},
         {"ending", "launcher:RankExited 1.5 signal 9"}}},
       {"exit 0",
@@ -311,6 +330,7 @@ const std::map<std::string, Row>& Table() {
          "launcher:RankReady n-1, launcher:WorldReport 1.5, launcher:EpochAccepted 1.6"},
         {"stopping", "launcher:WorldReport 1.5"},
         {"released", "launcher:RankReady n-1, launcher:WorldReport 1.5"},
+        {"being killed", "launcher:WorldReport 1.5"},
         {"waits", "launcher:WorldReport 1.5, launcher:RankExited 1.5 code 1"},
         {"given up", "launcher:WorldReport 1.5, launcher:RankExited 1.5 code 2"},
         {"leaving", "launcher:RankReady n-1, launcher:WorldReport 1.5, launcher:AgentLeaving"},
@@ -323,6 +343,7 @@ const std::map<std::string, Row>& Table() {
         {"told to leave", "launcher:SlotAttached, attach:AttachGo 1.5"},
         {"stopping", "launcher:SlotAttached, attach:AttachGo 1.5"},
         {"released", "launcher:SlotAttached, attach:AttachGo 1.5"},
+        {"being killed", "launcher:SlotAttached, attach:AttachGo 1.5"},
         {"waits", "launcher:SlotAttached"},
         {"given up", "launcher:SlotAttached"},
         {"leaving", "launcher:SlotAttached, attach:AttachGo 1.5"},
@@ -335,6 +356,7 @@ const std::map<std::string, Row>& Table() {
         {"told to leave", "launcher:AgentLeaving"},
         {"stopping", "launcher:AgentLeaving"},
         {"released", "launcher:AgentLeaving"},
+        {"being killed", "launcher:AgentLeaving"},
         {"waits", "launcher:AgentLeaving"},
         {"given up", "launcher:AgentLeaving"},
         {"leaving", "launcher:AgentLeaving"},
@@ -347,6 +369,7 @@ const std::map<std::string, Row>& Table() {
         {"told to leave", "stop"},
         {"stopping", "stop"},
         {"released", "stop"},
+        {"being killed", "stop"},
         {"leaving", "stop"},
         {"ending", "stop"}}},
   };

@@ -1,0 +1,91 @@
+// A real rank of an elastic job: sleeping_rank.cc.
+
+#include "worker/agent/process_table/rank_processes.h"
+
+#include <algorithm>
+#include <csignal>
+#include <pthread.h>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ringmaster::agent {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr std::chrono::seconds kLimit{60};
+
+class RankProcessesTest : public testing::Test {
+ protected:
+  RankProcessesTest() { config.spec.command = {SLEEPING_RANK}; }
+
+  template <typename Condition>
+  bool RunUntil(const Condition& condition) {
+    const auto limit = std::chrono::steady_clock::now() + kLimit;
+    while (!condition() && std::chrono::steady_clock::now() < limit) io.run_one_for(kLimit);
+    return condition();
+  }
+
+  boost::asio::io_context io;
+  ChildReaper reaper{io};
+  Config config;
+  std::string printed;
+  std::vector<std::string> said;
+  RankProcesses ranks{
+      io,
+      reaper,
+      config,
+      {.on_output = [this](int, bool, std::string_view data) { printed += data; },
+       .on_killed =
+           [this](int slot, const std::vector<std::string>& last_lines) {
+             said.push_back("killed " + std::to_string(slot) + " after " + last_lines.back());
+           },
+       .on_end =
+           [this](int slot, const RankEnd& end) {
+             said.push_back("ended " + std::to_string(slot) + " by signal " +
+                            std::to_string(end.end.signal));
+           },
+       .on_due = {}}};
+};
+
+void SetChildSignalBlocked(bool blocked) {
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  pthread_sigmask(blocked ? SIG_BLOCK : SIG_UNBLOCK, &child, nullptr);
+}
+
+// The end of a process whose memory takes long to free comes as late as this test likes.
+TEST_F(RankProcessesTest, AKilledRankIsToldOfBeforeItHasEnded) {
+  SetChildSignalBlocked(true);
+  ASSERT_TRUE(ranks.Start(1).ok());
+  ASSERT_TRUE(RunUntil([&] { return printed == "sleeping\n"; })) << printed;
+  ranks.SetRank(1, ranks.Group(1));
+  io.poll();
+
+  kill(ranks.Group(1), SIGKILL);
+  EXPECT_TRUE(RunUntil([&] { return !said.empty(); }));
+  SetChildSignalBlocked(false);
+  EXPECT_TRUE(RunUntil([&] { return said.size() > 1; }));
+
+  EXPECT_THAT(said, ElementsAre("killed 1 after sleeping", "ended 1 by signal 9"));
+}
+
+TEST_F(RankProcessesTest, OfARankBehindAWrapperTheWrappersEndCounts) {
+  config.spec.command = {"sh", "-c", SLEEPING_RANK " & echo $!; wait"};
+  ASSERT_TRUE(ranks.Start(0).ok());
+  ASSERT_TRUE(RunUntil([&] { return std::ranges::count(printed, '\n') == 2; })) << printed;
+  const pid_t rank = std::stoi(printed.substr(printed.find_first_of("0123456789")));
+  ranks.SetRank(0, rank);
+
+  kill(rank, SIGKILL);
+  EXPECT_TRUE(RunUntil([&] { return !said.empty(); }));
+
+  EXPECT_THAT(said, ElementsAre("ended 0 by signal 0"));
+}
+
+}  // namespace
+}  // namespace ringmaster::agent

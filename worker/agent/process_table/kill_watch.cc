@@ -1,0 +1,117 @@
+#include "worker/agent/process_table/kill_watch.h"
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <limits>
+#include <linux/futex.h>
+#include <mutex>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <system_error>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/post.hpp>
+
+#include "common/base/log.h"
+#include "worker/agent/process_table/thread_list.h"
+
+namespace ringmaster::agent {
+namespace {
+
+// The thread looks this often whether its watch has ended.
+constexpr timespec kTurn{.tv_sec = 1, .tv_nsec = 0};
+// A rank may wake the thread, or change the word, as often as it likes.
+constexpr int kMostWakes = 100;
+// Not all threads of a process end at the same moment.
+constexpr int kLooks = 20;
+constexpr std::chrono::milliseconds kBetweenLooks{2};
+
+}  // namespace
+
+// What the thread and the watch have together.
+class KillWatch::Wait {
+ public:
+  Wait(std::shared_ptr<const RankPage> page, KillWatch& watch)
+      : page_(std::move(page)), watch_(watch) {}
+
+  // The thread's: until the watch has ended, or the word names no thread.
+  void Run() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    for (int wakes = 0; wakes < kMostWakes && !ended_;) {
+      const std::uint32_t word = page_->Owner()->load();
+      if (page_->OwnerThread() == 0) return Tell();
+      const long woken = syscall(SYS_futex, page_->Owner(), FUTEX_WAIT, word, &kTurn, nullptr, 0);
+      if (woken == 0 || errno != ETIMEDOUT) ++wakes;
+    }
+  }
+
+  void End() {
+    const std::scoped_lock lock(telling_);
+    ended_ = true;
+    syscall(SYS_futex, page_->Owner(), FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr,
+            nullptr, 0);
+  }
+
+  void Turn(bool killed, int times) {
+    if (ended_) return;
+    if (killed) return watch_.on_killed_();
+    watch_.Look(times);
+  }
+
+ private:
+  void Tell() {
+    const std::scoped_lock lock(telling_);
+    if (ended_) return;
+    boost::asio::post(watch_.again_.get_executor(),
+                      [wait = watch_.wait_] { wait->Turn(false, kLooks); });
+  }
+
+  const std::shared_ptr<const RankPage> page_;
+  KillWatch& watch_;  // lives until End()
+  std::mutex telling_;
+  std::atomic<bool> ended_ = false;
+};
+
+std::unique_ptr<KillWatch> KillWatch::Start(boost::asio::io_context& io,
+                                            std::shared_ptr<const RankPage> page, pid_t process,
+                                            std::function<void()> on_killed) {
+  if (page == nullptr || page->OwnerThread() == 0) return nullptr;
+  std::unique_ptr<KillWatch> watch(new KillWatch(io, process, std::move(on_killed)));
+  watch->wait_ = std::make_shared<Wait>(std::move(page), *watch);
+  try {
+    // Nobody waits for the thread: it may take a turn until it sees that the watch has ended.
+    std::thread([wait = watch->wait_] { wait->Run(); }).detach();
+  } catch (const std::system_error& error) {
+    LogWarn("Cannot start a thread that notices at once when a rank is killed",
+            {{"reason", error.what()}});
+    return nullptr;
+  }
+  return watch;
+}
+
+KillWatch::KillWatch(boost::asio::io_context& io, pid_t process, std::function<void()> on_killed)
+    : process_(process), on_killed_(std::move(on_killed)), again_(io) {}
+
+KillWatch::~KillWatch() {
+  if (wait_ != nullptr) wait_->End();
+}
+
+void KillWatch::Look(int times) {
+  const bool killed = IsBeingKilled(process_);
+  if (!killed && times <= 1) return;
+  // What a killed rank printed last is read meanwhile.
+  again_.expires_after(kBetweenLooks);
+  // The handler may be on its way already when the watch ends.
+  again_.async_wait([wait = wait_, killed, times](const boost::system::error_code& cancelled) {
+    if (!cancelled) wait->Turn(killed, times - 1);
+  });
+}
+
+}  // namespace ringmaster::agent

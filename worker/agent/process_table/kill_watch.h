@@ -1,0 +1,44 @@
+#pragma once
+
+// Notices at once that a rank was killed. A process that is killed counts as ended, and its
+// connections close, only when the kernel has freed its memory: with PyTorch that takes 60 ms, with
+// many GB or a GPU seconds. Before that the kernel marks a word of the rank's position page
+// (kOwnerWord in common/control/position_page.h), on which a thread waits here. What the word says
+// is only a reason to look: /proc tells whether the process is ending, and by which signal.
+
+#include <functional>
+#include <memory>
+#include <sys/types.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "worker/agent/process_table/rank_page.h"
+
+namespace ringmaster::agent {
+
+class KillWatch {
+ public:
+  // `on_killed` runs at most once, on `io`, when SIGKILL is ending `process`, and never after this
+  // is destroyed. The caller ends the watch before `process` may be another process. Null: the rank
+  // names no thread, as on a kernel without robust futexes.
+  static std::unique_ptr<KillWatch> Start(boost::asio::io_context& io,
+                                          std::shared_ptr<const RankPage> page, pid_t process,
+                                          std::function<void()> on_killed);
+  ~KillWatch();
+  KillWatch(const KillWatch&) = delete;
+  KillWatch& operator=(const KillWatch&) = delete;
+
+ private:
+  class Wait;
+
+  KillWatch(boost::asio::io_context& io, pid_t process, std::function<void()> on_killed);
+  void Look(int times);
+
+  const pid_t process_;
+  const std::function<void()> on_killed_;
+  boost::asio::steady_timer again_;
+  std::shared_ptr<Wait> wait_;
+};
+
+}  // namespace ringmaster::agent
