@@ -30,7 +30,9 @@ using std::chrono::steady_clock;
 using testing::HasSubstr;
 
 constexpr std::int64_t kSteps = 300;  // more than twice what passes while two workers load
-constexpr std::int64_t kEvery = 40;   // steps from one checkpoint to the next
+// Two checkpoints are complete long before, also where a volume takes seconds for one.
+constexpr std::int64_t kStepsWithCheckpoints = 1000;
+constexpr std::int64_t kEvery = 40;  // steps from one checkpoint to the next
 constexpr Seconds kLimit{120};
 
 struct Step {
@@ -41,7 +43,9 @@ struct Step {
 
 class ElasticJob : public LoggedTest {
  protected:
-  control::LaunchSpec Trainer() const { return TrainerSpec(kSteps, StepLog()); }
+  std::int64_t steps_ = kSteps;
+
+  control::LaunchSpec Trainer() const { return TrainerSpec(steps_, StepLog()); }
   control::LaunchSpec TrainerWithCheckpoints() const {
     control::LaunchSpec spec = Trainer();
     spec.command.insert(spec.command.end(), {"--checkpoint-dir=" + Checkpoints(),
@@ -181,15 +185,15 @@ class ElasticJob : public LoggedTest {
   }
   Ran EndAndAudit(Job& job) {
     std::printf("all of it had happened by step %lld of %lld\n",
-                static_cast<long long>(LastStep().step), static_cast<long long>(kSteps));
+                static_cast<long long>(LastStep().step), static_cast<long long>(steps_));
     const control::Verdict verdict = job.AwaitVerdict(Seconds(240));
     EXPECT_TRUE(verdict.succeeded) << verdict.message;
     EXPECT_TRUE(verdict.progress.has_value());
     if (verdict.progress) {
-      EXPECT_EQ(verdict.progress->step, kSteps);
+      EXPECT_EQ(verdict.progress->step, steps_);
       EXPECT_TRUE(std::isfinite(verdict.progress->loss)) << verdict.progress->loss;
     }
-    Ran audit = Audit(kSteps);
+    Ran audit = Audit(steps_);
     std::printf("%s", audit.output.c_str());
     return audit;
   }
@@ -401,6 +405,7 @@ TEST_F(ElasticJob, PausesBelowItsMinimumAndGoesOnWithTheReplacement) {
 }
 
 TEST_F(ElasticJob, GoesOnFromTheNewestCheckpointWhenAllWorkersAreKilled) {
+  steps_ = kStepsWithCheckpoints;
   Job job(3, TrainerWithCheckpoints());
   ASSERT_NO_FATAL_FAILURE(Begin(job, 2, 1));
   ASSERT_TRUE(WaitUntil(kLimit, [&] { return CompleteSteps().size() >= 2; })) << job.Log();
@@ -421,18 +426,21 @@ TEST_F(ElasticJob, GoesOnFromTheNewestCheckpointWhenAllWorkersAreKilled) {
   EXPECT_LE(job.Status().last_recovery->steps_lost, 3 * kEvery);
   ExpectEndsWellAfterARollBack(job, 3 * kEvery);
   EXPECT_EQ(CompleteSteps().size(), 3U);
-  EXPECT_EQ(CompleteSteps().back(), kSteps);
+  EXPECT_EQ(CompleteSteps().back(), steps_);
 }
 
 TEST_F(ElasticJob, TakesACheckpointOutOfTurnWhenItIsAskedFor) {
+  steps_ = kStepsWithCheckpoints;
   ExpectCheckpointOnDemand(Trainer());
 }
 
 TEST_F(ElasticJob, TakesACheckpointOfStateThatIsSpreadOutOfTurnWhenItIsAskedFor) {
+  steps_ = kStepsWithCheckpoints;
   ExpectCheckpointOnDemand(ShardedTrainer());
 }
 
 TEST_F(ElasticJob, ASmallerWorldGoesOnFromTheOneBeforeWhenTheNewestCheckpointIsDamaged) {
+  steps_ = kStepsWithCheckpoints;
   Job job(3, TrainerWithCheckpoints());
   ASSERT_NO_FATAL_FAILURE(Begin(job, 2, 1));
   ASSERT_TRUE(WaitUntil(kLimit, [&] { return CompleteSteps().size() >= 2; })) << job.Log();
