@@ -36,7 +36,7 @@ class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
                                                         Handlers handlers);
 
   pid_t pid() const { return pid_; }
-  // Of what was read so far.
+  // The last lines of the output that was read so far.
   const LastLines& last_lines() const { return last_lines_; }
 
   // SIGTERM to its process group, SIGKILL after `grace`.

@@ -286,7 +286,7 @@ void Agent::OnPeerGone(PeerId peer) {
   EndWhenIdle();
 }
 
-// Of one whose GPU is lost, the end will say more than a signal.
+// If the GPU of the rank is lost, OnRankEnd reports that instead of the signal.
 void Agent::OnRankKilled(int slot, const std::vector<std::string>& last_lines) {
   if (!gpu_health_.Lost(FirstOf(ranks_.Gpus(slot)))) slots_->OnRankKilled(slot, last_lines);
 }

@@ -23,7 +23,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// The thread looks this often whether its watch has ended.
+// The thread checks this often whether its watch has ended.
 constexpr timespec kTurn{.tv_sec = 1, .tv_nsec = 0};
 // A rank may wake the thread, or change the word, as often as it likes.
 constexpr int kMostWakes = 100;
@@ -33,13 +33,13 @@ constexpr std::chrono::milliseconds kBetweenLooks{2};
 
 }  // namespace
 
-// What the thread and the watch have together.
+// State that the watch shares with its thread.
 class KillWatch::Wait {
  public:
   Wait(std::shared_ptr<const RankPage> page, KillWatch& watch)
       : page_(std::move(page)), watch_(watch) {}
 
-  // The thread's: until the watch has ended, or the word names no thread.
+  // Runs in the thread until the watch ends or the word names no thread.
   void Run() {
     sigset_t all;
     sigfillset(&all);
@@ -86,7 +86,7 @@ std::unique_ptr<KillWatch> KillWatch::Start(boost::asio::io_context& io,
   std::unique_ptr<KillWatch> watch(new KillWatch(io, process, std::move(on_killed)));
   watch->wait_ = std::make_shared<Wait>(std::move(page), *watch);
   try {
-    // Nobody waits for the thread: it may take a turn until it sees that the watch has ended.
+    // The thread is detached and ends at the latest one turn after the watch.
     std::thread([wait = watch->wait_] { wait->Run(); }).detach();
   } catch (const std::system_error& error) {
     LogWarn("Cannot start a thread that notices at once when a rank is killed",
@@ -106,9 +106,9 @@ KillWatch::~KillWatch() {
 void KillWatch::Look(int times) {
   const bool killed = IsBeingKilled(process_);
   if (!killed && times <= 1) return;
-  // What a killed rank printed last is read meanwhile.
+  // This leaves time to read what a killed rank printed last.
   again_.expires_after(kBetweenLooks);
-  // The handler may be on its way already when the watch ends.
+  // The handler may already be queued when the watch ends, so it must not use `this`.
   again_.async_wait([wait = wait_, killed, times](const boost::system::error_code& cancelled) {
     if (!cancelled) wait->Turn(killed, times - 1);
   });

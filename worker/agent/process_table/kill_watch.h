@@ -1,10 +1,10 @@
 #pragma once
 
 // Notices at once that a rank was killed. A process that is killed counts as ended, and its
-// connections close, only when the kernel has freed its memory: with PyTorch that takes 60 ms, with
-// many GB or a GPU seconds. Before that the kernel marks a word of the rank's position page
-// (kOwnerWord in common/control/position_page.h), on which a thread waits here. What the word says
-// is only a reason to look: /proc tells whether the process is ending, and by which signal.
+// connections close, only when the kernel has freed its memory. With PyTorch on a CPU this takes
+// about 60 ms. Before that the kernel marks a word of the rank's position page (kOwnerWord in
+// common/control/position_page.h), on which a thread waits here. The word is only a reason to look:
+// /proc tells whether the process is ending, and by which signal.
 
 #include <functional>
 #include <memory>

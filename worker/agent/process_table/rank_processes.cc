@@ -107,7 +107,7 @@ void RankProcesses::SetRank(int slot, pid_t process) {
   const auto rank = ranks_.find(slot);
   if (rank == ranks_.end()) return;
   rank->second.rank = process;
-  // What a wrapper makes of its rank's end is its own business.
+  // Behind a wrapper, the wrapper's exit counts, and it may differ from the rank's.
   const pid_t started = rank->second.process->pid();
   if (process != started) return;
   rank->second.killed = KillWatch::Start(io_, rank->second.page, process, [this, slot, started] {

@@ -28,8 +28,8 @@ char StateIn(std::string_view stat);
 // For the process itself: that of its first thread.
 char StateOf(pid_t process);
 
-// Whether SIGKILL is ending the process, or has ended it while nobody has waited for it yet,
-// according to a /proc/<pid>/stat.
+// Whether SIGKILL is ending the process or has ended it, according to a /proc/<pid>/stat. A process
+// that ended keeps its stat until its parent reaps it.
 bool SaysKilled(std::string_view stat);
 bool IsBeingKilled(pid_t process);
 

@@ -6,9 +6,9 @@
 
 namespace ringmaster::trainer {
 
-// From here on, for as long as the process lives, by a thread that waits; `file` has the layout of
-// common/control/position_page.h. Once per process. Where the machine allows no such thread, the
-// agent learns of the end when it is complete.
+// Starts a thread that waits for as long as the process lives. `file` has the layout of
+// common/control/position_page.h. Call it once per process. If the machine does not allow such a
+// thread, the agent learns of the exit when it is complete.
 void SignOfKillIn(int file);
 
 }  // namespace ringmaster::trainer
