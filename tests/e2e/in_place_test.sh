@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# A PyTorch script that trains in place, examples/pytorch-in-place/gpt.py, in an image that has Python and nothing of ours: PyTorch comes
-# from a read-only volume, our programs and package by injection. Through a killed rank, a cut node, other numbers of workers, a drained
-# node and a suspension steps go on; at the end ringmaster-audit proves that no step was lost or repeated.
+# A PyTorch script of examples/pytorch-in-place that trains in place, in an image that has Python and nothing of ours: PyTorch comes from
+# a read-only volume, our programs and package by injection. Through a killed rank, a cut node, other numbers of workers, a drained node
+# and a suspension steps go on; at the end ringmaster-audit proves that no step was lost or repeated.
+# Usage: in_place_test.sh gpt|huggingface
 . "$(dirname "$0")/lib.sh"
-new_namespace in-place
+job=${1:?which script}
+new_namespace "in-place-$job"
 clean_up() {
   local node
   for node in $(kubectl get nodes -o name); do
@@ -18,47 +20,48 @@ as_user create configmap code --from-file="$examples" >/dev/null
 shared_volume audit
 logs=$volume
 shared_volume states
-packages_volume packages "$("$repository/deploy/local/pytorch.sh")"
+packages_volume pytorch "$("$repository/deploy/local/pytorch.sh")"
+claims=(pytorch) arguments=
+case $job in
+  gpt) arguments=', --loaders=1' ;;
+  huggingface) claims+=(transformers) && packages_volume transformers "$("$repository/deploy/local/pypi.sh" transformers)" ;;
+esac
+each_claim() { printf '%s\n' "${claims[@]}" | sed "s|.*|$1|"; } # a line, & in it being the claim
 
-# start JOB WORKERS SCRIPT [ARGUMENT...]: more steps than are ever made, until `end_after` says how many.
-start() {
-  local arguments=${*:4}
-  as_user apply -f - <<Y
+# More steps than are ever made, until `end_after` says how many.
+as_user apply -f - <<Y
 apiVersion: ringmaster.dev/v1alpha1
 kind: TrainingJob
-metadata: {name: $1}
+metadata: {name: $job}
 spec:
   image: localhost/foreign-python:1
-  command: [env, RINGMASTER_AUDIT_LOG=/audit/$1, python3, /code/$3, --steps=1000000${arguments:+, ${arguments// /, }}]
+  command: [env, RINGMASTER_AUDIT_LOG=/audit/$job, python3, /code/$job.py, --steps=1000000$arguments]
   elasticity: {mode: InPlace}
   checkpoint: {everySteps: 1000000, volume: {persistentVolumeClaim: {claimName: states}}}
   worker:
-    replicas: $2
+    replicas: 3
     minReplicas: 1
     resources: {requests: {cpu: 100m}, limits: {cpu: 300m}}  # other tests run beside this one
     env:
-    - {name: PYTHONPATH, value: /packages}
+    - {name: PYTHONPATH, value: "$(each_claim '/packages/&' | paste -sd :)"}
     - {name: OMP_NUM_THREADS, value: "1"}
     volumes:
     - {name: code, configMap: {name: code}}
-    - {name: packages, persistentVolumeClaim: {claimName: packages, readOnly: true}}
+$(each_claim '    - {name: &, persistentVolumeClaim: {claimName: &, readOnly: true}}')
     - {name: audit, persistentVolumeClaim: {claimName: audit}}
     volumeMounts:
     - {name: code, mountPath: /code}
-    - {name: packages, mountPath: /packages, readOnly: true}
+$(each_claim '    - {name: &, mountPath: /packages/&, readOnly: true}')
     - {name: audit, mountPath: /audit}
 Y
-}
 
 kill_rank() { kill -9 "$(processes python3 "$(last_worker)" | head -1)"; }
 scale() { as_user scale "trainingjob/$job" --replicas="$1" >/dev/null; }
-job=gpt
-start gpt 3 gpt.py --loaders=1
 went_on "the beginning" 3
 survives "a killed rank" 3 kill_rank
 
 # A node falls silent that holds one worker, but neither the launcher nor the operator.
-busy() { { node_of "$(launcher_pod $job)"; echo; kubectl -n ringmaster-system get pods -o jsonpath='{.items[*].spec.nodeName}'; } | grep -w "$1" >/dev/null; }
+busy() { { node_of "$(launcher_pod "$job")"; echo; kubectl -n ringmaster-system get pods -o jsonpath='{.items[*].spec.nodeName}'; } | grep -w "$1" >/dev/null; }
 workers_on() { as_user get pods -l "ringmaster.dev/role=worker,ringmaster.dev/job-name=$job" --field-selector="spec.nodeName=$1" -o name; }
 silent=
 for node in $(kubectl get nodes -o name | cut -d/ -f2); do
