@@ -224,6 +224,7 @@ void DirectSlots::ReportExit(int index, control::RankExit exit) {
 
 void DirectSlots::Report(int index, int rank, control::RankExit exit) {
   Slot& slot = slots_[static_cast<std::size_t>(index)];
+  exit.out_of_memory = actions_->LackOfMemory({exit.exit_code, exit.signal});
   slot.exit_report = control::RankExited{*slot.epoch, OfThisWorker(index, rank, std::move(exit))};
   actions_->SendToLauncher(*slot.exit_report);
 }

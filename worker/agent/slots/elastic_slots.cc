@@ -144,6 +144,7 @@ void ElasticSlots::OnRankKilled(int index, std::vector<std::string> last_lines) 
   control::RankExit exit;
   exit.start = slot.start;
   exit.signal = SIGKILL;
+  exit.out_of_memory = actions_->LackOfMemory({exit.exit_code, exit.signal});
   exit.last_lines = std::move(last_lines);
   slot.killed = OfThisWorker(index, place.rank, std::move(exit));
   actions_->SendToLauncher(control::RankExited{place.epoch, *slot.killed});
@@ -285,9 +286,9 @@ void ElasticSlots::ReportExit(int index, control::RankExit exit) {
   const Place place = slot.wanted.value_or(slot.assigned.value_or(Place{}));
   const bool ended_well = slot.released && exit.Clean();
   const std::optional<control::RankExit> killed = std::exchange(slot.killed, std::nullopt);
-  if (killed.has_value()) exit.out_of_memory = killed->out_of_memory;
-  const control::RankExited report{
-      place.epoch, OfThisWorker(index, place.rank, std::move(exit), killed.has_value())};
+  exit.out_of_memory = killed.has_value() ? killed->out_of_memory
+                                          : actions_->LackOfMemory({exit.exit_code, exit.signal});
+  const control::RankExited report{place.epoch, OfThisWorker(index, place.rank, std::move(exit))};
   actions_->SendToLauncher(report);
   const bool fresh = place.rank < 0;
   const bool member_died = slot.exit_report.has_value() && slot.exit_report->exit.rank >= 0;

@@ -93,12 +93,9 @@ bool Slots::Accept(const control::Epoch& epoch, const char* what) {
   return true;
 }
 
-control::RankExit Slots::OfThisWorker(int slot, int rank, control::RankExit exit,
-                                      bool out_of_memory_known) {
+control::RankExit Slots::OfThisWorker(int slot, int rank, control::RankExit exit) const {
   exit.slot = slot;
   exit.rank = rank;
-  if (!out_of_memory_known)
-    exit.out_of_memory = actions_->LackOfMemory({exit.exit_code, exit.signal});
   exit.pod_uid = options_.pod_uid;
   exit.pod = options_.pod;
   exit.node = options_.node;

@@ -106,10 +106,8 @@ class Slots {
   // False, with a line in the log, for an epoch below the highest that was accepted; else it is the
   // highest now.
   bool Accept(const control::Epoch& epoch, const char* what);
-  // The exit as reported: with slot, Pod, node, and the lack of memory that it may come from. Once
-  // per end, unless that lack is known.
-  control::RankExit OfThisWorker(int slot, int rank, control::RankExit exit,
-                                 bool out_of_memory_known = false);
+  // `exit` with its slot, rank, Pod and node.
+  control::RankExit OfThisWorker(int slot, int rank, control::RankExit exit) const;
   // This worker's member in `slot`, or nullptr.
   const control::Member* FindMember(const std::vector<control::Member>& members, int slot) const;
 

@@ -81,7 +81,7 @@ void ElasticJob::BeginSwitch(Time now) {
 
 // A leaving worker that is still wanted counts as missing until it is replaced.
 void ElasticJob::NoteLeavers(Time now) {
-  if (recovery_.IsOpen() || released_at_) return;
+  if (recovery_.IsOpen()) return;
   if (order_->replicas < static_cast<int>(world_.pods().size())) return;
   for (const std::string& pod_uid : world_.pods()) {
     const Worker& worker = workers_.At(pod_uid);
