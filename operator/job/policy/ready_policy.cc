@@ -134,9 +134,11 @@ void CountWorkers(const Observed& observed, const control::LauncherStatus& answe
     if (!pod->leaving.empty()) leaving.insert(pod->uid);
   }
   workers.ready = workers.members = 0;
+  // While a job is paused there is no world; the launcher then reports the members of the last one.
+  const bool has_world = answer.phase != control::LauncherPhase::kPaused;
   for (const control::WorkerReport& worker : answer.workers) {
     workers.ready += worker.ready && !leaving.contains(worker.pod_uid) ? 1 : 0;
-    workers.members += worker.member ? 1 : 0;
+    workers.members += worker.member && has_world ? 1 : 0;
   }
   workers.ready = std::min(workers.ready, workers.desired);
 }

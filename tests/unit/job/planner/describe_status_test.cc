@@ -767,6 +767,10 @@ TEST(DescribeStatus, WorkersThatGoOrAreNotWantedAreNotCountedAsReady) {
                            .Build();
   EXPECT_EQ(situation.Describe().workers,
             (api::WorkerCounts{.desired = 2, .replicas = 3, .ready = 1, .members = 3}));
+  situation.launcher->status->phase = control::LauncherPhase::kPaused;
+  EXPECT_EQ(situation.Describe().workers,
+            (api::WorkerCounts{.desired = 2, .replicas = 3, .ready = 1, .members = 0}));
+  situation.launcher->status->phase = control::LauncherPhase::kRunning;
 
   situation.job = JobBuilder().Term(1).Replicas(1).Build();
   EXPECT_EQ(api::FindCondition(situation.Describe().conditions, api::kWorkersReady)->message,
