@@ -71,8 +71,8 @@ inline constexpr char kEnvCrashLimit[] = "RINGMASTER_CRASH_LIMIT";
 // Comma-separated exit codes of ranks that fail the job at once, or that are not counted.
 inline constexpr char kEnvFailOnExitCodes[] = "RINGMASTER_FAIL_ON_EXIT_CODES";
 inline constexpr char kEnvIgnoreExitCodes[] = "RINGMASTER_IGNORE_EXIT_CODES";
-// From spec.faultTolerance, if set: how long a silent worker may stay silent before it is lost, and
-// the minimum time without progress before a rank counts as hung (stall_watch.h); 0: never.
+// From spec.faultTolerance, if set: the time after which a silent worker counts as lost, and the
+// minimum time without progress before a rank counts as hung (stall_watch.h); 0: never.
 inline constexpr char kEnvLostAfterMillis[] = "RINGMASTER_LOST_AFTER_MILLIS";
 inline constexpr char kEnvStallMillis[] = "RINGMASTER_STALL_MILLIS";
 // From spec.scheduling.startWaitSeconds, if set.
