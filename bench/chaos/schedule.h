@@ -18,7 +18,7 @@ enum class FaultKind {
   kStop,       // SIGSTOP to all processes of one worker: it is silent, its connections stay
   kCut,        // all packets to and from one worker's host are dropped
   kCutIn,      // only packets to it are dropped
-  kLauncher    // SIGKILL to the launcher; the next term takes over
+  kLauncher    // SIGKILL to the launcher; a launcher of the next term takes over
 };
 
 // Returns the name that --faults uses.

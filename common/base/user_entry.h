@@ -12,7 +12,7 @@
 
 namespace ringmaster {
 
-// The name of `uid` in the image's passwd file or libnss-extrausers' one; empty if it has none.
+// The name of `uid` in the passwd file of the image or of libnss-extrausers; empty if it has none.
 // Uses no name service, which a static program cannot load. Call before other threads start.
 std::string UserName(uid_t uid);
 

@@ -49,8 +49,8 @@ inline bool DependsOnTheStarter(std::string_view check) {
   return OnlyMpirunNeeds(check) || check == kCheckMpiProgram;
 }
 
-// The worker has finished its preflight checks and preparation: sshd listens if it is used, and the
-// data cache is filled. Sent once after Welcome, and again on each change.
+// The worker has finished its preflight checks and its preparation (sshd, data cache); `faults`
+// says what failed. Sent once after Welcome, and again on each change.
 struct AgentReady {
   std::string address;  // where other workers and the launcher reach this worker
   int ssh_port = 0;

@@ -59,7 +59,7 @@ enum class RankPhase {
   kCompute,   // runs forward and backward
   kReduce,    // waits for the other ranks' gradients
   kUpdate,    // updates the parameters
-  kEvaluate,  // evaluates, or saves the state; may take long by itself
+  kEvaluate,  // evaluates, or saves the state; this may take long
   kDone       // waits until all ranks are released
 };
 inline constexpr std::array<const char*, 9> kRankPhaseNames = {

@@ -95,9 +95,9 @@ struct CheckpointDone {
   int64_t bytes = 0;  // total size of all complete checkpoints that are kept
 };
 
-// Sent by rank 0 of the first world that trains: what training starts from (with a message if users
-// should know), and the job's own checkpoint from which it resumes, if any. Sent again after every
-// Welcome while the process runs.
+// Sent by rank 0 of the first world that trains: the state from which training starts (with a
+// message if users should know), and the job's own checkpoint from which it resumes, if any. Sent
+// again after every Welcome while the process runs.
 struct RankBegan {
   Epoch epoch;
   int rank = 0;

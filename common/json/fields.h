@@ -16,9 +16,9 @@
 //
 // A field is a bool, a signed integer, a double, a string, seconds, another described struct, or a
 // list, map or std::optional of these. Other types need a form: an object with `Json Write(const
-// T&) const` and `std::string Read(const Json&, T&) const`, which returns what is wrong, or an
-// empty string. Unknown fields are ignored. Reading checks types and ranges and never throws; it
-// returns the first error with its path: "field 'ranks[2].slot': …".
+// T&) const` and `std::string Read(const Json&, T&) const`. Read() returns an error text, empty if
+// the value is valid. Unknown fields are ignored. Reading checks types and ranges and never throws;
+// it returns the first error with its path: "field 'ranks[2].slot': …".
 
 #include <chrono>
 #include <concepts>

@@ -80,8 +80,8 @@ class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
   LastLines last_lines_;
 };
 
-// Writes to our own standard output or standard error. A write error is ignored, so that the
-// program whose output this is keeps running.
+// Writes to our own standard output or standard error. Ignores write errors, so that the program
+// whose output is passed on keeps running.
 void PassThrough(bool is_stderr, std::string_view data);
 
 }  // namespace ringmaster

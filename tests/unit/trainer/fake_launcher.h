@@ -144,7 +144,7 @@ class FakeLauncher {
     for (const std::string& name : names) EXPECT_EQ(boundary_[name], boundary_.begin()->second);
     return boundary_.begin()->second;
   }
-  // Waits until a rank reports that `what` cannot be saved or read, or that it works again.
+  // Waits until a rank reports that `what` has a fault, or if `holds` is false, that it has none.
   void AwaitFault(const std::string& what, bool holds = true) {
     Await("without a fault", [&] { return faults_.contains(what) == holds; });
   }
