@@ -1,9 +1,9 @@
 #pragma once
 
-// What figures B1 and B2 have in common: a cluster with simulated nodes, the operator with the
-// rights of install.yaml, the manifests that it creates, and a bare client that posts the same
-// ones. Everything is timed by one observer, a watch of the Pods, so that operator and bare client
-// are judged alike.
+// Shared parts of figures B1 and B2: a cluster with simulated nodes, the operator with the
+// permissions of install.yaml, and a bare client that posts the manifests that the operator
+// creates. One observer, a watch of the Pods, times both, so that operator and bare client are
+// measured in the same way.
 
 #include <chrono>
 #include <functional>
@@ -26,45 +26,45 @@ using Seconds = std::chrono::duration<double>;
 
 struct CreationOptions {
   std::string kubeconfig;
-  std::string program;             // the operator
-  std::vector<std::string> flags;  // more of its flags, to compare settings
+  std::string program;             // path of the operator's executable
+  std::vector<std::string> flags;  // additional operator flags, to compare settings
 };
 
 struct Creation {
   Seconds took{0};
-  // The longest time without a new Pod, and how many there were when it began: what a slow run
-  // waited for.
+  // The longest interval without a new Pod, and the number of Pods when it began. They show where a
+  // slow run waited.
   Seconds longest_pause{0};
   std::size_t pods_before_pause = 0;
 };
 
-// Gives the jobs of these namespaces, "*" for all, a default TrainingProfile as a platform team has
-// one: of its limits each holds, and what it sets is merged into each job's text.
+// Creates a default TrainingProfile for the jobs of these namespaces ("*" for all). Like a platform
+// team's profile, it has limits and sets worker fields, which the operator merges into each job.
 Result<void> PutDefaultProfile(testing::ApiClient& admin,
                                const std::vector<std::string>& namespaces);
 
 class CreationBench {
  public:
-  // Applies install.yaml, makes the namespaces and the default profile of their jobs.
+  // Applies install.yaml and creates the namespaces and the default profile of their jobs.
   static Result<std::unique_ptr<CreationBench>> Start(const CreationOptions& options);
 
-  // Starts the operator again, through the proxy or directly, and waits until it is ready.
+  // Restarts the operator, through the proxy or directly, and waits until it is ready and leads.
   Result<void> StartOperator(bool through_proxy);
   void StopOperator() { operator_.reset(); }
 
-  // Lets the operator make a job of one worker and keeps the request with which it created the
-  // worker's Pod.
+  // Creates a job of one worker and keeps the request with which the operator created the worker's
+  // Pod.
   Result<void> CapturePodRequest();
 
-  // From the request to the API server (a job; the first Pod) to the event of the last of `count`
-  // Pods.
+  // Each creates `count` Pods. The time runs from the first request to the API server (for the job,
+  // or for the first Pod) to the watch event of the last Pod.
   Result<Creation> OperatorCreates(int count);
   Result<Creation> BareClientCreates(int count);
-  // What the operator that runs now has to say.
+  // The log of the running operator.
   std::string OperatorLog() const { return operator_->Log(); }
 
   nlohmann::json Job(const std::string& ns, const std::string& name, int replicas) const;
-  // The captured manifest under another name, owned by an object of `ns` that stays.
+  // The captured manifest with another name, owned by the ConfigMap "owner" of `ns`.
   nlohmann::json Pod(const std::string& ns, const std::string& name) const;
   std::string PodsPath(const std::string& ns) const { return "/api/v1/namespaces/" + ns + "/pods"; }
   std::string JobsPath(const std::string& ns) const {
@@ -76,13 +76,13 @@ class CreationBench {
   Result<void> Clear(const std::string& ns);
 
   testing::ApiClient& admin() { return *admin_; }
-  testing::ApiClient& through_proxy() { return *proxied_; }  // as admin
+  testing::ApiClient& through_proxy() { return *proxied_; }  // with admin's permissions
   testing::FaultProxy& proxy() { return *proxy_; }
 
   static constexpr char kOperatorNs[] = "bench-operator";
   static constexpr char kBareNs[] = "bench-bare";
   static constexpr char kOtherNs[] = "bench-other";
-  static constexpr int kParallel = 32;  // requests in flight, the operator's own limit
+  static constexpr int kParallel = 32;  // requests in flight, the same limit as the operator's
 
  private:
   CreationBench() = default;
@@ -100,7 +100,7 @@ class CreationBench {
   nlohmann::json pod_;
   std::string pod_query_;
   std::map<std::string, std::string>
-      owner_uids_;  // of the ConfigMap that owns a namespace's bare Pods
+      owner_uids_;  // UIDs of the ConfigMaps that own the bare Pods, by namespace
 };
 
 // Runs `work(0) … work(count - 1)` on `threads` threads.

@@ -1,6 +1,6 @@
 #pragma once
 
-// The API server that a kubeconfig names, as an endpoint of the harness: benchmarks run against
+// Converts the API server of a kubeconfig into an endpoint of the harness. Benchmarks use it for
 // clusters that deploy/local/cluster.sh started.
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 namespace ringmaster::bench {
 
-// Writes the certificates that the file holds into `directory`.
+// Writes the certificates from the file into `directory`.
 Result<testing::Endpoint> EndpointOf(const std::string& kubeconfig,
                                      const std::filesystem::path& directory);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Jobs for the figures without nodes (B3, B4, backlog): an operator with the rights of
-// install.yaml against an etcd and API server of its own.
+// Jobs for the figures without nodes (B3, B4, backlog): an operator with the permissions of
+// install.yaml, and an etcd and API server for it.
 
 #include <memory>
 #include <string>
@@ -12,10 +12,10 @@
 
 namespace ringmaster::bench {
 
-// With TrainingJobs installed, and a default profile for all.
+// Starts a control plane with TrainingJobs installed, and a default profile for all namespaces.
 Result<std::unique_ptr<testing::ControlPlane>> StartControlPlane();
 
-// Ready when this returns. `flags` as on its command line.
+// Returns when the operator is ready. `flags` are additional command-line flags.
 Result<std::unique_ptr<testing::OperatorProcess>> StartOperator(
     const testing::ControlPlane& plane, const std::string& program, const std::string& identity,
     std::vector<std::string> flags = {});

@@ -4,7 +4,7 @@
 
 namespace ringmaster::cli {
 
-// Exit codes: 0; 1 for what could not be done, or a check of doctor that failed; 2 for a wrong
+// Exit codes: 0 means success, 1 a failed request or a failed check of doctor, and 2 an invalid
 // command line.
 int Main(int argc, char** argv);
 

@@ -18,12 +18,12 @@ struct ExplainObjects {
   nlohmann::json job;
   nlohmann::json pin;      // the ControllerRevision, or null
   nlohmann::json profile;  // the LocalTrainingProfile, or null
-  std::string unread{};    // why one of them is null, for people; empty if it is optional
+  std::string unread{};    // why one of the two is null, for people; empty if null is no error
 };
 
 Result<ExplainObjects> ReadExplainObjects(const Kubectl& kubectl, const std::string& job);
 
-// As JSON for scripts; the text is made from it. Pure.
+// Returns JSON for scripts. ExplainText() formats it. Pure functions.
 Result<nlohmann::json> ExplainJson(const ExplainObjects& objects);
 std::string ExplainText(const nlohmann::json& explained);
 

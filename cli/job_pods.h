@@ -15,25 +15,25 @@ struct PodView {
   std::string uid{};
   std::string ns{};
   bool launcher = false;
-  int64_t number = 0;  // a worker's index, a launcher's term
+  int64_t number = 0;  // a worker's index or a launcher's term
   std::string node{};
-  std::string state{};  // one word, as kubectl shows it
+  std::string state{};  // one word, as in kubectl's output
   std::string created{};
-  int64_t restarts = 0;    // of the container that Ringmaster runs
+  int64_t restarts = 0;    // of the container that Ringmaster manages
   bool started = false;    // that container has run, so it may have a log
   bool has_ended = false;  // that container has ended
 };
 
 PodView ReadPod(const nlohmann::json& pod);
 
-// Launchers by their terms, then workers by their indices; Pods of other jobs and roles are left
-// out.
+// Launchers by term, then workers by index. Leaves out Pods of other jobs and with other
+// roles.
 std::vector<PodView> PodsOf(const nlohmann::json& list, const std::string& job_uid);
 
-// The container whose log is read.
+// The name of the container whose log is read.
 inline const char* ContainerOf(const PodView& pod) { return pod.launcher ? "launcher" : "worker"; }
 
-// Whether a Pod is a launcher's or a worker's of this job.
+// Whether a Pod is a launcher or a worker of this job.
 bool IsOf(const nlohmann::json& pod, const std::string& job_uid);
 
 }  // namespace ringmaster::cli

@@ -21,32 +21,32 @@ using Arguments = std::vector<std::string>;
 
 inline constexpr char kJobs[] = "trainingjobs.ringmaster.dev";
 
-// The reasons of errors, beside those of the kind.
+// Values of Error::reason where the kind alone is not specific enough.
 inline constexpr char kNoSuchType[] = "NoSuchType";  // the cluster does not have that CRD
 inline constexpr char kNoKubectl[] = "NoKubectl";
 
 class Kubectl {
  public:
-  // `flags`: kubectl's own, such as --namespace=team-a; every call gets them. `program`: a name
-  // that is looked up in PATH, or a path.
+  // `flags` are passed to kubectl in every call, such as --namespace=team-a. `program` is a path,
+  // or a name that is looked up in PATH.
   explicit Kubectl(Arguments flags, std::string program = "kubectl");
 
-  // Returns its standard output. Blocks until it exits. Error messages are kubectl's; kNotFound and
-  // kForbidden come from the API server.
+  // Blocks until kubectl exits and returns its standard output. Errors contain kubectl's message.
+  // kForbidden, and kNotFound unless the reason is kNoKubectl, come from the API server.
   Result<std::string> Run(const Arguments& arguments) const;
-  // All at once; the results in the order of the calls.
+  // Runs all calls at once. The results are in the order of the calls.
   std::vector<Result<std::string>> RunAll(const std::vector<Arguments>& calls) const;
 
-  // `kubectl get … -o json`.
+  // Runs `kubectl get … -o json` and parses its output.
   Result<nlohmann::json> Get(Arguments arguments) const;
   std::vector<Result<nlohmann::json>> GetAll(std::vector<Arguments> calls) const;
-  // A TrainingJob, with an error that says what to do.
+  // Reads a TrainingJob. If it does not exist, the error says what to do.
   Result<nlohmann::json> GetJob(const std::string& name) const;
 
-  // The namespace that the flags name, or the context's; "default" where that has none.
+  // The namespace from the flags, else from the kubeconfig context, else "default".
   std::string Namespace() const;
 
-  // For a child that the caller starts and reads itself.
+  // For a caller that starts kubectl and reads its output itself.
   ProcessSpec Spec(const Arguments& arguments) const;
 
  private:
@@ -57,7 +57,7 @@ class Kubectl {
 // Classifies a failure of kubectl by its standard error.
 Error ErrorOfKubectl(std::string_view printed, ProcessEnd end);
 
-// Which lines of kubectl's standard error are its errors, and no warning or question to the user.
+// Whether a line of kubectl's standard error is an error, not a warning or a question to the user.
 bool IsErrorOfKubectl(std::string_view line);
 
 }  // namespace ringmaster::cli

@@ -10,7 +10,7 @@ struct KubectlFlag {
   const char* help;
 };
 
-// Those that take a value.
+// The flags that take a value.
 inline constexpr KubectlFlag kKubectlFlags[] = {
     {"--namespace", "-n", "namespace; default: that of the context"},
     {"--context", "", "context of the kubeconfig file"},

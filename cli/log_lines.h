@@ -20,23 +20,23 @@
 namespace ringmaster::cli {
 
 struct LogLine {
-  int64_t nanos = 0;   // since 1970, by the clock of its node
-  std::string time{};  // the same, as text
+  int64_t nanos = 0;   // since 1970, by the clock of the node
+  std::string time{};  // the same time, as text
   std::string text{};
-  int rank = -1;            // rank of the line; -1: a program of Ringmaster
-  bool may_repeat = false;  // of a launcher: a rank's line that its worker's log has, too
+  int rank = -1;            // rank of the line; -1: the line of a Ringmaster program
+  bool may_repeat = false;  // of a launcher: a rank's line that is also in its worker's log
 };
 
-// A line of `kubectl logs --timestamps`. A line without a time gets the time `otherwise`.
+// Parses a line of `kubectl logs --timestamps`. A line without a time gets the time `otherwise`.
 LogLine ReadLogLine(std::string_view line, bool of_launcher, int64_t otherwise);
 
-// Merges streams by time. Each is in order by itself, as a log is.
+// Merges streams by time. Each stream must be in order, as a log is.
 class LogMerge {
  public:
   struct Limits {
-    int64_t held_millis = 0;  // a line is shown after so long at the latest; 0: no limit
+    int64_t held_millis = 0;  // the longest time for which a line is held back; 0: no limit
   };
-  // `name`: the stream's Pod.
+  // `name` is the name of the stream's Pod.
   using Print = std::function<void(const std::string& name, const LogLine& line)>;
 
   LogMerge(Limits limits, Print print) : limits_(limits), print_(std::move(print)) {}
@@ -48,7 +48,7 @@ class LogMerge {
   // Whether a stream is far ahead of others, so that reading it should pause.
   bool Full(int stream) const;
 
-  // Shows the lines that are due: the oldest one once each open stream has one.
+  // Prints the lines that are due: the oldest one, once each open stream has a line.
   void Show(int64_t now_millis);
   bool Empty() const { return streams_.empty(); }
 
@@ -65,14 +65,14 @@ class LogMerge {
   };
 
   void ShowFirst(Stream& stream);
-  // Whether the line was shown already, as its worker's; remembers those of workers.
+  // Whether the line was already printed from its worker's log. Remembers lines of workers.
   bool Repeats(const LogLine& line);
 
   const Limits limits_;
   const Print print_;
   std::map<int, Stream> streams_;
   int opened_ = 0;
-  std::unordered_map<std::size_t, int> recent_;  // hashes of ranks' lines -> how often
+  std::unordered_map<std::size_t, int> recent_;  // hashes of ranks' lines, and how often each came
   std::deque<std::size_t> recent_in_order_;
 };
 

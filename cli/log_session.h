@@ -17,17 +17,17 @@ namespace ringmaster::cli {
 
 struct LogOptions {
   std::string job{};
-  std::optional<int> rank{};      // only of this rank
-  std::vector<int> workers{};     // only of these workers, by index; empty: all
-  std::string since{};            // as kubectl takes it; empty: from the beginning
-  std::optional<int64_t> tail{};  // of each Pod
+  std::optional<int> rank{};      // only lines of this rank
+  std::vector<int> workers{};     // only lines of these workers, by index; empty: all
+  std::string since{};            // in kubectl's format; empty: from the beginning
+  std::optional<int64_t> tail{};  // number of lines per Pod
   bool follow = false;
   bool timestamps = false;
-  std::size_t most_requests = 64;  // Pods whose logs are read at once
+  std::size_t most_requests = 64;  // the number of Pods whose logs are read in parallel
   bool for_terminal = false;       // non-printable characters are escaped
 };
 
-// Writes to standard output. Blocks until everything is written; with `follow`, until the job ends.
+// Writes to standard output. Blocks until all is written, or with `follow` until the job ends.
 Result<void> ShowLogs(const Kubectl& kubectl, const LogOptions& options);
 
 }  // namespace ringmaster::cli

@@ -9,12 +9,12 @@
 
 namespace ringmaster::cli {
 
-// Paths as people write them, below spec: worker.env[A].value, worker.nodeSelector[b.c/d]. Items of
-// lists go by their name or mountPath; lists of anything else are one value. A value that a
-// template sets instead of a field of the API has that field's name.
+// Paths are relative to spec, in the usual notation: worker.env[A].value,
+// worker.nodeSelector[b.c/d]. List items are identified by name or mountPath; any other list is one
+// value. A value that a template sets in place of a field of the API has the name of that field.
 std::map<std::string, nlohmann::json> FieldsOf(const nlohmann::json& spec);
 
-// One line: texts without quotes, lists with commas.
+// Formats a value as one line: texts without quotes, lists with commas.
 std::string ValueText(const nlohmann::json& value);
 
 }  // namespace ringmaster::cli

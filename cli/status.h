@@ -17,11 +17,11 @@ struct JobObjects {
   nlohmann::json job;
   nlohmann::json pods;    // a list from the API server, or null if it could not be read
   nlohmann::json events;  // the same
-  std::string unread{};   // why one could not be read, for people
+  std::string unread{};   // why one of them could not be read, for people
 };
 
 Result<std::string> StatusText(const JobObjects& objects, Time now);
-// The same for scripts; the fields keep their names and meaning.
+// Returns the same data for scripts. Fields keep their names and meaning.
 Result<nlohmann::json> StatusJson(const JobObjects& objects);
 
 Result<JobObjects> ReadJobObjects(const Kubectl& kubectl, const std::string& job);

@@ -14,23 +14,23 @@ namespace ringmaster::cli {
 
 using Time = std::chrono::system_clock::time_point;
 
-// One line without control characters: colours and carriage returns at the end are left out, a line
-// break is a space, and any other control character is written as ^X, what is not UTF-8 as U+FFFD,
-// what changes the direction of text as U+FFFD, too.
+// Returns one line without control characters. Removes colour sequences and line breaks at the end.
+// Replaces other line breaks with spaces, and other control characters, except tabs, with ^X.
+// Replaces invalid UTF-8 and characters that change the text direction with U+FFFD.
 std::string Printable(std::string_view text);
 
-// Columns that are as wide as their widest cell, two blanks apart. Cells go through Printable.
+// Aligns cells in columns, two spaces apart. Passes each cell through Printable().
 std::string Columns(const std::vector<std::vector<std::string>>& rows,
                     std::string_view indent = "");
 
-// Parses a time as Kubernetes writes it; unset for anything else.
+// Parses a Kubernetes timestamp. Returns nullopt for any other text.
 std::optional<Time> ReadTime(std::string_view rfc3339);
 
-// "45s", "12m", "3h12m", "2d4h"; of a negative time "0s".
+// For example "45s", "12m", "3h12m", "2d4h"; "0s" for a negative duration.
 std::string DurationText(std::chrono::seconds duration);
-// "37 ms", "2.0 s", "1m5s".
+// For example "37 ms", "2.0 s", "1m5s".
 std::string MillisText(int64_t millis);
-// "12m ago"; "?" where the text is not a time.
+// For example "12m ago"; "?" if the text is not a time.
 std::string AgoText(std::string_view rfc3339, Time now);
 
 }  // namespace ringmaster::cli

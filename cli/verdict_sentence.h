@@ -15,13 +15,13 @@ namespace ringmaster::cli {
 
 struct Explanation {
   bool training = false;
-  std::string sentence{};           // contains untrusted text: not printable yet
-  std::string reason{};             // of the condition that explains it; empty if none
+  std::string sentence{};           // has untrusted text: pass it through Printable()
+  std::string reason{};             // of the condition that explains the state; empty if none
   std::string meaning{};            // what the reason means, and what to do
   std::vector<std::string> also{};  // other problems that users may have to fix
 };
 
-// `written` is the job's JSON, from which `job` was read.
+// `written` is the JSON from which `job` was decoded.
 Explanation ExplainJob(const api::TrainingJob& job, const nlohmann::json& written);
 
 // The description of a reason, or of a cause of a recovery, in reasons.h; empty for others.

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which faults strike whom, and when: a pure function of the seed, so that a run that failed can be
-// repeated.
+// Draws which faults hit which worker, and when. A pure function of the seed, so that a failed run
+// can be repeated.
 
 #include <chrono>
 #include <cstdint>
@@ -14,27 +14,27 @@ namespace ringmaster::any_program {
 
 enum class FaultKind {
   kKillRank,     // SIGKILL to one of a worker's ranks
-  kKillProgram,  // SIGKILL to a worker's torchrun, whose ranks go on
-  kKillAgent,    // SIGKILL to a container's first process: all of a worker ends
-  kCut,          // every packet of a worker's host vanishes, both ways
+  kKillProgram,  // SIGKILL to a worker's torchrun; its ranks continue
+  kKillAgent,    // SIGKILL to a container's first process: all processes of the worker end
+  kCut,          // all packets to and from a worker's host are dropped
   kKillLauncher  // SIGKILL to the launcher
 };
 
 const char* ToString(FaultKind kind);
-// Every kind there is, separated by commas.
+// Returns all kinds, separated by commas.
 std::string AllFaults();
-// kInvalid names the word that is not a fault.
+// Parses a list of kinds. kInvalid names the word that is not a fault.
 Result<std::vector<FaultKind>> ParseFaults(const std::string& comma_separated);
 
 struct Fault {
   FaultKind kind = FaultKind::kKillRank;
-  int worker = 0;  // without meaning for kKillLauncher
-  int rank = 0;    // of the worker's; for kKillRank
-  // How long training runs before it.
+  int worker = 0;  // unused for kKillLauncher
+  int rank = 0;    // the local rank on the worker; used for kKillRank
+  // The training time before the fault.
   std::chrono::milliseconds after{};
 };
 
-// REQUIRES: `kinds` is not empty; workers and ranks (of each) >= 1.
+// REQUIRES: `kinds` is not empty; `workers` and `ranks` (per worker) are at least 1.
 std::vector<Fault> MakeSchedule(const std::vector<FaultKind>& kinds, int workers, int ranks,
                                 int count, uint64_t seed);
 

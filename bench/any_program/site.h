@@ -1,9 +1,9 @@
 #pragma once
 
-// Where the program runs and who keeps it running: Ringmaster, or torchrun's own agents. Both on
-// hosts made of network namespaces, one for each worker and a spare one. A site also does what a
-// cluster does by itself: a container that ended is started again, and the worker of a host that
-// is known to be silent gets the spare one.
+// Runs the program on hosts made of network namespaces, one for each worker and a spare one, and
+// keeps it running under Ringmaster or under torchrun's own agents. A site also does the cluster's
+// part: it restarts containers that ended, and moves the worker of a silent host to the spare
+// host.
 
 #include <memory>
 #include <optional>
@@ -17,9 +17,9 @@ namespace ringmaster::any_program {
 
 struct SiteOptions {
   int workers = 3;
-  int ranks = 2;                      // of each worker
-  std::vector<std::string> script{};  // and its arguments
-  std::string folder;                 // for what is printed; all hosts see it
+  int ranks = 2;                      // per worker
+  std::vector<std::string> script{};  // path and arguments
+  std::string folder;                 // for output; all hosts share it
   runtime_test::Variables variables;  // of every process
 };
 
@@ -27,26 +27,26 @@ class Site {
  public:
   virtual ~Site() = default;
 
-  // From nothing, also where something of it runs.
+  // Starts from scratch, even if parts of it are running.
   virtual void Start() = 0;
   virtual bool Knows(FaultKind kind) const = 0;
-  // Strikes, and gives the cluster's answer. After how many seconds the silence of a host was
-  // noticed, where that is the fault and anybody notices; less than 0: never.
+  // Injects the fault and plays the cluster's reaction. If a host was cut off and the site detects
+  // silence, returns the seconds until it did; less than 0: never.
   virtual std::optional<double> Strike(const Fault& fault) = 0;
-  // The cluster's answer to what ended since. Not empty: all is over, and why.
+  // Plays the cluster's reaction to processes that ended. Returns why the run is over, or "".
   virtual std::string Tend() = 0;
-  // A host that was cut off is back; false: what ran there does not end.
+  // Reconnects a host that was cut off. Returns false if its old processes do not end.
   virtual bool Heal() = 0;
   virtual std::string Log() const = 0;
 };
 
-// A job in mode Restart with launchMode PerWorker, whose containers have nothing but Python.
+// A job in mode Restart with launchMode PerWorker, whose containers have only Python.
 std::unique_ptr<Site> UnderRingmaster(const SiteOptions& options);
-// One torchrun a host, all with the same list of hosts. For a host that is cut off they are told
-// after as long as Ringmaster takes to notice one.
+// One torchrun per host, all with the same list of hosts. They are told of a host that is cut off
+// after the time that Ringmaster needs to detect one.
 std::unique_ptr<Site> UnderTorchrun(const SiteOptions& options);
 
-// For the processes of a container: torchrun itself, and the ranks below it.
+// The processes of one container: torchrun itself, and its ranks.
 struct Programs {
   std::vector<pid_t> torchrun;
   std::vector<pid_t> ranks;

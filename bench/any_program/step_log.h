@@ -1,6 +1,6 @@
 #pragma once
 
-// What train.py writes into its --steps, while it does.
+// Reads the step log that train.py writes to its --steps file, while it is being written.
 
 #include <cstdint>
 #include <fstream>
@@ -10,20 +10,20 @@
 namespace ringmaster::any_program {
 
 struct Step {
-  double start = 0;  // when the ranks of this start began: tells one start from another
+  double start = 0;  // start time of this run of the ranks; identifies the run
   int64_t step = 0;
   int ranks = 0;
-  double at = 0;  // seconds, as Now() counts
+  double at = 0;  // seconds, on the clock of Now()
 };
 
-// For the clock that train.py reads, too.
+// Reads the clock that train.py reads too.
 double Now();
 
 class StepLog {
  public:
   explicit StepLog(std::string path) : path_(std::move(path)) {}
 
-  // All steps that are logged by now, in the order in which they were written.
+  // All steps logged so far, in the order of writing.
   const std::vector<Step>& Read();
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the steps of a run say about it: pure.
+// Computes figures from the steps of a run. Pure functions.
 
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace ringmaster::chaos {
 
-// The median time between two steps that follow each other; 0 without any.
+// The median time between two consecutive steps; 0 if there are none.
 double MedianStepMillis(const std::vector<Applied>& steps);
 
 struct Window {
@@ -16,7 +16,7 @@ struct Window {
   Time end;
 };
 
-// Steps per second in all these windows together; 0 without any step.
+// Steps per second over all these windows together; 0 if there are no steps.
 double RateOf(const std::vector<Applied>& steps, const std::vector<Window>& windows);
 
 }  // namespace ringmaster::chaos

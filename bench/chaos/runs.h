@@ -1,7 +1,7 @@
 #pragma once
 
-// The two experiments on one job of real processes: strike it, or resize it. Both print a line per
-// event and, last, one JSON object; both end with an audit of the ranks' logs.
+// Two experiments on one job of real processes: injecting faults and resizing. Both print a line
+// per event and one JSON object at the end, after an audit of the ranks' logs.
 
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@ namespace ringmaster::chaos {
 struct ChaosOptions {
   std::vector<FaultKind> kinds;
   int count = 5;
-  double every = 2;  // seconds from one strike to the next, or longer if the world is not whole
+  double every = 2;  // seconds between two faults; longer if the world is not complete again
   uint64_t seed = 1;
   StageOptions stage;
 };
@@ -25,7 +25,7 @@ struct ScaleOptions {
   StageOptions stage;
 };
 
-// Exit codes of the program: 0, or 1 with the reason on standard error. `folder` gets the logs.
+// Return the exit code: 0, or 1 with the reason on standard error. `folder` gets the logs.
 int RunChaos(const ChaosOptions& options, const std::string& folder);
 int RunScale(ScaleOptions options, const std::string& folder);
 

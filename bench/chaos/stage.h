@@ -1,7 +1,7 @@
 #pragma once
 
-// One job of real processes on hosts made of network namespaces, and what an operator does for it:
-// orders, replacements, the next launcher. The chaos program strikes, the stage mends.
+// One job of real processes on hosts made of network namespaces. Injects faults and plays the
+// operator: it sends orders, replaces workers and starts the next launcher.
 
 #include <chrono>
 #include <cstdint>
@@ -18,48 +18,48 @@
 namespace ringmaster::chaos {
 
 struct StageOptions {
-  int workers = 3;   // hosts for them
-  int at_first = 0;  // how many train from the beginning; 0: all
+  int workers = 3;   // number of hosts for workers
+  int at_first = 0;  // number of workers at the beginning; 0: all
   int min_replicas = 1;
   int64_t global_batch = 48;
   double cpus =
-      0;  // CPU quota of each worker, so that survivors cannot use a dead one's; 0: unlimited
-  std::vector<std::string> trainer_flags{};  // after the usual ones
-  // A Python script that uses the package, in the place of ringmaster-train: it gets the flags
-  // alone.
+      0;  // CPU quota of each worker, so that survivors cannot use a dead one's; 0: none
+  std::vector<std::string> trainer_flags{};  // in addition to the usual ones
+  // A Python script that uses the package and replaces ringmaster-train. It gets only the trainer
+  // flags.
   std::string script{};
-  runtime_test::Variables variables{};  // of each worker
+  runtime_test::Variables variables{};  // for each worker
   std::chrono::milliseconds lost_after{2000};
-  std::chrono::seconds limit{60};  // for whatever has to happen next
+  std::chrono::seconds limit{60};  // for each expected event
 };
 
-// What every rank runs, beside where it writes its audit log.
+// The command line of every rank, without the path of its audit log.
 std::vector<std::string> TrainerArguments(const StageOptions& options);
 
-// What one fault cost, in milliseconds, from the strike where nothing else is said; -1: does not
-// apply.
+// The cost of one fault in milliseconds, measured from the fault unless stated otherwise; -1: does
+// not apply.
 struct Outcome {
-  double detected = -1;    // from the last sign of life until the launcher knew
-  double reformed = -1;    // from then until the first step of the next world was committed
+  double detected = -1;    // from the last sign of life until the launcher detected the loss
+  double reformed = -1;    // from then until the next world committed its first step
   double first_step = -1;  // until the first step of the world without the lost member
   double whole = -1;       // until the world has all its members again
-  double longest_gap = 0;  // between two steps, from the strike until the world is whole
-  int64_t steps_lost = 0;  // as the launcher says; the audit proves it
+  double longest_gap = 0;  // the longest time between two steps until all members are back
+  int64_t steps_lost = 0;  // as reported by the launcher; the audit checks it
 };
 
 class Stage {
  public:
-  // `folder` is empty and receives the audit logs. REQUIRES: Hosts::Possible().
+  // `folder` must be empty; it receives the audit logs. REQUIRES: Hosts::Possible().
   Stage(const StageOptions& options, std::string folder);
 
-  // Returns when all workers train.
+  // Returns when all workers are training.
   Result<void> Begin();
-  // Strikes, does the operator's part, and returns when the world is whole again and the launcher
-  // says that another loss costs nothing. kTimeout says what did not happen.
+  // Injects the fault, plays the operator, and returns when the world is complete and the launcher
+  // reports that the state is protected again. kTimeout says what did not happen.
   Result<Outcome> Strike(const Fault& fault);
-  // Asks for so many of the workers (the first ones), and returns when the world is just them.
+  // Orders the first `workers` workers, and returns when the world consists of exactly these.
   Result<Outcome> Scale(int workers);
-  // Shrinks the world to one worker and ends that.
+  // Shrinks the world to one worker and then ends it.
   Result<void> End();
 
   Trail& trail() { return trail_; }
@@ -71,10 +71,10 @@ class Stage {
   void Act(const Fault& fault);
   std::vector<pid_t> RanksOf(int worker);
   void SignalWorker(int worker, int signal);
-  // Both return when the training goes on without what was struck, and its successor was started.
+  // Return when training continues without the lost process and its replacement has started.
   Result<Outcome> ReplaceLauncher(const Applied& before);
   Result<Outcome> ReplaceLost(const Fault& fault, const Applied& before, Time struck);
-  // A new Pod in a worker's place, as an operator makes it.
+  // Creates a new Pod in a worker's place, as the operator would.
   void Replace(int worker);
   Result<void> AwaitWorldOf(int members);
   Result<void> AwaitProtected();
@@ -85,7 +85,7 @@ class Stage {
   Trail trail_;
   int wanted_ = 0;
   int term_ = 1;
-  std::vector<int> pods_;  // of each worker, how many there have been
+  std::vector<int> pods_;  // per worker: the number of Pods so far
 };
 
 }  // namespace ringmaster::chaos

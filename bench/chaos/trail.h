@@ -1,7 +1,7 @@
 #pragma once
 
-// Follows the audit logs that the ranks of a job write (worker/trainer/telemetry/audit_log.h),
-// while they write them: when was which step applied, and in which world.
+// Follows the audit logs that the ranks of a job write (worker/trainer/telemetry/audit_log.h), to
+// find out when each step was applied, and in which world.
 
 #include <chrono>
 #include <cstdint>
@@ -20,16 +20,16 @@ namespace ringmaster::chaos {
 
 using Time = std::chrono::steady_clock::time_point;
 
-// A step that somebody applied for the first time.
+// A step that was applied for the first time.
 struct Applied {
-  Time seen;  // when the kernel said that it was written
+  Time seen;  // when the kernel reported the write
   int64_t step = 0;
   control::Epoch epoch;
-  int world_size = 0;  // 0: its world was never told
+  int world_size = 0;  // 0: no log has described its world
 };
 
-// Reads on a thread of its own, which sleeps until a log grows (inotify(7)): a run that fills all
-// cores is not slowed by being watched. Thread-safe.
+// Reads on its own thread, which sleeps until a log grows (inotify(7)), so that it does not slow
+// down a run that uses all cores. Thread-safe.
 class Trail {
  public:
   // REQUIRES: `folder` exists and has no logs yet.
@@ -38,34 +38,34 @@ class Trail {
   Trail(const Trail&) = delete;
   Trail& operator=(const Trail&) = delete;
 
-  // Blocks until the newest step satisfies `wanted`, or the limit passed.
+  // Blocks until the newest step satisfies `wanted`, or until `limit` has passed.
   bool Await(std::chrono::milliseconds limit, const std::function<bool(const Applied&)>& wanted);
 
-  std::vector<Applied> steps() const;  // in the order in which they were first seen
+  std::vector<Applied> steps() const;  // in the order of first appearance
   Applied newest() const;
 
  private:
   struct File {
     int descriptor = -1;
-    std::string rest;  // a line that is not complete yet
+    std::string rest;  // an incomplete line
   };
 
   void Follow(const std::stop_token& stop);
-  std::set<std::string> Grown() const;  // names of files that were written to
+  std::set<std::string> Grown() const;  // names of the files that have grown
   void Read(const std::string& name);
   void Take(const std::string& line, Time now);
 
   const std::string folder_;
-  const int events_;                           // of inotify
+  const int events_;                           // an inotify descriptor
   const int ended_;                            // an eventfd
-  std::map<std::string, File> files_;          // of the thread
-  std::map<control::Epoch, int> world_sizes_;  // of the thread
+  std::map<std::string, File> files_;          // used only by the thread
+  std::map<control::Epoch, int> world_sizes_;  // used only by the thread
 
   mutable Mutex mutex_;
   CondVar grown_;
   std::vector<Applied> steps_ RINGMASTER_GUARDED_BY(mutex_);
 
-  std::jthread thread_;  // last member: it ends first
+  std::jthread thread_;  // last member, so that it ends first
 };
 
 }  // namespace ringmaster::chaos

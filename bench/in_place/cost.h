@@ -1,8 +1,8 @@
 #pragma once
 
-// What a step through the package costs when nothing fails, beside plain DistributedDataParallel:
-// train.py
-// --compare as a job.
+// Measures the cost of a step through the package when nothing fails, compared to plain
+// DistributedDataParallel.
+// Runs train.py --compare as a job.
 
 #include <string>
 
@@ -10,11 +10,11 @@ namespace ringmaster::in_place {
 
 struct CostOptions {
   int workers = 4;
-  int rounds = 20;         // blocks of each kind
-  int block = 50;          // steps
-  bool audit = false;      // ranks write the audit log too
-  std::string pythonpath;  // PyTorch's folder
-  std::string folder;      // that all hosts see, with the scripts and the package
+  int rounds = 20;         // the number of blocks of each kind
+  int block = 50;          // the number of steps per block
+  bool audit = false;      // the ranks also write the audit log
+  std::string pythonpath;  // the folder of PyTorch
+  std::string folder;      // shared by all hosts; has the scripts and the package
 };
 
 // Prints one JSON object. Throws std::runtime_error if the job does not succeed.

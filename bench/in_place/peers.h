@@ -1,6 +1,6 @@
 #pragma once
 
-// What torchft and torchrun make of the faults that strike a job of ours.
+// Measures how torchft and torchrun handle the faults that the figures inject into our jobs.
 
 #include <string>
 #include <vector>
@@ -10,24 +10,24 @@
 namespace ringmaster::in_place {
 
 enum class Peer {
-  kTorchft,       // as its documentation shows it
-  kTorchftTuned,  // short limits, and gradients reduced by hand
+  kTorchft,       // as in its documentation
+  kTorchftTuned,  // with short time limits, and with gradients reduced by the script
   kTorchrun       // restarts all ranks from a checkpoint
 };
 
 struct PeerOptions {
   Peer peer = Peer::kTorchft;
   any_program::FaultKind fault = any_program::FaultKind::kKillRank;
-  std::vector<int> victims;  // the workers that are struck, one after the other
-  double every = 3;          // seconds of training before each
+  std::vector<int> victims;  // workers that get the fault, one after the other
+  double every = 3;          // seconds of training before each fault
   int workers = 4;
   int limit = 120;         // seconds for a recovery
-  std::string pythonpath;  // PyTorch's folder, and torchft's
-  std::string folder;      // that all hosts see, with the scripts
+  std::string pythonpath;  // the folders of PyTorch and torchft
+  std::string folder;      // shared by all hosts; has the scripts
 };
 
-// Strikes and prints a line for each fault and one JSON object. Throws std::runtime_error if the
-// training does not go on at all.
+// Injects the faults, and prints a line for each fault and one JSON object. Throws
+// std::runtime_error if training does not continue.
 void StrikePeer(const PeerOptions& options);
 
 }  // namespace ringmaster::in_place

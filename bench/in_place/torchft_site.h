@@ -1,7 +1,7 @@
 #pragma once
 
-// torchft's replica groups of one rank, one a host, and its lighthouse on host 0. A replica that
-// ended is started again, as a cluster would do it.
+// Runs torchft's replica groups, one rank per host, and its lighthouse on host 0. Restarts a
+// replica that ended, as a cluster would.
 
 #include <map>
 #include <memory>
@@ -16,8 +16,8 @@ namespace ringmaster::in_place {
 
 class TorchftSite final : public any_program::Site {
  public:
-  // `options.script` is train_torchft.py with the flags that all replicas share; its folder has
-  // torchft_lighthouse, too, whose flags are `lighthouse`.
+  // `options.script` is train_torchft.py with the flags that all replicas share. Its folder also
+  // has torchft_lighthouse, which gets the flags `lighthouse`.
   TorchftSite(const any_program::SiteOptions& options, std::vector<std::string> lighthouse);
 
   void Start() override;
@@ -27,7 +27,7 @@ class TorchftSite final : public any_program::Site {
   bool Heal() override;
   std::string Log() const override;
 
-  // Replicas that ended by themselves, without having been struck.
+  // The number of replicas that ended although no fault was injected into them.
   int survivors_ended() const { return survivors_ended_; }
 
  private:
@@ -41,7 +41,7 @@ class TorchftSite final : public any_program::Site {
   int spare_host_ = 0;
   std::map<int, std::unique_ptr<runtime_test::Process>> replicas_;
   std::unique_ptr<runtime_test::Process> cut_off_;
-  std::set<int> struck_;  // not started again yet
+  std::set<int> struck_;  // workers with a fault that have not been restarted yet
   int survivors_ended_ = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A process inside the limits of a launcher's container: one CPU and 512 MiB, by cgroups of either
-// version; where these cannot be written, on one CPU by affinity and with its memory measured only.
+// Runs a process with the limits of a launcher's container: one CPU and 512 MiB, by cgroups v1 or
+// v2. Without write access to them, uses CPU affinity, and only measures memory.
 
 #include <chrono>
 #include <cstdint>
@@ -16,17 +16,17 @@ class LimitedProcess {
  public:
   static constexpr int64_t kMemory = int64_t{512} << 20;
 
-  // Its output goes to `log`.
+  // Writes the output to `log`.
   LimitedProcess(const std::vector<std::string>& arguments,
                  const std::map<std::string, std::string>& environment, const std::string& log);
   ~LimitedProcess();
 
-  // "cgroup v1", "cgroup v2", or what holds instead.
+  // "cgroup v1", "cgroup v2", or a description of the limits in use instead.
   const std::string& limits() const { return limits_; }
   bool Runs() const;
-  // Since its start, user and system.
+  // User and system time since the start.
   std::chrono::duration<double> Cpu() const;
-  // The most that was resident at once.
+  // The peak resident memory, in bytes.
   int64_t PeakMemory() const;
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
 
-// Agents of many workers, played in one process: each has its own TLS connection to the launcher
-// and says on it, byte for byte, what an elastic job's agent says that loads, attaches, runs
-// ranks and loses them. Where ranks stand goes with each heartbeat. Single-threaded, on its
+// Simulates the agents of many workers in one process. Each has its own TLS connection to the
+// launcher and sends exactly what the agent of an elastic job sends when its ranks load, attach,
+// run and are lost. Positions of ranks are sent with each heartbeat. Single-threaded, on its
 // io_context.
 
 #include <cstdint>
@@ -40,22 +40,22 @@ class PlayedAgents {
   static std::string Node(int agent) { return "node-" + std::to_string(agent); }
 
   void Dial();
-  // mpirun's processes, one for each slot.
+  // Attaches mpirun's processes, one for each slot.
   void AttachAll(int64_t cohort);
 
-  // A rank ends by SIGKILL, as its agent says.
+  // Reports that a rank was killed by SIGKILL.
   void LoseRank(int agent, int slot);
-  // Its agent has started it again, and it has loaded.
+  // Reports that the agent has restarted the rank, and that the rank has loaded.
   void RestartRank(int agent, int slot);
-  // The agent is gone, with its ranks; it never comes back.
+  // Ends the agent and its ranks for good.
   void LoseAgent(int agent);
 
   int Welcomed() const { return welcomed_; }
-  // The newest epoch, and whether every agent that lives and has a member in it has been told.
+  // The newest epoch, and whether every running agent with a member in it has received it.
   const control::Epoch& epoch() const { return epoch_; }
   bool AllTold() const;
   std::size_t ranks() const { return world_.size(); }
-  // Connections that ended without a loss that the figure caused; their agents dial again.
+  // Connections that ended without a loss that the figure caused. Their agents reconnect.
   int Dropped() const { return dropped_; }
 
  private:

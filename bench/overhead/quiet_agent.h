@@ -1,7 +1,7 @@
 #pragma once
 
-// An agent that gives its rank one world and then only listens: what is left of an agent when
-// nothing happens.
+// An agent that gives its rank one world and then only listens. It measures the overhead of an
+// agent while nothing happens.
 
 #include <string>
 #include <thread>
@@ -10,10 +10,10 @@
 
 namespace ringmaster::overhead {
 
-// Serves one rank, until that closes the connection.
+// Serves one rank until the rank closes the connection.
 class QuietAgent {
  public:
-  // Listens at the unix socket `path`. Ends the process where that cannot be.
+  // Listens on the unix socket `path`. Ends the process if it cannot.
   QuietAgent(const std::string& path, const control::RankEpoch& world);
   ~QuietAgent();
   QuietAgent(const QuietAgent&) = delete;

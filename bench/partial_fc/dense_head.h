@@ -1,9 +1,9 @@
 #pragma once
 
-// The head as an ordinary layer would be: every class takes part, and normalised centres, logits
-// and the centres' gradient lie in tensors of their whole size, as autograd makes them; the update
-// passes over every row. The same kernels and shards as the sparse head, so that only that differs.
-// For measurements of one rank: what it would exchange with others is the same for both.
+// Computes the head as an ordinary layer: every class takes part, normalised centres, logits and
+// the gradient of the centres are full-size tensors, as in autograd, and the update visits every
+// row. Kernels and shards are the same as in the sparse head, so that only the sparsity differs.
+// For measurements of one rank, because both heads exchange the same data with other ranks.
 
 #include <cstdint>
 #include <span>
@@ -16,11 +16,11 @@ namespace ringmaster::partial_fc_bench {
 
 class DenseHead {
  public:
-  // The rows of `range`, for batches of `samples`.
+  // Has the rows of `range`, for batches of `samples`.
   DenseHead(const trainer::partial_fc::HeadOptions& options, trainer::partial_fc::ClassRange range,
             int64_t samples);
 
-  // Forward, backward and update. `embeddings` are unit vectors; their gradients come into
+  // Runs forward, backward and update. `embeddings` are unit vectors. Writes their gradients to
   // `gradients`.
   void Step(int64_t step, std::span<const int64_t> labels, std::span<const float> embeddings,
             std::span<float> gradients);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Exponential back-off with jitter. Used by the reflectors, the work queue, the agent's reconnects
-// and the quota retries. A pure function, so that tests can cover policies with tables.
+// Exponential back-off with jitter. The reflectors, the work queue, the agent's reconnects and the
+// quota retries use it. A pure function, so that tests can check it with tables.
 
 #include <chrono>
 
@@ -11,11 +11,11 @@ struct BackoffOptions {
   std::chrono::milliseconds initial{100};
   std::chrono::milliseconds limit{300'000};
   double factor = 2.0;
-  double jitter = 0.0;  // the delay is stretched by up to this share of itself
+  double jitter = 0.0;  // the delay grows by a random fraction of itself, up to this one
 };
 
-// The delay before try number `failures` + 1, after `failures` >= 1 failures in a row. `random` in
-// [0, 1) places the delay within its jitter. The limit holds before jitter.
+// The delay before the next attempt, after `failures` >= 1 consecutive failures. `random` in [0, 1)
+// selects the jitter. The limit applies before the jitter is added.
 std::chrono::milliseconds BackoffDelay(const BackoffOptions& options, int failures, double random);
 
 }  // namespace ringmaster

@@ -11,7 +11,7 @@ namespace ringmaster {
 
 std::string EncodeBase64(std::string_view bytes);
 
-// The bytes, or nothing when the text is not exactly what EncodeBase64 writes for some bytes.
+// Decodes `text`. Returns nullopt if EncodeBase64 would not write exactly this text.
 std::optional<std::string> DecodeBase64(std::string_view text);
 
 }  // namespace ringmaster

@@ -1,8 +1,8 @@
 #pragma once
 
-// The interface through which code reads the time and waits, so that tests can control time.
-// SystemClock is the real implementation; tests/fakes/fake_clock.h is the fake one. Limits and
-// delays use Now(); wall time is only for messages and for the API's timestamps.
+// An interface for reading the time, so that tests can control it. SystemClock is the real
+// implementation; tests/fakes/fake_clock.h is the fake one. Limits and delays use Now(). WallNow()
+// is only for messages and for the API's timestamps.
 
 #include <chrono>
 #include <string>
@@ -26,8 +26,8 @@ class SystemClock final : public Clock {
   WallTime WallNow() const override { return std::chrono::system_clock::now(); }
 };
 
-// RFC 3339 in UTC, as Kubernetes writes it: whole seconds ("2026-11-20T10:00:00Z") or microseconds
-// (MicroTime).
+// Formats a time as RFC 3339 in UTC, as Kubernetes does: with whole seconds
+// ("2026-11-20T10:00:00Z") or microseconds (MicroTime).
 std::string FormatTime(Clock::WallTime time);
 std::string FormatMicroTime(Clock::WallTime time);
 

@@ -7,23 +7,23 @@
 
 namespace ringmaster {
 
-// `noun` in the singular; its plural ends in "s".
+// `noun` is singular; its plural must end in "s".
 inline std::string CountText(int64_t number, const char* noun) {
   return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
 }
 
-// With its verb: "1 worker is", "3 workers are".
+// Adds a verb: "1 worker is", "3 workers are".
 inline std::string CountText(int64_t number, const char* noun, const char* of_one,
                              const char* of_more) {
   return CountText(number, noun) + " " + (number == 1 ? of_one : of_more);
 }
 
-// "its one rank", "all 3 ranks".
+// For example "its one rank", "all 3 ranks".
 inline std::string AllText(int64_t number, const char* noun) {
   return number == 1 ? std::string("its one ") + noun : "all " + CountText(number, noun);
 }
 
-// "1 time", "3 times in a row".
+// For example "1 time", "3 times in a row".
 inline std::string TimesText(int64_t number) {
   return CountText(number, "time") + (number == 1 ? "" : " in a row");
 }

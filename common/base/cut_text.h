@@ -9,10 +9,10 @@
 
 namespace ringmaster {
 
-// At most `most_bytes` of a UTF-8 text, never cut within a character.
+// Shortens a UTF-8 text to at most `most_bytes` without splitting a character.
 std::string CutText(std::string text, std::size_t most_bytes);
 
-// "a, b", or with more items than `most` "a, b and 3 more". Empty without items.
+// Joins items: "a, b", or "a, b and 3 more" if there are more than `most`. Empty without items.
 std::string ListText(std::span<const std::string> items, std::size_t most = SIZE_MAX);
 
 }  // namespace ringmaster

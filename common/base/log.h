@@ -33,11 +33,11 @@ using LogFields = std::initializer_list<LogField>;
 
 enum class LogFormat { kText, kJson };
 
-// Call once, first thing in main(): `program` is printed with every line. `level` is one of debug,
-// info, warn, error. Before the call, lines go out as text at level info.
+// Call once at the start of main(). Each line contains `program`. `level` is debug, info, warn or
+// error. Before this call, logs are text at level info.
 void InitLog(std::string_view program, std::string_view level, LogFormat format);
 
-// Whether a line, without its end, is one that LogDebug or LogInfo writes as text.
+// Whether `line`, without its line end, looks like text output of LogDebug or LogInfo.
 bool IsRoutine(std::string_view line);
 
 void LogDebug(std::string_view message, LogFields fields = {});

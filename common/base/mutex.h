@@ -1,10 +1,10 @@
 #pragma once
 
-// Mutexes whose use clang checks: Mutex, MutexLock and CondVar. A data member is annotated with the
-// mutex that guards it, and a private method with the mutex that its caller must hold. clang
-// rejects access without that mutex (-Wthread-safety); g++ does not check. The classes wrap
-// std::mutex and std::condition_variable at no extra cost. docs/architecture/threads.md lists which
-// thread may take which lock.
+// Mutexes that clang checks at compile time: Mutex, MutexLock and CondVar. Annotate a data member
+// with the mutex that guards it, and a private method with the mutex that its caller must hold.
+// clang rejects access without that mutex (-Wthread-safety); g++ does not check. The classes wrap
+// std::mutex and std::condition_variable at no extra cost. docs/architecture/threads.md lists the
+// locks that each thread may take.
 //
 //   mutable Mutex mutex_;
 //   CondVar changed_;
@@ -25,17 +25,17 @@
 #define RINGMASTER_THREAD_ATTRIBUTE(...)
 #endif
 
-// For a member: read and written with the mutex held only.
+// For a data member: code must hold the mutex to read or write it.
 #define RINGMASTER_GUARDED_BY(mutex) RINGMASTER_THREAD_ATTRIBUTE(guarded_by(mutex))
-// For a function or lambda: its caller holds the mutexes, or must not.
+// For a function or lambda: its caller must hold the mutexes (REQUIRES) or must not (EXCLUDES).
 #define RINGMASTER_REQUIRES(...) RINGMASTER_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define RINGMASTER_EXCLUDES(...) RINGMASTER_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
-// For a function: not checked. Say why.
+// Turns the check off for a function. Explain the reason at each use.
 #define RINGMASTER_NO_THREAD_SAFETY_ANALYSIS RINGMASTER_THREAD_ATTRIBUTE(no_thread_safety_analysis)
 
 namespace ringmaster {
 
-// Not recursive. Held through MutexLock.
+// Not recursive. Use MutexLock to hold it.
 class RINGMASTER_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
  public:
   Mutex() = default;
@@ -52,7 +52,7 @@ class RINGMASTER_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-// Holds the mutex until its end, but for the time between Unlock() and Lock().
+// Holds the mutex until it is destroyed, except between Unlock() and Lock().
 class RINGMASTER_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) RINGMASTER_THREAD_ATTRIBUTE(acquire_capability(mutex))
@@ -65,12 +65,12 @@ class RINGMASTER_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
 
-  // REQUIRES: held.
+  // REQUIRES: the mutex is held.
   void Unlock() RINGMASTER_THREAD_ATTRIBUTE(release_capability()) {
     held_ = false;
     mutex_.Unlock();
   }
-  // REQUIRES: not held.
+  // REQUIRES: the mutex is not held.
   void Lock() RINGMASTER_THREAD_ATTRIBUTE(acquire_capability()) {
     mutex_.Lock();
     held_ = true;
@@ -81,7 +81,7 @@ class RINGMASTER_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
   bool held_ = true;
 };
 
-// Lets go of a mutex that its caller holds, until its end.
+// Releases a mutex that the caller holds, and locks it again when destroyed.
 class RINGMASTER_THREAD_ATTRIBUTE(scoped_lockable) MutexUnlock {
  public:
   explicit MutexUnlock(Mutex& mutex) RINGMASTER_THREAD_ATTRIBUTE(release_capability(mutex))
@@ -96,9 +96,9 @@ class RINGMASTER_THREAD_ATTRIBUTE(scoped_lockable) MutexUnlock {
   Mutex& mutex_;
 };
 
-// Waits let go of the mutex meanwhile and hold it again when they return, and while they ask
-// `done`. Those with a limit return whether it is done. `done` is a lambda that REQUIRES the mutex:
-// its calls cannot be checked here, where the mutex has another name.
+// A wait releases the mutex while it blocks, and holds it while it calls `done` and when it
+// returns. Waits with a limit and `done` return the last result of `done`. Annotate the lambda
+// `done` with REQUIRES: clang cannot check its calls here, where the mutex has another name.
 class CondVar {
  public:
   void NotifyOne() { changed_.notify_one(); }
@@ -118,7 +118,7 @@ class CondVar {
     return changed_.wait_until(lock.lock, deadline, std::move(done));
   }
 
-  // Until any notice.
+  // Waits for any notification, at most for `limit`.
   template <typename Rep, typename Period>
   void WaitFor(Mutex& mutex, std::chrono::duration<Rep, Period> limit) RINGMASTER_REQUIRES(mutex) {
     Adopted lock(mutex.mutex_);
@@ -133,7 +133,7 @@ class CondVar {
   }
 
  private:
-  // The lock that is held already, and stays so.
+  // Adopts a lock that is already held, and leaves it held.
   struct Adopted {
     explicit Adopted(std::mutex& mutex) : lock(mutex, std::adopt_lock) {}
     ~Adopted() { lock.release(); }
@@ -143,7 +143,7 @@ class CondVar {
   std::condition_variable changed_;
 };
 
-// A CondVar whose waits a stop request ends as well. It costs a second lock for each notice.
+// A CondVar whose waits also end on a stop request. Each notification takes a second lock.
 class StoppableCondVar {
  public:
   void NotifyOne() { changed_.notify_one(); }
@@ -167,7 +167,7 @@ class StoppableCondVar {
     return changed_.wait_for(mutex.mutex_, std::move(stop), limit, std::move(done));
   }
 
-  // Without a stop request.
+  // The same waits without a stop request.
   template <typename Done>
   void Wait(Mutex& mutex, Done done)
       RINGMASTER_REQUIRES(mutex) RINGMASTER_NO_THREAD_SAFETY_ANALYSIS {

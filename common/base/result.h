@@ -2,7 +2,7 @@
 
 // The return type of functions that can fail: a value or an Error.
 //
-// An Error has a kind, by which callers decide what to do next, and a message for users: "while
+// Callers use the kind of an Error to decide what to do next. Its message is for users: "while
 // doing X: reason", in lower case, without a full stop. Each layer adds its context with
 // `WithContext`; the top layer logs or reports the error once.
 //
@@ -20,18 +20,18 @@
 namespace ringmaster {
 
 enum class ErrorKind {
-  kInvalid,        // the input breaks a rule; trying again with the same input fails again
+  kInvalid,        // the input breaks a rule; a retry with the same input fails again
   kNotFound,       // the object does not exist
-  kAlreadyExists,  // an object of this name exists
-  kConflict,       // somebody else changed the object first
-  kForbidden,      // we lack the right, or a policy or quota refuses
+  kAlreadyExists,  // an object with this name exists
+  kConflict,       // another client changed the object first
+  kForbidden,      // we lack permission, or a policy or quota refuses
   kUnauthorized,   // our credentials are not accepted
-  kExpired,        // the version asked for is gone (HTTP 410): list again
-  kThrottled,      // told to come back later
-  kUnavailable,    // the other side failed or cannot be reached; trying again may help
+  kExpired,        // the requested version is gone (HTTP 410): list again
+  kThrottled,      // the other side asks for a later retry
+  kUnavailable,    // the other side failed or is unreachable; a retry may help
   kTimeout,        // a deadline passed
   kCancelled,      // we were asked to stop
-  kInternal,       // an invariant of ours is broken
+  kInternal,       // an invariant of our own code is broken
 };
 
 // The kind's stable name, for logs and metrics labels.
@@ -68,18 +68,18 @@ constexpr const char* ToString(ErrorKind kind) {
 struct Error {
   ErrorKind kind = ErrorKind::kInternal;
   std::string message;
-  std::string reason{};  // a stable CamelCase word where the kind is too coarse ("QuotaExceeded")
-  // With kThrottled: when the other side wants to be asked again, 0 unknown.
+  std::string reason{};  // a stable CamelCase word if the kind is too coarse ("QuotaExceeded")
+  // For kThrottled: the delay before a retry that the other side asks for; 0: unknown.
   std::chrono::milliseconds retry_after{0};
 
-  // The same error, with what was being done in front: "while <doing>: <message>".
+  // The same error with its context in front: "while <doing>: <message>".
   [[nodiscard]] Error WithContext(const std::string& doing) const {
     return {kind, "while " + doing + ": " + message, reason, retry_after};
   }
 };
 
-// Either a T or an Error. Dereferencing one that is not ok() ends the process: that is a bug of
-// ours.
+// Either a T or an Error. Dereferencing a Result that is not ok() aborts the process, because that
+// is a bug in our code.
 template <typename T>
 class [[nodiscard]] Result {
  public:

@@ -12,13 +12,13 @@
 
 namespace ringmaster {
 
-// The name of `uid` in the image's passwd file, or in that link's; empty: neither has it. Asks no
-// name service, whose modules a static program cannot load. Call before other threads start.
+// The name of `uid` in the passwd file of the image or of libnss-extrausers; empty if it has none.
+// Uses no name service, which a static program cannot load. Call before other threads start.
 std::string UserName(uid_t uid);
 
-// Writes passwd and group entries for the current uid into `directory` (made if missing) unless it
-// has a name already. `home` becomes the entry's home directory. Returns whether it wrote. Call
-// before other threads start.
+// Writes passwd and group entries for the current uid into `directory` (created if missing) unless
+// the uid already has a name. `home` becomes the entry's home directory. Returns whether it wrote
+// them. Call it before other threads start.
 Result<bool> EnsureUserEntry(const std::string& directory, const std::string& home);
 
 }  // namespace ringmaster

@@ -1,14 +1,14 @@
 #pragma once
 
-// Parses the command lines of Ringmaster's programs with CLI11. Rejects "--flag=": CLI11 itself
+// Parses the command lines of Ringmaster's programs with CLI11. Handles "--flag=" itself: CLI11
 // would read it as "--flag" and take the next argument as the value.
 
 #include <CLI/CLI.hpp>
 
 namespace ringmaster {
 
-// app.parse(argc, argv), but "--flag=" gives a flag that takes a text the empty text. A flag that
-// takes something else is refused without a value. Throws CLI::ParseError.
+// Like app.parse(argc, argv), but reads "--flag=" as an empty value if the flag takes a text, and
+// rejects it if the flag takes another kind of value. Throws CLI::ParseError.
 void ParseArguments(CLI::App& app, int argc, const char* const* argv);
 
 }  // namespace ringmaster

@@ -16,7 +16,7 @@ namespace ringmaster::control {
 
 // --- agent -> launcher
 
-// First line of every connection. A wrong token or job ends the connection with Refused.
+// First line of every connection. With a wrong token or job, the launcher answers Refused.
 struct AgentHello {
   int protocol = kProtocolVersion;
   std::string token;
@@ -26,74 +26,74 @@ struct AgentHello {
   std::string node;
   int worker_index = 0;
   int slots = 1;
-  std::string nonce;    // new for every start of the agent process
-  Epoch highest_epoch;  // the highest it ever accepted; it refuses lower ones
+  std::string nonce;    // unique for each start of the agent process
+  Epoch highest_epoch;  // the highest that it has accepted; it refuses lower ones
 };
 
-// PreflightFault::check of what only mpirun needs: that there is an sshd, that it stays up, and
-// mpirun's own daemon.
+// Values of PreflightFault::check for what only mpirun needs: an sshd that can be used, an sshd
+// that keeps running, and mpirun's own daemon.
 inline constexpr char kCheckSshd[] = "sshd";
 inline constexpr char kCheckSshdStart[] = "sshd-start";
 inline constexpr char kCheckMpi[] = "mpi";
-// ... and only where it reaches the workers over ssh.
+// Whether mpirun needs this check only if it reaches the workers over ssh.
 inline bool OnlySshNeeds(std::string_view check) {
   return check == kCheckSshd || check == kCheckSshdStart;
 }
 inline bool OnlyMpirunNeeds(std::string_view check) {
   return OnlySshNeeds(check) || check == kCheckMpi;
 }
-// For a program that only mpirun can start.
+// The check of a program that only mpirun can start.
 inline constexpr char kCheckMpiProgram[] = "mpi-program";
-// Only the launcher knows whether it is a fault.
+// Whether the fault matters depends on what starts the ranks, which only the launcher knows.
 inline bool DependsOnTheStarter(std::string_view check) {
   return OnlyMpirunNeeds(check) || check == kCheckMpiProgram;
 }
 
-// sshd listens, preflight ran, the trainer is preloaded as far as it goes. Sent once after Welcome,
-// again on change.
+// The worker has finished its preflight checks and its preparation (sshd, data cache); `faults`
+// says what failed. Sent once after Welcome, and again on each change.
 struct AgentReady {
-  std::string address;  // of this worker, as other workers and the launcher reach it
+  std::string address;  // where other workers and the launcher reach this worker
   int ssh_port = 0;
-  std::vector<PreflightFault> faults;  // empty: ready
+  std::vector<PreflightFault> faults;  // empty if the worker is ready
   std::map<std::string, std::string>
-      versions;  // "ringmaster", "openmpi", "libtorch", ...; compared across workers
+      versions;  // of "ringmaster", "openmpi", "libtorch", ...; compared across workers
 };
 
-// Both ways.
+// Sent in both directions.
 struct Heartbeat {
-  // From the launcher: the agent's heartbeat interval from now on; 0: unchanged. The more workers
-  // there are, the longer it is.
+  // Sent by the launcher: the agent's new heartbeat interval; 0: unchanged. It grows with the
+  // number of workers.
   int every_millis = 0;
 };
 
-// How far the worker's memory volume is filled, while it is (spec.dataCache): once its data was
-// measured, then every few seconds while it grows. Again after every Welcome. AgentReady ends
-// it.
+// The progress of copying data into the worker's memory volume (spec.dataCache). Sent once the size
+// of the data is known, then every few seconds while data is copied, and after every Welcome, until
+// AgentReady is sent.
 struct DataCacheProgress {
   int64_t bytes_done = 0;
   int64_t bytes_total = 0;
 };
 
-// The trainer in this slot has loaded its data and model and can join a world. Again after every
+// The trainer in this slot has loaded its data and model and can join a world. Repeated after every
 // Welcome while it runs.
 struct RankReady {
   int slot = 0;
   std::string start;  // Member::start
 };
 
-// Answers PrepareEpoch: this worker accepts no lower epoch any more, and its ranks have been told
-// to leave them.
+// Answers PrepareEpoch: this worker no longer accepts lower epochs, and it has told its ranks to
+// leave them.
 struct EpochAccepted {
   Epoch epoch;
 };
 
-// Sent after every Welcome where ranks in place are in a world: the newest one they were started
-// in, and which of this worker's members still run. A new launcher learns from these reports what
-// to take over, and asks one of their senders for the members (TellWorld).
+// Sent after every Welcome if ranks in mode InPlace are in a world: the newest world in which they
+// were started, and the members on this worker that still run. A new launcher learns from these
+// reports which world to take over, and asks one of the senders for its members (TellWorld).
 struct WorldReport {
   Epoch epoch;
-  std::vector<Member> members;       // of all ranks, as it was told them; empty unless asked for
-  std::vector<std::string> running;  // Member::start of this worker's living members
+  std::vector<Member> members;       // of all ranks, as the launcher sent them; empty if not asked
+  std::vector<std::string> running;  // Member::start of this worker's running members
 };
 
 // A process that mpirun started has attached to its slot.
@@ -104,8 +104,8 @@ struct SlotAttached {
   int mpi_world_size = 0;
 };
 
-// Output of a rank without an attach (its mpirun is gone, or it joined later). The launcher prints
-// it with the rank's tag. Whole lines.
+// Output of a rank that has no attach, because its mpirun has ended or it joined later. The
+// launcher prints it with the rank's tag. Contains whole lines.
 struct SlotOutput {
   int slot = 0;
   int rank = -1;
@@ -113,15 +113,15 @@ struct SlotOutput {
   std::string data;  // bytes; base64 on the wire
 };
 
-// A rank ended, or a slot's program could not be started (exit_code 127 and the reason in
-// last_lines).
+// A rank ended, or the program of a slot could not be started. In that case exit_code is 127 or 80
+// (exit_codes.h) and last_lines has the reason.
 struct RankExited {
   Epoch epoch;
   RankExit exit;
 };
 
-// The positions of this worker's ranks in the epoch, sent with every heartbeat. Contains only ranks
-// that report one (position_page.h), each once.
+// The positions of this worker's ranks in the epoch, sent with every heartbeat. Contains each rank
+// that reports a position (position_page.h) once.
 struct RankPositions {
   Epoch epoch;
   std::vector<RankPosition> ranks;
@@ -142,16 +142,16 @@ struct CommandOutput {
   std::string data;  // bytes; base64 on the wire
 };
 
-// It has ended, by itself or by EndCommand; what it printed went before.
+// The command has ended, by itself or because of EndCommand. Its output was sent before.
 struct CommandExited {
   int64_t id = 0;
   int exit_code = -1;
   int signal = 0;
-  std::string fault;  // why it could not be started, in a sentence
+  std::string fault;  // why it could not be started, as a sentence
 };
 
-// The Pod is going away (SIGTERM): take it out of the world. Ranks that end after this are no
-// failures.
+// The Pod is being terminated (SIGTERM), so the launcher removes it from the world. Later exits of
+// its ranks do not count as failures.
 struct AgentLeaving {
   std::string reason;
 };
@@ -164,19 +164,19 @@ struct Welcome {
   int protocol = kProtocolVersion;
 };
 
-// Why the launcher closes the connection: people read it in the agent's log.
+// The launcher closes the connection. The agent logs the reason for users.
 struct Refused {
   std::string reason;
 };
 
-// An epoch is about to form (elastic jobs): accept no lower one from here on, tell ranks of
-// lower ones to leave them with their state, answer EpochAccepted. Ignored below the highest epoch
-// accepted; the same one again is answered again.
+// An epoch is about to form (elastic jobs). The agent accepts no lower epoch any more, tells ranks
+// of lower epochs to leave them with their state, and answers EpochAccepted. It ignores epochs
+// below the highest that it has accepted, and answers a repeated epoch again.
 struct PrepareEpoch {
   Epoch epoch;
 };
 
-// Tells members to leave this epoch together after the next step that all of them complete; they
+// Tells members to leave this epoch together after the next step that all of them complete. They
 // answer RankAtBoundary. `leaving`: this Pod's ranks will not be in the next epoch, and first hand
 // over the state that only they hold.
 struct SwitchEpoch {
@@ -184,61 +184,61 @@ struct SwitchEpoch {
   bool leaving = false;
 };
 
-// The start gate is open: ranks of this epoch run. Sent to every member's agent. Ranks of an
-// earlier epoch that are members continue in this one with their state; processes in other slots
-// are not affected.
+// The start gate is open: the ranks of this epoch run. Sent to every member's agent. Members of
+// an earlier epoch continue in this one with their state. Processes in other slots are not
+// affected.
 struct StartEpoch {
   Epoch epoch;
-  int64_t cohort = kStartedByAgents;  // of the mpirun that started the processes
-  std::vector<Member> members;        // of all ranks, by rank
-  int full_size = 0;                  // the ranks that the job wants; 0: not known
+  int64_t cohort = kStartedByAgents;  // the mpirun that started the processes
+  std::vector<Member> members;        // all ranks, ordered by rank
+  int full_size = 0;                  // the number of ranks that the job wants; 0: unknown
 };
 
-// StartEpoch, as the difference from a world that this connection was told before
-// (world_difference.h). An agent that does not have that one dials again, and is told all of it.
+// StartEpoch, encoded as the difference from a world that was sent on this connection before
+// (world_difference.h). An agent that does not have that world reconnects and gets all members.
 struct ChangeEpoch {
   Epoch epoch;
   int64_t cohort = 0;
-  Epoch base;                   // that world
-  std::vector<RankRange> left;  // its ranks that are not in this one, rising
-  std::vector<Member> joined;   // by rank, after those that stay
-  int full_size = 0;            // as StartEpoch has it
+  Epoch base;                   // the earlier world
+  std::vector<RankRange> left;  // ranks of that world that are not in this one, ascending
+  std::vector<Member> joined;   // ordered by rank, after the members that stay
+  int full_size = 0;            // as in StartEpoch
 };
 
-// Send the WorldReport of this epoch with its members, if that is the newest one.
+// Asks for the WorldReport of this epoch with its members, if it is the agent's newest world.
 struct TellWorld {
   Epoch epoch;
 };
 
-// End the ranks of all epochs up to this one (SIGTERM, then SIGKILL after the grace period) and
-// report their exits.
+// Tells the agent to end the ranks of all epochs up to this one (SIGTERM, then SIGKILL after the
+// grace period) and to report their exits.
 struct StopEpoch {
   Epoch epoch;
   int grace_millis = 1000;
 };
 
-// This rank holds the others up: note where its threads are (RankStack), end it at once and report
-// its exit. Nothing happens to another process than the one with this start.
+// This rank blocks the others. The agent reports its stacks (RankStack), kills it and reports its
+// exit. It does nothing if the slot runs a process with another start.
 struct EndStalledRank {
   int slot = 0;
   std::string start;  // Member::start
   std::string reason;
 };
 
-// mpirun starts its daemon through the agent, without sshd: run this line of a shell, as sshd
-// would. To agents that speak kProtocolOfCommands. Whatever still runs of it ends with this
-// connection.
+// Tells the agent to run a shell command as sshd would, so that mpirun can start its daemon without
+// sshd. Sent only to agents that speak kProtocolOfCommands. When this connection ends, the agent
+// ends all processes of the command.
 struct RunCommand {
-  int64_t id = 0;  // new for each
+  int64_t id = 0;  // unique for each command
   std::string command;
 };
 
-// mpirun has ended its ringmaster-rsh: end the command (SIGTERM, then SIGKILL).
+// mpirun has ended its ringmaster-rsh. The agent ends the command (SIGTERM, then SIGKILL).
 struct EndCommand {
   int64_t id = 0;
 };
 
-// The job is over: end what still runs and exit 0.
+// The job is over. The agent ends all remaining processes and exits with code 0.
 struct Shutdown {};
 
 }  // namespace ringmaster::control

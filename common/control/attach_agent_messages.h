@@ -11,7 +11,7 @@
 
 namespace ringmaster::control {
 
-// First line of attach.
+// The first line of attach.
 struct AttachHello {
   int64_t cohort = 0;
   int slot = 0;
@@ -21,19 +21,19 @@ struct AttachHello {
   int protocol = kProtocolVersion;
 };
 
-// agent -> attach: the gate is open; for direct programs, start it now.
+// agent -> attach: the gate is open. For a direct program: start it now.
 struct AttachGo {
   Epoch epoch;
   int rank = 0;
 };
 
-// Output of the rank. agent -> attach: to print. attach -> agent: from direct programs.
+// Output of the rank. agent -> attach: print it. attach -> agent: output of a direct program.
 struct RankOutput {
   bool is_stderr = false;
   std::string data;  // bytes; base64 on the wire
 };
 
-// agent -> attach: the rank ended, exit likewise. attach -> agent for direct programs.
+// agent -> attach: the rank ended; exit in the same way. attach -> agent: a direct program ended.
 struct AttachExit {
   RankExit exit;
 };

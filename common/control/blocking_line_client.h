@@ -22,24 +22,24 @@ class BlockingLineClient {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  // Connects, or fails immediately (kUnavailable: no listener).
+  // Connects, or fails immediately. kUnavailable: no process listens.
   static Result<std::unique_ptr<BlockingLineClient>> Connect(const std::string& socket_path);
 
   ~BlockingLineClient();
   BlockingLineClient(const BlockingLineClient&) = delete;
   BlockingLineClient& operator=(const BlockingLineClient&) = delete;
 
-  // Writes the whole message. kTimeout when the peer did not take it by then: the connection is
-  // then unusable (half a line may be out) and shut down. kUnavailable when the peer is gone,
-  // kInvalid when the message exceeds a line.
+  // Writes the whole message. kTimeout: the peer did not read it in time; the connection is then
+  // unusable (half a line may have been sent) and shut down. kUnavailable: the peer closed.
+  // kInvalid: the message exceeds the maximum line length.
   Result<void> Send(const Message& message, Deadline deadline);
 
-  // Returns the next message. kTimeout: none yet, call again. kUnavailable: the peer closed or
-  // Shutdown() was called. kInvalid: the peer sent an invalid message; unknown types are skipped.
-  // One thread at a time.
+  // Returns the next message. kTimeout: there is none yet, so call again. kUnavailable: the peer
+  // closed or Shutdown() was called. kInvalid: the peer sent an invalid message; unknown types are
+  // skipped. Only one thread may call it at a time.
   Result<Message> Receive(Deadline deadline);
 
-  // Ends both directions for good; blocked and later calls return kUnavailable.
+  // Closes both directions; blocked and later calls return kUnavailable.
   void Shutdown();
 
  private:
@@ -49,7 +49,7 @@ class BlockingLineClient {
 
   Mutex send_mutex_;
 
-  // For the receiving thread.
+  // Used only by the receiving thread.
   std::string buffer_;
   std::size_t scanned_ = 0;  // no newline before this offset
 };

@@ -9,12 +9,12 @@
 
 namespace ringmaster::control {
 
-// "was killed by signal 11", "was killed because its container ran out of memory (...)": what
-// follows the rank's name.
+// Describes the end, as a continuation of the rank's name: "was killed by signal 11", "was killed
+// because its container ran out of memory (...)".
 std::string HowItEnded(const RankExit& exit);
 
-// "the memory limit is 64 MiB, and at most 64 MiB were in use; raise ...": what there was, and what
-// to do. Numbers that are not sizes are left out: an agent says them.
+// Says what the memory limit and use were, and what to do: "the memory limit is 64 MiB, and at most
+// 64 MiB were in use; raise ...". Leaves out sizes that are not positive.
 std::string MemoryText(const OutOfMemory& memory);
 
 }  // namespace ringmaster::control

@@ -10,26 +10,26 @@
 
 namespace ringmaster::control {
 
-// At most one of the lists has names; if both are empty, the routes decide.
+// At most one of the lists has names. If both are empty, the network routes decide.
 struct Interfaces {
-  std::vector<std::string> include;  // every worker has all of them, and is reached by the first
+  std::vector<std::string> include;  // every worker has all of them; its address is on the first
   std::vector<std::string> exclude;  // all others may be used
 
   friend bool operator==(const Interfaces&, const Interfaces&) = default;
 };
 
-// Whether a name can be handed to NCCL, Open MPI and Gloo as the name of an interface and as
-// nothing else: a letter, then letters, digits, "_", "." and "-"; at most 15, as for the kernel.
+// Whether NCCL, Open MPI and Gloo all read this text as one interface name: a letter, then letters,
+// digits, "_", "." and "-"; at most 15 characters, the kernel's limit.
 bool IsInterfaceName(std::string_view name);
 
-// With commas between.
+// Joins names with commas.
 std::string InterfaceList(const std::vector<std::string>& names);
 
-// The excluded interfaces and the loopback: NCCL and Open MPI exclude it by default, but not if
-// they are given a list.
+// The excluded interfaces and the loopback interface. NCCL and Open MPI exclude loopback by
+// default, but not if they are given a list.
 std::vector<std::string> ExcludedWithLoopback(const Interfaces& interfaces);
 
-// The value of NCCL_SOCKET_IFNAME; empty: none.
+// The value of NCCL_SOCKET_IFNAME; empty: do not set it.
 std::string NcclInterfaces(const Interfaces& interfaces);
 
 }  // namespace ringmaster::control

@@ -9,8 +9,8 @@ namespace ringmaster::control {
 // The newest complete checkpoint of the job itself.
 struct KeptCheckpoint {
   int64_t step = 0;
-  int64_t bytes = 0;       // held by all complete ones that are kept
-  int64_t age_millis = 0;  // since it was complete, by the volume's clock
+  int64_t bytes = 0;       // total size of all complete checkpoints that are kept
+  int64_t age_millis = 0;  // since it was completed, by the volume's clock
 };
 
 }  // namespace ringmaster::control

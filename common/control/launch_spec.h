@@ -14,31 +14,31 @@
 
 namespace ringmaster::control {
 
-// Whether the command is ringmaster-train, or our bench where it measures the trainer's
-// communicators: their ranks speak the rank protocol (messages.h).
+// Whether the command is ringmaster-train, or ringmaster-bench without MPI as its backend. Their
+// ranks speak the rank protocol (messages.h).
 bool SpeaksRankProtocol(const std::vector<std::string>& command);
 
-// spec.mpi.launchAgent: how mpirun reaches the workers. kAuto: over ssh where they have sshd, else
-// through their agents.
+// spec.mpi.launchAgent: how mpirun reaches the workers. kAuto: over ssh if all of them have sshd,
+// else through their agents.
 enum class LaunchAgent { kAuto, kSsh, kAgent };
 inline constexpr std::array kLaunchAgents = {"Auto", "SSH", "Agent"};
 
 struct LaunchSpec {
-  std::vector<std::string> command;  // argv of every rank; never empty, never given to a shell
-  int slots_per_worker = 1;          // processes that we start per worker, >= 1
-  // spec.launchMode: PerWorker. How many ranks that one process is to start by itself, as torchrun
-  // does; 0: it is a rank.
+  std::vector<std::string> command;  // argv of every rank; never empty, never passed to a shell
+  int slots_per_worker = 1;          // processes per worker, >= 1
+  // From spec.launchMode PerWorker: the number of ranks that each process starts by itself, as
+  // torchrun does. 0: the process is a rank.
   int ranks_per_process = 0;
   std::vector<std::string> mpi_extra_args;  // appended to mpirun's options, before the program
   std::vector<std::string>
-      mpi_pass_env;  // names of variables that mpirun hands on (-x), beyond our own
+      mpi_pass_env;  // names of variables that mpirun passes on (-x), in addition to our own
   LaunchAgent launch_agent = LaunchAgent::kAuto;
-  Interfaces interfaces{};  // of spec.network
-  int ssh_port = 0;         // 0: any free one
-  // Set by the operator (TrainingJobSpec::InPlace). Unset by older operators: the program's name
-  // decides.
+  Interfaces interfaces{};  // from spec.network
+  int ssh_port = 0;         // 0: any free port
+  // Set by the operator (TrainingJobSpec::InPlace). Older operators do not set it; then the
+  // program's name decides.
   std::optional<bool> in_place{};
-  // spec.elasticity.allowedSizes: of a world, in workers, ascending; empty: any.
+  // spec.elasticity.allowedSizes: the allowed world sizes in workers, ascending; empty: any.
   std::vector<int> allowed_sizes{};
 
   // True for an elastic job: the agent owns the ranks, which speak the rank protocol and continue
@@ -46,7 +46,7 @@ struct LaunchSpec {
   // next.
   bool InPlace() const { return in_place.value_or(SpeaksRankProtocol(command)); }
   bool PerWorker() const { return ranks_per_process > 0; }
-  // It says what mpirun is to do, so only mpirun can start its ranks.
+  // The spec sets options that only mpirun has, so only mpirun can start the ranks.
   bool AsksForMpirun() const {
     return !mpi_extra_args.empty() || !mpi_pass_env.empty() || launch_agent != LaunchAgent::kAuto;
   }
@@ -54,8 +54,8 @@ struct LaunchSpec {
 
 std::string EncodeLaunchSpec(const LaunchSpec& spec);
 
-// Fails with kInvalid if the text is not a JSON object, a field has the wrong type, the command is
-// empty, or an interface has a name that other programs would take for something else.
+// Fails with kInvalid if the text is not a JSON object or a field is invalid: for example the
+// command is empty, or an interface name is not a plain name (interfaces.h).
 Result<LaunchSpec> DecodeLaunchSpec(std::string_view text);
 
 }  // namespace ringmaster::control

@@ -30,15 +30,15 @@
 
 namespace ringmaster::control {
 
-// Raised with each addition that the other side has to know of. A peer that says none speaks the
-// first.
+// Increased with each addition that the other side has to know about. A peer that does not send a
+// version speaks the first one.
 inline constexpr int kApiVersion = 1;
 inline constexpr int kFirstApiVersion = 1;
 
-// Orders are stamped so that a paused former leader cannot undo its successor: the launcher refuses
-// lower stamps.
+// Orders have stamps so that a paused former leader cannot undo the orders of its successor. The
+// launcher refuses lower stamps.
 struct OrderStamp {
-  int64_t leader_term = 0;  // of the operator that gave it: higher than every leader's before it
+  int64_t leader_term = 0;  // of the operator that sent the order; higher than any earlier leader's
   int64_t generation = 0;   // metadata.generation of the TrainingJob
 
   friend auto operator<=>(const OrderStamp&, const OrderStamp&) = default;
@@ -51,20 +51,20 @@ struct DesiredWorker {
   int index = 0;
 };
 
-// The members the operator wants. Complete each time; the launcher compares with what it has.
+// The workers that the operator wants. Every order is complete; the launcher finds the changes.
 struct Order {
   OrderStamp stamp;
   std::vector<DesiredWorker> workers;
-  int replicas = 1;      // number of workers; `workers` may lack Pods not created yet
-  int min_replicas = 1;  // training starts with fewer than `replicas` only at or above this, after
-                         // a grace period; below it a running job pauses
+  int replicas = 1;      // wanted number of workers; `workers` lacks Pods not created yet
+  int min_replicas = 1;  // training may start with this many after a grace period, instead of
+                         // waiting for `replicas`; with fewer, a running job pauses
   std::vector<std::string>
-      dead;  // Pod UIDs whose end is certain: container terminated, Pod or Node object gone
-  bool checkpoint = false;  // what is done by now is to be kept: a checkpoint is taken out of turn
+      dead;  // UIDs of Pods that certainly ended: container terminated, Pod or Node object gone
+  bool checkpoint = false;  // take a checkpoint out of turn, so that the completed steps are kept
   int version = kApiVersion;
 };
 
-// The launcher's current activity, for users and the operator's conditions. kAdopting: a restarted
+// The launcher's current activity, for users and the operator's conditions. kAdopting: a new
 // launcher learns from the agents which world is running. kForming: members change, ranks keep
 // their state. kPaused: too few members or no quorum (pause_reason), ranks keep their state.
 enum class LauncherPhase {
@@ -83,26 +83,26 @@ const char* ToString(LauncherPhase phase);
 
 struct WorkerReport {
   std::string pod_uid;
-  bool ready = false;   // connected, preflight passed
+  bool ready = false;   // connected, and its preflight checks passed
   bool member = false;  // in the current epoch
   bool drained =
-      false;  // it is no longer wanted, and nothing of it is needed any more: its Pod may go
-  bool fenced = false;  // never let in again: its place goes to another Pod
+      false;  // no longer wanted, and no data of it is needed any more: its Pod can be deleted
+  bool fenced = false;  // never admitted again; another Pod takes its place
   std::vector<PreflightFault> faults;
 };
 
-// The last time that training continued without members that it had before, or that a program in
-// mode Restart was restarted because its world changed.
+// The latest recovery: training continued after members were lost, or a program in mode Restart was
+// restarted because its world changed.
 struct Recovery {
-  Epoch epoch;        // the one that went on
+  Epoch epoch;        // the new epoch, in which training continued
   std::string cause;  // kCauseRankKilled, ...
-  std::string pod;    // of the first member lost
+  std::string pod;    // of the first lost member
   std::string node;
-  int64_t detected_millis = 0;  // last sign of life → loss declared
-  int64_t resumed_millis = 0;   // loss declared → first step of the new epoch committed
+  int64_t detected_millis = 0;  // from the last sign of life to the declared loss
+  int64_t resumed_millis = 0;   // from the declared loss to the new epoch's first committed step
   int64_t steps_lost = 0;
-  bool from_start = false;  // the program began again
-  int64_t ran_millis = 0;   // how long it had run then; 0: not known
+  bool from_start = false;  // the program was restarted (mode Restart)
+  int64_t ran_millis = 0;   // how long the program had run before the restart; 0: unknown
 };
 
 // A rank whose own part of a step takes much longer than its peers' (straggler_watch.h).
@@ -111,23 +111,23 @@ struct Straggler {
   std::string pod{};
   std::string node{};
   int rank = 0;
-  double step_millis = 0;    // its own part of a step: without waiting for other ranks
-  double median_millis = 0;  // the same, of the ranks of its world
-  int64_t for_seconds = 0;   // how long it has been so slow
+  double step_millis = 0;    // its own time per step, without waiting for other ranks
+  double median_millis = 0;  // the median of this time among the ranks of its world
+  int64_t for_seconds = 0;   // how long it has been this slow
 };
 inline constexpr std::size_t kMaxStragglers = 16;
 
-// What cannot be saved at present although the job requests it; training continues.
+// State that cannot be saved or restored at present as the job requests. Training continues.
 struct ProtectionFault {
   std::string what;  // "checkpoint", "snapshot", "copy" or "restore"
   std::string pod;
   std::string message;
 };
 
-// The program that starts the ranks.
+// Values of LauncherStatus::started_by: the program that starts the ranks.
 inline constexpr char kByMpirun[] = "Mpirun";
 inline constexpr char kByAgents[] = "Agents";
-// ... and how mpirun reaches the workers.
+// Values of LauncherStatus::launch_agent: how mpirun reaches the workers.
 inline constexpr char kLaunchBySsh[] = "SSH";
 inline constexpr char kLaunchByAgent[] = "Agent";
 
@@ -136,33 +136,33 @@ struct LauncherStatus {
   Epoch epoch;
   LauncherPhase phase = LauncherPhase::kWaitingForOrder;
   OrderStamp last_order;
-  int ordered = 0;           // workers that this order names
-  int world_size = 0;        // ranks of the current epoch, 0 while none runs
-  std::string started_by;    // kByMpirun or kByAgents, once it is known
-  std::string launch_agent;  // kLaunchBySsh or kLaunchByAgent, once mpirun has been started
+  int ordered = 0;           // the number of workers in this order
+  int world_size = 0;        // the number of ranks in the current epoch, 0 while none runs
+  std::string started_by;    // kByMpirun or kByAgents, once known
+  std::string launch_agent;  // kLaunchBySsh or kLaunchByAgent, once mpirun has started
   std::vector<WorkerReport> workers;
   std::optional<Progress> progress;
   std::optional<Recovery> last_recovery;
-  std::string pause_reason;  // while kPaused: kPauseNoQuorum, ...
+  std::string pause_reason;  // kPauseNoQuorum, ...; set while kPaused
   std::optional<CheckpointReport> checkpoint;
   std::optional<Beginning> beginning;
-  std::vector<ProtectionFault> unprotected;  // a few of them
-  std::vector<RankExit> failures;  // of ranks while the job went on, newest last, at most 16
-  std::string message;  // what it waits for, in a sentence; empty when there is nothing to wait for
+  std::vector<ProtectionFault> unprotected;  // only some of them
+  std::vector<RankExit> failures;  // of ranks, while the job continued; newest last, at most 16
+  std::string message;  // a sentence: what the launcher waits for; empty if it waits for nothing
   std::vector<Straggler> stragglers;  // slowest first, at most kMaxStragglers
-  // How many times in a row, under this launcher, ranks were killed, or ended while loading,
-  // without a new committed step.
+  // How many times in a row, under this launcher, ranks were killed or ended while loading, without
+  // a new committed step.
   int crashes = 0;
   int version = kApiVersion;
 };
 
-// The size of a status that the operator reads, by the number of ordered
+// The maximum size in bytes of a status that the operator reads, by the number of ordered
 // workers.
 constexpr std::size_t MaxStatusBytes(std::size_t ordered_workers) {
   return (64 << 10) + 256 * ordered_workers;
 }
 
-// Room for kMaxRanks workers, each on a node whose name is as long as it may be.
+// Room for kMaxRanks workers, each on a node whose name has the maximum length.
 inline constexpr std::size_t kMaxOrderBytes = 8 << 20;
 
 std::string EncodeOrder(const Order& order);

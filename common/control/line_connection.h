@@ -38,12 +38,12 @@ struct UnixPeer {
   unsigned uid = 0;
 };
 
-// A message that was encoded once.
+// A message that is encoded only once, for many connections.
 struct SharedLine {
   explicit SharedLine(const Message& message);
 
   std::string_view type;
-  std::shared_ptr<const std::string> text;  // with its newline
+  std::shared_ptr<const std::string> text;  // including its newline
 };
 
 // One connection. It lives as long as its pointer is held and, after Start(), until it is closed.
@@ -51,35 +51,35 @@ class LineConnection {
  public:
   struct Handlers {
     std::function<void(Message)> on_message;
-    // Exactly once, whichever side closed: why, for people. No on_message comes after it.
+    // Called exactly once, whichever side closed. `reason` is for people. No on_message follows.
     std::function<void(const std::string& reason)> on_closed;
-    // Optional: everything queued has been given to the kernel. For flow control with
-    // queued_bytes().
+    // Optional. Called when all queued bytes have been passed to the kernel. Use it with
+    // queued_bytes() for flow control.
     std::function<void()> on_drained;
   };
 
   virtual ~LineConnection() = default;
 
-  // Begins to read. REQUIRES: called once.
+  // Starts reading. REQUIRES: called once.
   virtual void Start(Handlers handlers) = 0;
 
-  // Queues a message; also before Start(). Does nothing on a closed connection. A queue beyond
-  // max_queued_bytes, or a message longer than a line may be, closes the connection.
+  // Queues a message, also before Start(). Does nothing on a closed connection. Closes the
+  // connection if the queue exceeds max_queued_bytes or the message exceeds the line limit.
   virtual void Send(const Message& message) = 0;
 
-  // The same for a message that many connections get: its bytes are kept once for all of them.
+  // Like Send(), for a message to many connections: they share one copy of its bytes.
   virtual void SendShared(const SharedLine& line) = 0;
 
-  // Closes at once; what is queued is lost.
+  // Closes at once and drops queued messages.
   virtual void Close(const std::string& reason) = 0;
 
-  // Sends what is queued, tells the peer that nothing more comes, and closes when the peer has
-  // closed too or after one second. A peer that reads nothing for five seconds does not get the
-  // rest. Messages that still arrive are dropped.
+  // Sends the queued messages, tells the peer that nothing more comes, and closes when the peer has
+  // closed too or after one second. Gives up if the peer reads nothing for five seconds. Drops
+  // messages that still arrive.
   virtual void Finish(const std::string& reason) = 0;
 
-  // The limit for lines from now on, both ways: it may be lower for peers that have not identified
-  // themselves.
+  // Sets the maximum line length from now on, in both directions. Callers use a lower limit for
+  // peers that have not identified themselves.
   virtual void SetMaxLineBytes(std::size_t bytes) = 0;
 
   virtual bool open() const = 0;
@@ -88,7 +88,7 @@ class LineConnection {
   // The peer's address and port, or "unix socket".
   virtual const std::string& peer() const = 0;
 
-  // Nothing for a connection over TCP, or when the kernel cannot say.
+  // Returns nullopt for a TCP connection, or if the kernel does not report the peer.
   virtual std::optional<UnixPeer> unix_peer() const = 0;
 };
 
@@ -105,8 +105,8 @@ struct DialOptions {
 
 using OnDialled = std::function<void(Result<std::shared_ptr<LineConnection>>)>;
 
-// Connects to an IP address (no names: nothing here asks DNS) and shakes hands. `tls` outlives the
-// connection.
+// Connects to an IP address and performs the TLS handshake. Host names are not supported, so that
+// no DNS query is made. `tls` must outlive the connection.
 void DialTls(boost::asio::io_context& io, const std::string& address, int port, TlsContext& tls,
              const DialOptions& options, OnDialled on_dialled);
 
@@ -117,12 +117,12 @@ void DialUnix(boost::asio::io_context& io, const std::string& path, const DialOp
 struct ListenOptions {
   std::chrono::milliseconds handshake_timeout{5000};
   std::size_t max_handshakes =
-      1024;  // connections that have not finished theirs; beyond it the oldest goes
+      1024;  // unfinished handshakes at a time; above it, the oldest connection is dropped
   LineLimits limits;
 };
 
-// Accepts connections until destroyed; accepted ones live on. A connection that fails its handshake
-// is dropped.
+// Accepts connections until it is destroyed; accepted connections stay open. Drops a connection
+// whose handshake fails.
 class LineListener {
  public:
   using OnAccepted = std::function<void(std::shared_ptr<LineConnection>)>;
@@ -131,15 +131,15 @@ class LineListener {
   virtual int port() const = 0;  // 0 for unix sockets
 };
 
-// Listens on an address ("::" takes both families, "0.0.0.0", "127.0.0.1"); port 0 picks a free
-// one. kUnavailable when the port is taken. `tls` outlives the listener and its connections.
+// Listens on an address such as "0.0.0.0", "127.0.0.1" or "::" (both IP families). Port 0 picks a
+// free port. kUnavailable if the port is taken. `tls` outlives the listener and its connections.
 Result<std::unique_ptr<LineListener>> ListenTls(boost::asio::io_context& io,
                                                 const std::string& address, int port,
                                                 TlsContext& tls, const ListenOptions& options,
                                                 LineListener::OnAccepted on_accepted);
 
-// Listens on a unix socket with mode 0600; replaces a socket file without a
-// listener.
+// Listens on a unix socket with mode 0600. Replaces a socket file on which no process
+// listens.
 Result<std::unique_ptr<LineListener>> ListenUnix(boost::asio::io_context& io,
                                                  const std::string& path,
                                                  const ListenOptions& options,

@@ -106,13 +106,13 @@ class LineStream final : public LineConnection,
 
  private:
   enum class State { kOpen, kFinishing, kClosed };
-  static constexpr std::size_t kReadBytes = 16 << 10;    // as much as TLS has at once
-  static constexpr std::size_t kJoinedBytes = 16 << 10;  // lines that are written as one
-  // When a connection finishes: the limits for each piece of its queue and for the peer to close.
+  static constexpr std::size_t kReadBytes = 16 << 10;    // the size of one TLS record
+  static constexpr std::size_t kJoinedBytes = 16 << 10;  // the limit for lines in one write
+  // While a connection finishes: the time limits for each piece and for the peer to close.
   static constexpr std::chrono::seconds kSendLimit{5};
   static constexpr std::chrono::seconds kCloseLimit{1};
 
-  // Data that is written at once: lines of this connection, or one line for many connections.
+  // Data of one write: lines of this connection, or one line that many connections share.
   struct Piece {
     std::string own;
     std::shared_ptr<const std::string> shared;
@@ -134,7 +134,7 @@ class LineStream final : public LineConnection,
     return true;
   }
 
-  // After the handler that sends: what it says to this peer goes out as one.
+  // Writes after the sending handler has returned, so that its messages go out in one write.
   void WriteSoon() {
     if (std::exchange(writing_, true)) return;
     boost::asio::post(stream_.get_executor(), [self = this->shared_from_this()] {
@@ -160,8 +160,8 @@ class LineStream final : public LineConnection,
   }
 
   static std::string CloseReason(const boost::system::error_code& error) {
-    // Our peers just close; whether TLS said goodbye first tells nothing, as every message is a
-    // whole line.
+    // Peers close without a TLS shutdown. A truncated stream is no error here, because every
+    // message is a whole line.
     if (error == boost::asio::error::eof || error == boost::asio::ssl::error::stream_truncated) {
       return "the peer closed the connection";
     }
@@ -189,13 +189,13 @@ class LineStream final : public LineConnection,
   void Deliver() {
     Result<Message> message = Decode(partial_);
     partial_.clear();
-    // Ignores what a newer peer adds: the hello states which versions must be
+    // Skips message types that a newer peer added. The hello states which versions must be
     // understood.
     if (!message.ok() && message.error().reason == kReasonUnknownType) {
       return LogDebug("Skipped a line", {{"peer", peer_}, {"reason", message.error().message}});
     }
     if (!message.ok()) return Close("the peer sent an invalid line: " + message.error().message);
-    // A copy: the handler may replace or drop the handlers by closing.
+    // Copies the handler, because it may close the connection and so drop the handlers.
     if (const auto on_message = handlers_.on_message) on_message(std::move(*message));
   }
 
@@ -235,8 +235,8 @@ class LineStream final : public LineConnection,
     boost::system::error_code error;
     Socket().shutdown(boost::asio::socket_base::shutdown_send, error);
     if (error) return Close(finish_reason_);
-    // No read notices when the peer of a rejected connection closes it: the timer ends
-    // it.
+    // A rejected connection was never read. Read from it to notice when the peer closes, instead of
+    // waiting for the timer.
     if (!started_) Start({});
   }
 
@@ -261,7 +261,7 @@ class LineStream final : public LineConnection,
   std::vector<char> buffer_;
   std::string partial_;  // the line being read
 
-  bool writing_ = false;     // or about to
+  bool writing_ = false;     // or a write is posted
   std::deque<Piece> queue_;  // waits while in_flight_ is written
   Piece in_flight_;
   std::size_t queued_bytes_ = 0;

@@ -9,9 +9,9 @@
 
 namespace ringmaster::control {
 
-// Another one for each world, so that nothing meets what is left of the last one. Two jobs on one
-// node's network mostly do not share it. Below the ports of Services (30000) and of outgoing
-// connections.
+// Returns another port for each world, so that processes do not connect to remains of the previous
+// world. Two jobs on one node's network rarely get the same port. The ports are below those of
+// Services (30000) and of outgoing connections.
 int MasterPortOf(std::string_view job_uid, const Epoch& epoch);
 
 }  // namespace ringmaster::control

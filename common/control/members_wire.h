@@ -18,7 +18,7 @@
 
 namespace ringmaster::control {
 
-// The form of such a field (common/json/fields.h). Reads at most kMaxRanks members.
+// The form of a field with members (common/json/fields.h). Reads at most kMaxRanks members.
 struct ByHost {
   Json Write(const std::vector<Member>& members) const;
   std::string Read(const Json& json, std::vector<Member>& members) const;

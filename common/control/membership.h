@@ -13,8 +13,8 @@
 
 namespace ringmaster::control {
 
-// One world of ranks. Ordered by term first: a launcher Pod's term is raised before the Pod exists,
-// so a newer launcher's epochs are always higher. {0, 0} is "none yet".
+// Identifies one world of ranks. Ordered by term first. A launcher Pod's term is raised before the
+// Pod exists, so a newer launcher's epochs are always higher. {0, 0} means "none yet".
 struct Epoch {
   int64_t term = 0;
   int64_t number = 0;
@@ -22,24 +22,24 @@ struct Epoch {
   friend auto operator<=>(const Epoch&, const Epoch&) = default;
 };
 
-// The most ranks that a job may have: what is bounded by it is bounded everywhere, from the spec to
-// a line of messages.h.
+// The maximum number of ranks of a job. All limits that depend on it, from the spec to the line
+// length in messages.h, use it.
 inline constexpr int kMaxRanks = 16384;
 
-// A rank process in an epoch, and the rank it has there. Who it is: (Pod UID, slot, start); a
-// process that was started again in the same slot is another member. Ranks are 0 … world size - 1,
-// oldest member first.
+// A rank process in an epoch, and its rank there. (Pod UID, slot, start) identifies it: a process
+// that is restarted in the same slot is another member. Ranks are 0 … world size - 1, ordered from
+// the oldest member to the newest.
 struct Member {
   std::string pod_uid;
   std::string pod;      // Pod name, for people
   std::string node;     // node name, for people
-  std::string address;  // where the worker's ranks listen for other ranks
+  std::string address;  // where the worker's ranks accept connections of other ranks
   int slot = 0;         // 0 … slots - 1 within the worker
-  std::string start;    // new for every start of a rank process; empty in a direct job
+  std::string start;    // unique for each start of a rank process; empty in a direct job
   int rank = 0;
 };
 
-// Instead of a cohort of mpirun's processes: the agents start the program themselves.
+// The cohort of ranks that the agents start themselves, without mpirun.
 inline constexpr int64_t kStartedByAgents = 0;
 
 // Ranks first … first + count - 1.
@@ -50,17 +50,17 @@ struct RankRange {
   friend bool operator==(const RankRange&, const RankRange&) = default;
 };
 
-// The activity of a rank, in the order of a world and its steps.
+// What a rank is doing, in the order of entering a world and running a step.
 enum class RankPhase {
-  kWait,      // for a world
-  kConnect,   // with the other ranks of a new one, and saying what state it has
-  kAdopt,     // takes the state over, or sends it
-  kData,      // of the step
-  kCompute,   // forward and backward
+  kWait,      // waits for a world
+  kConnect,   // connects to the ranks of a new world and reports its state
+  kAdopt,     // receives the training state, or sends it
+  kData,      // loads the data of the step
+  kCompute,   // runs forward and backward
   kReduce,    // waits for the other ranks' gradients
-  kUpdate,    // of the parameters
-  kEvaluate,  // after the last step; keeps the state: what may take long by itself
-  kDone       // waits for the release of all
+  kUpdate,    // updates the parameters
+  kEvaluate,  // evaluates, or saves the state; this may take long
+  kDone       // waits until all ranks are released
 };
 inline constexpr std::array<const char*, 9> kRankPhaseNames = {
     "wait", "connect", "adopt", "data", "compute", "reduce", "update", "evaluate", "done"};
@@ -68,9 +68,9 @@ inline constexpr std::array<const char*, 9> kRankPhaseNames = {
 // The progress of a rank that connects in several stages (NCCL).
 enum class ConnectStage {
   kBegin,
-  kMeet,    // agrees with the other ranks on how
-  kMake,    // its communicator, together with them
-  kFinish,  // has it, and lets go of the one before
+  kMeet,    // agrees with the other ranks on the method
+  kMake,    // creates its communicator together with them
+  kFinish,  // has its communicator, and releases the previous one
   kReady    // the first collective may begin
 };
 inline constexpr std::array<const char*, 5> kConnectStageTexts = {
@@ -91,47 +91,47 @@ inline constexpr std::array<const char*, 8> kCollectiveNames = {
     "none",       "allreduce", "reduce-scatter", "allgather",
     "all-to-all", "broadcast", "barrier",        "confirmation"};
 
-// How many collectives of a world a rank has reached, if it counts them (on GPUs). All ranks begin
-// the same ones in the same order.
+// How many collectives of a world a rank has reached, if it counts them (on GPUs). All ranks start
+// the same collectives in the same order.
 struct CollectiveCounts {
-  int64_t launched = -1;  // its host gave them to the device; -1: it does not count
-  int64_t begun = -1;     // its device has come to them; -1: not known at the moment
-  CollectiveKind kind = CollectiveKind::kNone;  // of the newest begun
+  int64_t launched = -1;  // enqueued on the device by the host; -1: the rank does not count
+  int64_t begun = -1;     // started by the device; -1: unknown at present
+  CollectiveKind kind = CollectiveKind::kNone;  // of the last one that the device started
 
   friend bool operator==(const CollectiveCounts&, const CollectiveCounts&) = default;
 };
 
-// The position of a rank, as its agent read it. Times are durations until then.
+// The position of a rank, as its agent read it. All durations end at the time of reading.
 struct RankPosition {
   int rank = 0;
   int slot = 0;
-  bool entered = false;  // it stands in the epoch it is reported for, not in an earlier one
-  bool stopped = false;  // its process is held by a signal or a debugger
+  bool entered = false;  // it is in the reported epoch, not in an earlier one
+  bool stopped = false;  // a signal or a debugger has stopped its process
   int64_t step = 0;      // steps applied
-  int bucket = 0;        // of the step, or piece of the state, that it waits for; a ConnectStage
-                         // while it connects
+  int bucket = 0;        // of the step, or of the state, that it waits for; a ConnectStage while it
+                         // connects
   RankPhase phase = RankPhase::kWait;
-  int peer = -1;                // the rank it waits for, where it is known
-  int64_t still_millis = 0;     // since it came there
-  int64_t step_micros = 0;      // its newest step, from begin to update; 0: none yet
-  int64_t own_micros = 0;       // the same without waiting for other ranks
-  int64_t applied_millis = -1;  // since its newest step in this world; -1: none yet
+  int peer = -1;                // the rank that it waits for, if known
+  int64_t still_millis = 0;     // since it reached this position
+  int64_t step_micros = 0;      // duration of its newest step, from begin to update; 0: none yet
+  int64_t own_micros = 0;       // the same, without waiting for other ranks
+  int64_t applied_millis = -1;  // since it applied its newest step in this world; -1: none yet
   CollectiveCounts collectives{};
 };
 
-// For a stack that travels, or stands in a record.
+// The maximum size of a stack in a message or a record.
 inline constexpr std::size_t kMaxStackBytes = 3072;
 
-// The kernel killed a process for lack of memory.
+// The kernel killed a process because memory ran out.
 struct OutOfMemory {
-  int64_t limit_bytes = 0;  // of its container; 0: it has none, so that its node had too little
-  int64_t peak_bytes = 0;   // the most that the container held; 0: unknown
+  int64_t limit_bytes = 0;  // of its container; 0: it has none, so its node ran out of memory
+  int64_t peak_bytes = 0;   // the peak memory use of the container; 0: unknown
 };
 
-// How a rank ended. Exactly one of exit_code (0 … 255) and signal (> 0) says why; the other is -1
-// or 0.
+// How a rank ended. If it exited, exit_code is 0 … 255 and signal is 0. If a signal killed it,
+// signal is > 0 and exit_code is -1.
 struct RankExit {
-  int rank = -1;  // -1: it never had one
+  int rank = -1;  // -1: the process never had a rank
   std::string pod_uid;
   std::string pod;
   std::string node;
@@ -139,14 +139,14 @@ struct RankExit {
   std::string start;  // Member::start of the process
   int exit_code = -1;
   int signal = 0;
-  std::vector<std::string> last_lines;  // what it printed last, both streams, oldest first; at most
-                                        // 10 lines of 300 bytes
-  std::string stack{};  // where its threads were, of a rank that was ended because it hung; at most
+  std::vector<std::string> last_lines;  // its last lines of output, from both streams, oldest
+                                        // first; at most 10 lines of 300 bytes
+  std::string stack{};  // the stacks of its threads, if it was ended because it hung; at most
                         // kMaxStackBytes
-  std::optional<OutOfMemory> out_of_memory{};  // what it was killed for
+  std::optional<OutOfMemory> out_of_memory{};  // set if it was killed because memory ran out
 
   bool Clean() const { return exit_code == 0 && signal == 0; }
-  // It did not end by itself.
+  // Whether it was killed, by a signal or because memory ran out.
   bool Killed() const { return signal > 0 || out_of_memory.has_value(); }
 };
 
@@ -161,19 +161,19 @@ struct Progress {
 
 // The newest complete checkpoint.
 struct CheckpointReport {
-  Epoch epoch;  // of the world that completed it
+  Epoch epoch;  // the world that completed it
   int64_t step = 0;
-  int64_t age_millis = 0;  // since the launcher heard of it
-  int64_t bytes = 0;       // held by all complete ones that are kept
+  int64_t age_millis = 0;  // since the launcher was told of it
+  int64_t bytes = 0;       // total size of all complete checkpoints that are kept
 };
 
-// With what a job's first world began, where there is something to say of it.
+// The state from which a job's first world began, if there is something to report.
 struct Beginning {
-  int64_t step = 0;     // of the state; 0: of nothing
-  std::string message;  // for people: a sentence
+  int64_t step = 0;     // of the state; 0: training began from nothing
+  std::string message;  // a sentence for people
 };
 
-// One preflight check that failed on a worker: what is wrong and what to do, one line each.
+// One failed preflight check of a worker. The message says what is wrong and what to do.
 struct PreflightFault {
   std::string check;  // for example "sshd"
   std::string message;

@@ -6,9 +6,9 @@
 //
 //   agent  -> launcher   TLS over TCP, the agent dials: agent_launcher_messages.h
 //   attach -> agent      unix socket in the worker's runtime directory: attach_agent_messages.h
-//   rank   -> agent      the same unix socket; the first line says which of the two it is:
+//   rank   -> agent      the same unix socket; the first line tells attach and rank apart:
 //                        rank_agent_messages.h
-//   rsh    -> launcher   a unix socket of the launcher's: rsh_launcher_messages.h
+//   rsh    -> launcher   the launcher's unix socket: rsh_launcher_messages.h
 //
 // Readers ignore fields and types that they do not know (README.md, "Versions"). A peer that sends
 // an invalid field or a longer line is disconnected. protocol.md describes the order of messages.
@@ -26,7 +26,7 @@
 
 namespace ringmaster::control {
 
-// Room for a world of kMaxRanks one-slot workers whose names are as long as they may be.
+// Room for a world of kMaxRanks one-slot workers whose names have the maximum length.
 inline constexpr std::size_t kMaxLineBytes = 16 << 20;
 
 // Error::reason of a line whose type this version does not know.
@@ -41,12 +41,12 @@ using Message = std::variant<
     CheckpointDone, RankProtection, CheckpointGrant, DataCacheProgress, TakeCheckpoint, RankBegan,
     TellWorld, ChangeEpoch, RunCommand, EndCommand, CommandOutput, CommandExited, RshHello>;
 
-// One line without its newline. Never fails: bytes that are not UTF-8 in text fields are replaced.
+// Returns one line without its newline. Never fails: replaces invalid UTF-8 in text fields.
 std::string Encode(const Message& message);
 
-// The message in a line without its newline. kInvalid names the field that is wrong; a type that is
-// not known has the reason kReasonUnknownType, so that the reader can pass over the line. Safe on
-// any bytes.
+// Decodes a line without its newline. kInvalid names the field that is wrong. An unknown type
+// has the reason kReasonUnknownType, so that the reader can skip the line. Accepts any bytes
+// safely.
 Result<Message> Decode(std::string_view line);
 
 // The message's type as written on the wire, for logs.

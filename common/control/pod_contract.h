@@ -14,39 +14,39 @@ inline constexpr char kEnvJobUid[] = "RINGMASTER_JOB_UID";
 inline constexpr char kEnvPodName[] = "RINGMASTER_POD_NAME";    // downward API
 inline constexpr char kEnvPodUid[] = "RINGMASTER_POD_UID";      // downward API
 inline constexpr char kEnvNodeName[] = "RINGMASTER_NODE_NAME";  // downward API
-// A LaunchSpec (launch_spec.h) as JSON: what the user asked every rank to run, and how.
+// A LaunchSpec (launch_spec.h) as JSON: the program that every rank runs, and how to start it.
 inline constexpr char kEnvLaunchSpec[] = "RINGMASTER_LAUNCH_SPEC";
-// JSON object {item: lower-case hex SHA-256} of every Secret item this Pod mounts. Agent and
+// JSON object {item: lower-case hex SHA-256} with every Secret item that this Pod mounts. Agent and
 // launcher compare at start and fail with CredentialsMismatch.
 inline constexpr char kEnvItemHashes[] = "RINGMASTER_ITEM_SHA256";
 
-// From spec.faultTolerance, if set: a program's time between SIGTERM and SIGKILL.
+// From spec.faultTolerance, if set: the time between SIGTERM and SIGKILL for a program.
 inline constexpr char kEnvStopGraceSeconds[] = "RINGMASTER_STOP_GRACE_SECONDS";
 
 // --- environment of worker Pods
 // ---------------------------------------------------------------------------------
 inline constexpr char kEnvWorkerIndex[] = "RINGMASTER_WORKER_INDEX";
-inline constexpr char kEnvGpus[] = "RINGMASTER_GPUS";  // GPUs of the Pod; absent: none
-// The most ranks that the job may grow to: spec.worker.maxReplicas times the slots; absent: no
-// limit.
+inline constexpr char kEnvGpus[] = "RINGMASTER_GPUS";  // number of GPUs of the Pod; absent: none
+// The maximum number of ranks of the job: spec.worker.maxReplicas times the slots per worker.
+// Absent if there is no limit.
 inline constexpr char kEnvMaxRanks[] = "RINGMASTER_MAX_RANKS";
 inline constexpr char kEnvLauncherAddress[] =
-    "RINGMASTER_LAUNCHER_ADDRESS";  // the Service's ClusterIP, no DNS
+    "RINGMASTER_LAUNCHER_ADDRESS";  // the Service's ClusterIP, so that DNS is not needed
 inline constexpr char kEnvLauncherPort[] =
-    "RINGMASTER_LAUNCHER_PORT";  // kControlPort unless a test moves it
+    "RINGMASTER_LAUNCHER_PORT";  // kControlPort unless a test changes it
 
 // From spec.checkpoint: mount path of the volume, steps between checkpoints, and the number of
 // complete ones to keep.
 inline constexpr char kEnvCheckpointDir[] = "RINGMASTER_CHECKPOINT_DIR";
 inline constexpr char kEnvCheckpointEvery[] = "RINGMASTER_CHECKPOINT_EVERY";
 inline constexpr char kEnvCheckpointKeep[] = "RINGMASTER_CHECKPOINT_KEEP";
-// From its restoreFrom: at most one of the two is set.
+// From spec.checkpoint.restoreFrom: at most one of the two is set.
 inline constexpr char kEnvRestoreJob[] = "RINGMASTER_CHECKPOINT_RESTORE_JOB";
 inline constexpr char kEnvRestorePath[] = "RINGMASTER_CHECKPOINT_RESTORE_PATH";
 inline constexpr char kCheckpointDir[] = "/ringmaster/checkpoints";
 
-// From spec.dataCache: mount path of the source, the part of it to copy (empty: all), and the
-// memory volume that the agent fills with it before its ranks load. Ranks read their data from
+// From spec.dataCache: the mount path of the source, the part of it to copy (empty: all), and the
+// memory volume into which the agent copies it before its ranks load. Ranks read their data from
 // kEnvDataDir unless their command line sets a path.
 inline constexpr char kEnvDataSource[] = "RINGMASTER_DATA_SOURCE";
 inline constexpr char kEnvDataSubPath[] = "RINGMASTER_DATA_SUB_PATH";
@@ -54,46 +54,46 @@ inline constexpr char kEnvDataDir[] = "RINGMASTER_DATA_DIR";
 inline constexpr char kDataSourceDir[] = "/ringmaster/data-source";
 inline constexpr char kDataDir[] = "/ringmaster/data";
 
-// From spec.faultTolerance, if set: how long a rank may load; how long ranks of a job in mode
-// InPlace may take to connect, and may wait for each other in a step.
+// From spec.faultTolerance, if set: the time limit for a rank to load; and for ranks in mode
+// InPlace, the time limit to connect and to wait for each other in a step.
 inline constexpr char kEnvLoadLimitMillis[] = "RINGMASTER_LOAD_LIMIT_MILLIS";
 inline constexpr char kEnvConnectTimeoutSeconds[] = "RINGMASTER_CONNECT_TIMEOUT_SECONDS";
 
 // --- environment of the launcher Pod
 // ----------------------------------------------------------------------------
 inline constexpr char kEnvTerm[] = "RINGMASTER_TERM";  // the launcher's term at the Pod's creation
-// spec.runPolicy.restart, where the job has it: how many ranks may end by themselves within how
-// long.
+// From spec.runPolicy.restart, if set: the number of ranks that may exit by themselves, and the
+// time window for this limit.
 inline constexpr char kEnvRestartLimit[] = "RINGMASTER_RESTART_LIMIT";
 inline constexpr char kEnvRestartWindowSeconds[] = "RINGMASTER_RESTART_WINDOW_SECONDS";
-// How many times in a row ranks may be killed without a committed step.
+// The number of consecutive times that ranks may be killed without a committed step.
 inline constexpr char kEnvCrashLimit[] = "RINGMASTER_CRASH_LIMIT";
-// Exit codes of ranks, with commas between: the job fails at once; the end is not counted.
+// Comma-separated exit codes of ranks that fail the job at once, or that are not counted.
 inline constexpr char kEnvFailOnExitCodes[] = "RINGMASTER_FAIL_ON_EXIT_CODES";
 inline constexpr char kEnvIgnoreExitCodes[] = "RINGMASTER_IGNORE_EXIT_CODES";
-// From spec.faultTolerance, if set: the time after which a silent worker is lost, and the minimum
-// time without progress after which a rank is considered hung (stall_watch.h), 0: never.
+// From spec.faultTolerance, if set: the time after which a silent worker counts as lost, and the
+// minimum time without progress before a rank counts as hung (stall_watch.h); 0: never.
 inline constexpr char kEnvLostAfterMillis[] = "RINGMASTER_LOST_AFTER_MILLIS";
 inline constexpr char kEnvStallMillis[] = "RINGMASTER_STALL_MILLIS";
-// spec.scheduling.startWaitSeconds, where the job sets it.
+// From spec.scheduling.startWaitSeconds, if set.
 inline constexpr char kEnvStartWaitSeconds[] = "RINGMASTER_START_WAIT_SECONDS";
 
-// --- environment that tests and plain hosts may set; in a Pod the defaults below hold
+// --- environment that tests and hosts without Kubernetes may set; Pods use the defaults below
 // ----------------------------
 inline constexpr char kEnvCredentialsDir[] = "RINGMASTER_CREDENTIALS_DIR";
 inline constexpr char kEnvRuntimeDir[] = "RINGMASTER_RUNTIME_DIR";
 inline constexpr char kEnvTerminationLog[] = "RINGMASTER_TERMINATION_LOG";
 inline constexpr char kEnvControlPort[] = "RINGMASTER_CONTROL_PORT";
 inline constexpr char kEnvApiPort[] = "RINGMASTER_API_PORT";
-// For the launcher: how often both sides say that they live.
+// For the launcher: the interval of heartbeats in both directions.
 inline constexpr char kEnvHeartbeatMillis[] = "RINGMASTER_HEARTBEAT_MILLIS";
 
-// For the agent: where it makes a folder of its own for its ranks' snapshots; in a rank, that
+// For the agent: where it creates a folder for the snapshots of its ranks. For a rank: that
 // folder.
 inline constexpr char kEnvSnapshotDir[] = "RINGMASTER_SNAPSHOT_DIR";
 inline constexpr char kSnapshotDir[] = "/dev/shm";
 
-// For the agent: the library by which it asks the driver for GPUs, as dlopen() takes it.
+// For the agent: the NVML library for queries to the GPU driver, as an argument of dlopen().
 inline constexpr char kEnvNvmlLibrary[] = "RINGMASTER_NVML_LIBRARY";
 inline constexpr char kNvmlLibrary[] = "libnvidia-ml.so.1";
 
@@ -102,17 +102,17 @@ inline constexpr char kCredentialsDir[] =
 inline constexpr char kRuntimeDir[] = "/tmp/ringmaster";  // sockets, copied keys, sshd_config
 inline constexpr char kTerminationLog[] = "/dev/termination-log";
 
-// Set by an agent for its processes and its sshd's sessions (sshd_config SetEnv): its unix
-// socket.
+// Set by an agent for its processes and for its sshd's sessions (sshd_config SetEnv): the path of
+// its unix socket.
 inline constexpr char kEnvAgentSocket[] = "RINGMASTER_AGENT_SOCKET";
 // Set by an agent for its ranks only: their slot, 0 … slots per worker - 1.
 inline constexpr char kEnvSlot[] = "RINGMASTER_SLOT";
-// ... and which protocol it speaks (protocol_version.h), for ranks of another release.
+// Set by an agent for its ranks: its protocol (protocol_version.h), for ranks of another release.
 inline constexpr char kEnvProtocol[] = "RINGMASTER_PROTOCOL";
-// ... and the UUID of their GPU, if the driver lists one: CUDA_VISIBLE_DEVICES names only
-// it.
+// Set by an agent for its ranks: the UUID of their GPU, if the driver lists one. Then
+// CUDA_VISIBLE_DEVICES names only this GPU.
 inline constexpr char kEnvGpuUuid[] = "RINGMASTER_GPU_UUID";
-// ... and the file in which they say where they stand (position_page.h).
+// Set by an agent for its ranks: the file for their positions (position_page.h).
 inline constexpr char kEnvPositionPage[] = "RINGMASTER_POSITION_PAGE";
 
 // --- ports of the launcher Pod
@@ -130,7 +130,7 @@ inline constexpr char kItemSshHostKey[] =
 inline constexpr char kItemSshHostPublicKey[] =
     "ssh-host-key.pub";                                   // launcher: pinned in known_hosts
 inline constexpr char kItemTlsKey[] = "tls.key";          // launcher: PEM, Ed25519
-inline constexpr char kItemTlsCertificate[] = "tls.crt";  // both: self-signed, the only one trusted
+inline constexpr char kItemTlsCertificate[] = "tls.crt";  // both: self-signed; the only trusted one
 inline constexpr char kItemAgentToken[] = "agent-token";  // both
 inline constexpr char kItemOperatorToken[] = "operator-token";  // launcher
 
@@ -138,16 +138,16 @@ inline constexpr char kItemOperatorToken[] = "operator-token";  // launcher
 inline constexpr char kTlsNamePrefix[] = "launcher.";
 inline constexpr char kTlsNameSuffix[] = ".ringmaster.dev";
 
-// The container of each Pod that Ringmaster manages; a template names it to add resources, mounts
-// or variables.
+// The container that Ringmaster manages in each Pod. A template uses this name to add resources,
+// mounts or variables.
 inline constexpr char kWorkerContainer[] = "worker";
 inline constexpr char kLauncherContainer[] = "launcher";
 
-// The folder into which an init container copies these programs, if the Pod's image lacks them.
+// An init container copies these programs into this folder if the Pod's image lacks them.
 inline constexpr char kToolsFolder[] = "/ringmaster/tools";
 
-// The folder of the Python package, below the folder whose bin has these programs: Python searches
-// it first.
+// The folder of the Python package, relative to the parent of the folder `bin` with these programs.
+// Python searches it first.
 inline constexpr char kPythonFolder[] = "lib/ringmaster/python";
 
 // Programs in the worker image.
@@ -159,8 +159,8 @@ inline constexpr char kTrainProgram[] = "ringmaster-train";
 // The agent's flag in the Pod that removes a deleted job's checkpoints.
 inline constexpr char kRemoveCheckpointsFlag[] = "--remove-checkpoints";
 
-// The text that attach prints in its line when it exits with kExitNoAgent; the launcher also looks
-// for it in mpirun's last output.
+// The text that attach prints when it exits with kExitNoAgent. The launcher also looks for it in
+// mpirun's last output.
 inline constexpr char kNoAgentText[] = "found no agent on this host";
 
 }  // namespace ringmaster::control

@@ -26,16 +26,16 @@
 
 namespace ringmaster::control {
 
-// What the rank reports about itself.
+// The position that the rank reports.
 struct PagePosition {
-  Epoch epoch;  // of the world that it is in, or was in last
+  Epoch epoch;  // the rank's current or last world
   int64_t step = 0;
   int bucket = 0;
   RankPhase phase = RankPhase::kWait;
-  int64_t moved_nanos = 0;    // when it came there
+  int64_t moved_nanos = 0;    // when it reached this position
   int64_t applied_nanos = 0;  // when it applied its newest step in this world; 0: none yet
-  int64_t step_micros = 0;    // how long its newest step took, of any world
-  int64_t own_micros = 0;     // the same without waiting for other ranks
+  int64_t step_micros = 0;    // duration of its newest step, in any world
+  int64_t own_micros = 0;     // the same, without waiting for other ranks
 
   friend bool operator==(const PagePosition&, const PagePosition&) = default;
 };
@@ -45,11 +45,11 @@ inline constexpr std::size_t kPositionWords = 16;
 // Lock-free, so that it works between processes and in a signal handler.
 struct PositionPage {
   std::array<std::atomic<uint64_t>, kPositionWords> position;
-  std::atomic<int64_t> peer;      // the rank it waits for, plus 1; 0: not known
-  std::atomic<int64_t> stack_of;  // the thread whose stack was written last, as the rank counts
-  std::atomic<int64_t> connect_stage;               // of the world that it enters: a ConnectStage
-  std::array<std::atomic<int64_t>, 2> collectives;  // EncodeCounts()
-  std::atomic<uint32_t> owner;                      // kOwnerWord
+  std::atomic<int64_t> peer;      // the rank that it waits for, plus 1; 0: unknown
+  std::atomic<int64_t> stack_of;  // the thread whose stack was written last: its thread id
+  std::atomic<int64_t> connect_stage;               // a ConnectStage, of the world that it enters
+  std::array<std::atomic<int64_t>, 2> collectives;  // as EncodeCounts() encodes them
+  std::atomic<uint32_t> owner;                      // see kOwnerWord
   uint32_t unused;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
@@ -61,30 +61,30 @@ inline constexpr std::size_t kPeerWord = kPositionWords;
 inline constexpr std::size_t kStackOfWord = kPositionWords + 1;
 inline constexpr std::size_t kConnectStageWord = kPositionWords + 2;
 inline constexpr std::size_t kCollectivesWord = kPositionWords + 3;
-// The first half of it is a robust futex (get_robust_list(2)) of a thread of the rank that only
-// waits: its thread id and FUTEX_WAITERS. When the rank is killed, the kernel takes the id out and
-// wakes who waits for that, before it frees the rank's memory and its GPU. Zero: there is none.
+// The first half of this word is a robust futex (get_robust_list(2)) of an idle thread of the rank:
+// its thread id and FUTEX_WAITERS. When the rank is killed, the kernel clears the id and wakes the
+// waiters before it frees the rank's memory and its GPU. Zero: there is no such thread.
 inline constexpr std::size_t kOwnerWord = kPositionWords + 5;
 inline constexpr std::size_t kPageWords = kPositionWords + 6;
 static_assert(sizeof(PositionPage) == kPageWords * sizeof(uint64_t));
 
-// A rank with a handler for it writes the stack of the thread that gets this signal.
+// A thread that gets this signal writes its stack if its rank has installed the handler.
 inline constexpr int kStackSignal = SIGUSR2;
-// In kStackOfWord from the start, of a rank whose handler writes the stacks of all its threads at
-// each signal, as plain text and without saying when it has done so: Python's.
+// The initial value of kStackOfWord if the rank's handler writes the stacks of all its threads, as
+// plain text, and does not report when it is done, as Python's handler does.
 inline constexpr int64_t kAllStacks = -1;
 
 std::array<uint64_t, kPositionWords> EncodePosition(const PagePosition& position);
 
-// Nothing: no rank wrote this, or it was read half-way. Safe on any words.
+// Returns nullopt if no rank wrote the words or they were read during a write. Accepts any words.
 std::optional<PagePosition> DecodePosition(std::span<const uint64_t, kPositionWords> words);
 
-// Each word makes sense by itself; zero: it does not count.
+// Each word can be decoded without the other. Zero: the rank does not count.
 std::array<int64_t, 2> EncodeCounts(const CollectiveCounts& counts);
-// Safe on any words.
+// Accepts any words.
 CollectiveCounts DecodeCounts(std::span<const uint64_t, 2> words);
 
-// The clock of the page.
+// The clock of the times in the page.
 int64_t MonotonicNanos();
 
 }  // namespace ringmaster::control

@@ -5,11 +5,11 @@
 
 namespace ringmaster::control {
 
-// Raised with each addition that the other side has to know of.
+// Increased with each addition that the other side has to know about.
 inline constexpr int kProtocolVersion = 4;
-// Below it a peer is refused; a peer that says none speaks this one.
+// A peer with a lower version is refused. A peer that sends no version speaks this one.
 inline constexpr int kFirstProtocol = 3;
-// From this one on an agent runs commands of mpirun (RunCommand).
+// The first version whose agents run commands of mpirun (RunCommand).
 inline constexpr int kProtocolOfCommands = 4;
 
 }  // namespace ringmaster::control

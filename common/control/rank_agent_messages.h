@@ -14,7 +14,7 @@
 
 namespace ringmaster::control {
 
-// --- rank <-> agent alone
+// --- between rank and agent only
 
 // First line of a rank: it has loaded its data and model and waits for an epoch.
 struct RankHello {
@@ -23,22 +23,22 @@ struct RankHello {
   int protocol = kProtocolVersion;
 };
 
-// agent -> rank: the world it is in. Its own entry in `members` is the one with `rank`. A higher
-// one may follow any time.
+// agent -> rank: the world that the rank is in. Its own entry in `members` is the one with `rank`.
+// A message with a higher epoch may follow at any time.
 struct RankEpoch {
   Epoch epoch;
   int rank = 0;
   std::vector<Member> members;
-  int full_size = 0;  // as StartEpoch has it
+  int full_size = 0;  // as in StartEpoch
 };
 
-// agent -> rank: every epoch below this one is over; give up what is in flight, keep the state,
-// wait for RankEpoch.
+// agent -> rank: every epoch below this one is over. The rank drops pending operations, keeps its
+// state and waits for RankEpoch.
 struct RankLeave {
   Epoch below;
 };
 
-// agent -> rank: SwitchEpoch.
+// agent -> rank: forwards SwitchEpoch.
 struct RankSwitch {
   Epoch epoch;
   bool leaving = false;
@@ -46,8 +46,8 @@ struct RankSwitch {
 
 // --- rank -> agent -> launcher
 
-// A rank cannot continue in its epoch because of its peers. An observation, not evidence of a
-// loss.
+// A rank cannot continue in its epoch because of its peers. This is an observation, not evidence of
+// a loss.
 struct RankBroken {
   Epoch epoch;
   int rank = 0;
@@ -55,49 +55,49 @@ struct RankBroken {
   std::string reason;
 };
 
-// All ranks of the epoch left it after this step, as SwitchEpoch asked; they wait for the next.
+// All ranks of the epoch left it after this step, as SwitchEpoch asked, and wait for the next.
 struct RankAtBoundary {
   Epoch epoch;
   int rank = 0;
   int64_t step = 0;
 };
 
-// Rank 0 committed steps; at most twice a second.
+// Rank 0 committed steps. Sent at most twice a second.
 struct RankProgress {
   Epoch epoch;
   Progress progress;
 };
 
-// The rank is past its last step and waits for Release.
+// The rank has completed its last step and waits for Release.
 struct RankDone {
   Epoch epoch;
   int rank = 0;
-  bool trained = true;  // false: another job's state had all steps, and none is of this one
+  bool trained = true;  // false: the state of another job already had all steps, so no step was run
 };
 
-// A rank has written a part of a checkpoint to the volume and asks whether it may count. Asked
-// again in each world, and after every Welcome, until it is granted.
+// A rank has written its part of a checkpoint to the volume and asks for permission to complete it.
+// Repeated in each world, and after every Welcome, until it is granted.
 struct CheckpointWritten {
-  Epoch epoch;  // of the world that the rank is in now
+  Epoch epoch;  // the world that the rank is in now
   int rank = 0;
-  int64_t step = 0;  // that the state is of
+  int64_t step = 0;  // of the saved state
   int shard = 0;
   int64_t bytes = 0;
   std::string checksum;  // of its data, in hex
 };
 
-// It is complete: what was granted in this epoch to this rank. Again after every Welcome, the
-// newest one: a launcher that takes over has it from there.
+// The checkpoint that was granted to this rank in this epoch is complete. After every Welcome the
+// newest one is sent again, so that a new launcher learns of it.
 struct CheckpointDone {
   Epoch epoch;
   int rank = 0;
   int64_t step = 0;
-  int64_t bytes = 0;  // held by all complete ones that are kept
+  int64_t bytes = 0;  // total size of all complete checkpoints that are kept
 };
 
-// Sent by rank 0 of the first world to train: what training starts from (with a message if users
-// should know), and the job's own checkpoint that it resumes from, if any. Sent again after every
-// Welcome while the process runs.
+// Sent by rank 0 of the first world that trains: the state from which training starts (with a
+// message if users should know), and the job's own checkpoint from which it resumes, if any. Sent
+// again after every Welcome while the process runs.
 struct RankBegan {
   Epoch epoch;
   int rank = 0;
@@ -105,18 +105,18 @@ struct RankBegan {
   std::optional<KeptCheckpoint> kept{};
 };
 
-// What a slot cannot save at present, and why; an empty fault: it can again. Repeated after every
-// Welcome while it holds.
+// State that a slot cannot save or restore at present, and the reason. An empty fault means that it
+// works again. Repeated after every Welcome while the fault lasts.
 struct RankProtection {
   int slot = 0;
   std::string what;   // "checkpoint", "snapshot", "copy" or "restore"
-  std::string fault;  // a sentence
+  std::string fault;  // a sentence; empty: no fault
 };
 
 // --- launcher -> agent -> rank
 
-// The checkpoint that this rank has written may be marked complete: it is a member of the newest
-// world. To the rank as it is.
+// Allows a rank to mark the checkpoint that it has written as complete, because it is a member of
+// the newest world. The agent forwards this message to the rank unchanged.
 struct CheckpointGrant {
   Epoch epoch;
   int rank = 0;
@@ -124,19 +124,19 @@ struct CheckpointGrant {
   int shard = 0;
 };
 
-// The state is to be written as a checkpoint after the next step, out of turn. To rank 0's agent,
-// and to the rank as it is; asked again where none becomes complete.
+// Requests a checkpoint after the next step, out of turn. Sent to rank 0's agent, which forwards it
+// to the rank unchanged. Sent again if no checkpoint is completed.
 struct TakeCheckpoint {
   Epoch epoch;
 };
 
-// Every rank of the epoch is done: ranks may end, with code 0.
+// Every rank of the epoch is done. Ranks may exit, with code 0.
 struct Release {
   Epoch epoch;
 };
 
-// --- the rendezvous store, rank -> agent -> launcher and back. Values live in the launcher's
-// memory, under the epoch, and go with it.
+// --- the rendezvous store, rank -> agent -> launcher and back. The launcher keeps the values of an
+// epoch in memory, and drops them with the epoch.
 
 struct StoreSet {
   Epoch epoch;
@@ -144,12 +144,12 @@ struct StoreSet {
   std::string value;  // bytes; base64 on the wire
 };
 
-// Answered by StoreValues with the same id once every key exists. No answer before that; the asker
-// has the deadline.
+// Answered by StoreValues with the same id once every key exists, and not before. The sender
+// enforces its own deadline.
 struct StoreGet {
   Epoch epoch;
   int64_t id = 0;
-  int rank = 0;  // the asker, so that the agent knows whom to answer
+  int rank = 0;  // the sender, so that the agent can route the answer
   std::vector<std::string> keys;
 };
 
@@ -157,7 +157,7 @@ struct StoreValues {
   Epoch epoch;
   int64_t id = 0;
   int rank = 0;
-  std::vector<std::string> values;  // in the order of the keys asked for; base64 on the wire
+  std::vector<std::string> values;  // in the order of the requested keys; base64 on the wire
 };
 
 }  // namespace ringmaster::control

@@ -4,7 +4,7 @@
 // API: a value keeps its meaning, while messages may change. docs/render.py renders docs/reasons.md
 // from this header: "---" begins a section, a comment says when a value is set and what to do.
 //
-// The operator, launcher and agents use it, and tests assert these values rather than messages.
+// The operator, launcher and agents use these values, and tests check them rather than messages.
 
 namespace ringmaster::api {
 

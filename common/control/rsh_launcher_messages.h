@@ -11,13 +11,13 @@
 
 namespace ringmaster::control {
 
-// The kernel takes no longer argument, and a shell gets the command as one.
+// The kernel's limit for one argument: a shell gets the whole command as one argument.
 inline constexpr std::size_t kMaxCommandBytes = (128 << 10) - 1;
 
-// First and only line of ringmaster-rsh. Its end ends the command.
+// First and only line of ringmaster-rsh. When its connection ends, the command is ended.
 struct RshHello {
   std::string host;     // as the hostfile names it
-  std::string command;  // a line for a shell
+  std::string command;  // a shell command line
   int protocol = kProtocolVersion;
 };
 

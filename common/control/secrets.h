@@ -11,24 +11,24 @@
 
 namespace ringmaster::control {
 
-// Whether both are the same, in a time that does not depend on where they differ. An empty secret
-// equals nothing.
+// Compares two secrets in a time that does not depend on where they differ. An empty secret never
+// matches.
 bool SecretsEqual(std::string_view a, std::string_view b);
 
-// Lower-case hex, as in kEnvItemHashes.
+// Returns lower-case hex, as in kEnvItemHashes.
 std::string Sha256Hex(std::string_view bytes);
 
-// Item name to content, of every item that `hashes_json` (kEnvItemHashes) names, read from
-// `directory` and compared with its hash. kInvalid, with the item's name and never its content,
-// when one is missing or differs: the caller reports CredentialsMismatch.
+// Reads the items that `hashes_json` (kEnvItemHashes) names from `directory`, checks their hashes,
+// and returns each item's content by its name. kInvalid if an item is missing or differs; the error
+// has its name, never its content. The caller reports CredentialsMismatch.
 Result<std::map<std::string, std::string>> LoadCredentials(const std::string& directory,
                                                            std::string_view hashes_json);
 
-// Makes `directory` and its missing parents, mode 0700 for `directory` itself even where it
-// existed.
+// Creates `directory` and its missing parents. Sets the mode of `directory` to 0700 even if it
+// existed before.
 Result<void> MakePrivateDirectory(const std::string& directory);
 
-// Writes a file aside, mode as given, and renames it into place: readers see all of it or none.
+// Writes a new file with this mode and renames it, so that readers see all of it or nothing.
 Result<void> WriteFileAtomically(const std::string& path, std::string_view content,
                                  unsigned mode = 0600);
 

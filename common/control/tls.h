@@ -16,12 +16,12 @@ class context;
 
 namespace ringmaster::control {
 
-// Immutable after creation, except for what OpenSSL keeps inside; connections hold references to
+// Immutable after creation, except for OpenSSL's internal state. Connections hold references to
 // it.
 class TlsContext {
  public:
-  // The launcher's side, from the items tls.key and tls.crt (PEM). kInvalid when they are unusable
-  // or do not match.
+  // The launcher's side, from the items tls.key and tls.crt (PEM). kInvalid if they are unusable or
+  // do not match.
   static Result<std::unique_ptr<TlsContext>> Server(const std::string& key_pem,
                                                     const std::string& certificate_pem);
 
@@ -41,7 +41,7 @@ class TlsContext {
   std::string server_name_;
 };
 
-// "launcher.<job uid>.ringmaster.dev": the name in a job's certificate.
+// The name in a job's certificate: "launcher.<job uid>.ringmaster.dev".
 std::string TlsServerName(const std::string& job_uid);
 
 }  // namespace ringmaster::control

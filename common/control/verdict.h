@@ -16,22 +16,22 @@
 namespace ringmaster::control {
 
 inline constexpr std::size_t kMaxVerdictBytes =
-    4096;  // Kubernetes' limit of one container's termination message
+    4096;  // Kubernetes' limit for the termination message of one container
 
 struct Verdict {
   bool succeeded = false;
-  std::string reason;   // of reasons.h; of a success empty, or AlreadyComplete
-  std::string message;  // for people: which worker, node, rank, why, what to do
+  std::string reason;   // from reasons.h; after success empty, or AlreadyComplete
+  std::string message;  // for people: the worker, node and rank, the cause, and what to do
   Epoch epoch;
   int world_size = 0;
   std::optional<Progress> progress;
   std::optional<CheckpointReport> checkpoint;
   std::optional<Beginning> beginning;
   std::optional<RankExit> first_failure;
-  int clean_exits = 0;  // ranks of the last epoch that ended with code 0
+  int clean_exits = 0;  // the number of ranks of the last epoch that exited with code 0
 };
 
-// JSON of at most kMaxVerdictBytes: last lines, then the message, are shortened until it fits.
+// Returns JSON of at most kMaxVerdictBytes. Shortens the stack, last lines and message to fit.
 std::string EncodeVerdict(const Verdict& verdict);
 Result<Verdict> DecodeVerdict(std::string_view text);
 

@@ -11,15 +11,15 @@
 
 namespace ringmaster::control {
 
-// The world `members` of `epoch`, as the difference from `base_members` of `base`:
-// members of both keep their order, the others follow them. Nothing where that is not so.
+// Describes the world `members` of `epoch` by its difference from `base_members` of `base`. Returns
+// nullopt unless members of both worlds keep their order and the others follow them.
 std::optional<ChangeEpoch> DifferenceFrom(const Epoch& base,
                                           const std::vector<Member>& base_members,
                                           const Epoch& epoch, int64_t cohort,
                                           const std::vector<Member>& members);
 
-// The members of `change`'s world by rank, where it builds on this base; nothing where the two do
-// not fit.
+// The members of `change`'s world, ordered by rank. Returns nullopt if `change` does not fit
+// `base_members`.
 std::optional<std::vector<Member>> MembersAfter(const std::vector<Member>& base_members,
                                                 const ChangeEpoch& change);
 

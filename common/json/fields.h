@@ -9,16 +9,16 @@
 //   const std::string text = EncodeJson(epoch);
 //   const Result<Epoch> epoch = DecodeJson<Epoch>(text);
 //
-//   verb      written                      read
-//   Field     always                       required
-//   Optional  always                       may be missing or null: the struct keeps its value
-//   Sparse    unless it is `otherwise`     the same
+//   verb      written                       read
+//   Field     always                        required
+//   Optional  always                        if missing or null, the struct keeps its value
+//   Sparse    unless equal to `otherwise`   like Optional
 //
 // A field is a bool, a signed integer, a double, a string, seconds, another described struct, or a
 // list, map or std::optional of these. Other types need a form: an object with `Json Write(const
-// T&) const` and `std::string Read(const Json&, T&) const`, which returns what is wrong, or an
-// empty string. Unknown fields are ignored. Reading checks types and ranges and never throws; it
-// returns the first error with its path: "field 'ranks[2].slot': …".
+// T&) const` and `std::string Read(const Json&, T&) const`. Read() returns an error text, empty if
+// the value is valid. Unknown fields are ignored. Reading checks types and ranges and never throws;
+// it returns the first error with its path: "field 'ranks[2].slot': …".
 
 #include <chrono>
 #include <concepts>
@@ -45,7 +45,7 @@ concept Is = std::same_as<std::remove_const_t<V>, T>;
 template <typename T>
 Json ToJson(const T& value);
 
-// The form of a field that needs none.
+// The default form, for types that need no other.
 struct PlainJson {
   Json Write(const auto& value) const { return ToJson(value); }
 };
@@ -66,16 +66,16 @@ class JsonWriter {
               const Form& form = {}) {
     if (!(value == otherwise)) Field(name, value, form);
   }
-  // The version that the writer speaks. A peer that says none speaks `first`.
+  // The writer's protocol version. A peer that sends no version speaks `first`.
   void Version(const char* name, int value, int /*first*/) { Field(name, value); }
-  // Fields in a nested object that is not a struct of ours; `describe` is called with the nested
-  // writer or reader. Reading: the object may be missing.
+  // Fields in a nested object that has no struct of its own. Calls `describe` with the nested
+  // writer or reader. A reader accepts a missing object.
   void Inside(const char* name, const auto& describe, bool even_if_empty = true) {
     JsonWriter inner;
     describe(inner);
     if (even_if_empty || !inner.json_.empty()) json_[name] = std::move(inner.json_);
   }
-  // Additional checks of a reader, beyond types.
+  // Checks a condition beyond types when reading. A writer does nothing.
   void Check(bool /*fine*/, const char* /*name*/, const char* /*wrong*/) {}
 
   Json Take() && { return std::move(json_); }
@@ -87,25 +87,25 @@ class JsonWriter {
 // The position of a value in its document; formatted only for errors.
 struct JsonPlace {
   const JsonPlace* outer = nullptr;
-  std::string_view name{};  // without one: an item of a list
+  std::string_view name{};  // empty for an item of a list
   std::size_t index = 0;
 
   std::string Text() const;
 };
 
 struct JsonFindings {
-  std::string wrong{};  // the first thing, with its place
-  // Set: what is wrong counts as missing, and texts are cut to so many bytes.
+  std::string wrong{};  // the first error, with its place
+  // If set, invalid values count as missing, and texts are cut to this many bytes.
   std::optional<std::size_t> longest_text{};
 
-  // Always false.
+  // Keeps the first error, unless invalid values count as missing. Always returns false.
   bool Note(const JsonPlace& place, std::string what);
 };
 
-// Fills a struct's fields. A reader's verbs are its writer's.
+// Fills a struct's fields. Has the same functions as JsonWriter.
 class JsonReader {
  public:
-  // All three outlive the reader.
+  // All three arguments must outlive the reader.
   JsonReader(const Json& object, const JsonPlace& place, JsonFindings& findings)
       : object_(object), place_(place), findings_(findings) {
     if (!object.is_object()) findings.Note(place, "expected an object");
@@ -145,7 +145,7 @@ class JsonReader {
     if (!fine) findings_.Note({&place_, name}, wrong);
   }
 
-  // False where the value could not be read.
+  // Returns false if the value could not be read.
   template <typename T>
   static bool Read(const Json& json, const JsonPlace& place, JsonFindings& findings, T& value) {
     if (!findings.wrong.empty()) return false;
@@ -167,7 +167,7 @@ class JsonReader {
       value = json.get_ref<const std::string&>();
       if (findings.longest_text) value = CutText(std::move(value), *findings.longest_text);
     } else if constexpr (std::is_same_v<T, std::chrono::seconds>) {
-      int32_t seconds = 0;  // so that no sum of times overflows
+      int32_t seconds = 0;  // 32 bits, so that no sum of times overflows
       if (!Read(json, place, findings, seconds)) return false;
       value = T(seconds);
     } else if constexpr (requires { value.emplace_back(); }) {
@@ -236,7 +236,7 @@ Json ToJson(const T& value) {
   }
 }
 
-// kInvalid says what is wrong and where; `path` is where `json` itself stands.
+// kInvalid says what is wrong and where. `path` is the location of `json` in its document.
 template <typename T>
 Result<T> FromJson(const Json& json, std::string_view path = "") {
   T value;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Forms of fields (fields.h) that several folders share.
+// Forms of fields (fields.h) that several folders use.
 
 #include <algorithm>
 #include <array>
@@ -20,8 +20,8 @@
 
 namespace ringmaster {
 
-// An enum whose values are 0 … N - 1, by name. Other names are read as `unknown`, or rejected if
-// there is no such value.
+// An enum with the values 0 … N - 1, written as its name. Unknown names are read as `unknown`, or
+// rejected if `unknown` is not given.
 template <std::size_t kN, typename Unknown = std::nullopt_t>
 class AsWord {
  public:
@@ -32,7 +32,7 @@ class AsWord {
   Json Write(E value) const {
     return names_[static_cast<std::size_t>(value)];
   }
-  // REQUIRES: there is a value; Sparse leaves out a field without one.
+  // REQUIRES: `value` is set. Use Sparse, which leaves out an unset field.
   template <typename E>
   Json Write(const std::optional<E>& value) const {
     return Write(*value);
@@ -64,10 +64,10 @@ class AsWord {
   Unknown unknown_;
 };
 
-// An integer from `least` to `most`; or an enum, by its number.
+// An integer from `least` to `most`, or an enum as its number.
 struct AsNumber {
   int64_t least = 0;
-  int64_t most = int64_t{1} << 53;  // what every reader of JSON holds exactly
+  int64_t most = int64_t{1} << 53;  // the largest integer that every JSON reader holds exactly
 
   template <typename T>
   Json Write(T value) const {
@@ -88,7 +88,7 @@ struct AsNumber {
   }
 };
 
-// Two numbers of a struct, from 0: [first, second].
+// Two numbers of a struct, each at least 0, as [first, second].
 template <typename T>
 struct AsPair {
   int64_t T::*first;
@@ -102,7 +102,7 @@ struct AsPair {
   }
 };
 
-// Bytes that need not be UTF-8.
+// Bytes that may be invalid UTF-8, as base64.
 struct AsBase64 {
   Json Write(const std::string& bytes) const { return EncodeBase64(bytes); }
   std::string Read(const Json& json, std::string& bytes) const {

@@ -16,14 +16,14 @@ namespace ringmaster {
 
 using Json = nlohmann::json;
 
-// The value, or kInvalid.
+// Returns the parsed value, or kInvalid.
 Result<Json> ParseJson(std::string_view text);
 Result<Json> ParseJsonObject(std::string_view text);
 
-// Compact text; bytes that are not UTF-8 are replaced.
+// Returns compact text. Replaces bytes that are not UTF-8.
 std::string DumpJson(const Json& json);
 
-// An integer from `least` to `most`; unset for anything else, such as 1.0 and "1".
+// Returns an integer from `least` to `most`; nullopt for anything else, such as 1.0 or "1".
 std::optional<int64_t> IntegerIn(const Json& json, int64_t least, int64_t most);
 
 }  // namespace ringmaster

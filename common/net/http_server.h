@@ -39,39 +39,39 @@ struct HttpAnswer {
 struct HttpServerOptions {
   std::size_t max_header_bytes = 16 << 10;
   std::size_t max_body_bytes = 0;
-  // One more takes the place of the oldest without credentials; of the oldest, where all have some.
+  // A further connection replaces the oldest one without credentials, else the oldest one.
   std::size_t max_connections = 64;
-  // From the connection, or the answer before, until a header has come; then for a body, and for an
-  // answer.
+  // The time limit for a header, from the start of the connection or the previous answer. Also the
+  // limit for a body and for an answer.
   std::chrono::seconds limit{5};
-  // How long an admitted client may be silent between two requests.
+  // How long an admitted client may be idle between two requests.
   std::chrono::seconds idle_limit{5};
 };
 
-// Decides how to handle a request: without a value it is served; otherwise the refusal is sent and
-// the connection closed. Called once, on any thread.
+// Decides about a request. Without a refusal it is served; otherwise the refusal is sent and the
+// connection closed. Called once, on any thread.
 using Admit = std::function<void(std::optional<HttpAnswer> refusal)>;
 
 struct HttpHandlers {
-  // Called after the header, before the body is read (`body` is empty). Null: all requests are
-  // served, and no client counts as authenticated. No `admit` outlives the io_context.
+  // Called after the header and before the body is read, so `body` is empty. Null: all requests are
+  // served, and no client counts as authenticated. `admit` must not outlive the io_context.
   std::function<void(const HttpRequest& request, Admit admit)> check{};
-  // On the server's thread: answers from memory, at once. What it throws is answered with 500.
+  // Called on the server's thread; must not block. An exception is answered with 500.
   std::function<HttpAnswer(const HttpRequest& request)> answer{};
 };
 
-// The context of a new connection's TLS; asked for each, so that a certificate can change.
+// Returns the TLS context of a new connection. Called for each one, so a certificate can change.
 using TlsSource = std::function<std::shared_ptr<boost::asio::ssl::context>()>;
 
-// Stops at its end, which is on the server's thread, or when that has ended.
+// The destructor stops the server. Call it on the server's thread, or after that has ended.
 class HttpServer {
  public:
   virtual ~HttpServer() = default;
   virtual int port() const = 0;
 };
 
-// Listens on an IP address; port 0 picks a free one. `tls` is null for plain HTTP. kUnavailable for
-// what cannot be listened on.
+// Listens on an IP address; port 0 picks a free port. `tls` is null for plain HTTP. kUnavailable if
+// the address or port cannot be used.
 Result<std::unique_ptr<HttpServer>> StartHttpServer(boost::asio::io_context& io,
                                                     const std::string& address, int port,
                                                     TlsSource tls, HttpServerOptions options,

@@ -24,30 +24,30 @@ namespace ringmaster {
 class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
  public:
   struct Handlers {
-    // The output, without its NUL bytes.
+    // Called with new output. NUL bytes are removed.
     std::function<void(bool is_stderr, std::string_view data)> on_output;
-    // Once; nothing comes after it.
+    // Called once, after all output.
     std::function<void(ProcessEnd end, const LastLines& last_lines)> on_end;
   };
 
   // Starts `spec` with its output captured. Handlers run later, never from inside this call.
-  // `reaper` outlives it.
+  // `reaper` must outlive the process.
   static Result<std::shared_ptr<CapturedProcess>> Start(ChildReaper& reaper, ProcessSpec spec,
                                                         Handlers handlers);
 
   pid_t pid() const { return pid_; }
-  // The last lines of the output that was read so far.
+  // The last lines of the output that has been read.
   const LastLines& last_lines() const { return last_lines_; }
 
-  // SIGTERM to its process group, SIGKILL after `grace`.
+  // Sends SIGTERM to the process group, and SIGKILL after `grace`.
   void Stop(std::chrono::milliseconds grace);
   void Signal(int signal);
 
-  // Stops or resumes reading what it prints: it blocks once its pipe is full. Ignored after its
-  // end.
+  // Stops or resumes reading the output. While it is paused, the process blocks once its pipe is
+  // full. Ignored after the process has ended.
   void PauseOutput(bool paused);
 
-  // No handler runs after this; the process itself continues.
+  // No handler runs after this call; the process continues.
   void Forget() { handlers_ = {}; }
 
   CapturedProcess(ChildReaper& reaper, const StartedProcess& started, bool leaves_daemons,
@@ -80,8 +80,8 @@ class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
   LastLines last_lines_;
 };
 
-// Writes to our own standard output or standard error. A write error is ignored, so that the
-// program whose output this is keeps running.
+// Writes to our own standard output or standard error. Ignores write errors, so that the program
+// whose output is passed on keeps running.
 void PassThrough(bool is_stderr, std::string_view data);
 
 }  // namespace ringmaster

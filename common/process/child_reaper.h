@@ -16,7 +16,7 @@
 
 namespace ringmaster {
 
-// How a process ended: exactly one of the two is set.
+// How a process ended. Exactly one of the two fields is set.
 struct ProcessEnd {
   int exit_code = -1;
   int signal = 0;
@@ -26,31 +26,31 @@ class ChildReaper {
  public:
   using EndHandler = std::function<void(ProcessEnd)>;
 
-  // Also makes this process the one that orphaned descendants fall to.
+  // Also makes this process the subreaper: the new parent of orphaned descendants.
   explicit ChildReaper(boost::asio::io_context& io);
 
   boost::asio::io_context& io() const { return io_; }
 
-  // REQUIRES: `pid` is a child for which no other code waits. Call before the io_context runs
+  // REQUIRES: `pid` is a child that no other code waits for. Call this before the io_context runs
   // again.
   void Watch(pid_t pid, EndHandler on_end);
 
-  // Ends the child's process group: SIGTERM now, SIGKILL after `grace` if it still runs. Nothing
-  // when it has ended, or is ending so.
+  // Ends the child's process group: SIGTERM now, SIGKILL after `grace` if the child still runs.
+  // Does nothing if it has ended or Stop() was called for it before.
   void Stop(pid_t pid, std::chrono::milliseconds grace);
 
-  // Kills what is left in the process group of a child that ended: call from its handler.
+  // Kills the remaining processes in the group of a child that has ended. Call from its handler.
   static void KillGroup(pid_t pid);
 
-  // Kills the orphans of all children that were reparented to this process, and those that appear
-  // when they end. Blocks until none is left, at most for `limit`.
+  // Kills orphans that were reparented to this process, and those that are reparented when they
+  // end. Blocks until none is left, at most for `limit`.
   void KillOrphans(std::chrono::milliseconds limit);
 
   bool Running(pid_t pid) const { return children_.contains(pid); }
   bool AnyRunning() const { return !children_.empty(); }
 
-  // Kills every child, watched or fallen to us, and what falls to us by that, until none is left or
-  // `limit` has passed. For the very end of the process; no handler runs.
+  // Kills every child, watched or reparented, and processes that are reparented as a result, for at
+  // most `limit`. Call it at the very end of the process; no handler runs.
   static void KillAll(std::chrono::milliseconds limit);
 
  private:

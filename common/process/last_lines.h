@@ -19,11 +19,11 @@ class LastLines {
   static constexpr std::size_t kMaxLines = 10;
   static constexpr std::size_t kMaxLineBytes = 300;
 
-  // Takes the next bytes of one stream. Empty lines are dropped, longer lines keep their beginning.
+  // Takes the next bytes of one stream. Drops empty lines, and cuts the end of longer lines.
   void Append(bool is_stderr, std::string_view bytes);
 
-  // Oldest first, at most kMaxLines; an unfinished line counts as a line. Control characters are
-  // replaced by spaces. The newest traceback is among them.
+  // Oldest first, at most kMaxLines. An unfinished line counts as a line. Control characters are
+  // replaced by spaces. The newest traceback is included.
   std::vector<std::string> Lines() const;
 
  private:

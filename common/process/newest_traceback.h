@@ -14,15 +14,15 @@ namespace ringmaster {
 class NewestTraceback {
  public:
   static constexpr std::size_t kMaxLines = 7;
-  // It is forgotten after so many other lines: the program went on.
+  // After this many other lines the report is dropped, because the program has continued.
   static constexpr std::size_t kForgottenAfter = 200;
 
-  // The next line that is not blank.
+  // Takes the next line that is not blank.
   void Take(const std::string& line);
 
-  // At most kMaxLines, those that say most: of Python's the last, of the others the first.
+  // At most kMaxLines, the most useful ones: the last of Python's lines, the first of others.
   const std::deque<std::string>& lines() const { return lines_; }
-  // The number of lines after the last one of lines().
+  // The number of lines that came after the last one of lines().
   std::size_t lines_since() const { return since_; }
 
  private:
@@ -31,8 +31,8 @@ class NewestTraceback {
   bool Begins(std::string_view line);
   void Continue(std::string_view text, const std::string& line);
 
-  Kind open_ = Kind::kNone;  // its end has not been seen
-  std::string prefix_;       // "[rank0]: ": several ranks print into one stream
+  Kind open_ = Kind::kNone;  // a report whose end has not been seen
+  std::string prefix_;       // for example "[rank0]: ": several ranks print into one stream
   std::deque<std::string> lines_;
   std::size_t since_ = 0;
 };

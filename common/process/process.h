@@ -17,26 +17,26 @@ namespace ringmaster {
 struct ProcessSpec {
   std::vector<std::string> argv;  // argv[0] without a slash is looked up in PATH of `environment`
   std::vector<std::string> environment;  // "NAME=VALUE"
-  bool capture_output = false;           // false: standard output and error are ours
+  bool capture_output = false;           // false: it uses our standard output and error
   bool keep_stdin = false;               // false: standard input is /dev/null
-  bool keep_descriptors = false;  // false: it gets no descriptor of ours but the standard streams
-  int death_signal = SIGKILL;     // what it gets when we die
-  // True: what it leaves in its process group outlives it, as a daemon that is about to detach
-  // itself.
+  bool keep_descriptors = false;  // false: it inherits only the standard streams
+  int death_signal = SIGKILL;     // the signal that it receives when we die
+  // True: processes that it leaves in its process group outlive it, such as a daemon that is about
+  // to detach itself.
   bool leaves_daemons = false;
-  std::optional<mode_t> mask{};  // umask; none: ours
+  std::optional<mode_t> mask{};  // umask; unset: ours
 };
 
 struct StartedProcess {
   pid_t pid = -1;  // also its process group
   int stdout_fd =
-      -1;  // the reading ends, non-blocking, where output is captured; the caller closes them
+      -1;  // the reading ends, non-blocking, if output is captured; the caller closes them
   int stderr_fd = -1;
 };
 
-// kNotFound or kForbidden with a sentence if the program cannot be executed, kUnavailable if the
-// machine currently lacks resources for it: no process remains. REQUIRES: the calling thread lives
-// at least as long as the program, which dies with it.
+// kNotFound or kForbidden, with a sentence, if the program cannot be executed. kUnavailable if the
+// machine currently lacks resources. After an error no process remains. REQUIRES: the calling
+// thread lives as long as the program, because the program is killed when it ends.
 Result<StartedProcess> StartProcess(const ProcessSpec& spec);
 
 // The file that `program` refers to: itself if it contains a slash, else the first executable with

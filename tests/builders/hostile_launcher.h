@@ -1,7 +1,7 @@
 #pragma once
 
-// What a launcher that means harm could say: answers and verdicts whose every field has one of the
-// worst values of its type, by seed. Used by unit and integration tests; header only.
+// Makes answers and verdicts of a malicious launcher. Every field has one of the worst values of
+// its type, selected by a seed. Used by unit and integration tests; header only.
 
 #include <array>
 #include <cstdint>
@@ -68,7 +68,7 @@ class HostileLauncher {
     return status;
   }
 
-  // As a termination message, which an honest launcher would have shortened.
+  // Uses the format of a termination message, but without the real launcher's size limit.
   std::string Verdict() {
     control::Verdict honest;
     honest.succeeded = Below(2) == 0;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Test objects that state only what differs from an ordinary job of three workers. Used by the unit
-// tests of api/ and job/; header only.
+// Builds test objects. A test sets only what differs from an ordinary job of three workers. Used by
+// the unit tests of api/ and job/; header only.
 //
 //   api::TrainingJob job = JobBuilder().Replicas(2).Term(1).Build();
 //   Observed seen = SceneBuilder(job).Launcher(1).Worker(0).Worker(1, PodPhase::kFailed).Build();
@@ -130,7 +130,7 @@ class PodBuilder {
     pod_.scheduled_at = std::move(time);
     return *this;
   }
-  // Somebody or something of the cluster takes it away.
+  // Something in the cluster, such as an eviction, is deleting the Pod.
   PodBuilder& Disrupted(std::string reason) {
     pod_.deleting = true;
     pod_.disruption = std::move(reason);
@@ -176,7 +176,7 @@ class PodBuilder {
   job::PodView pod_;
 };
 
-// What Observe() would make of the Pods it is given; Services exist unless told otherwise.
+// Builds the result of Observe() for the added Pods. Services exist unless a test removes them.
 class SceneBuilder {
  public:
   explicit SceneBuilder(const api::TrainingJob& job) : job_(job) {
@@ -217,7 +217,7 @@ class SceneBuilder {
     }
     return *this;
   }
-  // The job's nodes; Nodes are known as soon as one is given.
+  // Adds a node of the job. After the first one, the Nodes count as known.
   SceneBuilder& Node(const std::string& name, bool ready = true) {
     job::NodeView node;
     node.name = name;
@@ -230,7 +230,7 @@ class SceneBuilder {
     scene_.nodes.of_job[node.name] = std::make_shared<const job::NodeView>(node);
     return *this;
   }
-  // For the whole cluster.
+  // Sets the node counts of the whole cluster.
   SceneBuilder& NodesNotReady(int not_ready, int total) {
     scene_.nodes.not_ready = not_ready;
     scene_.nodes.total = total;

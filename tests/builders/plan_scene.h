@@ -1,7 +1,7 @@
 #pragma once
 
-// The inputs of one plan, with a clock that stands still unless a test moves it. Used by the unit
-// tests of job/; header only.
+// The inputs of one plan, with a clock that only the test moves. Used by the unit tests of job/;
+// header only.
 //
 //   Scene scene{.job = RunningJob(), .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
 //   scene.Answers(RunningWorld(3));
@@ -22,7 +22,7 @@ struct Scene {
   job::Observed observed;
   std::optional<job::LauncherView> launcher{};
   job::JobMemory memory{};
-  // Another job's launcher is heard.
+  // The launcher of another job answers.
   job::LaunchersHeard launchers{.watched = 2, .unheard = 1};
   Clock::Time now{std::chrono::hours(1)};
   Clock::WallTime wall_now =
@@ -39,21 +39,21 @@ struct Scene {
   }
   job::Plan Make() const { return job::MakePlan(Input()); }
 
-  // The present launcher's newest answer.
+  // Sets the newest answer of the current launcher.
   void Answers(control::LauncherStatus status) {
     launcher.emplace();
     launcher->pod_uid = "uid-launcher-" + std::to_string(job.status.launcher_term);
     launcher->status = std::move(status);
     launcher->answered_since = now - std::chrono::minutes(1);
   }
-  // It has not been heard for so long.
+  // The launcher has not answered for this long.
   void Silent(std::chrono::milliseconds silence, int times = 3) {
     if (!launcher) launcher.emplace();
     launcher->pod_uid = "uid-launcher-" + std::to_string(job.status.launcher_term);
     launcher->silent_since = launcher->unheard_since = now - silence;
     launcher->unheard_times = times;
   }
-  // What the launcher had been told by then: these workers.
+  // Sets the last order that the launcher was sent: these workers.
   void Ordered(const std::vector<int>& indices) {
     control::Order order;
     for (const int index : indices) {

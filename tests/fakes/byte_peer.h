@@ -1,7 +1,7 @@
 #pragma once
 
-// A peer of a port on loopback that sends and reads bytes as it likes, which no client of ours
-// would. Header only; one thread.
+// A client of a loopback port that sends and reads arbitrary bytes, unlike our own clients. Header
+// only; single-threaded.
 
 #include <string>
 #include <utility>
@@ -23,13 +23,13 @@ class BytePeer {
                     error);
     EXPECT_FALSE(error) << error.message();
   }
-  // False when the other side has closed.
+  // Returns false if the other side has closed.
   bool Send(const std::string& bytes) {
     boost::system::error_code error;
     boost::asio::write(socket_, boost::asio::buffer(bytes), error);
     return !error;
   }
-  // What comes up to the next `end`, with it; nothing where the other side closes before.
+  // Reads up to and including the next `end`. Empty if the other side closes before.
   std::string ReadUpTo(const std::string& end) {
     boost::system::error_code error;
     const std::size_t size =

@@ -1,7 +1,7 @@
 #pragma once
 
-// Waits, with an end, for what another thread does and tells nobody. Where there is something to
-// wait on, wait on that.
+// Waits, with a time limit, for a condition that another thread makes true without a notification.
+// If there is a notification, wait for that instead.
 //
 //   ASSERT_TRUE(Eventually([&] { return reflector.Synced(); }));
 
@@ -11,7 +11,7 @@
 
 namespace ringmaster {
 
-// Whether the condition became true within the limit.
+// Returns whether the condition became true within the limit.
 inline bool Eventually(const std::function<bool()>& condition,
                        std::chrono::seconds limit = std::chrono::seconds(60)) {
   const auto end = std::chrono::steady_clock::now() + limit;

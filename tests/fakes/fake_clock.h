@@ -1,6 +1,6 @@
 #pragma once
 
-// A Clock that moves only when a test says so. Both times move together. Thread-safe.
+// A Clock that moves only when a test advances it. Both times move together. Thread-safe.
 
 #include <atomic>
 #include <chrono>
@@ -12,7 +12,7 @@ namespace ringmaster {
 class FakeClock final : public Clock {
  public:
   Time Now() const override { return Time(std::chrono::nanoseconds(elapsed_.load())); }
-  // Starts at 2026-11-20T10:00:00Z.
+  // The wall time starts at 2026-11-20T10:00:00Z.
   WallTime WallNow() const override {
     return WallTime(std::chrono::seconds(1795168800) +
                     std::chrono::duration_cast<WallTime::duration>(

@@ -1,16 +1,16 @@
 #pragma once
 
-// An HttpClient without a network: the test scripts the answers and reads what was sent. Unscripted
-// requests get status 501, so that a forgotten answer shows. Thread-safe; the hooks run on the
-// caller's thread, without locks.
+// An HttpClient without a network: the test sets the answers and reads the requests. A request
+// without an answer gets status 501, so that a missing answer is noticed. Thread-safe; the hooks
+// run on the caller's thread, without locks.
 //
 //   FakeHttpClient http;
 //
 //   // The next request:
 //   http.Answer(201, R"({"metadata":{"resourceVersion":"7"}})");
-//   // Every request that nothing was queued for:
+//   // Every request that has no queued answer:
 //   http.on_send = [](const Request& request) -> Result<Response> { ... };
-//   // The next stream, which then ends cleanly:
+//   // The next stream, which then ends without an error:
 //   http.AnswerStream({.chunks = {"{...}\n"}});
 //
 //   http.Sent().back().path
@@ -28,11 +28,11 @@
 namespace ringmaster::http {
 
 struct FakeStream {
-  int status = 200;    // 0: no answer comes, only `error`
-  std::string body{};  // of an answer that is not a 2xx
+  int status = 200;    // 0: no response, only `error`
+  std::string body{};  // of a response other than 2xx
   Headers headers{};
-  std::vector<std::string> chunks{};  // handed on one by one
-  std::optional<Error> error{};       // how it ends, after the chunks; nothing: cleanly
+  std::vector<std::string> chunks{};  // passed on one by one
+  std::optional<Error> error{};       // how it ends after the chunks; unset: without an error
   bool until_stopped = false;  // stays open until stop is requested, then ends with kCancelled
 };
 
@@ -61,10 +61,10 @@ class FakeHttpClient final : public HttpClient {
   std::vector<Request> sent_;
 };
 
-// Hands out FakeHttpClients that all share one script, and keeps the options they were made with.
+// Creates FakeHttpClients, through a hook if it is set, and keeps the options of each client.
 class FakeHttpClientFactory final : public HttpClientFactory {
  public:
-  // Called for each new client with its options; the default makes one that answers 501.
+  // Called for each new client with its options. By default, a client answers 501.
   std::function<Result<std::unique_ptr<HttpClient>>(const HttpClientOptions&)> on_make;
   std::vector<HttpClientOptions> made;
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// A file whose readers have to wait: so that a test can stop a copy where it wants to
-// look at it. Used by the tests of the data cache. Linux; the file's file system needs leases
-// (ext4, xfs and tmpfs have them).
+// Blocks all readers of a file, so that a test can pause a copy at a known point. Used by the
+// tests of the data cache. Linux only; the file system must support leases (ext4, xfs and tmpfs
+// do).
 
 #include <csignal>
 #include <fcntl.h>
@@ -11,13 +11,13 @@
 
 namespace ringmaster {
 
-// Held until End() or the destructor. The kernel ends it by itself after
-// /proc/sys/fs/lease-break-time (45 s) of somebody's waiting.
+// Held until End() or the destructor. The kernel breaks it when another process has waited for
+// /proc/sys/fs/lease-break-time (45 s).
 class FileLease {
  public:
   explicit FileLease(const std::filesystem::path& file)
       : descriptor_(open(file.c_str(), O_RDWR | O_CLOEXEC)) {
-    // The kernel's word that somebody wants the file; by default it ends the process.
+    // The kernel's signal to the lease holder. The default, SIGIO, would end the process.
     held_ =
         fcntl(descriptor_, F_SETSIG, SIGURG) == 0 && fcntl(descriptor_, F_SETLEASE, F_WRLCK) == 0;
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// RINGMASTER_PATIENCE, 1 unless it is set: how many times as long things may take on a machine that
-// others keep busy. Anyone who waits with a limit multiplies it.
+// RINGMASTER_PATIENCE, 1 by default, is the factor by which tests lengthen time limits on a busy
+// machine. Multiply each time limit by it.
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 #pragma once
 
-// Ranks that share GPU 0, as processes of a test. The test's own process never starts CUDA.
+// Runs ranks that share GPU 0 as child processes of a test. The test process never starts CUDA.
 
 #include <chrono>
 #include <functional>
@@ -10,14 +10,14 @@
 
 namespace ringmaster::trainer {
 
-// A new process that NCCL takes for host `number`, ended by what `body` returns: 0 is success. It
-// dies with the test's process.
+// Starts a process that NCCL treats as host `number`. It exits with the result of `body`; 0 is
+// success. It is killed when the test process ends.
 pid_t StartGpuProcess(int number, const std::function<int()>& body);
 
-// The exit code, 128 + the signal that ended it, or -1 after `limit`, when it is killed.
+// Returns the exit code, or 128 + the signal. Kills the process after `limit` and returns -1.
 int AwaitExit(pid_t process, std::chrono::seconds limit);
 
-// The ranks of one world that meet in a folder; expects that all succeed.
+// Runs the ranks of one world, which meet through a folder. Expects all of them to succeed.
 void RunGpuRanks(int size, const std::function<int(const World& world)>& body);
 
 }  // namespace ringmaster::trainer

@@ -1,12 +1,12 @@
 #pragma once
 
-// Worlds as the process of a test orders them, through a pipe, one a line, and at last the end:
+// Worlds that the test process orders through a pipe, one line each, followed by the end:
 //   world <number> <rank> <size> <folder of its store>
 //   leave <number>
 //   end
-// A world that comes while another one is in use gives that one up at once, as a launcher does
-// after a loss. Ranks that are told to leave theirs do so together at the end of a step, as where
-// workers come and go in order, and the next world may be ordered at once.
+// A new world aborts the one that is in use at once, as a launcher does after a loss. Ranks that
+// are told to leave their world do so together at the end of a step, as when workers join or leave
+// gracefully; the next world may be ordered at once.
 
 #include <atomic>
 #include <condition_variable>
@@ -19,7 +19,7 @@
 
 namespace ringmaster::trainer {
 
-// Lives as long as its process.
+// Must live as long as its process.
 class PipedMembership final : public MembershipSource {
  public:
   explicit PipedMembership(int orders);

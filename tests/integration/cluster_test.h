@@ -1,9 +1,9 @@
 #pragma once
 
-// The fixture of all integration tests: one etcd and API server for the program, with
-// deploy/install.yaml applied; for each test a namespace of its own, a proxy, and the operator
-// under the ServiceAccount and ClusterRole of install.yaml, talking through that proxy. Tests act
-// as users (admin, kubectl) and as the kubelet.
+// The fixture of all integration tests. The program has one etcd and API server, with
+// deploy/install.yaml applied. Each test has a namespace, a proxy, and an operator that connects
+// through the proxy with the ServiceAccount and ClusterRole of install.yaml. Tests act as users
+// (admin, kubectl) and as the kubelet.
 
 #include <map>
 #include <memory>
@@ -27,7 +27,7 @@ using nlohmann::json;
 inline constexpr char kOperatorNamespace[] = "ringmaster-system";
 inline constexpr char kOperatorAccount[] = "ringmaster-operator";
 
-// A job as a user writes it; tests change what differs.
+// A typical job manifest. Tests change the fields that differ.
 json JobManifest(const std::string& ns, const std::string& name, int replicas);
 
 class ClusterTest : public ::testing::Test {
@@ -44,21 +44,21 @@ class ClusterTest : public ::testing::Test {
   OperatorProcess& op() { return *operator_; }
   const std::string& ns() const { return ns_; }
 
-  // A Lease that outlives a machine which stands still for a while; tests of leadership have
-  // theirs.
+  // Lease durations that are long enough for a machine that stalls for a while. Tests of leadership
+  // set their own.
   static inline const std::vector<std::string> kPatientLease = {
       "--lease-duration=60s", "--renew-deadline=50s", "--retry-period=1s"};
 
-  // Starts the operator (again) and waits until it leads and is ready.
+  // Starts or restarts the operator, and waits until it leads and is ready.
   void StartOperator(std::vector<std::string> flags = kPatientLease);
-  // `asks_for_tokens`: as install.yaml runs it, anyone who reads /metrics needs one.
+  // `asks_for_tokens`: reading /metrics requires a token, as in install.yaml.
   void LaunchOperator(std::vector<std::string> flags = kPatientLease,
                       const std::string& account = kOperatorAccount, bool asks_for_tokens = false);
   void StartOperatorThatAsksForTokens();
   std::unique_ptr<OperatorProcess> AnotherOperator(const std::string& identity,
                                                    std::vector<std::string> flags);
-  // The token of a new ServiceAccount, with install.yaml's ClusterRole for who reads /metrics or
-  // without.
+  // Returns the token of a new ServiceAccount. `reads_metrics`: the account has install.yaml's
+  // ClusterRole for reading /metrics.
   std::string TokenOf(const std::string& account, bool reads_metrics);
   void StartKubelet();
   void StopKubelet() { kubelet_.reset(); }
@@ -69,39 +69,39 @@ class ClusterTest : public ::testing::Test {
   void CreateJob(const std::string& name, int replicas) {
     CreateJob(JobManifest(ns_, name, replicas));
   }
-  // The collection without a name.
+  // The path of the collection if `name` is empty.
   static std::string ProfilePath(const std::string& ns, const std::string& name = "");
-  // A TrainingProfile for the test's namespace unless `spec` lists others.
+  // Creates a TrainingProfile for the test's namespace, unless `spec` lists others.
   void PutProfile(const std::string& name, json spec);
   json Job(const std::string& name);
   std::string JobUid(const std::string& name) { return TextAt(Job(name), "/metadata/uid"); }
   json Condition(const std::string& name, const std::string& type);
 
-  // Objects of the test's namespace by name, those being deleted included.
+  // Objects of the test's namespace by name, including those being deleted.
   std::map<std::string, json> List(const std::string& plural);
   std::vector<std::string> Names(const std::string& plural);
   std::vector<json> Events(const std::string& reason);
 
-  // Waits, and fails the test with the job's status and the operator's last lines where it does not
-  // come.
+  // Waits until `condition` is true. After `limit`, fails the test and prints the job's status and
+  // the operator's last lines.
   void WaitFor(const std::string& what, const std::function<bool()>& condition,
                std::chrono::milliseconds limit = std::chrono::seconds(120));
   void WaitCondition(const std::string& job, const std::string& type, const std::string& status,
                      const std::string& reason = "");
 
-  // A healthy job of `replicas` workers up to Running, and its end by the launcher's own word.
+  // Runs a healthy job of `replicas` workers up to Running, and ends it with a verdict.
   void RunJob(const std::string& name, int replicas);
   void FinishJob(const std::string& name, const control::Verdict& verdict, int64_t term = 1);
   static control::Verdict Success(int world_size);
 
-  // The operator hears no more of Pods, until the proxy's policy is taken away: what it knows of
-  // them gets old.
+  // Stops Pod updates to the operator until the test clears the proxy's policy, so that its view of
+  // the Pods becomes stale.
   void HoldBackPods();
-  // Deletes of this Pod that were refused because it had changed.
+  // Counts deletes of this Pod that were refused because the Pod had changed.
   int64_t RefusedDeletes(const std::string& pod);
 
  private:
-  // Under `account`, through the proxy; identity and flags are those of `options`.
+  // Starts an operator under `account`, through the proxy, with the settings of `options`.
   Result<std::unique_ptr<OperatorProcess>> NewOperator(OperatorOptions options,
                                                        const std::string& account);
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// A random schedule: what users and the cluster do with a few jobs, and what goes wrong between the
-// operator and the API server meanwhile. A seed always draws the same one, so that a schedule that
-// fails is repeated by its number. Values only; schedule_test.cc plays them.
+// A random schedule: actions of users and the cluster on a few jobs, and faults between the
+// operator and the API server. A seed always produces the same schedule, so that a failed one can
+// be repeated by its number. Plain values; schedule_test.cc plays them.
 
 #include <array>
 #include <cstdint>
@@ -12,26 +12,26 @@
 namespace ringmaster::testing {
 
 enum class StepKind {
-  kCreate,        // `number` workers
+  kCreate,        // with `number` workers
   kScale,         // to `number` workers
-  kDeletePod,     // the worker at place `number` among the job's
-  kLoseLauncher,  // its container ends without a word
+  kDeletePod,     // the worker at position `number` in the list of the job's workers
+  kLoseLauncher,  // its container ends without a verdict
   kFinish,        // the job succeeds; `number` 0: its workers do not end by themselves
   kSuspend,
   kResume,
-  kDelete,  // the job, with all that it owns
+  kDelete,  // deletes the job and all that it owns
   kKillOperator,
   kCutWatches,
   kExpireWatches,
-  kRepeatEvents,  // until the end
-  kSlowEvents,    // by `number` ms, until the end
-  kBurst,         // the next `number` requests suffer `fault`
+  kRepeatEvents,  // until the end of the schedule
+  kSlowEvents,    // by `number` ms, until the end of the schedule
+  kBurst,         // the next `number` requests get `fault`
   kPauseEtcd,     // for `number` ms
   kRestartApiServer,
 };
 
 enum class RequestFault {
-  kConflict,  // of writes alone
+  kConflict,  // only for writes
   kThrottled,
   kServerError,
   kUnavailable,
@@ -45,10 +45,10 @@ struct ScheduleStep {
   int job = 0;
   int number = 0;
   RequestFault fault = RequestFault::kConflict;
-  bool settle = false;  // all jobs come to rest before the next step
+  bool settle = false;  // wait until all jobs are settled before the next step
 };
 
-// What a job must come to.
+// The state that a job must reach.
 struct JobGoal {
   bool exists = false;
   bool finished = false;
@@ -60,7 +60,7 @@ struct JobGoal {
 inline constexpr int kScheduleJobs = 2;
 using Goals = std::array<JobGoal, kScheduleJobs>;
 
-// What a step changes about it.
+// Applies a step's effect to the goals.
 void Apply(const ScheduleStep& step, Goals& goals);
 
 struct Schedule {
@@ -68,13 +68,13 @@ struct Schedule {
   std::vector<ScheduleStep> steps;
 };
 
-// One in twenty has an outage: etcd stands still, or the API server is killed and comes back.
+// One schedule in twenty has an outage: etcd is paused, or the API server is killed and restarted.
 Schedule DrawSchedule(uint64_t seed);
 
-// The same without what ends the operator: what it holds is then seen to grow or not.
+// Removes the steps that end the operator, so that a test can check its memory for growth.
 Schedule WithoutKills(Schedule schedule);
 
-// A line a step.
+// Returns one line per step.
 std::string TextOf(const Schedule& schedule);
 
 }  // namespace ringmaster::testing

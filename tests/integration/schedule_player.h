@@ -1,8 +1,8 @@
 #pragma once
 
-// Plays schedules, one after the other under one operator, and checks what they come to: every job
-// what was asked of it, with its own objects and no others, each made once, and with a bounded
-// number of requests. The fixture of schedule_test.cc and soak_test.cc.
+// Plays schedules, one after the other with one operator, and checks the results: every job must
+// reach its goal, with its own objects and no others, each created once, and with a bounded number
+// of requests. The fixture of schedule_test.cc and soak_test.cc.
 
 #include <chrono>
 #include <mutex>
@@ -15,10 +15,10 @@
 
 namespace ringmaster::testing {
 
-// The environment's number under this name.
+// Reads a number from an environment variable; `otherwise` if it is not set.
 uint64_t NumberFrom(const char* variable, uint64_t otherwise);
 
-// Breaks the next requests, and then none. Thread-safe.
+// Makes the next `requests` requests fail, and then none. Thread-safe.
 class Burst {
  public:
   void Begin(RequestFault fault, int requests);
@@ -27,7 +27,7 @@ class Burst {
 
  private:
   std::mutex mutex_;
-  RequestFault fault_ = RequestFault::kConflict;  // guarded by mutex_, as the next
+  RequestFault fault_ = RequestFault::kConflict;  // guarded by mutex_, like left_
   int left_ = 0;
 };
 
@@ -36,7 +36,7 @@ class SchedulePlayer : public ClusterTest {
   void SetUp() override;
   void TearDown() override;
 
-  // A line of it is printed; afterwards the namespace is empty.
+  // Plays one schedule and prints a line about it. Leaves the namespace empty.
   void Play(const Schedule& schedule);
 
  private:
@@ -56,13 +56,13 @@ class SchedulePlayer : public ClusterTest {
   }
   std::string Uid(const std::string& pod);
   std::string Launcher(const std::string& job);
-  // For the job's Pods, those that have not ended: those that have stay for their logs.
+  // The job's Pods that have not ended. Ended Pods stay for their logs.
   std::set<std::string> Live(const std::string& job, const std::string& role);
   std::string Unsettled(const std::string& name, const JobGoal& goal);
 
   Burst burst_;
   std::vector<std::string> names_;
-  std::set<std::string> deleted_;  // jobs, by UID
+  std::set<std::string> deleted_;  // UIDs of deleted jobs
   Goals goals_;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// One job on a few hosts, without Kubernetes: makes its credentials, runs the real launcher and
-// agents with the environment an operator would give them, and sends the orders an operator would
-// send. Host 0 is the launcher's, host 1 + i that of worker i.
+// Runs one job on a few hosts, without Kubernetes. Creates its credentials, runs the real launcher
+// and agents with the environment that an operator would set, and sends the orders that an operator
+// would send. Host 0 runs the launcher, and host 1 + i runs worker i.
 
 #include <functional>
 #include <map>
@@ -20,61 +20,61 @@ namespace ringmaster::runtime_test {
 
 class Job {
  public:
-  // Files go to a new directory, removed at the end unless the test failed.
+  // Writes files to a new directory, and removes it at the end unless the test failed.
   Job(int hosts, control::LaunchSpec spec);
   ~Job();
 
-  // Variables that the launcher's container has beyond the operator's, for example a PATH with
+  // Variables of the launcher's container in addition to the operator's, for example a PATH with
   // another mpirun.
   Variables launcher_extra;
   Variables worker_extra;
-  std::string working_dir;  // of the workers' containers; empty: the test's own
-  // The uid of the workers' containers; other than root it has no name, and HOME is not set.
+  std::string working_dir;  // of the workers' containers; empty: the test's
+  // The uid of the workers' containers. A uid other than root has no user name and no HOME.
   int worker_user = 0;
-  // Workers that run on another host than theirs, with its network and its name: Pods with
-  // hostNetwork. Of each the host.
+  // Worker to host, for workers that run on another host than 1 + worker. They have its network and
+  // name, like Pods with hostNetwork.
   std::map<int, int> host_network;
-  bool wants_checkpoint = false;  // orders ask for one out of turn
-  // What operator and launcher say to each other, as another version says it; empty: as it is.
+  bool wants_checkpoint = false;  // orders request a checkpoint out of turn
+  // Convert messages between operator and launcher to another version; empty: no conversion.
   std::function<std::string(const std::string&)> as_operator_says;
   std::function<std::string(const std::string&)> as_launcher_says;
 
   void StartLauncher(int term = 1);
-  // `pod_uid` defaults to "uid-<index>-1". `changes` replace variables of the agent.
+  // `pod_uid` defaults to "uid-<index>-1". `changes` override variables of the agent.
   void StartAgent(int worker, const std::string& pod_uid = "", const Variables& changes = {});
 
-  // PUT /v1/order for these workers, once the launcher answers: the job wants all of them, and
-  // cannot do with fewer than `min_replicas` (0: than all). The Pods of these UIDs have ended.
+  // Sends PUT /v1/order for these workers once the launcher answers. The job wants all of them and
+  // needs at least `min_replicas` (0: all). The Pods with the UIDs in `dead` have ended.
   control::LauncherStatus SendOrder(const std::vector<int>& workers, int min_replicas = 0,
                                     const std::vector<std::string>& dead = {});
-  // The HTTP status code of a PUT with another token.
+  // Sends an order with another token and returns the HTTP status code.
   int OrderWithToken(const std::string& token);
   control::LauncherStatus Status();
   bool WaitForPhase(control::LauncherPhase phase, Seconds limit = Seconds(60));
 
-  // Waits for the launcher's end. Fails the test when it takes longer, or leaves no verdict.
+  // Waits until the launcher ends. Fails the test after `limit`, or if there is no verdict.
   control::Verdict AwaitVerdict(Seconds limit = Seconds(90));
 
   Process& launcher() { return *launcher_; }
   Process& agent(int worker) { return *agents_.at(worker); }
-  // It runs on, whatever is started in its place. REQUIRES: the next call for it is StartAgent().
+  // Returns the agent, which keeps running. REQUIRES: StartAgent() is the next call for the worker.
   std::unique_ptr<Process> TakeAgent(int worker) { return std::move(agents_.at(worker)); }
-  // What an operator would write into a worker's Pod for the items in `directory`.
+  // The hashes that an operator would set in a worker's Pod for the items in `directory`.
   std::string WorkerItemHashes(const std::string& directory) const;
-  std::string Log() const;  // everybody's, for messages of failed assertions
+  std::string Log() const;  // of all processes, for messages of failed assertions
   const Hosts& hosts() const { return hosts_; }
-  // A job of its own: no other one has this UID.
+  // The job's UID. No other job has it.
   const std::string& uid() const { return job_uid_; }
-  // For the container of a worker that starts from here on.
+  // Limits the memory of the worker's container. Call before the worker starts.
   void LimitMemory(int worker, int64_t bytes) { hosts_.LimitMemory(1 + worker, bytes); }
-  // No host has one.
+  // Hides sshd on all hosts.
   void HideSshd() { hosts_.Hide("/usr/sbin/sshd"); }
   void LimitCpu(int worker, double cpus) { hosts_.LimitCpu(1 + worker, cpus); }
   std::string Path(const std::string& name) const { return directory_ + "/" + name; }
 
  private:
   void MakeCredentials();
-  std::string SharedMemory() const;  // for the agents' snapshots; all hosts see it
+  std::string SharedMemory() const;  // for the agents' snapshots; all hosts share it
   Variables CommonVariables(const std::string& host_name, const std::string& item_hashes);
   std::string PodUid(int worker) const;
   control::LauncherStatus StatusIn(const Ran& ran) const;

@@ -1,7 +1,7 @@
 #pragma once
 
-// A test whose processes write logs that outlive them: into a new folder that all hosts see (they
-// have a /tmp of their own, but share the rest), kept and named when the test fails.
+// A test whose processes write logs to a new folder that all hosts share; each host has its own
+// /tmp. If the test fails, the folder is kept and its path is printed.
 
 #include <array>
 #include <cstdint>
@@ -31,7 +31,7 @@ class LoggedTest : public testing::Test {
     }
   }
 
-  // Every worker's rank of the real trainer, with an audit log; the step log is a file, or "none".
+  // The real trainer with an audit log, for every worker. `step_log` is a file, or "none".
   control::LaunchSpec TrainerSpec(std::int64_t steps, const std::string& step_log) const {
     control::LaunchSpec spec;
     spec.command = {TrainProgram(),

@@ -1,7 +1,7 @@
 #pragma once
 
-// Child processes of a test: started with a log file, waited for with a deadline, killed with the
-// test. Used by hosts.h and the tests; not a product library.
+// Child processes of a test. They write to a log file, tests wait for them with a deadline, and
+// they are killed with the test. Used by hosts.h and the tests; not a product library.
 
 #include <chrono>
 #include <functional>
@@ -20,16 +20,16 @@ struct Outcome {
   int signal = 0;
 };
 
-// Runs a program to its end, with its output in the result. Fails the test when it takes longer
-// than a minute.
+// Runs a program, waits until it ends, and returns its output. Fails the test after one
+// minute.
 struct Ran {
   int exit_code = -1;
-  std::string output;  // both streams
+  std::string output;  // standard output and error
 };
 Ran RunCommand(const std::vector<std::string>& argv);
 
-// One process that goes on while the test does. Killed by the destructor, and by the kernel should
-// the test die.
+// A process that runs while the test does. It is killed by the destructor, and by the kernel if the
+// test dies.
 class Process {
  public:
   Process(const std::vector<std::string>& argv, std::string log_file);
@@ -38,7 +38,7 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   pid_t pid() const { return pid_; }
-  // How it ended, or nothing when it still runs at the end of the limit, times Patience().
+  // Returns how it ended, or nullopt if it still runs after `limit` times Patience().
   std::optional<Outcome> Wait(std::chrono::milliseconds limit);
   void Kill();
   std::string Log() const;
@@ -49,8 +49,8 @@ class Process {
   std::optional<Outcome> outcome_;
 };
 
-// Whether `condition` became true within the limit, times Patience(); asked every 20 ms at first,
-// and every 100 ms in the end.
+// Returns whether `condition` became true within `limit` times Patience(). Checks every 20 ms at
+// first, and every 100 ms later.
 bool WaitUntil(std::chrono::milliseconds limit, const std::function<bool()>& condition);
 
 std::string ReadFile(const std::string& path);

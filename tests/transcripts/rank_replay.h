@@ -1,8 +1,8 @@
 #pragma once
 
-// Plays the agent's side of a rank's transcript to the trainer's own client (AgentMembership), has
-// it do what the transcript says the rank does, and compares what it says. A second implementation
-// of the rank's side needs a player like this one.
+// Plays the agent's side of a rank's transcript to the trainer's own client (AgentMembership),
+// makes it act as the transcript's rank does, and compares its messages. A second implementation of
+// the rank's side needs a player like this one.
 
 #include <string>
 
@@ -10,7 +10,7 @@
 
 namespace ringmaster::transcripts {
 
-// What went otherwise than the transcript has it; empty: nothing.
+// Describes the first difference from the transcript; empty: there is none.
 std::string ReplayRank(const Transcript& transcript);
 
 }  // namespace ringmaster::transcripts

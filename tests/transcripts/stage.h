@@ -1,9 +1,9 @@
 #pragma once
 
-// An elastic job without processes, sockets or clocks: the launcher's Coordinator and the
-// agents' Slots as they are, ranks that do as a script says, and between them the wire: what one
-// sends the other gets after Encode and Decode, in the order in which it was sent, and on the way
-// it is recorded. The same script always gives the same recording (README.md says what is in it).
+// Simulates an elastic job without processes, sockets or clocks. The launcher's Coordinator and the
+// agents' Slots are the real ones, and ranks follow a script. Messages are encoded, recorded and
+// decoded, and arrive in the order of sending. The same script always produces the same recording;
+// README.md describes its content.
 //
 // Workers are numbered from 0 and have one slot each.
 
@@ -29,26 +29,26 @@ class Stage {
   Stage();
   ~Stage();
 
-  // The operator wants these workers, and may ask for a checkpoint.
+  // The operator orders these workers, and may request a checkpoint.
   void Order(const std::vector<int>& workers, bool checkpoint = false);
   void AskForStatus();
 
-  // The worker's agent starts and dials; its rank has loaded at once.
+  // The worker's agent starts and connects; its rank has loaded at once.
   void StartAgent(int worker);
-  // Every rank of the present world commits so many steps; where they shall, they then leave it.
+  // Every rank of the current world commits `steps` steps, then leaves it if it was asked to.
   void Step(int steps = 1);
   void Print(int worker, const std::string& text);
   void KillRank(int worker);
-  // The rank cannot go on without this other one.
+  // The rank reports that it cannot continue without this peer.
   void ReportBroken(int worker, int peer_rank);
-  // Rank 0 writes the checkpoint that it was asked for.
+  // Rank 0 writes the requested checkpoint.
   void WriteCheckpoint();
-  // The rank says with what its world begins.
+  // The rank reports the state from which its world begins.
   void Begin(int worker, const std::string& message);
   void LackProtection(int worker, const std::string& reason);
-  // All ranks are past their last step, and end once they are released.
+  // All ranks have completed their last step, and exit once they are released.
   void Finish();
-  // Time passes, heartbeats are heard.
+  // Time passes, and heartbeats arrive.
   void Pass(std::chrono::milliseconds time);
 
   control::LauncherPhase phase() const { return membership_.phase(); }

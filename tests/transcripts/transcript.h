@@ -1,7 +1,7 @@
 #pragma once
 
-// Transcripts as files: one JSON object a line, the first says what it is. README.md has the
-// format.
+// Reads and writes transcripts: one JSON object per line, of which the first describes the file.
+// README.md defines the format.
 
 #include <map>
 #include <string>
@@ -15,15 +15,15 @@ using Json = nlohmann::json;
 using Transcript = std::vector<Json>;
 using Transcripts = std::map<std::string, Transcript>;  // by file name without ".jsonl"
 
-// The folders of all versions, and the one that is recorded again.
+// The folders of all versions, and the folder of the current version.
 std::vector<std::string> Folders();
 std::string CurrentFolder();
 
 Transcripts Read(const std::string& folder);
 void Write(const std::string& folder, const Transcripts& transcripts);
 
-// What a line looks like: who says it, its fields and their types, without their values; what is
-// the same again in a list once.
+// The structure of a line: its sender, its fields and their types, without the values. List items
+// with the same structure appear once.
 Json ShapeOf(const Json& line);
 
 }  // namespace ringmaster::transcripts

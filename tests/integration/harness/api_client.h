@@ -1,8 +1,8 @@
 #pragma once
 
-// What tests and benchmarks use to talk to the API server: blocking HTTP over TLS with JSON, on
-// kept-alive connections. It is its own client on purpose: the operator's must not be judged by
-// itself.
+// The API client of tests and benchmarks: blocking HTTP over TLS with JSON, on kept-alive
+// connections. It is separate from the operator's client, so that tests do not check the operator
+// with its own client.
 
 #include <atomic>
 #include <chrono>
@@ -33,11 +33,11 @@ struct Response {
   std::string Text() const { return body.is_string() ? body.get<std::string>() : body.dump(); }
 };
 
-// The value at a JSON pointer, or null; and as text, empty for null.
+// The value at a JSON pointer, or null. TextAt() returns it as text, empty for null.
 nlohmann::json At(const nlohmann::json& object, const std::string& pointer);
 std::string TextAt(const nlohmann::json& object, const std::string& pointer);
 
-// Thread-safe; as many connections as callers at a time.
+// Thread-safe. Uses one connection for each concurrent caller.
 class ApiClient {
  public:
   explicit ApiClient(Endpoint endpoint);
@@ -61,17 +61,17 @@ class ApiClient {
     return Exchange(method, path, body, content_type, "application/json");
   }
 
-  // As Send, but the answer is the server's table of what it would have sent, without the objects:
-  // what is large or asked for often should not cost the machine whole objects. `path` may have a
-  // query.
+  // Like Send(), but the server answers with a table of the objects instead of whole
+  // objects. This is cheaper for answers that are large or requested often. `path` may have
+  // a query.
   Response SendForTable(const std::string& method, const std::string& path,
                         const std::string& body = "");
 
-  // The names of a list's objects, from its table. Empty where the server does not answer.
+  // The names of a list's objects, from its table. Empty if the server does not answer.
   std::vector<std::string> Names(const std::string& path);
 
-  // Events of one watch request, in order, until it ends, `stop` is asked for, or `on_event`
-  // returns false.
+  // Calls `on_event` for the events of one watch request, in order, until the request ends, `stop`
+  // is requested, or `on_event` returns false.
   using OnEvent = std::function<bool(const nlohmann::json& event)>;
   void Watch(const std::string& path, std::stop_token stop, const OnEvent& on_event);
 
@@ -86,9 +86,9 @@ class ApiClient {
   const std::unique_ptr<Pool> pool_;
 };
 
-// Looks until `condition` holds, every few milliseconds at first and less often the longer it
-// takes; what costs much time to look at takes a fifth of the time at most. False when the limit,
-// times Patience(), has passed.
+// Polls until `condition` is true, every 10 ms at first and every 100 ms later. After a slow check,
+// it waits four times as long as the check took, at most one second. Returns false after `limit`
+// times Patience().
 bool WaitUntil(const std::function<bool()>& condition,
                std::chrono::milliseconds limit = std::chrono::seconds(60));
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The lines of a chunked HTTP body as they arrive: what a watch is. Used by the API client and the
-// proxy after Beast has read the header (its own body parser holds a line back until the next one
-// comes).
+// Splits a chunked HTTP body, such as a watch, into lines as they arrive. Used by the API client
+// and the proxy after Beast has read the header (Beast's own body parser holds a line back until
+// the next one arrives).
 
 #include <optional>
 #include <string>
@@ -13,9 +13,9 @@ namespace ringmaster::testing {
 
 class ChunkedLines {
  public:
-  // Takes bytes as they came; returns the lines they complete, each with its newline.
+  // Takes received bytes; returns the lines that they complete, each with its newline.
   std::vector<std::string> Append(std::string_view bytes);
-  bool Ended() const { return ended_; }  // the last chunk came
+  bool Ended() const { return ended_; }  // the last chunk has arrived
 
  private:
   bool TakeChunk();

@@ -1,9 +1,9 @@
 #pragma once
 
 // A real etcd and kube-apiserver on free loopback ports, in a temporary directory, for one test
-// program: no kubelet, no scheduler. Objects stay where they are put unless a test moves them
-// (fake_kubelet.h). The controller manager comes only where a test wants its garbage collection.
-// Binaries come from the cache of deploy/local/build.sh.
+// program. There is no kubelet and no scheduler, so Pods change only when a test changes them
+// (fake_kubelet.h). Tests that need garbage collection start the controller manager. The binaries
+// come from the cache of deploy/local/build.sh.
 
 #include <filesystem>
 #include <memory>
@@ -17,21 +17,21 @@ namespace ringmaster::testing {
 
 class ControlPlane {
  public:
-  // Serves when this returns. Fails with what etcd or the API server said last.
+  // Returns when the API is served. An error has the last output of etcd or the API server.
   static Result<std::unique_ptr<ControlPlane>> Start();
 
   // Applies deploy/install.yaml and waits until the API serves TrainingJobs.
   Result<void> Install();
 
-  // A namespace in which Pods can be created; the service-account controller's share is done here.
+  // Creates a namespace and its default ServiceAccount, so that Pods can be created in it.
   Result<void> MakeNamespace(const std::string& name);
 
-  // The controllers named, as kube-controller-manager's --controllers has them.
+  // Starts the named controllers. `controllers` is the value of --controllers.
   Result<void> StartControllerManager(const std::string& controllers);
   void StopControllerManager() { controller_manager_.reset(); }
 
-  // Outages. Etcd stands still and goes on; the API server is killed, and serves again at its old
-  // port when this returns.
+  // Simulate outages. PauseEtcd() stops etcd for `duration`. RestartApiServer() kills the API
+  // server and returns when it serves again at the same port.
   void PauseEtcd(std::chrono::milliseconds duration);
   Result<void> RestartApiServer();
 
@@ -46,7 +46,7 @@ class ControlPlane {
   std::filesystem::path admin_kubeconfig() const { return directory() / "admin.kubeconfig"; }
   int port() const { return port_; }
 
-  // kubectl as admin; `arguments` as on a command line, without "kubectl".
+  // Runs kubectl as admin. `arguments` do not include "kubectl".
   CommandOutput Kubectl(std::vector<std::string> arguments,
                         const std::string& stdin_text = "") const;
 
@@ -66,7 +66,7 @@ class ControlPlane {
   std::unique_ptr<Process> controller_manager_;
 };
 
-// Where the Kubernetes programs are; empty when deploy/local/build.sh has not run.
+// The folder of the Kubernetes programs; empty if deploy/local/build.sh has not run.
 std::filesystem::path KubernetesPrograms();
 
 // A kubeconfig with either a client certificate (endpoint.certificate_file) or a token file.

@@ -1,9 +1,9 @@
 #pragma once
 
-// Plays scheduler and kubelet for the Pods of one namespace, through the API alone: binds each to a
-// node, gives it an address, says it runs, and removes it when it is deleted. For a launcher Pod it
-// starts a FakeLauncher at that address with what the Pod mounts of the job's Secret. Tests end
-// containers with Terminate().
+// Simulates the scheduler and the kubelet for the Pods of one namespace, only through the API: it
+// binds each Pod to a node, sets its address and phase, and removes it after its deletion. For a
+// launcher Pod it starts a FakeLauncher at that address, with the items of the job's Secret that
+// the Pod mounts. Tests end containers with Terminate().
 
 #include <functional>
 #include <map>
@@ -25,20 +25,20 @@ class FakeKubelet {
   FakeKubelet(ApiClient& admin, std::string ns);
   ~FakeKubelet();
 
-  // The launcher of a Pod, once it serves; null at the limit's end. When its Pod ends it stops, and
-  // can still be asked.
+  // The launcher of a Pod, once it serves; null after `limit`. It stops when its Pod ends, but
+  // tests can still read what it received.
   std::shared_ptr<FakeLauncher> Launcher(
       const std::string& pod, std::chrono::milliseconds limit = std::chrono::seconds(60));
 
-  // Ends the Pod's container: phase Succeeded or Failed. `message` is its termination message,
-  // `reason` the kubelet's word where it is not that of any exit code.
+  // Ends the Pod's container: phase Succeeded or Failed. `message` is its termination message;
+  // `reason` is the kubelet's reason, if it does not follow from the exit code.
   Response Terminate(const std::string& pod, int exit_code, const std::string& message,
                      const std::string& reason = "");
 
-  // Deleted Pods stay Terminating, as on a node that does not answer, until this is switched off.
+  // While set, deleted Pods stay Terminating, as on a node that is unreachable.
   void SetCutOff(bool cut_off);
 
-  // Tells every new launcher before the operator can reach it.
+  // Sets a function that is called with every new launcher before the operator can reach it.
   void SetOnLauncher(std::function<void(const std::string& pod, FakeLauncher&)> on_launcher);
 
  private:
@@ -53,7 +53,7 @@ class FakeKubelet {
   ApiClient& admin_;
   const std::string ns_;
 
-  std::mutex mutex_;  // protects what follows
+  std::mutex mutex_;  // guards the members below
   bool cut_off_ = false;
   std::map<std::string, std::shared_ptr<FakeLauncher>> launchers_;  // by Pod name
   std::map<std::string, std::string> terminating_;                  // UIDs by Pod name

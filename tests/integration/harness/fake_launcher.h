@@ -1,10 +1,10 @@
 #pragma once
 
-// Answers for a job's launcher Pod: PUT /v1/order and GET /v1/status over HTTPS at an address of
-// the loopback network, with the key, certificate and token of the job's Secret, as the real
-// launcher does (launcher_api.h). By itself it reports what a healthy launcher would: every ordered
-// worker ready, then a running world of them, and members that are no longer ordered as drained.
-// Tests change that.
+// Serves the API of a job's launcher Pod: PUT /v1/order and GET /v1/status over HTTPS on a loopback
+// address, with the key, certificate and token of the job's Secret, like the real launcher
+// (launcher_api.h). By default it reports what a healthy launcher would: every ordered worker
+// ready, then a running world of them, and members that are no longer ordered as drained. Tests can
+// change the reports.
 
 #include <functional>
 #include <memory>
@@ -34,19 +34,19 @@ class FakeLauncher {
   int Calls() const;
   int Unauthorized() const;  // calls without the right token: answered 401
 
-  // What is said from the next call on, by either side, as another version says it; empty: as it
-  // is.
+  // Converts the messages of either side to another version, from the next call on. Empty: no
+  // conversion.
   using AsAnotherVersion = std::function<std::string(const std::string& document)>;
   void SetVersions(AsAnotherVersion of_operator, AsAnotherVersion of_launcher);
 
-  // Changes what is reported from the next call on.
+  // Changes the reported status from the next call on.
   void Report(const std::function<void(control::LauncherStatus&)>& change);
-  // Ends the server, as when the process died; what it saw can still be read.
+  // Stops the server, as if the process died; tests can still read what it received.
   void Stop();
-  // Off: orders are kept, but the status stays as Report left it.
+  // If off, orders are stored, but the status stays as Report() left it.
   void SetObedient(bool obedient);
-  // Off: members that are no longer ordered stay members, as if their step never ended. On again:
-  // they are drained.
+  // If off, members that are no longer ordered stay members, as if their step never ended. Once it
+  // is on again, they are drained.
   void SetDrains(bool drains);
 
  private:
@@ -56,7 +56,7 @@ class FakeLauncher {
   const std::unique_ptr<Impl> impl_;
 };
 
-// An address 127.x.y.z that nothing listens on at kApiPort, and that no earlier call returned.
+// A loopback address with a free kApiPort. Each call returns another address.
 std::string FreeLoopbackAddress();
 
 }  // namespace ringmaster::testing

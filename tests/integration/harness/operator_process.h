@@ -1,8 +1,8 @@
 #pragma once
 
-// The operator binary as a test runs it: outside the cluster, through the proxy, with the rights of
-// a ServiceAccount and nothing more. Flags that make tests quick (a short Lease) are given here
-// once.
+// Runs the operator binary for a test: outside the cluster, through the proxy, with only the
+// permissions of a ServiceAccount. Sets the flags that make tests fast, such as a short Lease, in
+// one place.
 
 #include <chrono>
 #include <memory>
@@ -17,12 +17,12 @@ namespace ringmaster::testing {
 
 struct OperatorOptions {
   std::string program{};                 // path of the binary
-  Endpoint api{};                        // the proxy, and the token
-  std::string ns = "ringmaster-system";  // where its Lease and keyring are
+  Endpoint api{};                        // address of the proxy, and the token
+  std::string ns = "ringmaster-system";  // namespace of its Lease and keyring
   std::string identity = "operator-under-test";
   std::string log_level = "debug";
-  std::vector<std::string> flags{};  // more of them
-  // Whether /metrics wants a token; without, tests read what they need and cause no reviews.
+  std::vector<std::string> flags{};  // additional flags
+  // Whether /metrics requires a token. Without it, tests can read metrics without token reviews.
   bool metrics_authorization = false;
 };
 
@@ -30,7 +30,7 @@ class OperatorProcess {
  public:
   static Result<std::unique_ptr<OperatorProcess>> Start(const OperatorOptions& options);
 
-  // GET of /healthz or /readyz: the status, or 0 when nobody answers.
+  // Sends GET to /healthz or /readyz. Returns the status, or 0 if there is no answer.
   int Probe(const std::string& path) const;
   std::string Metrics() const;
   int admin_port() const { return admin_port_; }
@@ -40,7 +40,7 @@ class OperatorProcess {
 
   Process& process() { return *process_; }
   void Kill() const { process_->Signal(9); }
-  // SIGTERM and wait: the exit status, 124 when it did not end in time.
+  // Sends SIGTERM and waits. Returns the exit status; 124 if it did not end within `limit`.
   int Stop(std::chrono::milliseconds limit = std::chrono::seconds(60));
   std::string Log() const { return process_->Log(); }
   bool LogHas(const std::string& text) const { return Log().find(text) != std::string::npos; }

@@ -1,26 +1,26 @@
 #pragma once
 
-// GET on loopback: the operator's ports, Prometheus.
+// Sends GET requests to loopback ports: those of the operator and of Prometheus.
 
 #include <string>
 
 namespace ringmaster::testing {
 
 struct PlainAnswer {
-  int status = 0;  // 0: nobody answered
+  int status = 0;  // 0: no answer
   std::string text;
 };
 
-// `path` with its query, encoded.
+// `path` includes its query, percent-encoded.
 PlainAnswer PlainGet(int port, const std::string& path);
 
-// Over TLS, whatever the certificate; with a bearer token, unless it is empty.
+// Uses TLS without checking the certificate, and sends the bearer token unless it is empty.
 PlainAnswer TlsGet(int port, const std::string& path, const std::string& token = {});
 
-// What is shown to who connects there over TLS, in PEM; empty when nobody answers.
+// Returns the TLS certificate of a server as PEM; empty if there is no answer.
 std::string TlsCertificateOf(int port);
 
-// For a query's value.
+// Encodes the value of a query parameter.
 std::string PercentEncode(const std::string& text);
 
 }  // namespace ringmaster::testing

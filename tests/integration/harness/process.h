@@ -1,8 +1,8 @@
 #pragma once
 
-// Child processes of a test: started with their output in a file, waited for by pidfd, killed with
-// the object. A child also dies with the thread that started it (PR_SET_PDEATHSIG), so start
-// long-lived ones from the main thread: an aborted test leaves nothing running.
+// Child processes of a test. Their output goes to a file, and the destructor kills them. A child
+// also dies with the thread that started it (PR_SET_PDEATHSIG). Start long-lived ones from the main
+// thread: then an aborted test leaves nothing running.
 
 #include <chrono>
 #include <cstdint>
@@ -18,25 +18,25 @@
 namespace ringmaster::testing {
 
 struct ProcessOptions {
-  std::vector<std::string> argv;           // argv[0] is a path, or found in PATH
-  std::map<std::string, std::string> env;  // added to this process' own
-  std::filesystem::path log;               // both streams, appended
+  std::vector<std::string> argv;           // argv[0] is a path, or is looked up in PATH
+  std::map<std::string, std::string> env;  // added to the environment of this process
+  std::filesystem::path log;               // standard output and error, appended
   std::string stdin_text;
 };
 
 class Process {
  public:
   static Result<std::unique_ptr<Process>> Start(const ProcessOptions& options);
-  ~Process();  // SIGKILL and wait, where it still runs
+  ~Process();  // kills the process with SIGKILL and waits, if it still runs
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
   int pid() const { return pid_; }
   bool Running() { return !Wait(std::chrono::milliseconds(0)).has_value(); }
-  // Thread-safe: the pidfd cannot name another process, even after this one was waited for.
+  // Thread-safe: the pidfd never refers to another process, even after Wait() has returned.
   void Signal(int signal) const;
-  // The exit status as a shell shows it (128 + signal), or nothing while it runs at the end of the
-  // limit, times Patience().
+  // Returns the exit status as a shell shows it (128 + signal), or nullopt if the process still
+  // runs after `limit` times Patience().
   std::optional<int> Wait(std::chrono::milliseconds limit);
   std::string Log() const;
 
@@ -51,18 +51,18 @@ class Process {
 
 struct CommandOutput {
   int status = -1;
-  std::string text;  // both streams
+  std::string text;  // standard output and error
 };
 
-// Runs a command to its end; a limit, times Patience(), that has passed counts as status 124.
+// Runs a command and waits for it. After `limit` times Patience(), the status is 124.
 CommandOutput RunCommand(const std::vector<std::string>& argv, const std::string& stdin_text = "",
                          std::chrono::milliseconds limit = std::chrono::seconds(60));
 
-// Where files stay in memory: nothing there waits for a disk that others keep busy. The temporary
-// folder where there is no such room (1 GiB).
+// A folder in memory, so that files do not wait for a busy disk. The temporary folder if there is
+// less than 1 GiB of space.
 std::filesystem::path MemoryFolder();
 
-// A directory that goes with the object.
+// A directory that the destructor removes.
 class TemporaryDirectory {
  public:
   explicit TemporaryDirectory(
@@ -77,12 +77,12 @@ class TemporaryDirectory {
 };
 
 std::string ReadFile(const std::filesystem::path& path);
-// The number of a line of /proc/<pid>/status ("VmRSS", in KiB); -1 where there is none.
+// The number in a line of /proc/<pid>/status ("VmRSS", in KiB); -1 if there is none.
 int64_t StatusField(int pid, const std::string& field);
 void WriteFile(const std::filesystem::path& path, const std::string& text);
 
-// A TCP port of `address` that is free at this moment, and none that the kernel gives to somebody's
-// connection before it is listened on.
+// Returns a TCP port of `address` that is free now. The kernel does not assign it to outgoing
+// connections before the caller listens on it.
 int FreePort(const std::string& address = "127.0.0.1");
 
 }  // namespace ringmaster::testing

@@ -1,7 +1,7 @@
 #pragma once
 
-// A real Prometheus on loopback that scrapes one target each second, as the chart's ServiceMonitor
-// tells it, and evaluates rules each second. Built by `deploy/local/build.sh prometheus`.
+// A real Prometheus on loopback. It scrapes one target every second, configured like the chart's
+// ServiceMonitor, and evaluates rules every second. Built by `deploy/local/build.sh prometheus`.
 
 #include <memory>
 #include <string>
@@ -15,17 +15,17 @@ namespace ringmaster::testing {
 
 class PrometheusServer {
  public:
-  // Serves when this returns. It shows the token, unless that is empty.
+  // Returns when it serves. Prometheus sends the token to its target, unless the token is empty.
   static Result<std::unique_ptr<PrometheusServer>> Start(int target_port,
                                                          const std::string& rule_file,
                                                          const std::string& token);
 
-  // The "data" of an answer of the HTTP API; null when it is not a success. `path` follows
+  // Returns "data" of an HTTP API answer; null if the request failed. `path` follows
   // "/api/v1/".
   nlohmann::json Get(const std::string& path) const;
-  // What it says about a query that it refuses; empty for a good one.
+  // Returns the error of a query that Prometheus rejects; empty for a valid query.
   std::string Refusal(const std::string& path) const;
-  // The samples of an instant query: [{"metric": …, "value": …}]; null when it is refused.
+  // Returns the samples of an instant query: [{"metric": …, "value": …}]; null if it is rejected.
   nlohmann::json Query(const std::string& expression) const;
 
   std::string Log() const { return process_->Log(); }

@@ -21,7 +21,7 @@ namespace http = boost::beast::http;
 using TlsStream = net::ssl::stream<net::ip::tcp::socket>;
 using ErrorCode = boost::system::error_code;
 
-// A context that trusts the endpoint's CA alone and presents its certificate, where it has one.
+// Makes the context trust only the endpoint's CA, and use the endpoint's certificate, if any.
 inline void ConfigureClient(net::ssl::context& context, const Endpoint& endpoint) {
   context.load_verify_file(endpoint.ca_file);
   context.set_verify_mode(net::ssl::verify_peer);
@@ -41,7 +41,7 @@ inline void ConnectTls(TlsStream& stream, const Endpoint& endpoint, ErrorCode& e
   stream.handshake(net::ssl::stream_base::client, error);
 }
 
-// What is buffered already, else what the next read brings.
+// Returns the buffered bytes, or reads more if there are none.
 inline std::string TakeBytes(TlsStream& stream, boost::beast::flat_buffer& buffer,
                              ErrorCode& error) {
   if (buffer.size() == 0) buffer.commit(stream.read_some(buffer.prepare(65536), error));

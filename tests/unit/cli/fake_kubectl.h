@@ -1,7 +1,7 @@
 #pragma once
 
-// A folder with a program `kubectl` that answers as a test says, and runs of kubectl-trainingjob
-// that find it first in PATH.
+// A folder with a program `kubectl` that gives a test's answers. Runs kubectl-trainingjob with this
+// folder first in PATH.
 
 #include <chrono>
 #include <fcntl.h>
@@ -45,8 +45,8 @@ class FakeKubectl {
 
   const std::filesystem::path& folder() const { return folder_; }
 
-  // `pattern`: as sh's `case` takes it, on all arguments in one text; the first one that matches
-  // counts. `body`: what sh runs then.
+  // `pattern` is a pattern of sh's `case`, matched against all arguments as one text. The first
+  // match is used. sh then runs `body`.
   void On(const std::string& pattern, const std::string& body) {
     arms_ += "  " + pattern + ") " + body + ";;\n";
   }
@@ -62,7 +62,7 @@ class FakeKubectl {
     On(pattern, "echo '" + error + "' >&2; exit 1");
   }
 
-  // The same on a terminal; what it prints there.
+  // Runs it on a terminal and returns the output.
   std::string RunOnTerminal(const std::vector<std::string>& arguments) {
     WriteProgram();
     int terminal = -1;
@@ -87,7 +87,7 @@ class FakeKubectl {
     return printed;
   }
 
-  // Runs kubectl-trainingjob to its end; `on_output` is told of all that it has printed so far.
+  // Runs kubectl-trainingjob to its end. `on_output` is called with all output so far.
   Ran Run(const std::vector<std::string>& arguments,
           const std::function<void(const std::string&)>& on_output = {},
           const std::string& program = RINGMASTER_KUBECTL_TRAININGJOB) {
@@ -114,7 +114,7 @@ class FakeKubectl {
     return ran;
   }
 
-  // A named pipe: what sh reads from it waits until the test writes a line.
+  // Creates a named pipe. sh blocks when it reads from it until the test writes a line.
   std::string Gate(const std::string& name) {
     const std::string path = folder_ / name;
     if (mkfifo(path.c_str(), 0600) == 0) gates_[name] = open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -122,7 +122,7 @@ class FakeKubectl {
   }
   void Pass(const std::string& name) { EXPECT_EQ(write(gates_.at(name), "x\n", 2), 2); }
 
-  // The arguments of each call, a line each.
+  // The arguments of all calls, one line per call.
   std::string Calls() const {
     std::ifstream file(folder_ / "calls");
     return {std::istreambuf_iterator<char>(file), {}};
@@ -139,7 +139,7 @@ class FakeKubectl {
 
   std::filesystem::path folder_;
   std::string arms_;
-  std::map<std::string, int> gates_;  // descriptors
+  std::map<std::string, int> gates_;  // file descriptors
   int files_ = 0;
 };
 

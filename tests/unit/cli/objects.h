@@ -1,6 +1,6 @@
 #pragma once
 
-// A job and its Pods as the API server has them.
+// A job and its Pods, as stored in the API server.
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace ringmaster::cli {
 
-// How the program asks for the job, as a pattern of FakeKubectl.
+// The arguments with which the program reads the job, as a pattern of FakeKubectl.
 inline constexpr char kGetJob[] = "*'get trainingjobs.ringmaster.dev digits -o json'";
 
 inline constexpr char kUid[] = "9d1f0a3c-1111-2222-3333-444455556666";

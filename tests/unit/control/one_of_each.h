@@ -1,6 +1,6 @@
 #pragma once
 
-// A message of every type with a value in each of its fields.
+// One message of every type, with a value in each of its fields.
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-// A fresh self-signed Ed25519 certificate for tests of TLS: what the operator derives for a real
-// job.
+// A new self-signed Ed25519 certificate for tests of TLS, like the one that the operator creates
+// for a real job.
 
 #include <string>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// A small HTTP/1.1 server on loopback, plain or TLS, for the tests of the real client: answers come
-// from a function, and what it does wrong (silence, cut connections, half lines) is up to the test.
-// One thread per connection.
+// A small HTTP/1.1 server on loopback, plain or over TLS, for tests of the real client. A function
+// of the test writes the answers, and can inject faults (no answer, cut connections, incomplete
+// lines). One thread per connection.
 
 #include <atomic>
 #include <functional>
@@ -14,15 +14,15 @@ namespace ringmaster::http {
 struct SeenRequest {
   std::string head;  // request line and headers, as received
   std::string body;
-  int connection = 0;  // number of the connection it came on
+  int connection = 0;  // number of the connection of the request
 };
 
-// What the server sends for one request: `bytes` go out as they are; then the connection is kept or
-// closed.
+// The server's answer to one request. Write() sends bytes unchanged. The test decides whether to
+// close the connection.
 class Reply {
  public:
   virtual ~Reply() = default;
-  virtual bool Write(const std::string& bytes) = 0;  // false: the client has gone
+  virtual bool Write(const std::string& bytes) = 0;  // false: the client has closed
   virtual void Close() = 0;
   virtual void WaitUntilClientCloses() = 0;
 };
@@ -40,7 +40,7 @@ class LoopbackServer {
   // A self-signed Ed25519 certificate for a DNS name, or for 127.0.0.1 when `ip` is set.
   static Identity MakeIdentity(const std::string& name, bool ip = false);
 
-  // Plain without identity, else TLS.
+  // Uses TLS if `identity` is set, else plain HTTP.
   explicit LoopbackServer(Handler handler, const Identity* identity = nullptr);
   ~LoopbackServer();
 

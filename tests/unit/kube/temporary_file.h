@@ -1,6 +1,6 @@
 #pragma once
 
-// A folder of its own for a test, removed at the end.
+// A temporary folder for one test. The destructor removes it.
 
 #include <cstdlib>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #pragma once
 
-// What ringmaster-audit concludes from the logs that a test's ranks left in a folder.
+// The result of ringmaster-audit for the logs that a test's ranks wrote to a folder.
 
 #include <string>
 
@@ -11,7 +11,7 @@
 
 namespace ringmaster::trainer {
 
-// `steps` are the run's.
+// `steps` is the number of steps of the run.
 inline audit::Report AuditLogsIn(const std::string& folder, int64_t steps) {
   audit::Audit audit;
   const auto files = audit::FindLogs({folder});

@@ -1,7 +1,7 @@
 #pragma once
 
-// An address that takes no connection and refuses none: a listening socket whose queue is full, so
-// that the kernel drops every further attempt. What a host looks like that vanished.
+// An address that neither accepts nor refuses connections: a listening socket with a full queue, so
+// that the kernel drops every further attempt. It simulates a host that has vanished.
 
 #include <arpa/inet.h>
 #include <cstdlib>
@@ -38,7 +38,7 @@ class BlackHole {
   BlackHole(const BlackHole&) = delete;
   BlackHole& operator=(const BlackHole&) = delete;
 
-  // A Gloo address, with the place of this one: Gloo's bytes begin with a socket address.
+  // A Gloo address with this socket address, which is how the bytes of a Gloo address begin.
   std::string AddressLike(std::string gloo_address) const {
     std::memcpy(gloo_address.data(), &address_, sizeof(address_));
     return gloo_address;

@@ -29,33 +29,33 @@ namespace ringmaster::trainer {
 
 inline constexpr std::chrono::seconds kRankTimeout{40};
 
-// What happens to a rank; steps count from 1.
+// The events of one rank. Steps count from 1.
 struct RankScript {
   std::function<void(int64_t step)> at{};  // before the forward pass of each attempt at a step
   std::function<void()> at_evaluation{};
   std::function<void(const World& world)> entered{};
-  int64_t fail_reduction_of = 0;  // that step's reduction fails here although it succeeded
-  int64_t reductions_before = 0;  // of each step, those that come before its buckets
-  // The so-manieth of these operations fails here although it succeeded.
+  int64_t fail_reduction_of = 0;  // the reduction of this step fails here, although it succeeded
+  int64_t reductions_before = 0;  // of each step: the reductions before those of its buckets
+  // The operation with this number, from 1, fails here, although it succeeded.
   int64_t fail_all_to_all = 0;
   int64_t fail_all_gather = 0;
-  // Such an operation ends well here, with rubbish: as over GPUs where another rank gave it up.
+  // Such an operation succeeds here with garbage, as on GPUs when another rank aborted it.
   bool sees_rubbish = false;
-  bool confirms = false;      // confirmations reach all ranks, as over GPUs
-  int64_t corrupt_at = 0;     // changes a parameter before that step
+  bool confirms = false;      // confirmations reach all ranks, as on GPUs
+  int64_t corrupt_at = 0;     // changes a parameter before this step
   int64_t not_finite_at = 0;  // this rank's gradient of the second parameter is NaN in that step
   bool skip_not_finite = false;
-  bool scale_loss = false;  // the optimizer's part of it; the workload's sums stay what they are
+  bool scale_loss = false;  // the optimizer's part of it; the workload's sums do not change
   std::chrono::seconds timeout = kRankTimeout;
-  int64_t micro_batch = 0;  // 0: the job's own
-  // Folders; empty: nothing is kept.
+  int64_t micro_batch = 0;  // 0: the job's setting
+  // Folders; empty: nothing is stored.
   std::string checkpoints{};
-  CheckpointPlace place{};  // on that volume
+  CheckpointPlace place{};  // on the volume of `checkpoints`
   std::string shaping{};
   std::string snapshots{};
-  bool every_checkpoint = false;  // none is skipped, because steps wait for the one before
+  bool every_checkpoint = false;  // none is skipped, because each step waits for the previous one
   Compression compression = Compression::kNone;
-  // What is trained instead of an ExactWorkload; it calls `at` and `at_evaluation` itself.
+  // Replaces ExactWorkload. It must call `at` and `at_evaluation` itself.
   std::function<std::unique_ptr<Workload>(const RankScript& script)> workload{};
 };
 
@@ -65,7 +65,7 @@ inline void DieAt(int64_t step, int64_t at) {
   if (step == at) throw std::runtime_error("killed");
 }
 
-// Holds a rank at a step until the test lets it go.
+// Blocks a rank at a step until the test releases it.
 class Gate {
  public:
   explicit Gate(int64_t step) : step_(step) {}
@@ -97,7 +97,7 @@ class Gate {
 
 inline constexpr int64_t kExactBatch = 8;
 
-// Gradients are small integers that tell (step, sample, element); all samples count as correct.
+// Gradients are small integers that depend on step, sample and element. All samples are correct.
 class ExactWorkload final : public Workload {
  public:
   explicit ExactWorkload(RankScript script) : script_(std::move(script)) {
@@ -154,20 +154,20 @@ class ExactWorkload final : public Workload {
   Share share_;
 };
 
-// How many operations succeed until one fails; 0: all do.
+// The number of operations that succeed before one fails; 0: all succeed.
 struct Blindness {
   int64_t reductions = 0;
   int64_t all_to_alls = 0;
   int64_t all_gathers = 0;
-  bool rubbish = false;  // it seems to succeed, but what came is rubbish
+  bool rubbish = false;  // it appears to succeed, but with garbage
   bool confirms = false;
 };
 
-// A communicator whose owner is told that an operation failed which the other ranks saw succeed, or
-// that it succeeded where it brought nothing of use. One that has failed confirms nothing.
+// A communicator that reports a failed operation although the other ranks saw it succeed, or a
+// success although the result is garbage. After a failure it confirms nothing.
 class HalfBlindCommunicator final : public CommunicatorWrapper {
  public:
-  // Counts `left` down, over communicators.
+  // Counts `left` down, across communicators.
   HalfBlindCommunicator(std::unique_ptr<Communicator> owned, Blindness& left)
       : CommunicatorWrapper(*owned), owned_(std::move(owned)), left_(left) {}
 
@@ -210,7 +210,7 @@ class HalfBlindCommunicator final : public CommunicatorWrapper {
   float confirmed_ = 0;
 };
 
-// Runs from construction on; ends when it is released, scripted to, or the launcher closes.
+// Runs from its construction until it is released, its script ends it, or the launcher closes.
 class ElasticRank {
  public:
   ElasticRank(FakeLauncher& launcher, std::string name, std::string folder, int64_t steps,
@@ -225,15 +225,15 @@ class ElasticRank {
 
   const std::string& name() const { return name_; }
 
-  // REQUIRES, for all below: Await() has returned.
+  // REQUIRES, for all functions below: Await() has returned.
   const Result<RunSummary>& Await() {
     if (thread_.joinable()) thread_.join();
     return summary_;
   }
   SessionEnd end() const { return end_; }
-  // Parameters, then velocity, then loss scale where there is one.
+  // Parameters, then velocity, then the loss scale, if any.
   const std::vector<float>& state() const { return state_; }
-  // For a sharded state: this rank's rows at the end, and which is the first.
+  // For a sharded state: this rank's rows at the end, and the index of the first one.
   const std::vector<float>& shard() const { return shard_; }
   int64_t first_row() const { return first_row_; }
   int summaries() const { return static_cast<int>(Logged("summary").size()); }
@@ -270,7 +270,7 @@ class ElasticRank {
     ASSERT_TRUE(audit.ok() && log.ok());
     const SystemClock clock;
     const CommunicatorFactory gloo = TestCommunicators(abandoned_connects);
-    // Compressed, only the scalars of a step are reduced by the communicator itself.
+    // With compression, the communicator itself reduces only the scalars of a step.
     const bool compressed = script.compression != Compression::kNone;
     Blindness left{.reductions = script.fail_reduction_of *
                                  ((compressed ? 1 : buckets.count()) + script.reductions_before),
@@ -345,7 +345,7 @@ class ElasticRank {
   std::jthread thread_;
 };
 
-// The state after a run without faults of one rank.
+// The state after a run of one rank without faults.
 inline std::vector<float> TrainAlone(int64_t steps) {
   const TemporaryFolder folder;
   FakeLauncher launcher;

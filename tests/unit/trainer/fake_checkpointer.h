@@ -1,6 +1,6 @@
 #pragma once
 
-// Stands in for what keeps training state: what is kept is a field, and calls are counted.
+// Replaces the checkpointer: the stored state is a field, and calls are counted.
 
 #include <functional>
 #include <optional>
@@ -48,19 +48,19 @@ class FakeCheckpointer final : public Checkpointer {
   void Finished(const World&, const LocalState&, const GivenUp&) override {}
 
   Result<LocalState> kept = LocalState{};
-  int unreadable = 0;  // times
+  int unreadable = 0;  // how many times
   std::function<void()> keeping;
   int asked_to_keep = 0;
   int parts_written = 0;
   int worlds_ended = 0;
-  std::vector<int64_t> committed;   // the steps
-  std::vector<int64_t> distrusted;  // the steps
+  std::vector<int64_t> committed;   // step numbers
+  std::vector<int64_t> distrusted;  // step numbers
   bool keeps = true;
   std::optional<Beginning> began_with;
   std::optional<StateVersion> part_written;
   Result<void> rows;
   bool snapshot_due = false;
-  std::vector<int64_t> snapshots;  // the steps
+  std::vector<int64_t> snapshots;  // step numbers
 };
 
 }  // namespace ringmaster::trainer

@@ -1,7 +1,7 @@
 #pragma once
 
-// Launcher and agents of one process: a test scripts which worlds form, ranks are threads that ask
-// their FakeMembership. Every wait of a test ends by the event it waits for, or fails after kLimit.
+// The launcher and agents of one process. A test scripts which worlds form; ranks are threads that
+// use their FakeMembership. Every wait of a test ends with its event, or fails after kLimit.
 
 #include <algorithm>
 #include <chrono>
@@ -22,7 +22,7 @@
 
 namespace ringmaster::trainer {
 
-// A world's store, in memory; ends when the world does.
+// The in-memory store of a world. It ends when the world does.
 class EndingStore final : public Store {
  public:
   Result<void> Set(const std::string& key, const std::string& value) override {
@@ -64,7 +64,7 @@ class FakeLauncher {
   static constexpr std::chrono::seconds kLimit{60};
   using Names = std::vector<std::string>;
 
-  // Gives the present world up: its ranks wait.
+  // Ends the current world: its ranks wait.
   void Prepare() {
     std::unique_lock lock(mutex_);
     if (world_.store) std::static_pointer_cast<EndingStore>(world_.store)->End();
@@ -72,13 +72,13 @@ class FakeLauncher {
     TellWatchers(lock);
   }
 
-  // Whether the ranks of worlds to come are on one machine.
+  // Whether the ranks of future worlds are on one machine.
   void SetOneMachine(bool one) {
     const std::lock_guard lock(mutex_);
     one_machine_ = one;
   }
 
-  // Starts the next world: `names` by rank. Names that nobody plays are members that never come.
+  // Starts the next world, with `names` by rank. Names without a rank are members that never come.
   std::shared_ptr<Store> Form(const Names& names) {
     Prepare();
     std::unique_lock lock(mutex_);
@@ -100,8 +100,8 @@ class FakeLauncher {
     return world_.store;
   }
 
-  // The ranks of the present world shall leave it at a boundary; those of `leaving` are told that
-  // they will not be in the next one.
+  // Asks the ranks of the current world to leave it at a boundary, and tells those of `leaving`
+  // that they will not be in the next one.
   void Switch(const Names& leaving = {}) {
     const std::lock_guard lock(mutex_);
     switching_ = true;
@@ -109,25 +109,25 @@ class FakeLauncher {
     changed_.notify_all();
   }
 
-  // No world comes any more: ranks that wait for one end.
+  // Ends the ranks that wait for a world: no further world will come.
   void Close() {
     std::unique_lock lock(mutex_);
     closed_ = true;
     TellWatchers(lock);
   }
 
-  // Whether ranks that are all done are released at once.
+  // Whether to delay the release of ranks that are all done.
   void HoldRelease(bool hold) {
     const std::lock_guard lock(mutex_);
     hold_ = hold;
     changed_.notify_all();
   }
 
-  // What ranks said or do, waited for. The last is the step of a boundary, of all its ranks.
+  // Wait until these ranks have acted. AwaitBoundary() returns the step of their boundary.
   void AwaitBroken(const Names& names) {
     Await("broken", [&] { return Contains(broken_, names); });
   }
-  // The peer that a broken rank named.
+  // The peer that a broken rank reported.
   int LostPeerOf(const std::string& name) {
     const std::lock_guard lock(mutex_);
     return broken_.at(name);
@@ -144,16 +144,16 @@ class FakeLauncher {
     for (const std::string& name : names) EXPECT_EQ(boundary_[name], boundary_.begin()->second);
     return boundary_.begin()->second;
   }
-  // A rank says that this cannot be kept or read; or that it can again.
+  // Waits until a rank reports that `what` has a fault, or if `holds` is false, that it has none.
   void AwaitFault(const std::string& what, bool holds = true) {
     Await("without a fault", [&] { return faults_.contains(what) == holds; });
   }
-  // The checkpoint that the newest world resumed from, of those that had one.
+  // The checkpoint that the newest world resumed from, among worlds that resumed from one.
   std::optional<control::KeptCheckpoint> kept() {
     const std::lock_guard lock(mutex_);
     return kept_;
   }
-  // What rank 0 said of the beginning of the newest world that had something to say.
+  // The last beginning that rank 0 of a world reported.
   std::optional<Beginning> beginning() {
     const std::lock_guard lock(mutex_);
     return beginning_;
@@ -184,7 +184,7 @@ class FakeLauncher {
   void Await(const char* what, const std::function<bool()>& happened) {
     std::unique_lock lock(mutex_);
     if (changed_.wait_for(lock, kLimit, happened)) return;
-    closed_ = true;  // or who waits for the ranks' ends would wait for ever
+    closed_ = true;  // else threads that wait for the ranks to end would block forever
     changed_.notify_all();
     FAIL() << "nobody was " << what;
   }
@@ -192,7 +192,7 @@ class FakeLauncher {
     return closed_ || epoch < below_ || epoch < world_.epoch;
   }
   bool Released() const { return !hold_ && done_.size() == names_.size(); }
-  // Runs the callbacks under watch_mutex_: Unwatch() waits for them.
+  // Runs the callbacks under watch_mutex_, because Unwatch() waits for them.
   void TellWatchers(std::unique_lock<std::mutex>& lock) {
     changed_.notify_all();
     lock.unlock();
@@ -222,10 +222,10 @@ class FakeLauncher {
   bool hold_ = false;
   std::set<std::string> leaving_;
   std::set<std::string> waiting_, done_;
-  std::map<std::string, int> broken_;  // and the peer it named
+  std::map<std::string, int> broken_;  // rank to the peer that it reported
   std::map<std::string, int64_t> boundary_;
   std::vector<std::pair<control::Epoch, int64_t>> reports_;
-  std::map<std::string, std::set<std::string>> faults_;  // and who has them
+  std::map<std::string, std::set<std::string>> faults_;  // fault to the ranks that have it
   std::optional<Beginning> beginning_;
   std::optional<control::KeptCheckpoint> kept_;
   bool nothing_trained_ = false;

@@ -1,6 +1,6 @@
 #pragma once
 
-// IDX files as tests need them.
+// Builds the bytes of IDX files for tests.
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-// A rendezvous store in memory, and worlds whose ranks are threads of the test.
+// An in-memory rendezvous store, and worlds whose ranks are threads of the test.
 
 #include <condition_variable>
 #include <functional>
@@ -44,7 +44,7 @@ class MemoryStore final : public Store {
   std::map<std::string, std::string> values_;
 };
 
-// Runs `rank_main` once per rank of a world, each on its own thread, and waits for all.
+// Runs `rank_main` once per rank of a world, each on its own thread, and waits for all of them.
 inline void RunRanks(int size, const std::function<void(const World& world)>& rank_main) {
   const auto store = std::make_shared<MemoryStore>();
   std::vector<std::jthread> ranks;

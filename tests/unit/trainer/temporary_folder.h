@@ -1,6 +1,6 @@
 #pragma once
 
-// A folder of the test's own, removed at its end.
+// A temporary folder of one test. The destructor removes it.
 
 #include <cstdlib>
 #include <filesystem>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Whole ranks of the trainer as threads of one test process: through memory that they share, or
-// over Gloo on loopback.
+// Runs complete ranks of the trainer as threads of one test process. They communicate through
+// shared memory or over Gloo on loopback.
 
 #include <memory>
 
@@ -28,8 +28,8 @@ inline CommunicatorFactory TestCommunicators(AbandonedConnects& abandoned_connec
   };
 }
 
-// One rank of a world that never changes: workload, buckets, optimizer and a session, not yet
-// joined.
+// One rank of a world that never changes: workload, buckets, optimizer, and a session that has not
+// joined yet.
 struct TestRank {
   TestRank(const World& world, int64_t global_batch, uint64_t seed, const SgdOptions& sgd = {},
            uint64_t fingerprint = 0, Compression compression = Compression::kNone,

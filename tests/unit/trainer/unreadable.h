@@ -1,7 +1,7 @@
 #pragma once
 
-// A file that is there, and whose content cannot be read: reading at the start of one's own memory
-// is an I/O error. Needs root.
+// Makes the content of an existing file unreadable: reading the start of a process's own memory
+// returns an I/O error. Needs root.
 
 #include <string>
 #include <sys/mount.h>
@@ -19,7 +19,7 @@ class Unreadable {
   Unreadable& operator=(const Unreadable&) = delete;
 
   bool mounted() const { return mounted_; }
-  // Also while somebody has it open.
+  // Works even while another process has the file open.
   void Heal() {
     if (std::exchange(mounted_, false)) ::umount2(path_.c_str(), MNT_DETACH);
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// A source and a cache folder of a test's own, removed at its end.
+// A source folder and a cache folder for one test. The destructor removes them.
 
 #include <cstdlib>
 #include <filesystem>
@@ -39,7 +39,7 @@ class DataCacheFolders {
     std::ofstream(file, std::ios::binary) << bytes;
     return file;
   }
-  // What the cache has; "<none>" without such a file.
+  // The content of a file in the cache; "<none>" if there is no such file.
   std::string Cached(const std::string& name) const {
     std::ifstream file(cache() / name, std::ios::binary | std::ios::ate);
     if (!file) return "<none>";

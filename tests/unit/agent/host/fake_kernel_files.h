@@ -1,7 +1,7 @@
 #pragma once
 
-// What the kernel says of memory, as a test wants it: /proc's files and a tree of control groups of
-// its own, removed at its end.
+// Fake kernel files about memory: /proc files and a tree of control groups that a test fills. The
+// destructor removes them.
 
 #include <filesystem>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-// A folder that is first in PATH, for programs that a test writes.
+// A folder at the front of PATH, for programs that a test writes.
 
 #include <filesystem>
 #include <fstream>
@@ -14,7 +14,7 @@ namespace ringmaster::agent {
 
 class ProgramFolder : public testing::Test {
  protected:
-  // An executable file; its path.
+  // Writes an executable file and returns its path.
   std::string Write(const std::string& name, const std::string& content) const {
     const std::string path = folder_.path() + "/" + name;
     std::ofstream(path, std::ios::binary) << content;

@@ -11,7 +11,7 @@
 
 namespace ringmaster::agent {
 
-// Runs `body` in a child of ours until it writes a byte; it is killed at the end.
+// Runs `body` in a child process and waits until it writes a byte. The destructor kills the child.
 class Child {
  public:
   explicit Child(const std::function<void(const std::function<void()>& ready)>& body) {

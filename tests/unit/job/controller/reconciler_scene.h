@@ -1,8 +1,8 @@
 #pragma once
 
-// The operator of one job, team-a/digits, in front of an API server in memory: what the tests of
-// the reconciler share. A test changes what the API server has, lets the operator settle and looks
-// at what is there then.
+// An operator with one job, team-a/digits, and an in-memory API server, for the tests of the
+// reconciler. A test changes objects in the API server, lets the operator settle and checks the
+// objects.
 //
 //   FakeApi api;
 //   Operator op(api);
@@ -49,7 +49,7 @@ inline constexpr char kProfilesPath[] =
 inline constexpr char kAllowsHostNetwork[] =
     R"({"a": {"namespaces": ["team-a"], "default": true, "allows": {"hostNetwork": true}}})";
 
-// An API server of one namespace in memory: enough of it for the verbs of the operator.
+// An in-memory API server with one namespace. Supports the verbs that the operator uses.
 class FakeApi {
  public:
   FakeApi() {
@@ -75,7 +75,7 @@ class FakeApi {
   std::map<std::string, json> objects;                               // by path
   std::map<std::string, std::pair<int, std::string>> refuse_create;  // collection -> answer
   std::string refuse_delete;                                         // path
-  int writes_left = -1;  // after so many writes the process is dead; -1: never
+  int writes_left = -1;  // after so many writes, all writes fail as if killed; -1: never
   std::vector<std::string> secret_reads;
 
  private:
@@ -159,7 +159,7 @@ class Ends final : public JobObserver {
   std::vector<std::string> reasons;
 };
 
-// One life of the operator: everything it keeps in memory. A new one is a restart.
+// One process of the operator, with all its memory. Create a new one to simulate a restart.
 struct Operator {
   explicit Operator(FakeApi& the_api, const char* the_presets = "", Scope the_scope = {},
                     NetworkIsolation the_isolation = {}, Injection the_injection = {})
@@ -169,14 +169,14 @@ struct Operator {
         isolation(std::move(the_isolation)),
         injection(std::move(the_injection)) {}
 
-  // What the watches would bring.
+  // Fills the stores, as the watches would.
   void Sync() {
     Fill(jobs, "/trainingjobs/");
     Fill(pods, "/pods/");
     Fill(services, "/services/");
     Fill(profiles, "/trainingprofiles/");
   }
-  // Until nothing changes any more.
+  // Reconciles until nothing changes any more.
   void Settle() {
     for (int i = 0; i < 20; ++i) {
       Sync();
@@ -244,7 +244,7 @@ inline const api::Condition& ConditionOf(const FakeApi& api, const char* type) {
   return found == nullptr ? kNone : *found;
 }
 
-// A TrainingProfile in the operator's namespace, as the API server has it.
+// A TrainingProfile in the operator's namespace, as the API server stores it.
 inline json& ProfileOf(FakeApi& api, const std::string& name) {
   return api.objects[std::string(kProfilesPath) + "/" + name];
 }
@@ -259,7 +259,7 @@ inline void PutProfile(FakeApi& api, const std::string& name, json spec) {
                           {"spec", std::move(spec)}};
 }
 
-// spec.worker.template of the job, as the API server has it.
+// spec.worker.template of the job, as the API server stores it.
 inline json& TemplateOf(FakeApi& api) {
   return api.objects[kJobPath]["spec"]["worker"]["template"];
 }
@@ -272,7 +272,7 @@ inline void Suspend(FakeApi& api, bool suspend) {
   api.objects[kJobPath]["spec"]["suspend"] = suspend;
 }
 
-// What somebody else may put where the operator keeps the text.
+// A forged copy of the ControllerRevision in which the operator keeps the spec of the run.
 inline json ForgedPin(const json& spec, const char* owner_uid = "job-uid") {
   return {{"metadata",
            {{"name", "digits-run-job-uid"},

@@ -1,18 +1,18 @@
 #pragma once
 
-// A small world to try Coordinator in: worker Pods whose agents and ranks follow the protocol of
-// common/control/README.md, up to two launchers of terms 1 and 2, a network that reorders between
-// channels, breaks, and is cut, and an operator that knows who is dead. Nothing happens by itself:
-// a test chooses what comes next, and may copy the world to try something else. In a direct job
-// there is one launcher, no cut, and no rank ends by itself; its ranks end with mpirun.
+// A model of a job for tests of Coordinator: worker Pods whose agents and ranks follow the protocol
+// of common/control/README.md, up to two launchers (terms 1 and 2), a network that reorders
+// messages between channels, breaks and is cut, and an operator that knows which Pods are dead. The
+// test chooses every event, and may copy the model to try alternatives. A direct job has one
+// launcher and no network cuts, and its ranks end only with mpirun.
 //
-// A broken promise ends up in `broken`, in words:
+// Do() describes violations of these guarantees in `broken`:
 //   - two epochs that could both commit a step at the same time,
-//   - a step in a lower epoch than one before it,
-//   - a committed step lost while a rank that has it lives and is not fenced,
+//   - a step in a lower epoch than an earlier step,
+//   - a committed step that is lost while a rank that has it is alive and not fenced,
 //   - a checkpoint granted to a world that is not the launcher's newest, or known before it was
 //     written,
-//   - a verdict, although no rank ended by itself.
+//   - a verdict although no rank ended by itself.
 
 #include <cstdint>
 #include <deque>
@@ -26,7 +26,7 @@
 
 namespace ringmaster::launcher::model {
 
-// What a rank holds: the epoch that made its last step, and that step.
+// The state of a rank: its last step, and the epoch in which it ran that step.
 struct State {
   control::Epoch version;
   int64_t step = 0;
@@ -43,7 +43,7 @@ struct Rank {
   bool switching = false;
   bool at_boundary = false;
   bool hung = false;
-  bool frozen = false;  // hung, and cannot be killed
+  bool frozen = false;  // hangs and cannot be killed
   State state;
   std::optional<control::RankExited> exit_report;
   std::optional<control::SlotAttached> attached;
@@ -54,10 +54,10 @@ struct Agent {
   control::Epoch highest;
   control::Epoch prepared;
   int64_t term = 0;
-  int launcher = -1;  // it is connected to
+  int launcher = -1;  // the launcher that it is connected to; -1: none
   ConnectionId connection = 0;
   bool welcomed = false;
-  control::StartEpoch world;  // the newest it was a member of
+  control::StartEpoch world;  // the newest world that it was a member of
   std::vector<Rank> ranks;    // by slot
 };
 
@@ -65,24 +65,24 @@ struct Choice {
   enum class Kind {
     kToLauncher,  // the next message of agent `who` arrives
     kToAgent,
-    kDial,        // agent `who` reaches launcher `whom`
-    kTick,        // everything in flight arrives where it can, and 100 ms pass
-    kStep,        // the epoch that can commits a step
-    kCheckpoint,  // a rank has written one; `whom` is the slot, as below
-    kKeep,        // the operator wants one, or no longer
+    kDial,        // agent `who` connects to launcher `whom`
+    kTick,        // all messages arrive where the network allows it, and 100 ms pass
+    kStep,        // the epoch that can commit a step does so
+    kCheckpoint,  // a rank has written a checkpoint; `whom` is the slot, as below
+    kKeep,        // the operator requests a checkpoint, or no longer does
     kKillRank,
-    kHang,    // a rank stops to make progress
-    kFreeze,  // the same, and it outlives its kill
+    kHang,    // a rank stops making progress
+    kFreeze,  // the same, and it survives a kill
     kKillPod,
-    kBreak,         // the connection of `who`
-    kCut,           // agent `who` can talk to launcher `whom` and to the other side's ranks no more
-    kMend,          // all cuts
-    kNewLauncher,   // of term 2; the first lives on
-    kKillLauncher,  // the first
-    kTell,          // the operator tells the launchers who is dead
-    kGrow,          // it orders one more
-    kShrink,        // it orders without `who`
-    kReport,        // a rank that waits in vain says so
+    kBreak,         // breaks the connection of `who`
+    kCut,           // agent `who` cannot reach launcher `whom` or ranks on the other side
+    kMend,          // ends all cuts
+    kNewLauncher,   // starts the launcher of term 2; the first one keeps running
+    kKillLauncher,  // kills the first launcher
+    kTell,          // the operator tells the launchers which Pods are dead
+    kGrow,          // the operator orders one more worker
+    kShrink,        // the operator orders all workers except `who`
+    kReport,        // a rank that waits in vain reports it
   };
   Kind kind = Kind::kTick;
   int who = 0;
@@ -100,24 +100,24 @@ class Model {
     bool elastic = true;
   };
 
-  // `wanted` of these workers are ordered at first; the world has formed and made a step.
+  // Orders `wanted` of these workers first. On return the world has formed and run a step.
   Model(int workers, int wanted, int min_replicas, Job job = {1, true});
 
-  // What may happen next. Faults only while there are some left.
+  // The possible next events. Includes faults only while some are left.
   std::vector<Choice> Choices() const;
   void Do(const Choice& choice);
 
-  // No faults any more: cuts mend, the dead are told, the older launcher of two ends. True when a
-  // step is committed within a bounded time, or nobody who could is left.
+  // Ends all faults: cuts end, the launchers learn of the dead, the older of two launchers ends.
+  // True if a step is committed within a bounded time, or no rank is left that could commit one.
   bool Recovers();
 
-  // Two worlds of the same digest behave alike, near enough to look at one of them only.
+  // Models with the same digest behave so similarly that only one of them is explored.
   std::string Digest() const;
   std::string Describe() const;
 
   std::string broken;
   int faults_left = 3;
-  bool settles_late = false;  // launchers think about what they hear with each tick only
+  bool settles_late = false;  // launchers handle what they receive only at each tick
   int64_t steps = 0;          // committed since the beginning
 
  private:
@@ -125,8 +125,8 @@ class Model {
     explicit Launcher(const CoordinatorOptions& options) : membership(options) {}
     Coordinator membership;
     bool alive = true;
-    control::Epoch started;  // the newest that it told of
-    int64_t mpirun = 0;      // cohort that runs
+    control::Epoch started;  // the newest epoch that it started
+    int64_t mpirun = 0;      // the cohort that runs
     bool mpirun_stopping = false;
   };
   struct Channel {
@@ -148,7 +148,7 @@ class Model {
   }
   std::string StartOf(int worker, int slot) const;
   const control::Member* MemberOf(int worker, int slot) const;
-  // For the same world as this rank.
+  // The ranks that were assigned the same world as this rank.
   std::vector<const Rank*> PeersOf(const Rank& rank) const;
   bool NobodyWaitsFor(const Rank& rank) const;
   bool Waits(const Rank& rank) const;
@@ -189,9 +189,9 @@ class Model {
   std::vector<Agent> agents_;
   std::vector<Channel> channels_;
   std::vector<std::optional<Launcher>> launchers_;
-  std::map<ConnectionId, int> connections_;  // → worker
+  std::map<ConnectionId, int> connections_;  // connection to worker
   ConnectionId next_connection_ = 1;
-  std::set<std::pair<int, int>> cuts_;  // worker, launcher
+  std::set<std::pair<int, int>> cuts_;  // worker and launcher
   std::set<int> ordered_;
   std::set<int> told_dead_;
   std::deque<PendingProbe> probes_;

@@ -1,8 +1,8 @@
 #pragma once
 
-// A Coordinator with a few workers and a clock, and verbs for what happens to them: so that a test
-// reads as the story it tells. Workers are numbered from 0; worker i is Pod "uid-i" on node
-// "node-i", its connection is 100 + i.
+// A Coordinator with a few workers and a clock, and functions that simulate events, so that a test
+// reads as a sequence of events. Workers are numbered from 0; worker i is Pod "uid-i" on node
+// "node-i", and its connection is 100 + i.
 
 #include <algorithm>
 #include <memory>
@@ -99,13 +99,13 @@ struct World {
     }
   }
 
-  // The agent starts the rank in this slot again, and it has loaded.
+  // The agent has restarted the rank in this slot, and the rank has loaded.
   void Reload(int worker, const std::string& start, int slot = 0) {
     starts[{worker, slot}] = start;
     Say(worker, control::RankReady{slot, start});
   }
 
-  // The epoch that agents were last told to prepare; {0, 0}: none.
+  // The epoch of the last PrepareEpoch sent to agents; {0, 0}: none.
   control::Epoch Prepared() const {
     control::Epoch last;
     for (const SendTo& send : All<SendTo>()) {
@@ -121,7 +121,7 @@ struct World {
     for (const int worker : workers) Say(worker, control::EpochAccepted{epoch});
   }
 
-  // Rank 0 has committed a step of the present epoch.
+  // Rank 0 has committed a step of the current epoch.
   void Commit(int worker, int64_t step) {
     Say(worker, control::RankProgress{membership.epoch(), {step, 1000, 1, 1, -1}});
   }
@@ -133,7 +133,7 @@ struct World {
     }
   }
 
-  // Who is in the present world, by worker.
+  // The workers of the current world's members.
   std::vector<int> Members() const {
     std::vector<int> workers;
     for (const control::Member& member : membership.members()) {
@@ -142,7 +142,7 @@ struct World {
     return workers;
   }
 
-  // By the operator's order for `workers`.
+  // Sends the operator's order for `workers`, with the workers in `dead` as dead.
   void DeclareDead(std::vector<int> dead, const std::vector<int>& workers, int replicas,
                    int min_replicas) {
     ++generation;
@@ -161,7 +161,7 @@ struct World {
     Say(worker, control::SlotAttached{LastStart().cohort, slot, mpi_rank, mpi_world_size});
   }
 
-  // All of the current attempt's processes attach as they should.
+  // All processes of the current mpirun attach correctly.
   void AttachAll() {
     const StartMpirun start = LastStart();
     int rank = 0;
@@ -171,7 +171,7 @@ struct World {
     }
   }
 
-  // Time passes in ticks; who is in `alive` sends heartbeats.
+  // Lets time pass in ticks. The workers in `alive` send heartbeats.
   void Pass(std::chrono::milliseconds time, const std::vector<int>& alive) {
     for (auto passed = 0ms; passed < time; passed += 100ms) {
       now += 100ms;
@@ -212,7 +212,7 @@ struct World {
         actions.push_back(SendTo{connection, all->message});
       }
     }
-    // What each event says is thought about at once.
+    // Handles the consequences of each event at once.
     if (Actions following = membership.Settle(now); !following.empty()) Take(std::move(following));
   }
 
@@ -224,7 +224,7 @@ struct World {
     }
     return found;
   }
-  // A world is started by all that it is, or by what differs.
+  // A world may be started in full (StartEpoch) or as a difference (ChangeEpoch).
   template <typename T>
   static bool Is(const control::Message& message) {
     return std::holds_alternative<T>(message) ||
@@ -248,8 +248,8 @@ struct World {
   Clock::Time now{std::chrono::hours(1)};
   int64_t generation = 0;
   int slots_of_hello = 1;
-  bool wants_checkpoint = false;  // orders do
-  bool loads = true;              // ranks say RankReady with AgentReady
+  bool wants_checkpoint = false;  // orders request a checkpoint
+  bool loads = true;              // ranks send RankReady with AgentReady
   std::map<int, ConnectionId> connections;
   std::map<std::pair<int, int>, std::string> starts;  // by worker and slot
   CoordinatorOptions options;

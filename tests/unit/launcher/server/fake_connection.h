@@ -1,6 +1,6 @@
 #pragma once
 
-// A connection that a test plays: what the peer says, it hands to the handlers.
+// A connection without a network: the test passes the peer's messages to the handlers.
 
 #include <cstddef>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace ringmaster::launcher {
 
-// Keeps what is done to it; closes when the test says so.
+// Records the calls; closes when the test says so.
 class FakeConnection final : public control::LineConnection {
  public:
   void Start(Handlers chosen) override { handlers = std::move(chosen); }

@@ -1,8 +1,8 @@
 #pragma once
 
-// What every communicator between ranks of a host's processors does alike, whatever carries it: a
-// suite that gloo_communicator_test.cc and shared_memory_test.cc each instantiate with theirs, a
-// type that is made of a World, the time by which it has to be connected, and a AbandonedConnects.
+// The tests that every communicator between ranks on CPUs must pass. A suite that
+// gloo_communicator_test.cc and shared_memory_test.cc each instantiate with their own type. Its
+// constructor takes a World, the deadline for connecting, and an AbandonedConnects.
 
 #include <chrono>
 #include <latch>
@@ -28,7 +28,7 @@ class CommunicatorTest : public ::testing::Test {
     return std::make_unique<Made>(world, In(kFar), abandoned_connects_);
   }
 
-  // Small integers: every sum is exact, whatever the order.
+  // Small integers, so that every sum is exact in any order.
   static float Value(int rank, std::size_t index) {
     return static_cast<float>((static_cast<std::size_t>(rank) + 1) * (index % 7));
   }
@@ -73,7 +73,7 @@ TYPED_TEST_P(CommunicatorTest, RunsOperationsInOrderWithoutWaiting) {
         std::vector<WorkHandle> works;
 
         for (std::size_t i = 0; i < buckets.size(); ++i) {
-          // Every third is too large for a waiter to run.
+          // Every third bucket is too large to run on the waiting thread.
           buckets[i].assign(i % 3 == 0 ? 300'000 : 1 + i * 100, static_cast<float>(i));
           works.push_back(communicator->AllReduce(buckets[i], In(this->kFar)));
         }
@@ -197,7 +197,7 @@ TYPED_TEST_P(CommunicatorTest, ALostPeerEndsTheOthersAtOnce) {
       const auto communicator = this->Make(world);
       std::vector<float> values(count);
       ASSERT_TRUE(communicator->Barrier(In(this->kFar))->Wait().ok());
-      if (world.rank == 2) return;  // what it shares with the others ends with it
+      if (world.rank == 2) return;  // destroys its communicator
       const auto start = TestFixture::Clock::now();
 
       const Result<void> reduced = communicator->AllReduce(values, In(this->kFar))->Wait();
@@ -230,7 +230,7 @@ TYPED_TEST_P(CommunicatorTest, AbortWakesAnOperationUnderWayOnBothSides) {
         EXPECT_LT(TestFixture::Clock::now() - start, this->kFar / 2);
         done.arrive_and_wait();
       } else {
-        waiting.arrive_and_wait();  // rank 0 is in its operation, this rank is silent
+        waiting.arrive_and_wait();  // rank 0 is in its operation; this rank is silent
         done.arrive_and_wait();
         EXPECT_FALSE(communicator->AllReduce(values, In(this->kFar))->Wait().ok());
         EXPECT_LT(TestFixture::Clock::now() - start, this->kFar / 2);

@@ -1,11 +1,11 @@
 #pragma once
 
-// Stands in for CUDA's header of this name, so that the very sources of our kernels run on a host,
-// under the sanitizers: what of CUDA they use, and no more. The threads of a block take turns in
-// the one that launches (but ThreadSanitizer sees a __syncthreads() that is missing), upwards in
-// one block and downwards in the next. Blocks run one after another, in an order that changes from
-// launch to launch. Threads of a block that part, so that some wait for others that never come, end
-// the process with a sentence.
+// Replaces CUDA's header of this name, so that the sources of our kernels run unchanged on a host,
+// under the sanitizers. Has only the parts of CUDA that they use. The threads of a block take turns
+// on the launching thread, in ascending order in one block and descending in the next
+// (ThreadSanitizer still detects a missing __syncthreads()). Blocks run one after another, in an
+// order that changes with each launch. If some threads of a block wait for others that never come,
+// the process ends with an error message.
 
 #include <atomic>
 #include <cmath>
@@ -17,16 +17,16 @@
 #define __global__
 #define __device__
 #define __host__
-#define __shared__ static  // one block runs at a time
+#define __shared__ static  // only one block runs at a time
 #define __launch_bounds__(...)
 
 struct dim3 {
   unsigned x, y, z;
-  dim3(unsigned across = 1, unsigned down = 1, unsigned deep = 1)  // implicit, as CUDA's
+  dim3(unsigned across = 1, unsigned down = 1, unsigned deep = 1)  // implicit, as in CUDA
       : x(across), y(down), z(deep) {}
 };
 
-// For the thread whose turn it is. One launch at a time.
+// Belongs to the thread whose turn it is. Only one launch runs at a time.
 inline struct ThreadIndex { std::atomic<unsigned> x; } threadIdx;
 inline dim3 blockIdx, blockDim, gridDim;
 
@@ -53,12 +53,12 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes
 
 namespace ringmaster::trainer {
 
-// Runs `thread` as every thread of every block; returns when all have ended. One launch at a time:
-// others wait. CUDA's error number where a GPU would refuse these numbers.
+// Runs `thread` as every thread of every block, and returns when all have ended. Only one launch
+// runs at a time; others wait. Returns CUDA's error code if a GPU would reject these sizes.
 int RunOnHost(dim3 blocks, unsigned threads, const std::function<void()>& thread);
 
-// For as long as it lives, launches have so many blocks across at most: kernels whose loops stride
-// over the grid come round again.
+// During its lifetime, launches have at most this many blocks across, so that kernels whose loops
+// stride over the grid take several iterations.
 class FewBlocks {
  public:
   explicit FewBlocks(unsigned most);
@@ -67,7 +67,7 @@ class FewBlocks {
   FewBlocks& operator=(const FewBlocks&) = delete;
 };
 
-// For as long as it lives, launches of more blocks down are refused, as a GPU refuses more than
+// During its lifetime, launches with more blocks down are rejected, as a GPU rejects more than
 // 65,535.
 class FewBlocksDown {
  public:
@@ -77,7 +77,7 @@ class FewBlocksDown {
   FewBlocksDown& operator=(const FewBlocksDown&) = delete;
 };
 
-// What the 32 threads of the caller's warp have given, once all have; slot by lane.
+// The values of the 32 threads of the caller's warp, by lane, once all have provided theirs.
 const uint64_t* ExchangeInWarp(uint64_t mine);
 void SyncBlock();
 
@@ -95,7 +95,7 @@ T ValueOfLane(T mine, unsigned lane) {
 
 inline void __syncthreads() { ringmaster::trainer::SyncBlock(); }
 
-// Of whole warps only.
+// For whole warps only.
 template <typename T>
 T __shfl_xor_sync(unsigned, T value, int lanes) {
   return ringmaster::trainer::ValueOfLane(value, threadIdx.x ^ static_cast<unsigned>(lanes));

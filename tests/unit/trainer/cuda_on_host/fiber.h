@@ -1,8 +1,8 @@
 #pragma once
 
-// A function that can be left and gone on with, on a stack of its own, in whichever thread the
-// caller is. AddressSanitizer is told of the change of stacks. To ThreadSanitizer a fiber is a
-// thread, and going from one to another orders nothing.
+// A function with its own stack that can be paused and resumed on any thread. AddressSanitizer is
+// told of each change of stacks. ThreadSanitizer treats a fiber as a thread, and a switch between
+// fibers as no synchronization.
 
 #include <atomic>
 #include <cstddef>
@@ -12,7 +12,7 @@
 #include <sanitizer/common_interface_defs.h>
 #include <sanitizer/tsan_interface.h>
 
-// For a sanitizer that the program does not have, null.
+// Null if the program does not have that sanitizer.
 #pragma weak __sanitizer_start_switch_fiber
 #pragma weak __sanitizer_finish_switch_fiber
 #pragma weak __tsan_get_current_fiber
@@ -23,7 +23,7 @@ namespace ringmaster::trainer {
 
 class Fiber {
  public:
-  // `function` begins when it is gone on with for the first time, with ComeFrom(), and never ends.
+  // `function` starts at the first resumption. It must call ComeFrom() first and never return.
   explicit Fiber(void (*function)())
       : stack_(std::make_unique_for_overwrite<std::byte[]>(kStackBytes)),
         begin_(stack_.get()),
@@ -32,10 +32,10 @@ class Fiber {
     context_.uc_stack.ss_sp = stack_.get();
     context_.uc_stack.ss_size = kStackBytes;
     makecontext(&context_, function, 0);
-    context_.uc_stack.ss_size = 0;  // AddressSanitizer would forget what of it is out of bounds
+    context_.uc_stack.ss_size = 0;  // else AddressSanitizer forgets which parts are out of bounds
     if (__tsan_create_fiber != nullptr) thread_ = __tsan_create_fiber(0);
   }
-  // For callers themselves, on the stacks they have.
+  // Represents the caller itself, on its existing stack.
   Fiber() = default;
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
@@ -44,7 +44,7 @@ class Fiber {
     if (__tsan_get_current_fiber != nullptr) thread_ = __tsan_get_current_fiber();
   }
 
-  // Returns when somebody leaves for this one, which then calls ComeFrom().
+  // Returns when another fiber resumes this one, which must then call ComeFrom().
   void LeaveFor(const Fiber& other) {
     if (__sanitizer_start_switch_fiber != nullptr) {
       __sanitizer_start_switch_fiber(&fake_stack_, other.begin_, other.bytes_);
@@ -61,14 +61,14 @@ class Fiber {
   }
 
  private:
-  static constexpr std::size_t kStackBytes = 256 * 1024;  // a sanitizer's report needs some, too
+  static constexpr std::size_t kStackBytes = 256 * 1024;  // enough for a sanitizer's report
 
   const std::unique_ptr<std::byte[]> stack_;
   const void* begin_ = nullptr;
   std::size_t bytes_ = 0;
   ucontext_t context_{};
-  void* fake_stack_ = nullptr;           // AddressSanitizer's
-  std::atomic<void*> thread_ = nullptr;  // ThreadSanitizer's
+  void* fake_stack_ = nullptr;           // for AddressSanitizer
+  std::atomic<void*> thread_ = nullptr;  // for ThreadSanitizer
 };
 
 }  // namespace ringmaster::trainer

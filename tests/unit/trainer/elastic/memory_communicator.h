@@ -1,7 +1,7 @@
 #pragma once
 
-// A communicator whose ranks are threads that exchange bytes in memory: operations are done when
-// they return. Made for tests of what is sent, not of how; breaks for all ranks when one aborts.
+// A communicator whose ranks are threads that exchange bytes in memory. Operations are complete
+// when they return. For tests of the data that is sent. If one rank aborts, it breaks for all.
 
 #include <condition_variable>
 #include <cstring>
@@ -16,12 +16,12 @@ namespace ringmaster::trainer {
 
 class MemoryCommunicator final : public Communicator {
  public:
-  // What the ranks of one world share. Thread-safe.
+  // The state that the ranks of one world share. Thread-safe.
   class Hub {
    public:
     explicit Hub(int size) : slots_(static_cast<std::size_t>(size)) {}
 
-    // Every rank's bytes, once all have brought theirs; nothing once broken.
+    // The bytes of every rank, once all have provided theirs; empty after a break.
     std::vector<std::vector<std::byte>> Exchange(int rank, std::span<const std::byte> mine) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return broken_ || leaving_ == 0; });
@@ -56,8 +56,8 @@ class MemoryCommunicator final : public Communicator {
     bool broken_ = false;
   };
 
-  // `broadcasts`: how many this rank takes part in before it breaks the world; -1: all. `flip`: a
-  // byte of what it receives is changed.
+  // `broadcasts`: the number of broadcasts of this rank before it breaks the world; -1: all of
+  // them. `flip`: changes one byte of the data that it receives.
   MemoryCommunicator(std::shared_ptr<Hub> hub, int rank, int broadcasts = -1, bool flip = false)
       : hub_(std::move(hub)), rank_(rank), broadcasts_(broadcasts), flip_(flip) {}
 

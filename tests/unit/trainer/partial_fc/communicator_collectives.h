@@ -1,6 +1,6 @@
 #pragma once
 
-// A step's collectives straight on a communicator, for tests without a session.
+// Runs a step's collectives directly on a communicator, for tests without a session.
 
 #include <chrono>
 #include <utility>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Where tests let a head compute: on the host; and on the device of kernels, so that all that
-// handles a GPU's memory is tested. These kernels run on the host too (cuda_on_host/), but for
-// builds with CUDA, which have the GPU's instead.
+// The devices on which tests run a head: the host, and the device of the kernels, so that the
+// handling of GPU memory is tested. The kernels run on the host too (cuda_on_host/), except in
+// builds with CUDA, which use the GPU.
 
 #include <memory>
 #include <string>

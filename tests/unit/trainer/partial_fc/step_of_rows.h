@@ -1,6 +1,6 @@
 #pragma once
 
-// One step on some rows of class centres, on any device, and what it makes.
+// One step on some rows of class centres, on any device, and its results.
 
 #include <cmath>
 #include <vector>
@@ -43,7 +43,7 @@ struct MadeByAStep {
   uint64_t checksum = 0;
 };
 
-// Of rows that begin as the host's do. `step` is of `device`.
+// Runs it on rows that begin with the host's values. `step` belongs to `device`.
 inline MadeByAStep RunStep(const HeadOptions& options, HeadDevice& device, ShardStep& step,
                            ClassRange range) {
   const StepInputs inputs = InputsOfTheStep();
@@ -78,7 +78,7 @@ inline MadeByAStep RunStep(const HeadOptions& options, HeadDevice& device, Shard
           .checksum = step.Checksum(rows)};
 }
 
-// Within what the order of sums may change.
+// Whether the difference can come from another order of summation.
 inline bool IsNear(const std::vector<float>& actual, const std::vector<float>& expected) {
   if (actual.size() != expected.size()) return false;
   float greatest = 0;

@@ -1,16 +1,16 @@
 #pragma once
 
-// NCCL and a device for one rank, in memory: operations are done at once, or held until they are
-// released, revoked or aborted, as the test says. Copies and operations run when they are launched;
-// only their ends are held. The other ranks give what this one gives.
+// An in-memory NCCL and device for one rank. Operations complete at once, or are held until the
+// test releases, revokes or aborts them. Copies and operations run when they are launched; only
+// their completion is held. Other ranks contribute the same values as this one.
 //
-// No kinder than NCCL (read in 2.28.9 and 2.30.7, src/init.cc and src/group.cc): shrinking and
-// growing answer success and go on by themselves for a few looks; a shrink is its parent's work and
-// puts the child into its slot at the end, a grow is the child's own and reads the parent until
-// then. A parent aborted meanwhile takes a shrunk child with it and crashes a growing one, whose
-// own abort waits for ever unless the parent was revoked. What has failed makes no other
-// communicator. Revoking while a launch is under way crashes. Using a communicator that is gone
-// crashes; one that is still being made refuses.
+// As strict as NCCL (2.28.9 and 2.30.7, src/init.cc and src/group.cc). Shrinking and growing return
+// success and continue during the next polls. A shrink belongs to the parent, which stores the
+// child at the end. A grow belongs to the child, which reads the parent until then. If the parent
+// is aborted meanwhile, a shrunk child ends with it and a growing child crashes; the abort of a
+// growing child hangs unless the parent was revoked. A failed communicator cannot create another
+// one. Revoking during a launch and using an aborted communicator crash; a communicator that is
+// still being created rejects calls.
 
 #include <algorithm>
 #include <atomic>
@@ -30,24 +30,24 @@
 
 namespace ringmaster::trainer {
 
-// For what should not take long.
+// The time limit for operations that should be fast.
 inline constexpr std::chrono::seconds kSoon{20};
 
 // Thread-safe.
 class FakeNccl {
  public:
-  // Knobs.
+  // Settings of the test.
   std::atomic<int> version = 23007;
   std::atomic<bool> hold_init = false;
-  std::atomic<bool> hold_making = false;    // shrinking and growing do not end
-  std::atomic<bool> hold_launches = false;  // operations are not on the stream yet
+  std::atomic<bool> hold_making = false;    // shrinking and growing do not complete
+  std::atomic<bool> hold_launches = false;  // operations are not put on the stream yet
   std::atomic<bool> hold_operations = false;
   std::atomic<bool> hang_aborts = false;
-  std::atomic<bool> hold_computing = false;     // what the caller's stream had to do
-  std::atomic<bool> device_broken = false;      // CUDA keeps an error: all calls say it
-  std::atomic<bool> revoke_frees = true;        // operations under way, as it should
-  std::atomic<bool> peer_gave_up = false;       // operations end well, with rubbish
-  std::atomic<bool> peer_gave_nothing = false;  // sums lack one rank's part
+  std::atomic<bool> hold_computing = false;     // the work on the caller's stream
+  std::atomic<bool> device_broken = false;      // CUDA keeps an error, which all calls return
+  std::atomic<bool> revoke_frees = true;        // pending operations, as it should
+  std::atomic<bool> peer_gave_up = false;       // operations succeed with garbage
+  std::atomic<bool> peer_gave_nothing = false;  // sums lack the part of one rank
   std::atomic<NcclResult> init_result = NcclResult::kSuccess;
   std::atomic<NcclResult> async_error = NcclResult::kSuccess;
   std::atomic<NcclResult> launch_result = NcclResult::kSuccess;
@@ -58,9 +58,9 @@ class FakeNccl {
   std::atomic<NcclResult> memory_result = NcclResult::kSuccess;
   std::atomic<NcclResult> register_result = NcclResult::kSuccess;
   std::function<void()> on_abort;      // called before an abort returns
-  std::atomic<int> looks_at_init = 0;  // that is held
+  std::atomic<int> looks_at_init = 0;  // polls of an init that is held
 
-  // Only what this version has.
+  // Has only the functions of this version.
   NcclApi Api();
 
   // In order: "init 0/3", "abort", "revoke", "shrink 1 [2,]", "grow -1/3 id", "register 64", …
@@ -72,7 +72,7 @@ class FakeNccl {
     const std::vector<std::string> all = calls();
     return std::ranges::find(all, call) != all.end();
   }
-  // Communicators that were made and not aborted.
+  // The number of communicators that were created and not aborted.
   int alive() {
     const std::lock_guard lock(mutex_);
     return static_cast<int>(alive_.size());
@@ -82,16 +82,16 @@ class FakeNccl {
     const std::lock_guard lock(mutex_);
     return static_cast<int>(ranks_);
   }
-  // What went into sums of whole numbers.
+  // The inputs of integer sums.
   std::vector<uint64_t> summed() {
     const std::lock_guard lock(mutex_);
     return summed_;
   }
 
  private:
-  // A child on its way, on a thread of NCCL's.
+  // A child that is being created, on a thread of NCCL.
   struct Making {
-    NcclComm parent;  // null: a joiner has none
+    NcclComm parent;  // null for a joiner, which has no parent
     NcclComm child;
     NcclComm* slot;
     bool grows;
@@ -117,7 +117,7 @@ class FakeNccl {
   }
   NcclResult Descend(bool grows, NcclComm parent, NcclComm* slot, int ranks);
   NcclResult StateOf(NcclComm comm);
-  // Notes the call, where `comm` may be used.
+  // Records the call if `comm` may be used.
   NcclResult Use(NcclComm comm, const std::string& call, NcclResult result);
   void SumOfAll(const uint64_t* from, std::size_t count, void* to) {
     const std::lock_guard lock(mutex_);
@@ -134,7 +134,7 @@ class FakeNccl {
   std::vector<uint64_t> summed_;
   uint64_t ranks_ = 1;  // of the newest communicator
   std::set<NcclComm> alive_;
-  std::set<NcclComm> failed_;  // those among them whose making failed
+  std::set<NcclComm> failed_;  // those of them whose creation failed
   std::set<NcclComm> revoked_;
   std::set<NcclComm> launching_;
   std::optional<Making> making_;
@@ -145,7 +145,7 @@ class FakeNccl {
 inline NcclResult FakeNccl::Register(NcclComm comm, const void* memory, std::size_t bytes) {
   Note("register " + std::to_string(bytes));
   const std::lock_guard lock(mutex_);
-  // A communicator that is gone, and memory that is not the device's, end a real program.
+  // A real program would crash if the communicator is gone or the memory is not the device's.
   const bool known =
       std::ranges::any_of(memory_, [memory](const auto& piece) { return piece.get() == memory; });
   if (!alive_.contains(comm) || !known) std::abort();
@@ -206,7 +206,7 @@ inline NcclResult FakeNccl::Abort(NcclComm comm) {
     making_.reset();
   }
   launching_.erase(comm);
-  // What is aborted twice, or was never made, ends a real program.
+  // A real program would crash on a second abort, or on an abort of an unknown communicator.
   if (alive_.erase(comm) != 1) std::abort();
   return NcclResult::kSuccess;
 }
@@ -238,7 +238,7 @@ inline NcclApi FakeNccl::Api() {
     *error = StateOf(comm);
     return NcclResult::kSuccess;
   };
-  // Every float grows by one: what is seen where the result is expected has been on the device.
+  // Adds one to every float, so that a test can see that the result was on the device.
   api.all_reduce = [this](const void* from, void* to, std::size_t count, NcclType type, NcclOp,
                           NcclComm comm, NcclStream) {
     if (type == NcclType::kFloat32) {
@@ -317,7 +317,7 @@ inline NcclApi FakeNccl::Api() {
   return api;
 }
 
-// `nccl` outlives it. Memory is the device's where the test says so, or where MakeMemory() made it.
+// `nccl` must outlive it. Memory belongs to the device if the test says so or MakeMemory() made it.
 class FakeDevice final : public DeviceApi {
  public:
   explicit FakeDevice(FakeNccl& nccl) : nccl_(nccl) {}
@@ -330,12 +330,12 @@ class FakeDevice final : public DeviceApi {
     const std::lock_guard lock(mutex_);
     return calls_;
   }
-  // How many events and streams exist.
+  // The number of existing events and streams.
   int alive() const { return alive_; }
-  // How often somebody asked for the end of computing that is held.
+  // How often the end of held computing was queried.
   int looks_at_computing() const { return looks_at_computing_; }
 
-  // cudaSetDevice() says nothing of an error that CUDA keeps.
+  // cudaSetDevice() does not return an error that CUDA keeps.
   Result<void> Use() override { return {}; }
   DeviceStream ComputingStream() override { return &computing_; }
   Result<DeviceStream> MakeStream() override { return Made(); }
@@ -402,7 +402,7 @@ class FakeDevice final : public DeviceApi {
     return {};
   }
 
-  // What an event is the end of; of nothing, it is done.
+  // The work whose end an event marks. With no work, the event is complete.
   static constexpr int kOfNothing = 0;
   static constexpr int kOfComputing = 1;
   static constexpr int kOfOperations = 2;
@@ -417,7 +417,7 @@ class FakeDevice final : public DeviceApi {
   std::vector<std::unique_ptr<std::byte[]>> memory_;
 };
 
-// One rank's process: NCCL, device and runtime.
+// The process of one rank: NCCL, device and runtime.
 struct FakeRank {
   explicit FakeRank(int version = 23007) {
     nccl.version = version;
@@ -436,7 +436,7 @@ struct FakeRank {
   }
 
   FakeNccl nccl;
-  FakeDevice* device = nullptr;  // as long as `runtime`
+  FakeDevice* device = nullptr;  // valid as long as `runtime`
   std::mutex mutex;
   std::condition_variable ended;
   std::string ended_for;  // guarded by mutex
