@@ -43,7 +43,7 @@ inline constexpr char kCheckpointsRemoved[] = "CheckpointsRemoved";
 inline constexpr char kSucceeded[] = "Succeeded";
 // The job has failed; the reason and message say why.
 inline constexpr char kFailed[] = "Failed";
-// For kstatus (Helm, Flux): the job has not reached the requested state. Its reason is the state.
+// For kstatus (Helm, Flux): the job has not reached the requested state; the reason is its state.
 inline constexpr char kReconciling[] = "Reconciling";
 // For kstatus: the job has failed, or its spec cannot be run (reason InvalidSpec) and it has no
 // Pods until the spec is corrected.
@@ -104,7 +104,7 @@ inline constexpr char kReasonWorkersReady[] = "WorkersReady";
 inline constexpr char kReasonQuotaExceeded[] = "QuotaExceeded";
 // The namespace's Pod Security level rejects the Pods. The message names the fields.
 inline constexpr char kReasonPodSecurity[] = "PodSecurityViolation";
-// The API server or an admission webhook rejected a request. The message is its own.
+// The API server or an admission webhook rejected a request; the message quotes it.
 inline constexpr char kReasonForbidden[] = "Forbidden";
 // The job's TrainingProfile does not allow what the spec requests, or the namespace has no such
 // profile. Change the spec or ask the platform team.
@@ -114,7 +114,7 @@ inline constexpr char kReasonRefusedByProfile[] = "RefusedByProfile";
 inline constexpr char kReasonNameConflict[] = "NameConflict";
 // The operator failed to read or create its keyring. Check its log and its RBAC permissions.
 inline constexpr char kReasonCredentialsUnavailable[] = "CredentialsUnavailable";
-// The API server returned another error. The message is its own.
+// The API server returned another error; the message quotes it.
 inline constexpr char kReasonApiError[] = "ApiError";
 // The cause is unknown.
 inline constexpr char kReasonUnknown[] = "Unknown";
@@ -340,8 +340,8 @@ namespace ringmaster::api {
 // `status.conditions` of a TrainingProfile in the operator's namespace. If they are missing, no
 // operator is watching it. In other namespaces a TrainingProfile has no effect and no status.
 
-// Jobs may use the profile, and all of its spec applies. If False, the reason says what does not.
-// Also the reason if True.
+// Jobs may use the profile, and all of its spec applies. If False, the reason says what does
+// not apply. If True, the reason is also Accepted.
 inline constexpr char kAccepted[] = "Accepted";
 // spec.workload sets something that the profile's own allows and limits do not cover, so no job may
 // use the profile. The message names the field. Allow it or remove it from workload.
