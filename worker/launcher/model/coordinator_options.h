@@ -27,13 +27,13 @@ struct CoordinatorOptions {
   std::chrono::milliseconds heartbeat{100};      // shortest interval (Job::Heartbeat)
   std::chrono::milliseconds lost_after{2000};    // a member that is silent for longer is lost
   std::chrono::milliseconds redial_within{150};  // time for an agent to reconnect
-  std::chrono::milliseconds late_tick{500};  // after a longer delay, old times do not count
+  std::chrono::milliseconds late_tick{500};  // after a longer delay of a tick, old times do not count
   std::chrono::milliseconds partial_after{30'000};  // then start with at least minReplicas
   std::chrono::milliseconds attach_within{60'000};  // longest time without a newly attached process
   int start_attempts = 3;  // starts of mpirun that fail in a row before the job fails
   std::chrono::milliseconds stop_grace{1000};   // from SIGTERM to SIGKILL of ranks
   std::chrono::milliseconds stop_within{5000};  // for stopped ranks to report and mpirun to end
-  std::chrono::milliseconds settle{300};  // time for other reports of the same failure
+  std::chrono::milliseconds settle{300};  // how long to wait for other reports of the same failure
   std::chrono::milliseconds peer_lost_settle{
       1500};  // the same if all reports so far come from ranks that lost a peer
   std::chrono::milliseconds fault_settle{
@@ -50,7 +50,7 @@ struct CoordinatorOptions {
   std::chrono::milliseconds broken_settle{500};  // added to lost_after, so that the cause is found
   int same_world_attempts = 3;                   // attempts in a row if ranks lost connectivity
   std::chrono::milliseconds load_again_within{
-      300'000};  // at the first start: limit for a process to load after another one of its slot ended
+      300'000};  // at the first start: limit to load again after a process of the slot ended
   std::chrono::milliseconds stall_floor{2000};  // see stall_watch.h; 0: disabled
   std::chrono::milliseconds stall_end_within{
       2000};               // time for the agent to record the stack of a hung rank and end it

@@ -21,7 +21,7 @@ struct MnistOptions {
   int64_t global_batch = 64;
   double dropout = 0.5;
   int max_shift =
-      0;  // every step shifts training images by up to so many pixels in each direction
+      0;  // every step shifts the training images by up to so many pixels in each direction
   int loader_threads = 1;       // number of threads that assemble batches ahead
   bool constant_batch = false;  // every step trains on the samples of the first one: no data I/O
   std::string device = "cpu";   // the device to compute on, as LibTorch names it
