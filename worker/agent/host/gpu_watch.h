@@ -25,13 +25,13 @@ inline constexpr char kWatchGpusFlag[] = "--watch-gpus";
 class GpuWatch {
  public:
   struct Options {
-    std::vector<std::string> argv;         // prints what PrintGpus() prints
+    std::vector<std::string> argv;         // prints the output of PrintGpus()
     std::vector<std::string> environment;  // "NAME=VALUE"
     // Without persistence mode the driver starts each GPU first, which takes seconds.
     std::chrono::milliseconds limit{60'000};
   };
   struct Handlers {
-    std::function<void(const GpuList&)> on_list;  // once
+    std::function<void(const GpuList&)> on_list;  // called once
     std::function<void(const GpuTrouble&)> on_trouble;
   };
 

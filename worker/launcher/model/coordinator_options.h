@@ -27,7 +27,7 @@ struct CoordinatorOptions {
   std::chrono::milliseconds heartbeat{100};      // shortest interval (Job::Heartbeat)
   std::chrono::milliseconds lost_after{2000};    // a member that is silent for longer is lost
   std::chrono::milliseconds redial_within{150};  // time for an agent to reconnect
-  std::chrono::milliseconds late_tick{500};  // after a longer delay of a tick, old times do not count
+  std::chrono::milliseconds late_tick{500};  // after a longer tick delay, old times no longer count
   std::chrono::milliseconds partial_after{30'000};  // then start with at least minReplicas
   std::chrono::milliseconds attach_within{60'000};  // longest time without a newly attached process
   int start_attempts = 3;  // starts of mpirun that fail in a row before the job fails
