@@ -8,7 +8,7 @@
 namespace ringmaster::audit {
 
 // Compares the checksums after each step. Counts as disagreeing: different checksums, different
-// initial states, and steps that only one run has. Counts as unknown: steps for which one run has no
+// initial states, and steps that only one run has. Counts as unknown: steps for which a run has no
 // checksum.
 Findings Compare(const Report& job, const Report& other);
 

@@ -35,8 +35,8 @@ struct ChangeProgress {
   void BreakUnlessSaid(Time now, const control::RankBroken& word);
   // Whether each rank has stopped after the step, or is in `done`: past its last step.
   bool EveryoneAtBoundary(const std::set<int>& done, int world_size) const;
-  // Also true once some rank has reported for `patience`: one report proves that all will follow, and
-  // others may have been lost with a connection.
+  // Also true once some rank has reported for `patience`. One report proves that all will follow,
+  // so the other reports may have been lost with a connection.
   bool AllAtBoundary(Time now, const std::set<int>& done, int world_size,
                      std::chrono::milliseconds patience) const;
   // The ranks that reported that they cannot continue, and the peer that each could not reach.

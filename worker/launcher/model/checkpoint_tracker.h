@@ -38,9 +38,9 @@ class CheckpointTracker {
   void Began(Time now, const control::RankBegan& began, const std::string& pod_uid,
              const control::Epoch& epoch, const std::vector<control::Member>& members);
   const std::optional<control::Beginning>& beginning() const { return beginning_; }
-  // Whether rank 0 of `epoch`, the running world, must be asked now for an additional checkpoint. True
-  // if one is `wanted` and none of the `step` of the first such call or later is complete: once for
-  // each world, and again if the last request led to no complete checkpoint in time.
+  // Whether rank 0 of `epoch`, the running world, must be asked now for an additional checkpoint.
+  // True if one is `wanted` and none of the `step` of the first such call or later is complete:
+  // once in each world, and again if that request led to no complete checkpoint in time.
   bool AskNow(Time now, bool wanted, const control::Epoch& epoch, int64_t step);
   static constexpr std::chrono::seconds kAskAgain{10};
 

@@ -53,7 +53,7 @@ class RendezvousStore {
   control::Epoch epoch_;
   std::map<std::string, std::string> values_;
   std::map<AskerKey, Asker> waiting_;
-  std::map<std::string, std::set<AskerKey>> waiting_by_key_;  // the first key that each request lacks
+  std::map<std::string, std::set<AskerKey>> waiting_by_key_;  // the first missing key of each asker
   std::size_t bytes_ = 0;
 };
 
