@@ -19,7 +19,7 @@
 
 namespace ringmaster::agent {
 
-// For the agent's program, with the library: that it is the process which asks.
+// The flag, followed by the library, with which the agent's program becomes the child process.
 inline constexpr char kWatchGpusFlag[] = "--watch-gpus";
 
 class GpuWatch {

@@ -34,7 +34,7 @@ class LaunchCommands {
   void Run(const control::RunCommand& run);
   // Sends SIGTERM, then SIGKILL. A daemon that has detached itself continues.
   void End(int64_t id);
-  // Those of a launcher that hears nothing of them any more; no handler runs.
+  // Ends all commands, because their launcher no longer gets reports. No handler runs.
   void EndAll();
 
   // Stops or resumes reading their output.

@@ -28,7 +28,7 @@ class MemoryGroup {
     std::int64_t limit_bytes = 0;
     std::int64_t used_bytes = 0;  // without memory that the kernel can reclaim
   };
-  // The tightest of the limits on this process and on the groups around it; nothing without any.
+  // The limit with the least free memory, of this process and the groups around it, if any.
   std::optional<Usage> Tightest() const;
   // The lowest of those limits.
   std::optional<std::int64_t> Limit() const;
