@@ -21,8 +21,8 @@ class AttachPeers {
   explicit AttachPeers(Pause pause) : pause_(std::move(pause)) {}
 
   void Add(PeerId attach, int slot, int pid) { attaches_[attach] = {slot, pid}; }
-  // The slot no longer waits for this attach. Call it also before closing its connection: that is not
-  // reported.
+  // The slot no longer waits for this attach. Call it also before closing its connection, because
+  // that is not reported.
   void Remove(PeerId attach);
   bool Contains(PeerId attach) const { return attaches_.contains(attach); }
   // Returns -1 if it has ended, because its pid may be reused.

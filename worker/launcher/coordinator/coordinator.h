@@ -1,7 +1,7 @@
 #pragma once
 
-// Decides what the launcher does: who is a member, when mpirun runs, when the start gate opens, how
-// to react to a loss, and how the job ended. Takes events and the time, and returns actions, which
+// Decides which workers are members, when mpirun runs, when the start gate opens, how the launcher
+// reacts to a loss, and how the job ended. Takes events and the time, and returns actions, which
 // launcher.h carries out. It does no I/O, starts no threads and reads no clock, so that tests can
 // cover every interleaving. Copy a Coordinator to explore what would happen next.
 //

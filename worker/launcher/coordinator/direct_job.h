@@ -1,6 +1,6 @@
 #pragma once
 
-// A job whose ranks do not speak the rank protocol. The program starts and ends with its mpirun,
+// A job whose ranks do not use the rank protocol. The program starts and ends with its mpirun,
 // and every change of its world restarts it. A rank that is killed or exits with a code other than
 // 0 also restarts it, within the limits, unless a lost worker may be the cause. More restarts are
 // delayed. Owned by Coordinator.

@@ -113,7 +113,7 @@ class Communicator {
   virtual void Abort(const std::string& reason) = 0;
 
   // After an operation has failed: the rank that could not be reached, or -1 if unknown.
-  // Connections that break later do not count: a rank that lost another one closes all of its own.
+  // Later connection failures do not count: a rank that lost another one closes all connections.
   virtual int LostPeer() const { return -1; }
 };
 

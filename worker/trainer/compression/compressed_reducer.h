@@ -4,7 +4,7 @@
 // bytes. The session uses it instead of Communicator::AllReduce: CompressedGradients implements its
 // GradientReducer, with a CompressedReducer for each world.
 //
-//   encode the bucket (own contribution and what is owed of it), a piece for each rank
+//   encode the bucket (own contribution and its residuals), a piece for each rank
 //   → all-to-all: every rank has all contributions to its piece → decode, add up in the order of
 //   the ranks, in float → encode the sum → all-gather → decode
 //

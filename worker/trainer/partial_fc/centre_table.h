@@ -1,6 +1,6 @@
 #pragma once
 
-// The class centres of one rank, and what is needed to restore those of lost ranks: its shard, the
+// The class centres of one rank, and the data to restore those of lost ranks: its shard, the
 // log of the last steps' inputs, and a copy of another rank's shard. Implements the session's
 // ShardedState; head.h computes with it.
 //
