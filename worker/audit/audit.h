@@ -1,7 +1,7 @@
 #pragma once
 
-// Proves from the audit logs of all ranks of a job that no step was lost or repeated, or that steps
-// were given up explicitly: if all ranks are lost, training resumes from the latest saved state.
+// Proves from the audit logs of all ranks of a job that no step was lost or repeated, and reports
+// steps that were rolled back: if all ranks are lost, training resumes from the latest saved state.
 //
 // The audit processes worlds in the order of their epochs. Each world adopts the state after some
 // step of an earlier world; the steps up to it are committed and later steps are dropped. The
@@ -23,13 +23,13 @@
 namespace ringmaster::audit {
 
 struct Findings {
-  int64_t rolled_back = 0;  // committed steps that were given up, as their ranks' logs say, and
-                            // done again from a kept state
-  int64_t lost = 0;         // steps or parts of them that were committed and are not in the lineage
+  int64_t rolled_back = 0;  // committed steps that were rolled back explicitly: their ranks' logs
+                            // say so, and training resumed from a saved state
+  int64_t lost = 0;         // committed steps, or parts of them, that are missing from the lineage
   int64_t repeated = 0;     // steps or samples that were used twice
-  int64_t disagreeing = 0;  // ranks that say different things, or a state that is not what it was
-  int64_t unknown = 0;      // what the logs neither show nor contradict
-  std::vector<std::string> sentences;  // one each, the first kMostSentences
+  int64_t disagreeing = 0;  // ranks that contradict each other, or a state that does not match
+  int64_t unknown = 0;      // claims that the logs neither prove nor contradict
+  std::vector<std::string> sentences;  // one for each finding, at most kMostSentences
 
   static constexpr std::size_t kMostSentences = 100;
 };
@@ -40,48 +40,48 @@ struct Segment {
   int64_t last = 0;
   Epoch epoch;
   std::vector<std::string> members;
-  int64_t full_size = 0;  // as WorldLine has it
+  int64_t full_size = 0;  // see WorldLine
 };
 
 struct Report {
-  int64_t steps = 0;  // committed
+  int64_t steps = 0;  // number of committed steps
   int64_t worlds = 0;
   Findings findings;
   std::vector<Segment> schedule;
-  // Checksums of the parameters, and of all shares of a sharded state, after step 0 (as
-  // initialised), 1, … as the logs have them.
+  // Checksums of the parameters and of all shares of a sharded state, by step. Step 0 is the
+  // initial state. Empty where the logs do not contain a checksum.
   std::vector<std::optional<uint64_t>> states;
 };
 
-// Thread-safety: one thread.
+// Not thread-safe.
 class Audit {
  public:
   using LogId = std::size_t;
 
   LogId NewLog(const std::string& name);
 
-  // The next line of a log. kInvalid: no rank writes such a log (a step outside of the world that
-  // the log is in, another rank's line, two logs of one member).
+  // Adds the next line of a log. kInvalid: no rank writes such a log (a step outside of the log's
+  // current world, a line of another rank, two logs of one member).
   Result<void> Add(LogId log, const AuditLine& line);
 
-  // The log's last line was cut off.
+  // Records that the last line of the log was cut off.
   void Torn(LogId log);
 
-  // `expected_steps`: how many must have been committed; less is unknown, more disagrees.
+  // `expected_steps` must have been committed: fewer count as unknown, more as disagreeing.
   Report Conclude(std::optional<int64_t> expected_steps) const;
 
  private:
   friend class Conclusion;
 
-  // A rank's part of a step that it began.
+  // A rank's part of one step, from its log.
   struct RankStep {
     Samples samples;
-    std::optional<uint64_t> applied;  // the checksum after it
-    std::optional<uint64_t> part;     // of its share of the sharded state
+    std::optional<uint64_t> applied;  // checksum of the state after the update
+    std::optional<uint64_t> part;     // checksum of its share of the sharded state
   };
-  using RankSteps = std::map<int, RankStep>;  // by rank, of those whose logs have it
+  using RankSteps = std::map<int, RankStep>;  // by rank, for ranks whose logs have the step
   struct WorldRecord {
-    WorldLine line;  // the first one read; the others must say the same, but for their rank
+    WorldLine line;  // the first line read; lines of other ranks must match it except for the rank
     std::map<int64_t, RankSteps> steps;
   };
   struct Log {
@@ -90,7 +90,7 @@ class Audit {
     Epoch epoch;
     int rank = 0;
   };
-  // The end of a member's log.
+  // The last epoch and step in a member's log.
   struct Reach {
     Epoch epoch;
     int64_t step = 0;
@@ -102,7 +102,7 @@ class Audit {
   std::vector<Log> logs_;
   std::map<std::string, Reach> reach_;  // by member
   std::map<Epoch, WorldRecord> worlds_;
-  Findings found_;  // while reading
+  Findings found_;  // problems that were found while reading the logs
 };
 
 }  // namespace ringmaster::audit

@@ -37,23 +37,23 @@ struct WorldLine {
   int64_t global_batch = 0;
   int64_t full_size = 0;             // ranks that the job wanted; 0: not known
   std::vector<std::string> members;  // "pod/slot/start", by rank
-  Epoch adopted_epoch;               // {0, 0} with step 0: as initialised
+  Epoch adopted_epoch;               // {0, 0} with step 0: the initial state
   int64_t adopted_step = 0;
-  // "checkpoint" or "snapshot" if no rank had a state any more; empty: one had. Epochs of term 0
+  // "checkpoint" or "snapshot" if no rank had a state in memory; empty if one had. Epochs of term 0
   // belong to another run, whose checkpoint this one started from.
   std::string adopted_from;
   uint64_t checksum = 0;
-  std::optional<uint64_t> sharded{};  // checksum of the state that is spread over the ranks
+  std::optional<uint64_t> sharded{};  // checksum of the sharded state
 };
 
-// The rank began a step (no checksum), or applied it.
+// The rank began a step (without checksum) or applied it.
 struct StepLine {
   Epoch epoch;
   int64_t step = 0;
   int rank = 0;
   Samples samples;
   std::optional<uint64_t> checksum;
-  std::optional<uint64_t> part{};  // of the rank's share of the sharded state
+  std::optional<uint64_t> part{};  // checksum of the rank's share of the sharded state
 };
 
 using AuditLine = std::variant<WorldLine, StepLine>;

@@ -7,9 +7,9 @@
 
 namespace ringmaster::audit {
 
-// Counts the steps after which the checksums differ, and one for another initial state, as
-// disagreeing; as unknown those for which either has none. A step that only one run has counts as
-// disagreeing.
+// Compares the checksums after each step. Counts as disagreeing: different checksums, different
+// initial states, and steps that only one run has. Counts as unknown: steps for which a run has no
+// checksum.
 Findings Compare(const Report& job, const Report& other);
 
 }  // namespace ringmaster::audit

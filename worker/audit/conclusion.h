@@ -10,28 +10,28 @@
 
 namespace ringmaster::audit {
 
-// Counts one finding under `kind` and keeps its sentence while there is room.
+// Counts one finding under `kind`, and keeps its sentence if there is room.
 void Note(Findings& findings, int64_t Findings::*kind, const std::string& sentence,
           int64_t count = 1);
 
-// "term.number".
+// Formats an epoch as "term.number".
 std::string Text(Epoch epoch);
 
 class Conclusion {
  public:
-  // `audit` outlives the object.
+  // `audit` must outlive the object.
   explicit Conclusion(const Audit& audit);
 
   Report Draw(std::optional<int64_t> expected_steps);
 
  private:
-  // False: the logs do not show how the lineage reached this world; nothing after it can be judged.
+  // Returns false if no log shows how the lineage reached this world. The rest is then unknown.
   bool Adopt(const Audit::WorldRecord& world);
   void AdoptAnotherRuns(const Audit::WorldRecord& world);
   bool OfAnotherRun(int64_t step) const;
   void CheckAdopted(const Audit::WorldRecord& world);
   void CheckSharded(const Audit::WorldRecord& world);
-  // For the shares of the sharded state that all ranks of a world logged after a step.
+  // Handles the shares of the sharded state that all ranks of a world logged after a step.
   static std::optional<uint64_t> SumOfParts(const Audit::WorldRecord& world,
                                             const Audit::RankSteps& ranks);
   void Follow(Epoch epoch, const Audit::WorldRecord& world);
@@ -44,10 +44,10 @@ class Conclusion {
 
   const Audit& audit_;
   Findings findings_;
-  std::vector<Epoch> lineage_;       // of step 1, 2, …
-  int64_t committed_ = 0;            // of the lineage's steps, from the first
-  int64_t inherited_ = 0;            // of them, steps of another run
-  uint64_t inherited_checksum_ = 0;  // of the state after them
+  std::vector<Epoch> lineage_;       // epochs of steps 1, 2, …
+  int64_t committed_ = 0;            // how many of the lineage's first steps are committed
+  int64_t inherited_ = 0;            // how many of these belong to another run
+  uint64_t inherited_checksum_ = 0;  // checksum of the state after these
   std::optional<uint64_t> initial_;  // checksum of the state before step 1
   std::vector<std::optional<uint64_t>> states_;
 };

@@ -10,12 +10,12 @@
 
 namespace ringmaster::audit {
 
-// The files named, and all *.jsonl below the folders named, sorted. kInvalid when one is missing or
-// there is none at all.
+// Returns the named files and all *.jsonl files below the named folders, sorted. kInvalid: one is
+// missing, or there are none.
 Result<std::vector<std::string>> FindLogs(const std::vector<std::string>& paths);
 
-// Adds one log. kInvalid names file and line. A last line without its end was cut off: it is left
-// out, and the log counts as torn.
+// Adds one log. kInvalid names the file and the line. A last line without a newline was cut off: it
+// is ignored, and the log counts as torn.
 Result<void> ReadLog(const std::string& file, Audit& audit);
 
 }  // namespace ringmaster::audit

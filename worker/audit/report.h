@@ -16,7 +16,7 @@ inline constexpr int kExitRolledBack = 4;
 
 int ExitCodeOf(const Findings& findings);
 
-// One JSON object in one line, without the newline: {"steps", "worlds", "lost", "repeated",
+// One JSON object in one line without a newline: {"steps", "worlds", "lost", "repeated",
 // "disagreeing", "unknown", "rolled_back", "ok"}.
 std::string SummaryLine(const Report& report);
 

@@ -13,13 +13,13 @@ namespace ringmaster::tools {
 
 struct Tools {
   std::filesystem::path program;
-  std::vector<std::string> names;  // of the program
-  std::filesystem::path python;  // the folder with the package; where it is missing none is copied
+  std::vector<std::string> names;  // names of the program
+  std::filesystem::path python;  // the folder with the package; nothing is copied if it is missing
 };
 
 // Copies the program into <folder>/bin under its first name, mode 0755, makes the other names links
 // to it, and copies what is in `python` to where agents offer it (control::kPythonFolder). Each
-// file is written under another name first and then renamed, so it may be ended at any moment and
+// file is first written under another name and then renamed, so it may be killed at any moment and
 // run again, also where the programs run. Fails with a sentence that says which file could not be
 // written and why.
 Result<void> Install(const Tools& tools, const std::filesystem::path& folder);

@@ -49,7 +49,7 @@ class Agent final : private SlotActions {
   // which continue meanwhile. Ends with `exit_code` once that is done, or when time is nearly up.
   void Leave(const std::string& reason, std::chrono::milliseconds grace, int exit_code);
 
-  // Why it ends with kExitDeviceUnhealthy, in a sentence; empty while it does not.
+  // Why the agent ends with kExitDeviceUnhealthy, in a sentence; empty if it does not.
   const std::string& gpu_fault() const { return gpu_fault_; }
 
  private:
@@ -115,10 +115,10 @@ class Agent final : private SlotActions {
   boost::asio::steady_timer end_limit_;
   GpuHealth gpu_health_;
   std::string gpu_fault_;
-  std::optional<int> leaving_;    // the exit code, once it has asked to leave
-  std::optional<int> exit_code_;  // set once it ends
-  bool ready_held_ = false;       // until earlier programs have ended
-  bool finishing_ = false;        // ranks have ended, the last messages are on their way
+  std::optional<int> leaving_;    // exit code; set once the agent has asked to leave
+  std::optional<int> exit_code_;  // exit code; set once the agent ends
+  bool ready_held_ = false;       // AgentReady waits until earlier programs have ended
+  bool finishing_ = false;        // ranks have ended, and the last messages are being sent
 };
 
 }  // namespace ringmaster::agent

@@ -12,7 +12,7 @@ namespace ringmaster::agent {
 
 class LocalOutput {
  public:
-  // `rank` is -1 for a rank that was not given one; it is then called by its slot.
+  // `rank` is -1 for a process without a rank. Its output is then marked with its slot.
   void Print(int slot, int rank, bool is_stderr, std::string_view data);
 
   // Output of an incomplete line.

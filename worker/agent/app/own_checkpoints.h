@@ -17,7 +17,7 @@
 namespace ringmaster::agent {
 
 struct CheckpointOwner {
-  std::string volume;  // where it is mounted
+  std::string volume;  // mount path
   std::string ns;
   std::string job;
   std::string job_uid;

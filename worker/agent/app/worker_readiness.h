@@ -49,7 +49,7 @@ class WorkerReadiness {
   // Empty while a check or the copying is in progress. Reports preflight findings at once, because
   // they do not depend on the data.
   std::optional<control::AgentReady> Ready() const;
-  // For the data cache, while it is being filled.
+  // The progress of the data cache while it is filled.
   std::optional<control::DataCacheProgress> Progress() const;
 
  private:
@@ -59,7 +59,7 @@ class WorkerReadiness {
            std::function<void(const std::string& answer)> done);
   void AskVersion();
   void AskAboutProgram();
-  // Logs it, and keeps it if it is fatal.
+  // Logs a finding, and keeps it if it is fatal.
   void Note(const Finding& finding, std::vector<control::PreflightFault>& faults) const;
   void FindGpus();
   void FillCache();
@@ -79,13 +79,13 @@ class WorkerReadiness {
   std::optional<std::string> sshd_fault_;
   std::optional<std::vector<control::PreflightFault>> faults_;  // empty while preflight runs
   std::map<std::string, std::string> versions_;
-  int questions_ = 0;                                    // whose answers are outstanding
-  std::vector<control::PreflightFault> program_faults_;  // that answers told
+  int questions_ = 0;                                    // programs that have not answered yet
+  std::vector<control::PreflightFault> program_faults_;  // faults found in the answers
   std::unique_ptr<GpuWatch> gpu_watch_;                  // null: the worker has no GPUs
   bool gpus_known_ = false;
   std::optional<control::PreflightFault> gpu_fault_;
   bool data_there_ = false;
-  std::unique_ptr<DataCache> data_cache_;  // none: the job has no data cache
+  std::unique_ptr<DataCache> data_cache_;  // null: the job has no data cache
   std::optional<std::string> data_fault_;
 };
 

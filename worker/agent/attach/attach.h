@@ -24,11 +24,11 @@
 namespace ringmaster::agent {
 
 struct AttachOptions {
-  std::string socket;  // of the agent
+  std::string socket;  // path of the agent's socket
   control::AttachHello hello;
   std::vector<std::string> program;  // argv; empty in an elastic job
   std::string working_dir;           // for the program; empty: the current one
-  Environment variables;             // of the program only: its rank, as PyTorch reads it
+  Environment variables;             // only for the program: its rank, in PyTorch's variables
 };
 
 struct AttachFailure {
@@ -36,11 +36,11 @@ struct AttachFailure {
   std::string message;
 };
 
-// From the command line (--cohort=N [--stay] [-- PROGRAM ARGUMENTS]) and mpirun's variables. Pure;
-// `host` is for messages.
+// Parses the command line (--cohort=N [--stay] [-- PROGRAM ARGUMENTS]) and mpirun's variables.
+// Pure; `host` is for messages.
 struct AttachArguments {
   std::optional<AttachOptions> options;
-  AttachFailure failure;  // when there are no options
+  AttachFailure failure;  // set if there are no options
 };
 AttachArguments ReadAttachArguments(const std::vector<std::string>& arguments,
                                     const Environment& environment, const std::string& host);
@@ -50,7 +50,7 @@ class Attach {
   // `io` outlives this.
   Attach(boost::asio::io_context& io, AttachOptions options, std::string host);
 
-  // Runs until the rank has ended or the agent is gone; returns the exit code to end with.
+  // Runs until the rank has ended or the agent is gone. Returns the exit code of this process.
   int Run();
 
  private:
@@ -77,7 +77,7 @@ class Attach {
   control::AttachGo go_;
   bool printed_ = false;
   bool agent_gone_ = false;
-  std::optional<int> exit_code_;  // decided; only the agent must still be told
+  std::optional<int> exit_code_;  // known exit code; the agent must still be told
 };
 
 }  // namespace ringmaster::agent

@@ -18,24 +18,24 @@ namespace ringmaster::agent {
 
 using Environment = std::map<std::string, std::string>;
 
-// The working directory in which the worker's container was started (workingDir, or the image's),
-// passed from the agent to attach through sshd's sessions, which start in the user's home.
+// The variable with the working directory of the worker's container (workingDir, or the image's).
+// The agent passes it to attach, because sshd starts sessions in the user's home folder.
 inline constexpr char kEnvWorkingDir[] = "RINGMASTER_WORKING_DIR";
-// The file that a program may touch as a heartbeat, passed to it by attach. `folder` is that of the
-// agent's socket.
+// The variable with the path of the file that a program may touch as a heartbeat. attach sets it.
+// `folder` is the folder of the agent's socket.
 inline constexpr char kEnvHeartbeat[] = "RINGMASTER_HEARTBEAT";
 inline std::filesystem::path HeartbeatFile(const std::filesystem::path& folder, int slot) {
   return folder / ("heartbeat-" + std::to_string(slot));
 }
 
-// The environment of this process.
+// Converts this process's environment block to a map.
 Environment ProcessEnvironment(char** environ);
 
-// The source of a worker's data cache, and its location.
+// The source and the destination of a worker's data cache.
 struct DataCacheSettings {
-  std::filesystem::path source;  // where the volume is mounted
-  std::string sub_path;          // what of it; empty: all
-  std::filesystem::path folder;  // to be filled
+  std::filesystem::path source;  // mount path of the volume
+  std::string sub_path;          // folder of the volume to copy; empty: all of it
+  std::filesystem::path folder;  // destination
 };
 
 struct Config {
@@ -47,35 +47,35 @@ struct Config {
   std::string node;
   int worker_index = 0;
 
-  std::string launcher_address;  // an IP address, no name: there is no DNS in the path
+  std::string launcher_address;  // an IP address, not a host name, so that no DNS is needed
   int launcher_port = 0;
   control::LaunchSpec spec;
-  int gpus = 0;  // wanted by the container, from RINGMASTER_GPUS; 0: none
+  int gpus = 0;  // number of GPUs that the container requests (RINGMASTER_GPUS); 0: none
   std::string nvml_library;
 
   std::filesystem::path credentials_dir;
-  std::string item_hashes;  // JSON, as the operator wrote it
+  std::string item_hashes;  // JSON that the operator wrote
   std::filesystem::path runtime_dir;
-  std::filesystem::path snapshot_dir;  // this worker's own; empty: its ranks make no snapshots
+  std::filesystem::path snapshot_dir;  // folder of this worker's snapshots; empty: no snapshots
 
-  std::optional<DataCacheSettings> data_cache;  // to be filled before any rank loads
+  std::optional<DataCacheSettings> data_cache;  // must be filled before any rank loads
 
-  std::chrono::milliseconds load_limit{600'000};  // a rank that says nothing for so long hangs
+  std::chrono::milliseconds load_limit{600'000};  // a rank that loads for longer than this hangs
 
-  std::optional<std::chrono::seconds> stop_grace;  // of a program, after SIGTERM, as the job says
+  std::optional<std::chrono::seconds> stop_grace;  // of a program after SIGTERM, if the job sets it
 
-  std::string user;  // our name in the image's passwd file; empty: it has none
+  std::string user;  // user name in the image's passwd file; empty: it has none
 
-  mode_t mask = 022;  // the umask that the container was started with, for its programs
+  mode_t mask = 022;  // the container's umask at start, for the programs that the agent starts
 
-  Environment container;  // all of it, for the processes the agent starts
+  Environment container;  // the container's environment, for the processes that the agent starts
 
   std::filesystem::path AgentSocket() const { return runtime_dir / "agent.sock"; }
   std::string Path() const;  // the container's PATH, or empty
 };
 
-// Has the Python of this container's processes find the packages in `folder` first, and those of
-// the container's own PYTHONPATH after them.
+// Prepends `folder` to PYTHONPATH: Python finds the packages in it first, and then those of the
+// container's own PYTHONPATH.
 void PutFirstInPythonPath(const std::filesystem::path& folder, Environment& container);
 
 // kInvalid names the variable that is missing or wrong.

@@ -18,14 +18,14 @@
 
 namespace ringmaster::agent {
 
-// Blocks until all is copied, `stop` is requested (kCancelled, within the time of one read) or
-// something fails, whose error it is; no thread is left then. `done` grows by the bytes written.
-// kConflict where the source is not `expected` any more.
+// Blocks until everything is copied, `stop` is requested (kCancelled, after one read at most) or
+// something fails (its error). No thread is left then. Adds the number of bytes written to `done`.
+// kConflict: the source is no longer as `expected`.
 Result<void> CopyFolder(const SourceFolder& from, const std::filesystem::path& to,
                         const SourceSize& expected, std::atomic<std::int64_t>& done,
                         const std::stop_token& stop);
 
-// An open descriptor, closed with it.
+// An open descriptor, which the destructor closes.
 class OpenFile {
  public:
   explicit OpenFile(int descriptor) : descriptor_(descriptor) {}
@@ -39,12 +39,12 @@ class OpenFile {
   const int descriptor_;
 };
 
-// One file, copied by segments, that finds out whether it stayed the same meanwhile. Thread-safe:
+// One file that is copied in segments. It checks whether the source changed meanwhile. Thread-safe:
 // segments may be copied at the same time.
 class FileCopy {
  public:
   static constexpr std::int64_t kSegmentBytes = std::int64_t{64} << 20;
-  static constexpr std::size_t kReadBytes = std::size_t{1} << 20;  // of one read
+  static constexpr std::size_t kReadBytes = std::size_t{1} << 20;  // size of one read
 
   // Opens `from` / `name`, which has `bytes`, and creates `to` / `name`, read-only and empty, in an
   // existing folder. Waits for a file with a lease.
@@ -53,11 +53,11 @@ class FileCopy {
                                                 const std::filesystem::path& name,
                                                 std::int64_t bytes, const std::stop_token& stop);
 
-  // Segments 0 … this - 1, at least one.
+  // The number of segments, at least one.
   std::int64_t segments() const;
 
-  // Copies one, through `buffer`, adding to `done` what it wrote. The one that completes the file
-  // checks it: kConflict, with a sentence, where its size or time of change is not what it was.
+  // Copies one segment through `buffer`, and adds the bytes that it wrote to `done`. The last call
+  // also checks the file. kConflict, with a sentence: its size or time of change is different now.
   Result<void> CopySegment(std::int64_t segment, std::span<char> buffer,
                            std::atomic<std::int64_t>& done, const std::stop_token& stop);
 

@@ -22,7 +22,7 @@
 
 namespace ringmaster::agent {
 
-// The progress of a fill; written by its thread, read by any.
+// The progress of a fill. Its thread writes it; any thread may read it.
 struct FillCounters {
   std::atomic<std::int64_t> bytes_done{0};
   std::atomic<std::int64_t> bytes_total{-1};  // -1: not measured yet
@@ -31,23 +31,23 @@ struct FillCounters {
 // Runs in the thread, from the first check to the mark that the copy is complete. Blocks. Returns
 // at once if the folder contains a finished copy of this source. The error's message tells users
 // what is wrong with the data or the space, and what to do. kForbidden, without changes, if the
-// folder contains files that are not ours. kCancelled once `stop` was requested.
+// folder contains other files. kCancelled once `stop` was requested.
 Result<void> FillDataCache(const DataCacheSettings& settings, const MemorySources& memory,
                            FillCounters& counters, const std::stop_token& stop);
 
 class DataCache {
  public:
   struct Handlers {
-    // Once the data was measured, then whenever more of it has come, at most once a period.
+    // Called once the data is measured, then after progress, at most once a period.
     std::function<void(const control::DataCacheProgress&)> on_progress;
-    // Once: the data is there (nothing), or why it never will be.
+    // Called once: nothing if the data is complete, otherwise why it never will be.
     std::function<void(std::optional<std::string> fault)> on_end;
   };
   // Each report may become a write of the job's status.
   static constexpr std::chrono::milliseconds kPeriod{5000};
 
-  // Begins at once. `io` outlives this. Nothing is handled after Stop() or the destructor, which
-  // waits for the thread: for as long as one read of the source takes.
+  // Begins at once. `io` must outlive this object. No handler runs after Stop() or the destructor.
+  // The destructor waits for the thread, which takes as long as one read of the source.
   DataCache(boost::asio::io_context& io, DataCacheSettings settings, Handlers handlers,
             MemorySources memory = {}, std::chrono::milliseconds period = kPeriod);
   ~DataCache();

@@ -17,10 +17,10 @@ namespace ringmaster::agent {
 
 struct MemoryRoom {
   std::int64_t volume_bytes = 0;               // free in the volume
-  std::optional<std::int64_t> volume_files{};  // that it can still hold; nothing: no limit
-  // Nothing where the volume is not in memory, or there is no limit.
+  std::optional<std::int64_t> volume_files{};  // how many files it can hold; nothing: no limit
+  // Nothing if the volume is not in memory, or there is no limit.
   std::optional<MemoryGroup::Usage> container{};
-  // MemAvailable; nothing where the volume is not in memory.
+  // MemAvailable; nothing if the volume is not in memory.
   std::optional<std::int64_t> node_bytes{};
 };
 
@@ -38,7 +38,7 @@ Result<MemoryRoom> ReadMemoryRoom(const std::filesystem::path& folder,
 // Returns the available memory in /proc/meminfo.
 std::optional<std::int64_t> ReadNodeMemory(const MemorySources& sources);
 
-// Why data of this size does not fit, and what to do, in a sentence; nothing where it fits. Pure.
+// Why data of this size does not fit, and what to do, in a sentence; nothing if it fits. Pure.
 std::optional<std::string> WhyItDoesNotFit(const SourceSize& data, const MemoryRoom& room);
 
 }  // namespace ringmaster::agent

@@ -22,8 +22,8 @@ struct SourceEntry {
   enum class Kind { kFolder, kFile, kLink };
   Kind kind = Kind::kFile;
   std::filesystem::path path{};  // relative to the source
-  std::int64_t bytes = 0;        // of a file
-  std::filesystem::path link{};  // of a link: its target, relative to the link's folder
+  std::int64_t bytes = 0;        // size of a file
+  std::filesystem::path link{};  // target of a link, relative to the link's folder
 };
 
 // The result of a walk.
@@ -39,13 +39,13 @@ struct SourceSize {
 
 class SourceFolder {
  public:
-  // `sub_path` (empty: all) of the volume mounted at `mount`. kNotFound where there is no such
-  // folder, kInvalid where it leads out of the volume.
+  // Opens folder `sub_path` (empty: all) of the volume mounted at `mount`. kNotFound: there is no
+  // such folder. kInvalid: it is outside of the volume.
   static Result<SourceFolder> Open(const std::filesystem::path& mount, const std::string& sub_path);
 
-  // Calls `visit` for each entry, a folder before what is in it. Ends with the first error, of the
-  // walk or of `visit`; kCancelled once `stop` was requested. lost+found at the top, which file
-  // systems keep for themselves, is left out. Blocks for as long as the volume takes.
+  // Calls `visit` for each entry, and for a folder before its entries. Ends with the first error of
+  // the walk or of `visit`, or kCancelled once `stop` was requested. Skips lost+found at the top,
+  // which belongs to the file system. Blocks for as long as the volume takes.
   Result<void> Walk(std::stop_token stop,
                     const std::function<Result<void>(const SourceEntry&)>& visit) const;
 

@@ -18,19 +18,19 @@ struct InterfaceAddress {
   bool loopback = false;
 };
 
-// One of `here`, in the kernel's order: the address of the first included interface, if all of them
-// exist; else `routed`, from which packets to the launcher leave, unless its interface is excluded;
-// else the first that is neither excluded nor a loopback. Pure.
+// Chooses one of `here`, in the kernel's order: the address of the first included interface, if all
+// of them exist; else `routed`, from which packets to the launcher leave, unless its interface is
+// excluded; else the first one that is neither excluded nor a loopback. Pure.
 Result<std::string> ChooseAddress(const std::vector<InterfaceAddress>& here,
                                   const Result<std::string>& routed,
                                   const control::Interfaces& interfaces);
 
-// The same of this host, of the kind of `launcher_address` (an IP address). Only asks the kernel:
-// sends nothing and does not block.
+// Chooses this host's address, of the kind of `launcher_address` (an IP address). It only asks the
+// kernel, sends nothing and does not block.
 Result<std::string> FindAddress(const std::string& launcher_address,
                                 const control::Interfaces& interfaces);
 
-// Whether a program may listen there, on all addresses.
+// Whether a program can listen on this port on all addresses.
 bool PortIsFree(int port);
 
 }  // namespace ringmaster::agent

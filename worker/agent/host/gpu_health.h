@@ -12,7 +12,7 @@
 
 namespace ringmaster::agent {
 
-// "the driver reported Xid 79 (the GPU has fallen off the bus)".
+// Describes an Xid: "the driver reported Xid 79 (the GPU has fallen off the bus)".
 std::string TroubleText(const GpuTrouble& trouble);
 
 class GpuHealth {
@@ -22,13 +22,13 @@ class GpuHealth {
 
   bool Lost(const std::string& uuid) const { return lost_.contains(uuid); }
 
-  // Why a slot's rank found its GPU unhealthy, by what it printed last and by what was noted:
+  // Why the rank of a slot found its GPU unhealthy, from its last output and from recorded errors:
   // "GPU-8932f937-… of slot 2: … CUDA says …; the driver reported Xid 79 (…)".
   std::string WhyUnhealthy(int slot, const std::string& uuid,
                            const std::vector<std::string>& last_lines) const;
 
  private:
-  std::map<std::string, std::string> troubles_;  // by UUID: the newest, or what made it useless
+  std::map<std::string, std::string> troubles_;  // by UUID: the newest, or the one that is fatal
   std::set<std::string> lost_;
 };
 

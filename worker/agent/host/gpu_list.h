@@ -10,28 +10,28 @@ namespace ringmaster::agent {
 
 // A GPU, or an instance of one (MIG).
 struct GpuDevice {
-  std::string uuid;     // "GPU-…" or "MIG-…"; empty: the driver cannot tell
+  std::string uuid;     // "GPU-…" or "MIG-…"; empty: the driver does not report it
   std::string fault{};  // the driver's error if it does not answer; or empty
 };
 
 struct GpuList {
   std::vector<GpuDevice> devices{};  // in the order of the PCI bus, as nvidia-smi counts them
   std::string problem{};             // why the list is incomplete; empty: it is complete
-  bool hangs = false;                // that is because the driver hangs
+  bool hangs = false;                // the list is incomplete because the driver hangs
 };
 
 // An error of a GPU that is being watched.
 struct GpuTrouble {
   std::string uuid;
-  int xid = 0;          // reported by the driver; 0: it does not answer
+  int xid = 0;          // error number of the driver; 0: the GPU does not answer
   std::string fault{};  // why it does not answer; empty: an Xid
 };
 
 // Parses the output of `nvidia-smi -L`: GPUs and, for partitioned ones, their instances.
 std::vector<GpuDevice> ListedGpus(const std::string& output);
 
-// The UUIDs in NVIDIA_VISIBLE_DEVICES, by which device plugins say what a container was given;
-// empty where they say it in another way.
+// The UUIDs in NVIDIA_VISIBLE_DEVICES, which device plugins set to the container's GPUs. Empty if
+// the variable has another form.
 std::vector<std::string> GivenGpus(const std::string& visible);
 
 // The value of CUDA_VISIBLE_DEVICES for each slot: the UUIDs of its devices. A slot keeps its

@@ -19,19 +19,19 @@
 
 namespace ringmaster::agent {
 
-// For the agent's program, with the library: that it is the process which asks.
+// The flag, followed by the library, with which the agent's program becomes the child process.
 inline constexpr char kWatchGpusFlag[] = "--watch-gpus";
 
 class GpuWatch {
  public:
   struct Options {
-    std::vector<std::string> argv;         // prints what PrintGpus() prints
+    std::vector<std::string> argv;         // prints the output of PrintGpus()
     std::vector<std::string> environment;  // "NAME=VALUE"
     // Without persistence mode the driver starts each GPU first, which takes seconds.
     std::chrono::milliseconds limit{60'000};
   };
   struct Handlers {
-    std::function<void(const GpuList&)> on_list;  // once
+    std::function<void(const GpuList&)> on_list;  // called once
     std::function<void(const GpuTrouble&)> on_trouble;
   };
 

@@ -23,18 +23,18 @@ class LaunchCommands {
  public:
   struct Handlers {
     std::function<void(const control::CommandOutput&)> on_output;
-    std::function<void(const control::CommandExited&)> on_exited;  // once for each
+    std::function<void(const control::CommandExited&)> on_exited;  // called once for each command
   };
 
   // `reaper` and `config` outlive this.
   LaunchCommands(ChildReaper& reaper, const Config& config, Handlers handlers)
       : reaper_(reaper), config_(config), handlers_(std::move(handlers)) {}
 
-  // If it cannot be started, that is reported within the call.
+  // If the command cannot be started, reports that within the call.
   void Run(const control::RunCommand& run);
-  // SIGTERM, then SIGKILL. A daemon that has detached itself continues.
+  // Sends SIGTERM, then SIGKILL. A daemon that has detached itself continues.
   void End(int64_t id);
-  // Those of a launcher that hears nothing of them any more; no handler runs.
+  // Ends all commands, because their launcher no longer gets reports. No handler runs.
   void EndAll();
 
   // Stops or resumes reading their output.
@@ -47,7 +47,7 @@ class LaunchCommands {
   std::map<int64_t, std::shared_ptr<CapturedProcess>> running_;  // by id
 };
 
-// For a command, "NAME=VALUE": what a session of sshd has, and the container's home and user.
+// The environment of a command, "NAME=VALUE": an sshd session's, and the container's home and user.
 std::vector<std::string> CommandEnvironment(const Config& config);
 
 }  // namespace ringmaster::agent

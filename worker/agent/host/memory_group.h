@@ -28,19 +28,19 @@ class MemoryGroup {
     std::int64_t limit_bytes = 0;
     std::int64_t used_bytes = 0;  // without memory that the kernel can reclaim
   };
-  // The tightest of the limits on this process and on the groups around it; nothing without any.
+  // The limit with the least free memory, of this process and the groups around it, if any.
   std::optional<Usage> Tightest() const;
   // The lowest of those limits.
   std::optional<std::int64_t> Limit() const;
 
-  // For the group of this process alone. The most that it held; nothing where the kernel does not
-  // keep that.
+  // The peak usage of this process's own group; nothing if the kernel does not
+  // record it.
   std::optional<std::int64_t> Peak() const;
-  // How many processes the kernel has killed for lack of memory so far.
+  // The number of processes that the kernel has killed because memory ran out.
   std::int64_t Kills() const;
 
  private:
-  // The names of one version.
+  // The file names of one version.
   struct Files {
     const char* limit;
     const char* used;
@@ -54,7 +54,7 @@ class MemoryGroup {
 
   std::optional<std::int64_t> LimitOf(const std::filesystem::path& group) const;
 
-  std::vector<std::filesystem::path> groups_;  // that exist, innermost first; never empty
+  std::vector<std::filesystem::path> groups_;  // existing groups, innermost first; never empty
   Files files_;
 };
 

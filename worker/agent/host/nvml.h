@@ -22,13 +22,13 @@ namespace ringmaster::agent {
 
 class Nvml {
  public:
-  // `library` as for dlopen(); ignored by a static program. kNotFound: it does not exist.
+  // `library`: as for dlopen(); ignored by a static program. kNotFound: it does not exist.
   // kUnavailable: it cannot reach a driver, with its error.
   static Result<std::unique_ptr<Nvml>> Open(const std::string& library);
   virtual ~Nvml() = default;
 
-  // The GPUs that this container may use, and of those that are divided (MIG) the instances; each
-  // was asked something that the device itself must answer.
+  // Lists the GPUs that this container may use, and the instances of divided ones (MIG). Each has
+  // answered a request that only the device itself can answer.
   virtual Result<std::vector<GpuDevice>> Devices() = 0;
 
   // Waits up to `limit` for an error of a GPU; it also applies to the GPU's instances. REQUIRES:

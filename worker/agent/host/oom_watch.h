@@ -31,9 +31,9 @@ class OomWatch {
 
  private:
   const std::optional<MemoryGroup> group_;
-  std::int64_t seen_ = 0;         // kills
+  std::int64_t seen_ = 0;         // number of kills
   std::int64_t unexplained_ = 0;  // number of kills that no exit has claimed
-  Time seen_at_{};                // the newest of them
+  Time seen_at_{};                // time of the newest kill
 };
 
 }  // namespace ringmaster::agent

@@ -16,11 +16,11 @@ class ProgramSigns {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // `folder` has the heartbeat files (config.h).
+  // `folder` contains the heartbeat files (config.h).
   explicit ProgramSigns(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   void Printed(Time now, int slot) { slots_[slot].last = now; }
-  // Since its last sign, its start at the latest, which was in `epoch`. Also checks the file.
+  // The time since its last sign. Its start, in `epoch`, counts as a sign. Also checks the file.
   std::chrono::milliseconds Still(Time now, int slot, const control::Epoch& epoch);
 
  private:

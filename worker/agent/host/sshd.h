@@ -20,7 +20,7 @@
 namespace ringmaster::agent {
 
 struct SshdOptions {
-  SshdSettings settings;  // port 0: a free one, another at each start
+  SshdSettings settings;  // port 0: a free one, chosen again at each start
   std::filesystem::path config_file;
   std::string path;  // PATH to look for sshd in; the usual system folders are always tried
 };
@@ -28,9 +28,9 @@ struct SshdOptions {
 class Sshd {
  public:
   struct Handlers {
-    std::function<void(int port)> on_ready;  // at each start
+    std::function<void(int port)> on_ready;  // called at each start
     std::function<void(const std::string& message)>
-        on_fault;  // it does not stay up; it is still restarted
+        on_fault;  // called if it keeps failing; it is still restarted
   };
 
   // `io` and `reaper` outlive this.
@@ -62,8 +62,8 @@ class Sshd {
   bool stopped_ = false;
 };
 
-// The absolute path of sshd, or empty. sshd refuses to run under any other name than an absolute
-// one.
+// The absolute path of sshd, or empty. sshd does not run if it is started by any other name than an
+// absolute path.
 std::string FindSshd(const std::string& path);
 
 }  // namespace ringmaster::agent

@@ -15,7 +15,7 @@ struct SshdSettings {
   std::string authorized_keys_file;  // absolute
   int max_startups = 256;  // unauthenticated connections at once; mpirun opens one per host
   std::map<std::string, std::string>
-      environment;  // of the sessions: what mpirun's daemon and its ranks inherit
+      environment;  // environment of the sessions, which mpirun's daemon and its ranks inherit
 };
 
 // Variables whose name or value sshd_config cannot hold (control characters) are left out.

@@ -14,15 +14,15 @@ namespace ringmaster::agent {
 
 class AttachPeers {
  public:
-  static constexpr std::size_t kMaxQueuedBytes = 1 << 20;  // towards one attach
+  static constexpr std::size_t kMaxQueuedBytes = 1 << 20;  // queued for one attach
 
   // Stops or resumes reading what the slot prints.
   using Pause = std::function<void(int slot, bool paused)>;
   explicit AttachPeers(Pause pause) : pause_(std::move(pause)) {}
 
   void Add(PeerId attach, int slot, int pid) { attaches_[attach] = {slot, pid}; }
-  // Its slot no longer waits for it. Also called before we close its connection, which is not
-  // reported.
+  // The slot no longer waits for this attach. Call it also before closing its connection, because
+  // that is not reported.
   void Remove(PeerId attach);
   bool Contains(PeerId attach) const { return attaches_.contains(attach); }
   // Returns -1 if it has ended, because its pid may be reused.

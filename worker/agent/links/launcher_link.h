@@ -26,11 +26,11 @@ struct LinkOptions {
   std::chrono::milliseconds connect_timeout{100};
   std::chrono::milliseconds first_retry{
       50};  // until the first welcome: kube-proxy learns the Service late
-  // After a break, whose first redial follows at once: the launcher waits for it.
+  // After a broken connection. The first redial follows at once, because the launcher waits for it.
   std::chrono::milliseconds redial{200};
   std::chrono::milliseconds superseded_retry{1000};  // an old launcher answered
-  std::chrono::milliseconds silence_limit{2000};     // no line for so long: the connection is dead
-  std::chrono::milliseconds gone_after{30'000};      // no launcher has welcomed us since
+  std::chrono::milliseconds silence_limit{2000};     // a line must arrive at least so often
+  std::chrono::milliseconds gone_after{30'000};      // no launcher has accepted this agent since
 };
 
 class LauncherLink {
@@ -41,14 +41,14 @@ class LauncherLink {
     std::function<bool(std::int64_t term)> on_welcome;
     std::function<void(const control::Message&)>
         on_message;  // after the welcome; never a Heartbeat
-    // The launcher wants nothing of this agent, for good: wrong token, wrong job, or it was
+    // The launcher permanently refuses this agent: wrong token, wrong job, or it was
     // declared lost.
     std::function<void(const std::string& reason)> on_refused;
-    // Everything sent is in the kernel's hands.
+    // Everything sent was passed to the kernel.
     std::function<void()> on_drained;
-    // Before each heartbeat to a launcher that has welcomed us.
+    // Called before each heartbeat to a launcher that has welcomed this agent.
     std::function<void()> on_heartbeat{};
-    // Once after each break that has lasted for too long.
+    // Called once after each break that lasted too long.
     std::function<void()> on_gone{};
   };
 
@@ -59,7 +59,7 @@ class LauncherLink {
 
   void Start();
 
-  // Dropped unless welcomed.
+  // Drops the message if no launcher has welcomed this agent.
   void Send(const control::Message& message);
 
   // Closes the connection and reconnects.
@@ -96,7 +96,7 @@ class LauncherLink {
   std::chrono::steady_clock::time_point last_heard_;
   std::chrono::steady_clock::time_point last_tick_;
   std::chrono::steady_clock::time_point welcomed_at_;
-  std::string last_failure_;                                    // said once, not 20 times a second
+  std::string last_failure_;                                    // logged once for each failure
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a dial may end after this object
   std::function<void()> on_finished_;
   bool welcomed_ = false;

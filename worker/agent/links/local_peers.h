@@ -24,12 +24,12 @@ using PeerId = std::int64_t;  // one per connection, never reused
 class LocalPeers {
  public:
   struct Handlers {
-    // The reason to refuse it, or empty to admit it.
+    // Returns the reason to refuse a peer, or an empty text to admit it.
     std::function<std::string(PeerId, const control::RankHello&, int pid)> on_rank;
     std::function<void(PeerId, const control::AttachHello&, int pid)> on_attach;
     std::function<void(PeerId, control::Message)> on_message;  // of admitted peers
     std::function<void(PeerId)> on_gone;                       // of admitted peers, once
-    std::function<void(PeerId)> on_drained;  // everything sent is in the kernel's hands
+    std::function<void(PeerId)> on_drained;  // everything sent was passed to the kernel
   };
 
   // `io` outlives this.

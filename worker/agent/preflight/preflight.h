@@ -22,18 +22,18 @@ namespace ringmaster::agent {
 struct Finding {
   std::string check;
   std::string message;
-  bool fatal = true;  // false: worth a line in the log, the worker is ready all the same
-  bool fault = true;  // false: nothing is wrong; worth knowing
+  bool fatal = true;  // false: the finding is only logged, and the worker becomes ready
+  bool fault = true;  // false: nothing is wrong; the finding is information
 };
 
-// Looks at one thing and says, in one line, what is wrong and what to do. It only looks; it may
-// block for a moment, so each runs on a thread of its own.
+// Checks one thing. Returns, in one line, what is wrong and what to do about it. A check changes
+// nothing. It may block for a moment, so each check runs on its own thread.
 using Check = std::optional<Finding> (*)(const Config& config);
 
-// The checks of a worker, by name.
+// Returns the checks of a worker by name.
 std::map<std::string, Check> WorkerChecks();
 
-// Each of them.
+// The single checks that WorkerChecks() returns.
 std::optional<Finding> CheckSshd(const Config& config);
 std::optional<Finding> CheckMpiDaemon(const Config& config);
 std::optional<Finding> CheckScratchSpace(const Config& config);
@@ -43,19 +43,19 @@ std::optional<Finding> CheckAddress(const Config& config);
 std::optional<Finding> CheckProgram(const Config& config);
 std::optional<Finding> CheckMpiProgram(const Config& config);
 
-// Not one of the checks at start: `gpus` is what the driver says, in its own time (gpu_watch.h).
+// Not in WorkerChecks(): it runs when the driver has listed `gpus`, which takes time (gpu_watch.h).
 std::optional<Finding> CheckGpus(const Config& config, const GpuList& gpus);
 
-// Legal as a host name: RFC 1123 labels, 64 bytes in all. Pure.
+// Whether `name` is a valid host name: RFC 1123 labels, at most 64 bytes in all. Pure function.
 bool IsLegalHostName(const std::string& name);
 
-// One run. The threads only read `config`; results are handled on the io_context's thread.
+// Runs the checks once. Their threads only read `config`; the io_context's thread gets the results.
 class Preflight {
  public:
   using Done = std::function<void(std::vector<Finding>)>;
 
-  // `io` and `config` outlive this; `done` runs once, on `io`. A check that has not ended after
-  // `limit` is a finding.
+  // `io` and `config` must outlive this object. `done` runs once, on `io`. A check that has not
+  // ended after `limit` is reported as a finding.
   Preflight(boost::asio::io_context& io, const Config& config, std::map<std::string, Check> checks,
             std::chrono::milliseconds limit, Done done);
 
@@ -68,7 +68,7 @@ class Preflight {
   boost::asio::steady_timer limit_;
   std::map<std::string, Check> pending_;
   std::vector<Finding> findings_;
-  std::vector<std::jthread> threads_;  // last: joined before anything they touch goes
+  std::vector<std::jthread> threads_;  // last: joined before the other members are destroyed
 };
 
 }  // namespace ringmaster::agent

@@ -20,9 +20,9 @@ class ProgramFile {
   // The programs that a script's first line needs, the interpreter last: its path, or env's path
   // and a name to look up in PATH. Empty for any other file.
   std::vector<std::string> Interpreters() const;
-  // The dynamic loader (PT_INTERP). Empty for a static program and for what is not an ELF file.
+  // The dynamic loader (PT_INTERP). Empty for a static program and for files that are not ELF.
   std::string Loader() const;
-  // The library of MPI among those that it needs.
+  // The MPI library among the libraries that it needs.
   std::string NeededMpi() const;
 
  private:
@@ -33,7 +33,7 @@ class ProgramFile {
 // The name of the machine that this agent is built for.
 std::string ThisMachine();
 
-// Which of these modules the Python script imports first, whatever happens; empty for any other
+// The first of these modules that the Python script imports unconditionally; empty for any other
 // file.
 std::string ImportedModule(const std::string& script, const std::vector<std::string_view>& modules);
 

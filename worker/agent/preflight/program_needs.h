@@ -18,7 +18,7 @@ namespace ringmaster::agent {
 struct Question {
   std::vector<std::string> argv;
   std::vector<std::string> environment;  // "NAME=VALUE"
-  // An answer that says nothing, an empty one too, is not a finding.
+  // An answer without information, such as an empty one, is not a finding.
   std::function<std::optional<Finding>(const std::string& answer)> judge;
 };
 

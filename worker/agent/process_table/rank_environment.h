@@ -11,21 +11,21 @@
 
 namespace ringmaster::agent {
 
-// "NAME=VALUE" entries. OMP_NUM_THREADS gets the slot's share of `cpus` unless the user set it: the
-// default of LibTorch and OpenMP, all CPUs for every rank, makes ranks of one worker fight.
-// `position_page` is the file of rank_page.h; empty: none. `gpus` are the UUIDs of the slot's GPUs
-// with commas between, which are all that its rank sees; empty: what the container does.
+// "NAME=VALUE" entries. OMP_NUM_THREADS gets the slot's share of `cpus` unless the user set it: by
+// default, LibTorch and OpenMP use all CPUs in every rank, and ranks of one worker compete.
+// `position_page` is the file of rank_page.h; empty: none. `gpus` are the UUIDs of the slot's GPUs,
+// separated by commas: its rank sees only these. Empty: it sees all GPUs of the container.
 std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpus,
                                          const std::string& position_page = "",
                                          const std::string& gpus = "");
 
-// For a program without our protocol, which lives in one world: the variables from which PyTorch,
+// For a program without the rank protocol, which runs in one world: the variables by which PyTorch,
 // torchrun and JAX read the rank and the peers. `port` is free on rank 0's host. In mode PerWorker
-// the program starts ranks of its own, and RANK and WORLD_SIZE count the programs.
+// the program starts its own ranks, and RANK and WORLD_SIZE count the programs.
 std::vector<std::string> ProgramEnvironment(const Config& config, const ProgramPlace& place,
                                             int cpus, int port);
 
-// CPUs this container may use: those it may be scheduled on, no more than its quota. At least 1.
+// The number of CPUs that this container may use: those of its affinity mask and quota. At least 1.
 int AvailableCpus();
 
 // The quota in a cgroup v2 cpu.max file ("150000 100000", "max 100000"), rounded up; 0 when there

@@ -30,7 +30,7 @@ class RankPage {
   RankPage(RankPage&& other) noexcept;
   RankPage& operator=(RankPage&& other) noexcept;
 
-  // For the rank's environment: the file as a child of this process, of the same user, opens it.
+  // For the rank's environment: the path by which a child process of the same user opens the file.
   std::string Path() const;
 
   // Empty if the rank reports no position or an invalid one.
@@ -39,9 +39,9 @@ class RankPage {
   std::int64_t NewestStack() const;
   // The stacks that the rank's threads wrote when asked: printable text.
   std::string ReadStacks() const;
-  // The word of kOwnerWord, as long as the page lives; null where it cannot be mapped.
+  // The word of kOwnerWord, valid as long as the page; null if it cannot be mapped.
   const std::atomic<std::uint32_t>* Owner() const;
-  // The thread that it names; 0: none.
+  // The thread that the word names; 0: none.
   pid_t OwnerThread() const;
 
  private:

@@ -34,35 +34,35 @@ class RankProcesses {
     // SIGKILL is ending the slot's process: on_end follows when the kernel has freed its memory.
     std::function<void(int slot, const std::vector<std::string>& last_lines)> on_killed;
     std::function<void(int slot, const RankEnd& end)> on_end;
-    std::function<void(int slot)> on_due;  // CallAfter
+    std::function<void(int slot)> on_due;  // for CallAfter()
   };
 
   // `io`, `reaper` and `config` outlive this.
   RankProcesses(boost::asio::io_context& io, ChildReaper& reaper, const Config& config,
                 Handlers handlers);
 
-  // By slot, what its ranks may see of GPUs (RankEnvironment); for those that are started from here
-  // on. Empty: all GPUs of the container.
+  // Sets the GPUs that the ranks of each slot may see (RankEnvironment). Applies to ranks that are
+  // started from now on. Empty: all GPUs of the container.
   void SetGpus(std::vector<std::string> gpus) { gpus_ = std::move(gpus); }
-  // The slot's, as set.
+  // The GPUs of the slot, as set above.
   std::string Gpus(int slot) const;
 
   // REQUIRES, for both: the slot's last process has ended. Errors as of SlotActions::StartRank.
   // Starts a rank that uses our protocol and reports its position.
   Result<void> Start(int slot);
-  // A program that does neither; its world meets at `port` of rank 0's host.
+  // Starts a program that does neither. Its world meets at `port` of rank 0's host.
   Result<void> Start(const ProgramPlace& place, int port);
   void Stop(int slot, std::chrono::milliseconds grace);
-  // At once, without capturing its stacks.
+  // Kills the slot's process at once, without capturing its stacks.
   void Kill(int slot);
-  // Runs on_due for the slot once, unless it is called again before.
+  // Runs on_due for the slot once, after the delay. A new call replaces an earlier one.
   void CallAfter(int slot, std::chrono::milliseconds delay);
   // Stops or resumes reading the output of the slot's process.
   void PauseOutput(int slot, bool paused);
   // The process group of the slot's process, or -1.
   pid_t Group(int slot) const;
 
-  // The slot's rank is this process of its group, according to its hello.
+  // Records that this process of the group is the slot's rank, according to its hello.
   void SetRank(int slot, pid_t process);
   // The position that the slot's rank reports; empty if it reports none.
   std::optional<RankPage::Reading> Position(int slot) const;
@@ -70,7 +70,7 @@ class RankProcesses {
   bool Stopped(int slot) const;
   // How long the slot's process has run; zero without one.
   std::chrono::milliseconds Age(int slot) const;
-  // Tells where the threads of the slot's process are, then kills it. Once per process.
+  // Reports where the threads of the slot's process are, then kills it. Works once per process.
   void EndHanging(int slot, std::function<void(const std::string& stack)> on_stack);
 
  private:
@@ -82,8 +82,8 @@ class RankProcesses {
     std::chrono::steady_clock::time_point started;
     std::shared_ptr<const RankPage> page;  // null: it reports no position
     pid_t rank = -1;                       // the process that sent a hello; -1: none yet
-    bool ending = false;                   // by EndHanging
-    std::unique_ptr<KillWatch> killed{};   // null: the end is known when it is complete
+    bool ending = false;                   // EndHanging is ending it
+    std::unique_ptr<KillWatch> killed{};   // null: its end is noticed when it is complete
   };
 
   boost::asio::io_context& io_;

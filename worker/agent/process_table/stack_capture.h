@@ -30,7 +30,7 @@ class StackCapture : public std::enable_shared_from_this<StackCapture> {
   };
   using Done = std::function<void(const std::string& text)>;
 
-  // `page` is the process's, null where it has none. `done` runs later, once, never from inside
+  // `page` belongs to the process; null if it has none. `done` runs once, later, never from inside
   // this call.
   static void Start(boost::asio::io_context& io, pid_t process,
                     std::shared_ptr<const RankPage> page, const Limits& limits, Done done);
@@ -52,10 +52,10 @@ class StackCapture : public std::enable_shared_from_this<StackCapture> {
   const std::shared_ptr<const RankPage> page_;
   const Limits limits_;
   const Done done_;
-  std::size_t count_ = 0;  // of all threads; filled with threads_, so before it
+  std::size_t count_ = 0;  // number of all threads; filled with threads_, so before it
   std::vector<ThreadInfo> threads_;
-  std::size_t next_ = 0;     // of threads_, to be asked
-  std::size_t written_ = 0;  // bytes of stacks that were there before
+  std::size_t next_ = 0;     // index in threads_ of the next thread to ask
+  std::size_t written_ = 0;  // bytes of stacks from before this capture
   Clock::time_point deadline_;
   Clock::time_point thread_deadline_;
 };

@@ -16,16 +16,16 @@ struct ThreadInfo {
   std::string name{};
   char state = '?';       // as ps shows it: R running, S sleeping, D uninterruptible, T stopped
   std::string wchan{};    // where it waits in the kernel; empty: not waiting, or unknown
-  std::string syscall{};  // number of its current system call; empty: likewise
+  std::string syscall{};  // number of its current system call; empty: none, or unknown
 
   // It does not run signal handlers in this state.
   bool Held() const { return state != 'R' && state != 'S'; }
 };
 
-// The state letter in a /proc/<pid>/stat; '?' where it has none.
+// The state letter in a /proc/<pid>/stat; '?' if there is none.
 char StateIn(std::string_view stat);
 
-// For the process itself: that of its first thread.
+// The state of the process, which is that of its first thread.
 char StateOf(pid_t process);
 
 // Whether SIGKILL is ending the process or has ended it, according to a /proc/<pid>/stat. A process
@@ -33,10 +33,10 @@ char StateOf(pid_t process);
 bool SaysKilled(std::string_view stat);
 bool IsBeingKilled(pid_t process);
 
-// The first one first; at most `limit`, and how many there are.
+// Lists at most `limit` threads, the first one first, and counts them all.
 std::vector<ThreadInfo> ThreadsOf(pid_t process, std::size_t limit, std::size_t* count);
 
-// Whether the process handles this signal, instead of ending by it.
+// Whether the process handles this signal instead of being ended by it.
 bool Handles(pid_t process, int signal);
 
 }  // namespace ringmaster::agent

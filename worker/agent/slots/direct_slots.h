@@ -33,12 +33,12 @@ class DirectSlots final : public Slots {
   struct Slot {
     explicit Slot(SlotOutput its_output) : output(std::move(its_output)) {}
 
-    bool running = false;                 // in `epoch`
+    bool running = false;                 // its program runs, in `epoch`
     std::optional<control::Epoch> epoch;  // the one its program was started in
     std::int64_t cohort = control::kStartedByAgents;
     int rank = -1;
-    bool own_process = false;          // one that this agent started runs, of any epoch
-    std::optional<ProgramPlace> next;  // to be started once that has ended
+    bool own_process = false;          // a process that this agent started runs, in any epoch
+    std::optional<ProgramPlace> next;  // program to start once that process has ended
     SlotOutput output;
     std::optional<control::RankExited> exit_report;
   };
@@ -49,7 +49,7 @@ class DirectSlots final : public Slots {
   void EndRanks(std::chrono::milliseconds grace) override;
   std::vector<AttachId> AttachesOf(int slot, std::int64_t cohort) const;
   void StartNext(int slot);
-  void ReportExit(int slot, control::RankExit exit);  // of a process, which had the slot's rank
+  void ReportExit(int slot, control::RankExit exit);  // of a process that had the slot's rank
   void Report(int slot, int rank, control::RankExit exit);
 
   std::vector<Slot> slots_;

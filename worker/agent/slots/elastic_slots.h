@@ -62,8 +62,8 @@ class ElasticSlots final : public Slots {
     std::int64_t cohort = 0;
     int rank = -1;
   };
-  // Reports of a rank in its assigned epoch, for as long as they hold there. The report that it was
-  // done outlives its exit, if it was released for it.
+  // Reports of a rank in its assigned epoch, kept while they are valid there. The report that it
+  // was done is kept after its exit, if it was released for it.
   struct Reports {
     std::optional<control::RankDone> done;
     std::optional<control::RankAtBoundary> boundary;
@@ -75,18 +75,18 @@ class ElasticSlots final : public Slots {
     explicit Slot(SlotOutput slot_output) : output(std::move(slot_output)) {}
     std::string start;  // Member::start of the process, or of the last one
     bool running = false;
-    bool connected = false;  // it said hello
-    bool stopping = false;   // by StopEpoch
+    bool connected = false;  // it has sent its hello
+    bool stopping = false;   // StopEpoch is stopping it
     bool released = false;
     bool given_up = false;          // it ended and is not restarted
-    std::optional<Place> wanted;    // from StartEpoch, while it cannot be told
+    std::optional<Place> wanted;    // from StartEpoch, while the process cannot receive it
     std::optional<Place> assigned;  // the last one sent to the process; empty while it is new
-    bool gate_open = false;         // it was in a world: its attach, if any, shows what it prints
+    bool gate_open = false;         // it was in a world: its attach, if any, prints its output
     Reports reported;
     // Kept across epochs, for as long as the process runs.
     std::optional<control::CheckpointDone> checkpoint;
     std::optional<control::RankBegan> began;
-    std::map<std::string, control::RankProtection> unprotected;  // by what
+    std::map<std::string, control::RankProtection> unprotected;  // by kind
     std::optional<control::RankExited> exit_report;  // the newest, until an epoch supersedes it
     std::optional<control::RankExit> killed;         // reported while its process is ending
     RestartPolicy restart;
@@ -111,7 +111,7 @@ class ElasticSlots final : public Slots {
   // The slot whose process is this rank of this epoch.
   std::optional<int> SlotOf(const control::Epoch& epoch, int rank) const;
   void RepeatToLauncher(std::int64_t term) override;
-  // Member::start of this worker's living members.
+  // Member::start of each member of this worker that is alive.
   std::vector<std::string> Running() const;
   void Join(int slot, const control::Member& member);
   void JoinTooLate(int slot, const control::Member& member);
@@ -119,9 +119,9 @@ class ElasticSlots final : public Slots {
   void SendAttachGo(int slot, const Place& place);
 
   std::vector<Slot> slots_;
-  control::StartEpoch world_;  // the newest one with a member of ours
+  control::StartEpoch world_;  // the newest one with a member of this worker
   control::Epoch prepared_;    // the newest requested one
-  std::int64_t starts_ = 0;    // of rank processes
+  std::int64_t starts_ = 0;    // number of rank processes started
 };
 
 }  // namespace ringmaster::agent

@@ -12,22 +12,22 @@ namespace ringmaster::agent {
 
 class RestartPolicy {
  public:
-  // The delay before the next start, or nothing where another start would end the same way: the
-  // user's error, a program that cannot be executed, a GPU that does not work, a rank that was
-  // content before it had a world.
-  // A death soon after the start is answered at once the first time, then after 1 s, 2 s, … 30 s.
+  // The delay before the next start; nothing if another start would end the same way: a user error,
+  // a program that cannot be executed, a GPU that does not work, or a rank that succeeded before it
+  // had a world.
+  // If a rank dies soon after its start, the first restart is immediate. Later ones wait 1 to 30 s.
   std::optional<std::chrono::milliseconds> OnEnd(const ProcessEnd& end,
                                                  std::chrono::milliseconds lived, bool had_world);
 
-  // The delay before the next try where the machine could not start one now. Counts as a death soon
-  // after the start, and is never answered at once.
+  // The delay before the next try if the machine could not start a process. Counts as a death soon
+  // after the start, but the next try always waits.
   std::chrono::milliseconds OnCannotStart();
 
-  // Later failures do not repeat earlier ones.
+  // Resets the count of failures.
   void Forget() { quick_deaths_ = 0; }
 
  private:
-  int quick_deaths_ = 0;  // in a row
+  int quick_deaths_ = 0;  // deaths in a row soon after the start
 };
 
 }  // namespace ringmaster::agent

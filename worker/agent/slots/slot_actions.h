@@ -19,16 +19,16 @@ namespace ringmaster::agent {
 
 using AttachId = std::int64_t;  // one per connection of an attach, never reused
 
-// A program's place in the world that it is started for.
+// The place of a program in the world for which it is started.
 struct ProgramPlace {
   control::Epoch epoch;
   int rank = 0;
   int world_size = 1;
   int slot = 0;
-  int slots = 1;  // of the world on this worker
+  int slots = 1;  // number of slots of the world on this worker
   int node_rank = 0;
   int nodes = 1;
-  std::string master_address;  // of rank 0
+  std::string master_address;  // address of rank 0
 };
 
 // Messages without a connection are dropped: important ones are repeated
@@ -39,8 +39,8 @@ class SlotActions {
   virtual void SendToLauncher(const control::Message& message) = 0;
   // Its base is unknown here: after a new welcome the launcher sends all of it.
   virtual void DialLauncherAgain(const std::string& reason) = 0;
-  // False while the launcher is away, or has not yet taken what it was sent before. Output waits
-  // then; Slots::OnLauncherDrained says when it need not any more.
+  // Returns false while the launcher is away, or has not yet taken earlier output. Output then
+  // waits until Slots::OnLauncherDrained.
   virtual bool LauncherTakesOutput() const = 0;
   // Returns false while the launcher is disconnected.
   virtual bool LauncherListens() const = 0;
@@ -50,15 +50,15 @@ class SlotActions {
   // period.
   virtual void StopAttach(AttachId attach, std::chrono::milliseconds grace) = 0;
   virtual void CloseAttach(AttachId attach) = 0;
-  // kUnavailable: the machine cannot start it now, and may later. Any other error says why the
+  // kUnavailable: the machine cannot start it now, but may later. Any other error says why the
   // program cannot be executed.
   virtual Result<void> StartRank(int slot) = 0;
-  // The same for a program that lives in one world.
+  // The same for a program that runs in one world.
   virtual Result<void> StartProgram(const ProgramPlace& place) = 0;
-  // Slots::OnRestartDue after this delay; at most one is under way per slot.
+  // Calls Slots::OnRestartDue after this delay. At most one call per slot is pending.
   virtual void RestartRankAfter(int slot, std::chrono::milliseconds delay) = 0;
   virtual void StopRank(int slot, std::chrono::milliseconds grace) = 0;
-  // The slot's process hangs: RankStack to the launcher, then its end at once.
+  // The slot's process hangs: sends RankStack to the launcher, then ends the process at once.
   virtual void EndHangingRank(int slot, const std::string& start, const std::string& reason) = 0;
   // The out-of-memory kill behind an exit of this worker (oom_watch.h). Once per exit.
   virtual std::optional<control::OutOfMemory> LackOfMemory(const ProcessEnd& end) = 0;
@@ -87,8 +87,8 @@ struct SlotsOptions {
   int slots = 1;
   bool elastic = true;       // LaunchSpec::InPlace
   std::string program;       // for messages
-  bool own_program = false;  // Ringmaster's own, which speaks the rank protocol
-  std::string nonce;         // of this start of the agent: Member::start begins with it
+  bool own_program = false;  // Ringmaster's own, which implements the rank protocol
+  std::string nonce;         // unique for this start of the agent; Member::start begins with it
 };
 
 }  // namespace ringmaster::agent

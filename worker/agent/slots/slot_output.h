@@ -18,8 +18,8 @@ namespace ringmaster::agent {
 
 class SlotOutput {
  public:
-  // The limit of waiting output; beyond it the oldest is dropped, which one line reports to the
-  // reader of the rest.
+  // The limit of waiting output. Beyond it the oldest output is dropped, and one line tells the
+  // reader of the rest about it.
   static constexpr std::size_t kMaxWaitingBytes = 256 * 1024;
 
   enum class Way {
@@ -34,7 +34,7 @@ class SlotOutput {
     int rank = -1;
   };
 
-  // `actions` outlives this. `pod` is for the line about what was left out.
+  // `actions` must outlive this object. `pod` is for the line about dropped output.
   SlotOutput(int slot, std::string pod, SlotActions* actions);
 
   void Add(bool is_stderr, std::string_view data);
@@ -45,8 +45,8 @@ class SlotOutput {
   // The launcher accepts output again.
   void Flow();
 
-  // The process that printed has ended: its last line is whole, and the launcher gets what waits,
-  // however much it has not taken yet.
+  // The process has ended: completes its last line, and sends the launcher all waiting output, even
+  // if it has not taken earlier output yet.
   void EndLines();
 
  private:
@@ -68,10 +68,10 @@ class SlotOutput {
   Route route_;
   std::deque<Chunk> waiting_;
   std::size_t waiting_bytes_ = 0;
-  std::size_t left_out_ = 0;               // lines
-  bool ended_ = false;                     // the process that printed
+  std::size_t left_out_ = 0;               // number of dropped lines
+  bool ended_ = false;                     // the process that printed has ended
   std::array<bool, 2> in_line_{};          // by stream: the last output was an incomplete line
-  std::string begun_;                      // on stderr, a line that may be routine
+  std::string begun_;                      // an unfinished line on stderr that may be routine
   std::array<std::string, 2> unfinished_;  // by stream: the launcher waits for the rest
 };
 

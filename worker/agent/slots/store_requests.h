@@ -19,7 +19,7 @@ class StoreRequests {
   static constexpr std::size_t kMaxSetBytes = 4 << 20;  // keys and values together
   static constexpr std::size_t kMaxGets = 16;           // unanswered ones; the oldest goes first
 
-  // Replaces what the key was set to before. False when it is beyond kMaxSetBytes and forgotten.
+  // Replaces the earlier value of the key. Returns false if it is over kMaxSetBytes and not kept.
   [[nodiscard]] bool Set(const control::StoreSet& set);
   void Get(const control::StoreGet& get);
   void Answered(std::int64_t id);

@@ -24,44 +24,44 @@ class Backend {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Whose memory it works on, as LibTorch names it.
+  // The device whose memory it uses, as LibTorch names it.
   virtual std::string device() const { return "cpu"; }
-  // The two buffers that its library has registered, of that device; null where any others do.
+  // The two buffers on that device that its library has registered; null if any others will do.
   virtual std::array<std::byte*, 2> registered() const { return {}; }
 
-  // Queues operations, which run one after the other; `together` as one where it can. What has no
-  // queue runs them at once. Every rank makes the same calls.
+  // Queues operations, which run one after the other, or `together` as one if possible. A backend
+  // without a queue runs them at once. Every rank must make the same calls.
   virtual Result<void> Start(std::span<const Call> together) = 0;
   // Blocks until all started operations are done on this rank.
   virtual Result<void> Finish() = 0;
   virtual Result<void> Barrier() = 0;
 
-  // `value`, memory of the host, reduced over the ranks in place; blocks.
+  // Reduces `value`, in host memory, over the ranks in place. Blocks.
   virtual Result<void> Agree(trainer::Elements value, trainer::ReduceOp op) = 0;
 };
 
-// What rank `rank` of a world asks of its machine: its own GPU.
+// What rank `rank` of a world needs on its machine: its own GPU.
 trainer::GpuRequest GpuRequestOf(int rank);
 
 // The meaning of --backend=auto: nccl in builds with CUDA if the Pod has GPUs or, outside of a Pod
 // (empty), if there are any; otherwise gloo.
 std::string ChooseBackend(std::optional<int> gpus_of_pod, const trainer::GpuFacts& facts);
-// The same for this process.
+// The same, for this process.
 std::string AutoBackend();
 
-// Whether gloo, shared-memory, mpi or nccl can measure it; `ranks` are those that this process
-// would start. kInvalid: not in this build, or not to be had here, and what to do.
+// Whether gloo, shared-memory, mpi or nccl can be measured, with `ranks` ranks of this process.
+// kInvalid: it is not in this build, or not available here. The message says what to do.
 Result<void> CheckBackend(const std::string& name, Collective collective, int ranks);
 
-// One that meets in `world`, that of RunOnRanks(). `registered_bytes`: of each of its two
-// registered buffers; 0: it has none. kInvalid: there is no device for this rank, or it cannot
+// Creates a backend for `world`, the world of RunOnRanks(). `registered_bytes` is the size of each
+// of its two registered buffers; 0: it has none. kInvalid: this rank has no device, or it cannot
 // register them. REQUIRES: CheckBackend() agreed; `name` is not mpi, whose ranks mpirun starts;
 // only nccl registers.
 Result<std::unique_ptr<Backend>> MakeBackend(const std::string& name, const trainer::World& world,
                                              std::size_t registered_bytes);
 
 #if defined(RINGMASTER_BENCH_MPI)
-// The processes that mpirun started; MPI is initialised with it and finalised with its end.
+// The processes that mpirun started. The constructor initialises MPI; the destructor finalises it.
 Result<std::unique_ptr<Backend>> MakeMpiBackend();
 #endif
 

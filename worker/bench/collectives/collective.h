@@ -21,35 +21,35 @@ enum class Collective {
   kReduce,
   kGather,
   kScatter,
-  kSendRecv  // to the next rank, from the one before
+  kSendRecv  // sends to the next rank and receives from the previous one
 };
 
-// all-reduce, reduce-scatter, …
+// The name, such as all-reduce.
 const char* NameOf(Collective collective);
 
-// Whether numbers are added up, multiplied, …
+// Whether the operation reduces numbers.
 bool Reduces(Collective collective);
 
 // Whether one rank is special: the source, or the only one with a result.
 bool HasRoot(Collective collective);
 
-// Whether an operation in place has a result: not where what is received overwrites what is still
+// Whether the operation can run in place. It cannot if received data overwrites data that is still
 // to be sent.
 bool WorksInPlace(Collective collective);
 
-// 2(n-1)/n, (n-1)/n or 1 of `ranks`.
+// 2(n-1)/n, (n-1)/n or 1, for n ranks.
 double BusFactor(Collective collective, int ranks);
 
-// How many elements the buffers of a rank have.
+// The number of elements in the buffers of a rank.
 struct Counts {
   std::size_t send = 0;
   std::size_t receive = 0;
-  std::size_t unit = 0;  // the operation's own: of a piece where there is one for each rank
+  std::size_t unit = 0;  // count that the operation takes: of one piece if each rank has one
 
   std::size_t most() const { return send > receive ? send : receive; }
 };
-// For buffers of at most `bytes`, pieces being whole multiples of 16; the counts are 0 where
-// nothing fits.
+// For buffers of at most `bytes`. Pieces are multiples of 16 bytes. The counts are 0 if nothing
+// fits.
 Counts CountsOf(Collective collective, std::size_t bytes, std::size_t element_bytes, int ranks);
 
 // One call of an operation. `send` and `receive` may overlap as in nccl-tests' in-place operations.
@@ -60,12 +60,12 @@ struct Call {
   trainer::Elements send{};
   trainer::Elements receive{};
 
-  // The operation's own count, for `ranks`: of a piece where there is one for each.
+  // The count that the operation takes, for `ranks`: of one piece if each rank has one.
   std::size_t count(int ranks) const;
 };
 
-// What a rank sends to and receives from each, in bytes, of an operation that only carries pieces:
-// all-to-all, gather, scatter, sendrecv. They lie one after the other, in the order of the ranks.
+// The bytes that a rank sends to and receives from each rank, for operations that only move pieces:
+// all-to-all, gather, scatter, sendrecv. The pieces are in rank order, without gaps.
 struct Messages {
   std::vector<std::size_t> to{};
   std::vector<std::size_t> from{};

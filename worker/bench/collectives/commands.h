@@ -7,11 +7,11 @@
 
 namespace ringmaster::bench {
 
-// allreduce, reduce-scatter, … sendrecv: flags, columns and formulas of nccl-tests.
+// allreduce, reduce-scatter, … sendrecv: with the flags, columns and formulas of nccl-tests.
 Command AddCollective(CLI::App& app, Collective collective);
 
-// communicator: the trainer's communicator, given its buckets all at once as the session gives
-// them, against a bare loop over Gloo in the same processes (figure B12).
+// communicator: compares the trainer's communicator, which gets all buckets at once as from the
+// session, with a bare loop over Gloo in the same processes (figure B12).
 Command AddCommunicator(CLI::App& app);
 
 }  // namespace ringmaster::bench

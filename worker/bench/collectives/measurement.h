@@ -13,10 +13,10 @@
 
 namespace ringmaster::bench {
 
-// For an iteration, before the next one: nccl-tests' -z 0 to 2.
+// Synchronisation between iterations: nccl-tests' -z 0 to 2.
 enum class Blocking { kNo, kWaitAndMeet, kWait };
 
-// How the ranks' times become one: nccl-tests' -a 0 to 3.
+// How the times of the ranks are combined: nccl-tests' -a 0 to 3.
 enum class Average { kRank0, kMean, kLeast, kMost };
 
 struct Sweepings {
@@ -26,24 +26,24 @@ struct Sweepings {
   std::vector<trainer::ReduceOp> ops{};  // one if the operation does not reduce
   int root = 0;
   int iterations = 20;
-  int warm_up = 5;     // iterations before them
-  int aggregated = 1;  // operations of an iteration
+  int warm_up = 5;     // iterations before the timed ones
+  int aggregated = 1;  // operations in one iteration
   Blocking blocking = Blocking::kNo;
   Average average = Average::kMean;
   bool check = true;
 };
 
-// Out of place, or in place.
+// The result of one form: out of place, or in place.
 struct Timing {
-  double micros = 0;     // of one operation: the mean over iterations
+  double micros = 0;     // time of one operation: the mean over iterations
   double algorithm = 0;  // GB/s (1e9)
   double bus = 0;        // GB/s
-  int64_t wrong = -1;    // elements, over all ranks; -1: not checked
+  int64_t wrong = -1;    // wrong elements on all ranks; -1: not checked
 };
 
 struct Row {
   int64_t bytes = 0;
-  std::size_t count = 0;  // elements, of the operation's own unit
+  std::size_t count = 0;  // elements, as the operation counts them
   trainer::ElementType type = trainer::ElementType::kFloat32;
   trainer::ReduceOp op = trainer::ReduceOp::kSum;
   Timing out_of_place{};

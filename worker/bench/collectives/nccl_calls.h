@@ -10,7 +10,7 @@
 
 namespace ringmaster::bench {
 
-// One operation; of several calls, a group of NCCL's. REQUIRES: at least one call.
+// Calls one operation. Several calls form an NCCL group. REQUIRES: at least one call.
 trainer::WorkHandle StartOnNccl(trainer::NcclCommunicator& communicator,
                                 std::span<const Call> together, trainer::Deadline deadline);
 

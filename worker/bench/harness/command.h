@@ -14,26 +14,26 @@
 
 namespace ringmaster::bench {
 
-inline constexpr int kBadInput = 2;  // exit code, with a sentence on standard error
+inline constexpr int kBadInput = 2;  // exit code; a sentence is on standard error
 
 struct Command {
   CLI::App* app = nullptr;
-  std::function<int()> run;  // the exit code
+  std::function<int()> run;  // returns the exit code
 };
 using AddCommand = std::function<Command(CLI::App& app)>;
 
-// Parses the command line and runs the subcommand that it names: the exit code. An exception
-// returns 1 and prints its message.
+// Parses the command line, runs the named subcommand and returns its exit code. If it throws,
+// returns 1 and prints the message.
 int RunProgram(const std::string& description, const std::vector<AddCommand>& subcommands, int argc,
                char** argv);
 
-// The program's name, as it was started.
+// The name by which the program was started.
 std::string ProgramName();
 
-// Prints "<program>: <what>" to standard error, and gives back `code`.
+// Prints "<program>: <what>" to standard error, and returns `code`.
 int Refuse(const std::string& what, int code = kBadInput);
 
-// What --json asks for: one line into a file, to standard output ('-'), or nowhere (empty).
+// Writes the line of --json to a file, to standard output ('-'), or nowhere (empty).
 Result<void> WriteJson(const std::string& path, const nlohmann::ordered_json& json);
 
 }  // namespace ringmaster::bench

@@ -1,7 +1,7 @@
 #pragma once
 
-// The numbers of a figure and their JSON line (bench/README.md). Header-only and independent of the
-// trainer, because the operator's figures are built without it.
+// A benchmark result, called a figure, and its JSON line (bench/README.md). Header-only and
+// independent of the trainer, because the operator's figures are built without it.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace ringmaster::bench {
 
-// `share` of the values are below it; 0 without any.
+// The value below which the fraction `share` (0 to 1) of the values lies; 0 if there are no values.
 inline double Percentile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   const double index = share * static_cast<double>(values.size() - 1);
@@ -30,8 +30,8 @@ struct FigureLine {
   std::string name;
   double value = 0;
   std::string unit;
-  std::optional<double> reference{};  // of the same run
-  std::string reference_is{};         // empty: the unit says it
+  std::optional<double> reference{};  // measured in the same run
+  std::string reference_is{};         // meaning of `reference`; empty: the unit explains it
   std::string goal;
   bool holds = false;
 };
@@ -49,7 +49,7 @@ inline nlohmann::ordered_json JsonOf(const FigureLine& figure, const nlohmann::o
   return json;
 }
 
-// The last line of a figure's output.
+// Prints the result as the last line of a figure's output.
 inline void PrintFigure(const FigureLine& figure, const nlohmann::ordered_json& more) {
   std::printf("%s\n", JsonOf(figure, more).dump().c_str());
   std::fflush(stdout);

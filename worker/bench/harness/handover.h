@@ -10,7 +10,7 @@
 
 namespace ringmaster::bench {
 
-// Memory without a name, which both processes have. They may be the same process.
+// Anonymous memory that both processes share. They may be the same process.
 class Handover {
  public:
   // Create it before the ranks start. Throws std::system_error if memory is exhausted.
@@ -29,11 +29,11 @@ class Handover {
 
 struct ChildReport {
   std::string text;
-  int64_t peak_kib = 0;  // resident at most
+  int64_t peak_kib = 0;  // peak resident memory
 };
 
-// What `work` returns in a copy of this process, which ends then. Nothing where that ended
-// otherwise.
+// Runs `work` in a copy of this process, which then exits, and returns its result; nothing if the
+// copy did not exit normally.
 std::optional<ChildReport> InAProcess(const std::function<std::string()>& work);
 
 }  // namespace ringmaster::bench

@@ -1,8 +1,8 @@
 #pragma once
 
 // Provides the ranks of a bench. If an agent started this process as the command of a TrainingJob,
-// it is one of the job's ranks; otherwise it starts ranks itself as processes on this machine. Both
-// provide a world, so the benches are written once.
+// it is one of the job's ranks; otherwise it starts ranks itself as processes on this machine.
+// Benches use the same code in both cases, because both provide a world.
 
 #include <functional>
 #include <memory>
@@ -16,8 +16,8 @@
 namespace ringmaster::bench {
 
 struct RankOptions {
-  int ranks = 2;  // where this process starts them
-  // Of each rank, where they are on hosts of their own: a network namespace, and the address in it.
+  int ranks = 2;  // number of ranks to start if no agent started this process
+  // For ranks on separate hosts: each rank's network namespace, and its address in that namespace.
   std::vector<std::string> namespaces{};
   std::vector<std::string> addresses{};
 };
@@ -25,14 +25,14 @@ struct RankOptions {
 // Whether an agent started this process.
 bool UnderAgent();
 
-// Runs `rank_main` on every rank of the world, on one of them in this process where an agent
-// started it, and returns when all have ended: the worst exit code. Ranks end with their parent,
-// which must not have started threads. A rank that cannot take part says why and counts as 1.
+// Runs `rank_main` on every rank. Returns 0, or the exit code of the first rank that failed: 1, and
+// a message, if it cannot take part. Under an agent, this process is one rank. Otherwise it must
+// not have started threads, because it forks; its ranks are killed when it exits.
 int RunOnRanks(const RankOptions& options,
                const std::function<int(const trainer::World& world)>& rank_main);
 
-// A part of a store, under a prefix of its own: the worlds that a bench forms one after the other
-// out of the same ranks find only their own keys.
+// A view of a store that adds a prefix to every key. A bench that forms several worlds of the same
+// ranks gives each world its own prefix, so that a world finds only its own keys.
 class ScopedStore final : public trainer::Store {
  public:
   ScopedStore(std::shared_ptr<trainer::Store> whole, std::string prefix)

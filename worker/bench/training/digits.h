@@ -13,10 +13,10 @@ namespace ringmaster::bench {
 
 class Digits {
  public:
-  // `data` is a folder of IDX files, or "generated": `samples` of them, a quarter of it held out.
+  // `data` is a folder of IDX files, or "generated": `samples` images, a quarter of them held out.
   static Result<Digits> Load(const std::string& data, int64_t samples);
 
-  // Reads this object's memory, which goes with it.
+  // Refers to this object's memory and must not outlive it.
   trainer::Dataset dataset() const;
   int64_t training_size() const;
 

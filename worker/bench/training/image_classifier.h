@@ -13,10 +13,10 @@
 
 namespace ringmaster::bench {
 
-// One network and how it is measured unless flags say otherwise.
+// One network, and the default options of its measurement.
 struct ImageNetwork {
   const char* name;
-  int64_t side;  // of its square images, three channels
+  int64_t side;  // width and height of its images, which have three channels
   int64_t classes;
   int64_t global_batch;
   int64_t steps;
@@ -25,7 +25,7 @@ struct ImageNetwork {
 // "resnet18" on 32×32 and "iresnet18", the backbone of partial-fc, on 56×56.
 const std::vector<ImageNetwork>& ImageNetworks();
 
-// Each batch of `samples` images, REQUIRES: samples >= global_batch. On the host.
+// Each batch takes `samples` images from the host. REQUIRES: samples >= global_batch.
 std::unique_ptr<trainer::Workload> MakeImageClassifier(const ImageNetwork& network,
                                                        int64_t global_batch, int64_t samples);
 

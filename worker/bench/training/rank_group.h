@@ -32,16 +32,16 @@ struct Training {
 // Thread-safety: one thread.
 class RankGroup {
  public:
-  // `world` is that of RunOnRanks(). Each rank computes with this many threads.
+  // `world` is the world of RunOnRanks(). Each rank computes with this many threads.
   explicit RankGroup(const trainer::World& world, int threads = 1);
 
   int rank() const { return world_.rank; }
   int size() const { return world_.size; }
 
-  // On ranks 0 … ranks - 1, while the others wait; returns when all are done. The summary of this
-  // rank; empty if it did not take part. REQUIRES: ranks <= size().
+  // Trains on ranks 0 … ranks - 1 while the others wait. Returns, when all are done, the summary of
+  // this rank; empty if it did not take part. REQUIRES: ranks <= size().
   Result<std::optional<trainer::RunSummary>> Together(const Training& training, int ranks);
-  // Every rank of the first `ranks` alone, at the same time: summaries by rank.
+  // Trains each of the first `ranks` ranks alone, at the same time. Returns the summaries by rank.
   Result<std::vector<trainer::RunSummary>> Apart(const Training& training, int ranks);
   // Runs `work` on rank 0 while the others wait; returns its result.
   Result<std::string> OnRankZero(const std::function<std::string()>& work);

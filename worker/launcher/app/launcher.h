@@ -11,7 +11,7 @@ namespace ringmaster::launcher {
 
 // Runs the job to its end. Blocks; returns the exit code: 0 on success, the first failing rank's on
 // failure, 143 when asked to end by SIGTERM. The verdict is in the termination log by then. `clock`
-// outlives the call.
+// must outlive the call.
 int RunLauncher(const Config& config, const Clock& clock);
 
 // Writes a verdict to the termination log, in place: Kubernetes mounts that file.

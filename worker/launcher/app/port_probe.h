@@ -20,12 +20,12 @@ class PortProbe {
 
   explicit PortProbe(boost::asio::io_context& io) : io_(io) {}
 
-  // `answer` is called once, later, unless this object has gone by then.
+  // `answer` is called once, later, unless this object was destroyed.
   void Ask(const std::string& address, int port, std::function<void(bool refused)> answer);
 
  private:
   boost::asio::io_context& io_;
-  std::shared_ptr<int> running_ = std::make_shared<int>(0);  // no answer is called after its end
+  std::shared_ptr<int> running_ = std::make_shared<int>(0);  // no answer is called after it ends
 };
 
 }  // namespace ringmaster::launcher

@@ -1,7 +1,7 @@
 #pragma once
 
-// Decides what the launcher does: who is a member, when mpirun runs, when the start gate opens, how
-// to react to a loss, and how the job ended. Takes events and the time, and returns actions, which
+// Decides which workers are members, when mpirun runs, when the start gate opens, how the launcher
+// reacts to a loss, and how the job ended. Takes events and the time, and returns actions, which
 // launcher.h carries out. It does no I/O, starts no threads and reads no clock, so that tests can
 // cover every interleaving. Copy a Coordinator to explore what would happen next.
 //
@@ -33,20 +33,20 @@ class Coordinator {
   Result<Actions> OnOrder(Time now, const control::Order& order) {
     return job().OnOrder(now, order);
   }
-  // mpirun was found, or is missing or not needed, and agents start the ranks. No epoch starts
-  // before.
+  // mpirun was found; or it is missing or not needed, and agents start the ranks. No epoch starts
+  // before one of these events.
   Actions OnMpiVersion(Time now, const std::string& version) {
     return job().OnMpiVersion(now, version);
   }
   Actions OnNoMpirun(Time now) { return job().OnNoMpirun(now); }
-  // What agents do, one by one: Settle() says what follows from all of it, and is to be called soon
-  // after. So a thousand simultaneous messages cause a single decision.
+  // Messages of agents. Call Settle() soon after them: it decides what follows from all of them, so
+  // that a thousand simultaneous messages cause a single decision.
   //
   // The first line of a connection.
   Actions OnHello(Time now, ConnectionId connection, const control::AgentHello& hello) {
     return job().OnHello(now, connection, hello);
   }
-  // Any later line. One that an agent never sends ends its connection.
+  // Any later line. An unexpected message closes the connection.
   Actions OnMessage(Time now, ConnectionId connection, const control::Message& message) {
     return job().OnMessage(now, connection, message);
   }
@@ -60,24 +60,24 @@ class Coordinator {
   Actions OnMpirunExited(Time now, int64_t cohort, const MpirunExit& exit) {
     return job().OnMpirunExited(now, cohort, exit);
   }
-  // At least every CoordinatorOptions::heartbeat.
+  // Call at least every CoordinatorOptions::heartbeat.
   Actions OnTick(Time now) { return job().OnTick(now); }
-  // Our own process is asked to end, without a verdict: a direct job's program goes with us, an
-  // elastic job's ranks wait for the next launcher.
+  // SIGTERM: this process must end without a verdict. A direct job's program ends with it, and the
+  // ranks of an elastic job wait for the next launcher.
   Actions OnTerminate(Time now) { return job().OnTerminate(now); }
   // The launcher cannot continue: returns a verdict.
   Actions OnOwnFailure(Time now, const std::string& reason, const std::string& message) {
     return job().OnOwnFailure(now, reason, message);
   }
 
-  // At most so many bytes for each worker, and some.
+  // At most this many bytes for each worker, and some more.
   control::LauncherStatus Status(Time now) const { return job().Status(now); }
-  // Only its message: what the job waits for, in a sentence.
+  // The status's message only: what the job waits for, in a sentence.
   std::string WaitingText(Time now) const { return job().WaitingText(now); }
-  // For metrics; without the job's name.
+  // For metrics; it does not contain the job's name.
   JobTimes Times(Time now) const { return job().Times(now); }
   control::LauncherPhase phase() const { return job().phase(); }
-  // For the newest world that was started, or is about to be by mpirun.
+  // For the newest world that was started, or that mpirun is about to start.
   const control::Epoch& epoch() const { return job().world().epoch(); }
   const std::vector<control::Member>& members() const { return job().world().members(); }
 

@@ -1,11 +1,11 @@
 #pragma once
 
-// A job whose ranks speak the rank protocol: they keep their process, model and state when their
+// A job whose ranks implement the rank protocol. Ranks keep their process, model and state when the
 // world changes.
 //
 //   Starting → Running ⇄ Forming ⇄ Paused        Adopting (a world runs already) → Running
 //
-// Members are lost, join and leave without restarting the others. Owned by Coordinator.
+// Members can be lost, join and leave without a restart of the others. Owned by Coordinator.
 //
 // Sources: elastic_job.cc (reports of ranks), elastic_change.cc (transitions between worlds),
 // elastic_members.cc (members of the next world), elastic_stall.cc (ranks that hang or are slow),
@@ -35,7 +35,7 @@ class ElasticJob final : public Job {
  private:
   using Job::On;
 
-  // Reports of ranks (elastic_job.cc).
+  // Handles reports from ranks (elastic_job.cc).
   bool Hear(Time now, Worker& worker, const control::Message& message) override;
   bool CanWait(const control::Message& message) const override;
   void On(Time now, Worker& worker, const control::RankReady& ready);
@@ -52,11 +52,11 @@ class ElasticJob final : public Job {
   void On(Time now, Worker& worker, const control::RankStack& stack);
   void AskForCheckpoint(Time now);
   bool WorldUnknown() const;
-  // Reports about a world that is not known yet are repeated once it is.
+  // Stores a report about a world that is not known yet, to handle it once the world is known.
   template <typename OfRank>
   bool KeptForLater(const Worker& worker, const OfRank& message) {
     if (!WorldUnknown()) return false;
-    int rank = -1;  // of all of the worker's ranks at once
+    int rank = -1;  // -1: the report is about all ranks of the worker
     if constexpr (requires { message.rank; }) rank = message.rank;
     takeover_.Keep(worker.hello.pod_uid, rank, message);
     return true;
@@ -68,7 +68,7 @@ class ElasticJob final : public Job {
   bool AllEndedWell() const;
   bool SomebodyIsMissing() const;
 
-  // Additions to the events of any job (elastic_job.cc).
+  // Overrides of Job's functions (elastic_job.cc).
   void Advance(Time now) override;
   void Welcome(Worker& worker) override;
   void LoseWorker(Time now, Worker& worker, const std::string& cause,
@@ -85,7 +85,7 @@ class ElasticJob final : public Job {
   void ForgetChange(bool ranks_ran) override;
   void NoteWorldOver() override;
 
-  // One world after another (elastic_change.cc).
+  // Moves from one world to the next (elastic_change.cc).
   bool WorldCanChange() const override;
   void AdvanceWorld(Time now);
   void AdvanceForming(Time now);
@@ -105,7 +105,7 @@ class ElasticJob final : public Job {
   void StartProposal(Time now);
   void ReplaceWorld(CurrentWorld world);
 
-  // Members of the next world (elastic_members.cc).
+  // Chooses the members of the next world (elastic_members.cc).
   bool Gone(const control::Member& member) const;
   bool KnownDead(const std::string& pod_uid) const;
   bool Leaving(const std::string& pod_uid) const;
@@ -118,7 +118,7 @@ class ElasticJob final : public Job {
   std::vector<control::Member> Next(Time now, bool leavers_go) const;
   bool ChangeWanted(Time now) const;
 
-  // Ranks that hang or are slow (elastic_stall.cc).
+  // Finds ranks that hang or are slow (elastic_stall.cc).
   void WatchWorld(Time now);
   void AddStack(const Worker& worker, control::RankExit& exit) const;
   bool JudgeStall(Time now);
@@ -126,7 +126,7 @@ class ElasticJob final : public Job {
   void WriteStall(const std::optional<Time>& since);
   void ExcludeTheUnkillable(Time now);
 
-  // The world that a launcher before us left (elastic_takeover.cc).
+  // Takes over the world of a previous launcher (elastic_takeover.cc).
   std::set<std::string> Unaccounted() const override;
   bool ReportsMayCome(Time now) const override;
   bool AnotherWorldMayRun(Time now) const override;
@@ -139,7 +139,7 @@ class ElasticJob final : public Job {
   void NoteSilentState();
   void NoteState(const control::Member& member, const control::RankPosition& position);
 
-  // Words (elastic_status.cc).
+  // Status text (elastic_status.cc).
   std::string WorldText() const override;
   std::string PausedText() const;
   std::string PausedBecause() const override;
@@ -147,22 +147,22 @@ class ElasticJob final : public Job {
   std::vector<std::string> Builds() const override;
   std::vector<control::Straggler> Stragglers(Time now) const override;
 
-  control::Epoch known_epoch_;  // the highest that ever started, as far as we know
-  bool formed_here_ = false;    // the newest world, by us
-  MemberIds stateful_;          // members that hold the training's state, or may
-  bool all_stateful_ = false;   // all of them
-  MemberIds ended_;             // members whose end is certain
-  std::set<int> done_;          // ranks past their last step
+  control::Epoch known_epoch_;  // the highest epoch that is known to have started
+  bool formed_here_ = false;    // whether this launcher formed the newest world
+  MemberIds stateful_;          // members that have, or may have, the training state
+  bool all_stateful_ = false;   // whether all members have it
+  MemberIds ended_;             // members whose processes have certainly ended
+  std::set<int> done_;          // ranks that finished their last step
   ChangeProgress change_;
-  int same_world_attempts_ = 0;  // in a row without a committed step
+  int same_world_attempts_ = 0;  // attempts in a row with the same members and no committed step
   StallWatch stall_watch_;
   StragglerWatch straggler_watch_;
   struct Stalled {
-    Time asked_at{};     // its agent, to end it
-    Time still_since{};  // the world
+    Time asked_at{};     // when its agent was asked to end it
+    Time still_since{};  // when the world stopped making progress
   };
-  std::map<MemberId, Stalled> stalled_;  // members of this world that are to end
-  std::optional<Time> written_stall_;    // the newest, by when it began
+  std::map<MemberId, Stalled> stalled_;  // members that block this world and must end
+  std::optional<Time> written_stall_;    // start of the last stall that was logged
   Takeover takeover_;
   Cooldown cooldown_;
 };

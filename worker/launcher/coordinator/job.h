@@ -1,18 +1,18 @@
 #pragma once
 
-// The part of a running job that does not depend on what it runs: its workers, the first world
-// and its start by mpirun or the agents, messages of agents, and the end of the job.
+// The part of a running job that is the same for all programs: its workers, the start of the first
+// world by mpirun or the agents, messages of agents, and the end of the job.
 //
 //   WaitingForOrder → WaitingForAgents → Starting (mpirun, attaches) → Running
 //                          ▲                  │                           │
 //                          └───────────── Stopping ◄──────────────────────┘        → Finished
 //
-// The derived classes handle the rest: ElasticJob if ranks outlive changes of the world,
-// otherwise DirectJob. Coordinator owns one of them. All state is values, so a job can be
-// copied.
+// The derived classes handle the rest: ElasticJob if ranks keep running when the world changes,
+// otherwise DirectJob. Coordinator owns one of them. A job can be copied, because all its state is
+// held by value.
 //
-// Sources: job.cc (events), job_starter.cc (who starts the ranks), worker_loss.cc (lost workers),
-// job_world.cc (starting the first world, and ending a world), job_status.cc (status text).
+// Sources: job.cc (events), job_starter.cc (mpirun or agents start the ranks), worker_loss.cc (lost
+// workers), job_world.cc (starting the first world, ending a world), job_status.cc (status text).
 
 #include <cstdint>
 #include <map>
@@ -41,7 +41,7 @@ class Job {
  public:
   using Time = Clock::Time;
 
-  // The events, as Coordinator describes them.
+  // Event handlers. Coordinator describes the events.
   Result<Actions> OnOrder(Time now, const control::Order& order);
   Actions OnMpiVersion(Time now, const std::string& version);
   Actions OnNoMpirun(Time now);
@@ -68,57 +68,57 @@ class Job {
   Job(const Job&) = default;
   ~Job() = default;
 
-  // What the two kinds of job do differently.
+  // Functions that differ between ElasticJob and DirectJob.
   //
-  // One line of an agent; false: an agent never says that.
+  // Handles a message of an agent. Returns false if agents never send this type of message.
   virtual bool Hear(Time now, Worker& worker, const control::Message& message) = 0;
-  // The effects of its changes are evaluated with the next tick.
+  // Whether the effects of the message can wait until the next tick.
   virtual bool CanWait(const control::Message& message) const;
-  // Whatever has become possible or necessary.
+  // Performs the transitions that have become possible or necessary.
   virtual void Advance(Time now) = 0;
-  // To an agent that dials again: what it may have missed.
+  // Sends an agent that reconnected the messages that it may have missed.
   virtual void Welcome(Worker& worker) = 0;
-  // A member is lost by silence.
+  // Handles the loss of a member, such as one whose heartbeats stopped.
   virtual void LoseWorker(Time now, Worker& worker, const std::string& cause,
                           const std::string& reason);
-  // Never again: its place goes to another Pod.
+  // Never admits this worker again: another Pod takes its place.
   virtual void Fence(Worker& worker);
-  // A world exists whose ranks outlive changes.
+  // Whether the current world can change without a restart of its ranks.
   virtual bool WorldCanChange() const { return false; }
-  // The newest of this world; 0: none yet.
+  // The last committed step of this world; 0: none yet.
   int64_t CommittedStep() const;
-  // A step of the newest world is committed.
+  // Records that a step of the newest world is committed.
   virtual void NoteCommitted(int64_t step);
-  // A member's process went with its agent.
+  // Records that a member's process ended together with its agent.
   virtual void NoteEnd(Time /*now*/, const control::Member& /*member*/) {}
   virtual bool EndIsKnown(const control::Member& /*member*/) const { return false; }
-  // This launcher was suspended, not the agents: no agent is judged by old times.
+  // This launcher was suspended, not the agents: judge no agent by old times.
   virtual void WeWereLate(Time /*now*/) {}
-  // The heartbeat interval of agents.
+  // Tells the job the heartbeat interval of the agents.
   virtual void NoteBeat(std::chrono::milliseconds /*beat*/) {}
-  // The first world: mpirun starts; every process is ready; the gate opens.
+  // Hooks of the first world: it starts, its processes load, and the start gate opens.
   virtual void NoteStart() {}
   virtual bool EveryoneLoaded() { return true; }
   virtual void NoteOpenGate(Time now) = 0;
-  // A world stops; its ranks may have run. Then it is over.
+  // Hooks for the end of a world, in this order. NoteStop() is called only if its ranks ran.
   virtual void NoteStop(Time /*now*/, const char* /*word*/, const Worker* /*whose*/) {}
   virtual void ForgetChange(bool /*ranks_ran*/) {}
   virtual void NoteWorldOver() {}
-  // A world of an earlier launcher may run: of those Pods; or it is about to be reported.
+  // A world of an earlier launcher may still run: on these Pods, or on Pods still to report it.
   virtual std::set<std::string> Unaccounted() const { return {}; }
   virtual bool ReportsMayCome(Time /*now*/) const { return false; }
   virtual bool AnotherWorldMayRun(Time /*now*/) const { return false; }
-  // From when on a first world may start; not after `now`: at once.
+  // The earliest time at which a first world may start. If it is not after `now`, it may start now.
   virtual Time MayStartAt(Time now) const { return now; }
-  // For the status.
+  // Parts of the status.
   virtual std::string WorldText() const = 0;
   virtual std::string PausedBecause() const { return ""; }
   virtual bool IsProposed(const std::string& /*pod_uid*/) const { return false; }
-  // Pods that stand for all builds in the world: one of each.
+  // One Pod for each build (set of program versions) in the world.
   virtual std::vector<std::string> Builds() const { return {}; }
   virtual std::vector<control::Straggler> Stragglers(Time /*now*/) const { return {}; }
 
-  // Messages of agents, for any job.
+  // Handlers for messages of agents that are the same for all jobs.
   void On(Time now, Worker& worker, const control::AgentReady& ready);
   void On(Time now, Worker& worker, const control::DataCacheProgress& progress);
   void On(Time now, Worker& worker, const control::Heartbeat& heartbeat);
@@ -151,12 +151,12 @@ class Job {
   void MarkDead(Time now, Worker& worker, const std::string& cause, const std::string& reason);
   void NoteLoss(Time now, const Worker& worker, const std::string& cause, Time last_sign);
 
-  // The first world, and ending one (job_world.cc).
+  // Starts the first world and ends worlds (job_world.cc).
   bool InOrder(const std::string& pod_uid) const;
   std::vector<std::string> ReadyInRankOrder() const;
-  // The workers of a world that these can form: some may have to stand by.
+  // The size of the world, in workers, that so many workers can form; the others stand by.
   int SizeOfWorld(std::size_t workers) const;
-  // Ranks of the world with all workers that are wanted; 0: not known yet.
+  // The number of ranks in a world with all requested workers; 0: not known yet.
   int FullSize() const;
   bool EveryoneReady(const std::vector<std::string>& ready) const;
   bool EnoughAfterAWhile(Time now, std::size_t ready) const;
@@ -169,7 +169,7 @@ class Job {
   bool SameBuild(const std::string& pod_uid, const std::string& other) const;
   std::string UnfitText(const std::string& pod_uid, const std::vector<std::string>& builds) const;
   std::vector<std::string> ProgramsToMatch() const;
-  // The starter of the ranks, mpirun or the agents, and mpirun's way to the workers
+  // Chooses whether mpirun or the agents start the ranks, and how mpirun reaches the workers
   // (job_starter.cc).
   void LetAgentsStart();
   void ChooseStarter(const Worker& worker);
@@ -193,48 +193,48 @@ class Job {
   void Fail(Time now, const Failure& failure);
   void End(Time now, const control::Verdict& verdict, int exit_code);
 
-  // Words (job_status.cc).
+  // Status text (job_status.cc).
   control::WorkerReport ReportOf(const std::string& pod_uid,
                                  const std::vector<std::string>& builds) const;
   std::string WaitingForAgentsText(Time now) const;
   std::string MissingText() const;
   std::string FillingText() const;
   std::string RankText(const control::RankExit& exit) const;
-  std::string NameOf(const std::string& pod_uid) const;  // "digits-worker-1 (node2)"
+  std::string NameOf(const std::string& pod_uid) const;  // for example "digits-worker-1 (node2)"
   std::string NamesOf(const std::set<std::string>& pod_uids) const;
   std::string SlotText(const Slot& slot) const;
-  // For the world, as people count them.
+  // The number of ranks in the world, counting every rank of each process.
   int Ranks() const { return world_.size() * options_.ranks_per_process; }
 
   const CoordinatorOptions options_;
-  std::string openmpi_version_;  // of this launcher's mpirun; empty: none, or not known yet
-  bool agents_start_ = false;    // the ranks, not mpirun
-  bool through_agents_ = false;  // mpirun reaches the workers so, not over ssh
+  std::string openmpi_version_;  // version of this launcher's mpirun; empty: none, or not known yet
+  bool agents_start_ = false;    // agents, not mpirun, start the ranks
+  bool through_agents_ = false;  // mpirun reaches the workers through agents, not over ssh
   Actions actions_;              // collected during one event
 
   control::LauncherPhase phase_ = control::LauncherPhase::kWaitingForOrder;
-  bool unsettled_ = false;  // something has happened since Advance
+  bool unsettled_ = false;  // an event has happened since the last Advance()
   std::optional<control::Order> order_;
-  std::set<std::string> ordered_;               // Pods that it names
-  std::map<std::string, Time> unwanted_since_;  // Pods that a former order named, for a while
+  std::set<std::string> ordered_;               // Pods that the order names
+  std::map<std::string, Time> unwanted_since_;  // Pods that an earlier order named, for a while
   WorkerTable workers_;
   std::map<std::string, std::size_t> seniority_;  // Pods of the newest epoch → place, oldest first
   std::string last_change_;                       // why the last epoch ended
-  int64_t epochs_run_ = 0;                        // gates opened
-  int64_t highest_number_ = 0;                    // of any epoch heard of
+  int64_t epochs_run_ = 0;                        // number of epochs that ran
+  int64_t highest_number_ = 0;                    // highest number of any epoch seen
   Time waiting_since_{};
   Time last_tick_{};
   int64_t tick_ = 0;
   std::optional<Time> first_hello_at_;
   std::optional<Time> fault_seen_;
 
-  // The newest world: from Start, or from its StartEpoch, until the next one's StartEpoch or the
-  // end of Stop.
+  // The newest world: from Start(), or from its StartEpoch, until the StartEpoch of the next world
+  // or the end of Stop().
   CurrentWorld world_;
   Startup startup_;
   Time started_at_{};
   std::map<Slot, ReportedExit> exits_;
-  bool nothing_trained_ = false;  // rank 0 said so when it was done
+  bool nothing_trained_ = false;  // rank 0 reported at the end that it trained no step
   std::optional<Time> released_at_;
   Time stop_deadline_{};
   RendezvousStore store_;

@@ -15,27 +15,27 @@ namespace ringmaster::launcher {
 
 using ConnectionId = int64_t;
 
-// One line of the hostfile, in rank order.
+// One line of the hostfile. Lines are in rank order.
 struct Host {
   std::string pod_uid;
   std::string pod;
   std::string address;
   int ssh_port = 0;
   int slots = 1;
-  std::string user;             // to log in as; empty: the launcher's own name
-  ConnectionId connection = 0;  // its agent's
+  std::string user;             // login name; empty: the launcher's own user name
+  ConnectionId connection = 0;  // the connection of its agent
 };
 
 struct SendTo {
   ConnectionId connection = 0;
   control::Message message;
 };
-// The same message to many.
+// Sends the same message to many agents.
 struct SendToAll {
   std::vector<ConnectionId> connections;
   control::Message message;
 };
-// Tell it why, then close. With `Drop` nothing is told.
+// Refuse sends the agent the reason and closes the connection. Drop closes it without a message.
 struct Refuse {
   ConnectionId connection = 0;
   std::string reason;
@@ -51,7 +51,7 @@ struct StartMpirun {
   bool by_agent = false;  // mpirun reaches the hosts through their agents, not over ssh
 };
 struct StopMpirun {};
-// Does this port refuse? Answered by OnProbe.
+// Tests whether the port refuses connections. OnProbe() receives the answer.
 struct Probe {
   std::string pod_uid;
   std::string address;
@@ -59,15 +59,15 @@ struct Probe {
 };
 // Output of a rank that was received over the control channel.
 struct Print {
-  std::string whose;  // "1,<rank>", as mpirun has it; "<Pod>/<slot>" of a rank in no world yet
+  std::string whose;  // "1,<rank>", as in mpirun's output; "<Pod>/<slot>" for a rank in no world
   bool is_stderr = false;
   std::string data;
 };
-// The result of the job for its Pod's status, before agents learn that it is over.
+// Writes the result of the job to its Pod's status, before agents learn that the job is over.
 struct Record {
   control::Verdict verdict;
 };
-// The last action ever.
+// The last action of a job.
 struct Finish {
   control::Verdict verdict;
   int exit_code = 0;
@@ -82,13 +82,13 @@ struct Failure {
   std::string reason;
   std::string message;
   int exit_code = 1;
-  std::optional<control::RankExit> first{};  // the end that is to blame
+  std::optional<control::RankExit> first{};  // the exit that caused the failure
 };
 
 struct MpirunExit {
   int exit_code = -1;
   int signal = 0;
-  std::string start_error;  // it could not be started at all
+  std::string start_error;  // why mpirun could not be started; empty: it was started
   std::vector<std::string> last_lines;
 };
 

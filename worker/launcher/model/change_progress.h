@@ -19,24 +19,24 @@ struct ChangeProgress {
   using Time = Clock::Time;
 
   std::optional<Proposal> proposal;  // while kForming, and while kPaused below min_replicas
-  Time prepared_at{};                // the proposal
+  Time prepared_at{};                // when the proposal was prepared
   std::string pause_reason;          // why the next world cannot start
   bool switching = false;            // SwitchEpoch was sent
   bool orderly = false;              // every rank of this world has stopped after the same step
-  std::set<int> at_boundary;         // ranks
+  std::set<int> at_boundary;         // ranks that reported the boundary
   std::optional<Time> first_at_boundary;
   std::map<int, control::RankBroken> broken;  // by rank
   std::optional<Time> first_broken_at;
 
   void ReachBoundary(Time now, int rank);
-  // A rank reports that it cannot continue; its latest report counts.
+  // Records that a rank cannot continue. Its latest report counts.
   void Break(Time now, const control::RankBroken& word);
-  // The same, told by what others see; what the rank itself has said counts more.
+  // The same, concluded from other ranks' reports. The rank's own report takes precedence.
   void BreakUnlessSaid(Time now, const control::RankBroken& word);
-  // Each rank has said that it stopped after the step, or is in `done`: past its last one.
+  // Whether each rank has stopped after the step, or is in `done`: past its last step.
   bool EveryoneAtBoundary(const std::set<int>& done, int world_size) const;
-  // The same, or nearly: one report proves that all will follow, so a report that was lost with a
-  // connection delays the change by at most `patience`.
+  // Also true once some rank has reported for `patience`. One report proves that all will follow,
+  // so the other reports may have been lost with a connection.
   bool AllAtBoundary(Time now, const std::set<int>& done, int world_size,
                      std::chrono::milliseconds patience) const;
   // The ranks that reported that they cannot continue, and the peer that each could not reach.

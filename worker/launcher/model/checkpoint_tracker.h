@@ -22,36 +22,36 @@ class CheckpointTracker {
  public:
   using Time = Clock::Time;
 
-  // Whether a rank of `pod_uid` may complete what it has written: it is a member of the newest
-  // world, which runs, and speaks of that world. A fenced Pod never is. Remembers what it grants.
+  // Whether a rank of `pod_uid` may complete the checkpoint that it wrote: its Pod is a member of
+  // the running world, and the report is about that world. A fenced Pod may not. Records the grant.
   bool Grants(const control::CheckpointWritten& written, const std::string& pod_uid,
               const control::Epoch& epoch, const std::vector<control::Member>& members);
 
-  // Believed from the rank that this was granted to last, of that grant alone.
+  // Accepted only from the rank with the latest grant, and only for that checkpoint.
   void Completed(Time now, const std::string& pod_uid, const control::CheckpointDone& done);
-  // What an earlier launcher granted, whose grants are not known here: believed from members of the
-  // running world, each of which could have got a grant for it.
+  // A checkpoint that an earlier launcher granted. Its grants are not known here, so the report is
+  // accepted from any member of the running world.
   void CompletedBefore(Time now, const std::string& pod_uid, const control::CheckpointDone& done,
                        const std::vector<control::Member>& members);
 
-  // Believed from rank 0 of the running world.
+  // Accepted from rank 0 of the running world.
   void Began(Time now, const control::RankBegan& began, const std::string& pod_uid,
              const control::Epoch& epoch, const std::vector<control::Member>& members);
   const std::optional<control::Beginning>& beginning() const { return beginning_; }
-  // Whether rank 0 of `epoch`, the running world, is to be asked now for a checkpoint out of turn:
-  // while one is `wanted` of the first `step` that this was said of, or later, once a world, and
-  // again where none became complete, because another was being written or failed.
+  // Whether rank 0 of `epoch`, the running world, must be asked now for an additional checkpoint.
+  // True if one is `wanted` and none of the `step` of the first such call or later is complete:
+  // once in each world, and again if that request led to no complete checkpoint in time.
   bool AskNow(Time now, bool wanted, const control::Epoch& epoch, int64_t step);
   static constexpr std::chrono::seconds kAskAgain{10};
 
-  // An empty fault means that it works again.
+  // An empty fault means that saving works again.
   void Protection(const std::string& pod_uid, const std::string& pod,
                   const control::RankProtection& protection);
-  // The process that spoke has ended, or without `slot` its whole Pod.
+  // The process that reported has ended; without `slot`, its whole Pod has ended.
   void Forget(const std::string& pod_uid, std::optional<int> slot = {});
 
   std::optional<control::CheckpointReport> Newest(Time now) const;
-  // At most kMostFaults, the first by Pod and slot.
+  // Returns at most kMostFaults, the first ones by Pod and slot.
   std::vector<control::ProtectionFault> Faults() const;
   static constexpr std::size_t kMostFaults = 4;
 
@@ -64,14 +64,14 @@ class CheckpointTracker {
   };
   void NoteDone(Time now, const control::CheckpointDone& done);
 
-  // The newest grant to a slot of a Pod.
+  // The newest grant, to a slot of a Pod.
   std::map<std::pair<std::string, int>, control::CheckpointWritten> granted_;
   std::optional<control::Beginning> beginning_;
   std::optional<Done> newest_;
   std::optional<int64_t> wanted_step_;
   control::Epoch asked_;
   Time asked_at_{};
-  // By Pod UID, slot and what is not kept.
+  // By Pod UID, slot and kind.
   std::map<std::tuple<std::string, int, std::string>, control::ProtectionFault> faults_;
 };
 

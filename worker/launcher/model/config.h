@@ -30,23 +30,23 @@ struct Config {
   int control_port = 0;
   int api_port = 0;
   std::chrono::milliseconds heartbeat{100};
-  std::chrono::milliseconds lost_after{2000};   // silence of a worker
-  std::chrono::milliseconds stall_floor{2000};  // stall_watch.h
-  std::chrono::seconds start_wait{30};          // then minReplicas are enough
-  std::chrono::seconds stop_grace{1};           // of a program, after SIGTERM
-  int restart_limit = 10;                       // ranks that end by themselves within the window
+  std::chrono::milliseconds lost_after{2000};   // a worker silent for longer is lost
+  std::chrono::milliseconds stall_floor{2000};  // see stall_watch.h
+  std::chrono::seconds start_wait{30};          // then start with at least minReplicas
+  std::chrono::seconds stop_grace{1};           // of a program after SIGTERM
+  int restart_limit = 10;                       // rank exits within the window
   std::chrono::seconds restart_window{3600};
   int crash_limit = 5;  // ranks killed in a row without a step in between; 0: no limit
   ExitCodeRules exit_codes;
 
   std::string attach;       // absolute path of ringmaster-attach, the same in launcher and workers
-  std::string rsh;          // ... and of ringmaster-rsh, here
+  std::string rsh;          // absolute path of ringmaster-rsh here
   Environment environment;  // the whole environment, for mpirun's allow-list
 
   std::string RshSocket() const { return runtime_dir + "/rsh.sock"; }
 };
 
-// kInvalid names the variable.
+// kInvalid names the invalid variable.
 Result<Config> ReadConfig(const Environment& environment);
 
 }  // namespace ringmaster::launcher

@@ -21,23 +21,23 @@ class Cooldown {
   static constexpr std::chrono::seconds kLongest{60};
   static constexpr std::chrono::minutes kHalving{10};
 
-  // For a count of recent ends.
+  // The wait for a count of recent ends.
   static std::chrono::milliseconds Delay(int ends);
 
-  // It waits for `longest` at most.
+  // No slot waits longer than `longest`.
   void Ended(Time now, const std::string& pod_uid, int slot,
              std::chrono::milliseconds longest = kLongest);
 
-  // From when on this slot may join a world; not after `now`: at once.
+  // When this slot may join a world. If that is not after `now`, it may join at once.
   Time Until(Time now, const std::string& pod_uid, int slot) const;
 
-  // The Pod is permanently gone.
+  // Call when the Pod is permanently gone.
   void Forget(const std::string& pod_uid) { pods_.erase(pod_uid); }
 
  private:
   struct Slot {
     int ends = 0;
-    Time halved_at{};  // `ends` holds as of then
+    Time halved_at{};  // time of the last update of `ends`
     Time until{};
   };
 

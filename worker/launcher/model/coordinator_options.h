@@ -17,47 +17,47 @@ struct CoordinatorOptions {
   int64_t term = 0;
   std::string job_uid;
   std::string agent_token;
-  int slots = 1;                   // per worker
-  int ranks_per_process = 1;       // that a program of ours starts by itself (LaunchSpec)
-  bool elastic = true;             // LaunchSpec::InPlace
-  bool asks_for_mpirun = false;    // LaunchSpec::AsksForMpirun
-  std::vector<int> allowed_sizes;  // LaunchSpec
+  int slots = 1;                   // number of slots per worker
+  int ranks_per_process = 1;       // number of ranks that a process starts by itself (LaunchSpec)
+  bool elastic = true;             // from LaunchSpec::InPlace
+  bool asks_for_mpirun = false;    // from LaunchSpec::AsksForMpirun
+  std::vector<int> allowed_sizes;  // from LaunchSpec
   control::LaunchAgent launch_agent = control::LaunchAgent::kAuto;
 
-  std::chrono::milliseconds heartbeat{100};      // with few workers (Job::Heartbeat)
-  std::chrono::milliseconds lost_after{2000};    // silence of a member
-  std::chrono::milliseconds redial_within{150};  // after its connection broke
-  std::chrono::milliseconds late_tick{500};  // our own delay, after which old times do not count
-  std::chrono::milliseconds partial_after{30'000};  // then minReplicas are enough
-  std::chrono::milliseconds attach_within{60'000};  // no process attached for so long
-  int start_attempts = 3;  // of mpirun in a row, before its failure is the job's
-  std::chrono::milliseconds stop_grace{1000};   // SIGTERM → SIGKILL of ranks
-  std::chrono::milliseconds stop_within{5000};  // for the reports of stopped ranks and mpirun's end
-  std::chrono::milliseconds settle{300};  // after a failure: what else arrives about the same event
+  std::chrono::milliseconds heartbeat{100};      // shortest interval (Job::Heartbeat)
+  std::chrono::milliseconds lost_after{2000};    // a member that is silent for longer is lost
+  std::chrono::milliseconds redial_within{150};  // time for an agent to reconnect
+  std::chrono::milliseconds late_tick{500};  // after a longer tick delay, old times no longer count
+  std::chrono::milliseconds partial_after{30'000};  // then start with at least minReplicas
+  std::chrono::milliseconds attach_within{60'000};  // longest time without a newly attached process
+  int start_attempts = 3;  // starts of mpirun that fail in a row before the job fails
+  std::chrono::milliseconds stop_grace{1000};   // from SIGTERM to SIGKILL of ranks
+  std::chrono::milliseconds stop_within{5000};  // for stopped ranks to report and mpirun to end
+  std::chrono::milliseconds settle{300};  // how long to wait for other reports of the same failure
   std::chrono::milliseconds peer_lost_settle{
-      1500};  // the same when only victims have reported so far
+      1500};  // the same if all reports so far come from ranks that lost a peer
   std::chrono::milliseconds fault_settle{
-      5000};  // after the first preflight fault: others may still report theirs
-  std::chrono::milliseconds release_within{10'000};  // released ranks end
+      5000};  // wait after the first preflight fault for faults of other workers
+  std::chrono::milliseconds release_within{10'000};  // time for released ranks to end
 
-  // Elastic jobs alone.
-  std::chrono::milliseconds join_window{1000};   // a joiner waits so long for the others wanted
-  std::chrono::milliseconds adopt_within{5000};  // for the members of a world that runs already
-  // The same once most of its Pods have reported: they noticed the last launcher's silence, and
-  // found this one, when the others should have.
+  // The following options apply only to elastic jobs.
+  std::chrono::milliseconds join_window{1000};   // how long a joiner waits for other joiners
+  std::chrono::milliseconds adopt_within{5000};  // time for members of a running world to report
+  // The same once most Pods of the world have reported. By then the others should have noticed that
+  // the last launcher is silent, and found this one.
   std::chrono::milliseconds adopt_rest_within{2000};
-  std::chrono::milliseconds ask_again{1000};     // for the members of a world; somebody else
-  std::chrono::milliseconds broken_settle{500};  // beyond lost_after, for the cause to be seen
-  int same_world_attempts = 3;                   // in a row, when ranks cannot reach each other
+  std::chrono::milliseconds ask_again{1000};     // then ask another agent for the world's members
+  std::chrono::milliseconds broken_settle{500};  // added to lost_after, so that the cause is found
+  int same_world_attempts = 3;                   // attempts in a row if ranks lost connectivity
   std::chrono::milliseconds load_again_within{
-      300'000};  // of the first start: a rank whose slot's process ended loads again
-  std::chrono::milliseconds stall_floor{2000};  // stall_watch.h; 0: disabled
+      300'000};  // at the first start: limit to load again after a process of the slot ended
+  std::chrono::milliseconds stall_floor{2000};  // see stall_watch.h; 0: disabled
   std::chrono::milliseconds stall_end_within{
-      2000};               // a rank that hangs has its stack noted and ends
-  int restart_limit = 10;  // ranks that end by themselves, not by a signal
+      2000};               // time for the agent to record the stack of a hung rank and end it
+  int restart_limit = 10;  // most exits of ranks, other than by a signal, in a window
   std::chrono::milliseconds restart_window{3'600'000};
   ExitCodeRules exit_codes;
-  int crash_limit = 5;  // crash_limit.h
+  int crash_limit = 5;  // see crash_limit.h
 };
 
 CoordinatorOptions OptionsFrom(const Config& config, std::string agent_token);

@@ -16,11 +16,11 @@ class CrashLimit {
  public:
   using Time = Clock::Time;
 
-  // At `limit` rounds the job fails; 0: no limit.
+  // The job fails after `limit` rounds; 0: no limit.
   explicit CrashLimit(int limit) : limit_(limit) {}
 
-  // One more death. `since`: from when on at the earliest the process, or its world, has run; one
-  // that ran when the present round began dies with it.
+  // Counts one more death. `since` is the earliest time at which the process, or its world, ran.
+  // A process that ran when the present round began belongs to that round.
   void Count(Time now, Time since, bool out_of_memory) {
     if (count_ == 0 || since >= round_began_) {
       ++count_;
@@ -29,14 +29,14 @@ class CrashLimit {
     if (out_of_memory) out_of_memory_ = count_;
   }
 
-  // A step that may have been reported before.
+  // Call for a committed step; a step may be repeated.
   void Committed(int64_t step) {
     if (step <= furthest_) return;
     furthest_ = step;
     count_ = out_of_memory_ = 0;
   }
 
-  // Ends the row where its newest round began before this.
+  // Resets the count if its newest round began before this time.
   void Forget(Time before) {
     if (round_began_ < before) count_ = out_of_memory_ = 0;
   }
@@ -50,9 +50,9 @@ class CrashLimit {
  private:
   int limit_;
   int count_ = 0;
-  int out_of_memory_ = 0;  // the newest round with a death for lack of memory
+  int out_of_memory_ = 0;  // the newest round in which memory ran out
   Time round_began_{};
-  int64_t furthest_ = 0;  // committed step
+  int64_t furthest_ = 0;  // highest committed step
 };
 
 }  // namespace ringmaster::launcher

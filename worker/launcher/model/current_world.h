@@ -16,8 +16,8 @@ namespace ringmaster::launcher {
 class CurrentWorld {
  public:
   CurrentWorld() = default;
-  // `members` are in the order of their ranks, from 0. `full_size`: the ranks that the job wanted
-  // when the world began; 0: not known.
+  // `members` are in rank order, from 0. `full_size`: the number of ranks that the job wanted when
+  // the world began; 0: not known.
   CurrentWorld(control::Epoch epoch, std::vector<control::Member> members, int full_size = 0);
 
   const control::Epoch& epoch() const { return epoch_; }
@@ -29,15 +29,15 @@ class CurrentWorld {
   bool Contains(const std::string& pod_uid) const { return pods_.contains(pod_uid); }
   // REQUIRES: 0 <= rank < size().
   const control::Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
-  // Whether there is such a rank and it runs in this Pod.
+  // Whether this rank exists and runs in this Pod.
   bool RunsIn(const std::string& pod_uid, int rank) const;
   // Empty for a Pod that is not in this world.
   const std::vector<int>& RanksOf(const std::string& pod_uid) const;
   const std::map<std::string, std::vector<int>>& ranks_by_pod() const { return ranks_of_; }
-  // Null: no member runs in that slot.
+  // Null if no member runs in that slot.
   const control::Member* At(const std::string& pod_uid, int slot) const;
 
-  // The process of this rank has loaded.
+  // Records that the process of this rank has loaded.
   void Load(int rank, const std::string& start);
 
  private:

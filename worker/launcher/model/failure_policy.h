@@ -19,7 +19,7 @@
 
 namespace ringmaster::launcher {
 
-// "it printed last: ..." of the last of these lines that says something.
+// Formats the last of these lines that is not empty: "it printed last: ...".
 std::string PrintedText(const std::vector<std::string>& lines);
 
 struct ReportedExit {
@@ -37,48 +37,48 @@ class FailurePolicy {
   // A new world starts without state; earlier failures do not count for it.
   void Reset();
 
-  // A rank ended while the job continues: for the status and the limit. A kill does not count for
-  // the limit, but may have caused the exits of others.
+  // A rank ended while the job continues. Records it for the status and the limit. A kill does not
+  // count towards the limit, but may have caused the exits of others.
   void Fail(Time now, const control::RankExit& exit);
-  // It ended before the first world, and no other start can help: the job fails.
+  // A rank ended before the first world, and another start cannot help: the job fails.
   void FailStart(Time now, const control::RankExit& exit);
   bool Lists(const std::string& pod_uid, int slot) const;
-  // Only for the status. What is known of an end may be heard again by a launcher that takes over.
+  // Records an exit only for the status. A launcher that takes over may get the same report again.
   void Record(control::RankExit exit);
-  // A rank was killed, or ended while it loaded; `text` says which and how. `since`: see
+  // A rank was killed, or ended while it loaded; `text` describes it. `since`: see
   // CrashLimit.
   void Crash(Time now, Time since, const control::RankExit& exit, std::string text);
   // See CrashLimit.
   void Committed(int64_t step) { crashes_.Committed(step); }
   void ForgetCrashes(Time before) { crashes_.Forget(before); }
 
-  // By a failure that ends the job; by a row of crashes, unless training got further after all.
+  // The job fails by a fatal exit, or by a row of crashes unless training made progress after all.
   bool MustFail() const { return must_fail_ || crashes_.Reached(); }
-  // An elastic job: the end to blame, once what belongs to the same event has arrived. Harmless
+  // For an elastic job: the exit to blame, once all reports of the event have arrived. Harmless
   // exits are then forgotten.
   std::optional<control::RankExit> Judge(Time now);
 
   struct Blame {
     ReportedExit end;
-    Time heard_since{};  // when every member has been heard after this, nobody else can be to blame
+    Time heard_since{};  // once all members were heard after this, the rank is to blame
   };
-  // A direct job: the same for these ends of its ranks, none of them clean. Where one was killed,
-  // others may well end with a code because of it.
+  // For a direct job: the same for these exits of its ranks, none of them clean. If one was killed,
+  // others may have exited with a code because of it.
   // REQUIRES: not empty.
   std::optional<Blame> JudgeExits(Time now, const std::vector<const ReportedExit*>& failures);
 
-  // The job fails because of this end, of `whose` rank.
+  // The job fails because of this exit. `whose` names the rank.
   Failure FailureBy(const control::RankExit& exit, const std::string& whose) const;
 
-  // The newest, for the status.
+  // The newest exits, for the status.
   const std::deque<control::RankExit>& recorded() const { return recorded_; }
   int crashes() const { return crashes_.count(); }
   bool CrashLimitReached() const { return crashes_.Reached(); }
   // REQUIRES: crashes() > 0.
   std::string CrashText() const;
-  // Its agent starts another process in its place, which may well end like this one.
+  // Its agent starts another process in its place, which may end in the same way.
   bool LoadsAgain(const control::RankExit& exit) const;
-  // It may be the program's own end, not the machine's doing, and counts against the limit.
+  // The program may have caused the exit, not the machine. It counts towards the limit.
   bool Counts(const control::RankExit& exit) const;
 
  private:
@@ -93,9 +93,9 @@ class FailurePolicy {
   std::chrono::milliseconds peer_lost_settle_;
   RestartLimit restarts_;
   CrashLimit crashes_;
-  std::string newest_crash_;  // in words
+  std::string newest_crash_;  // as text
   std::deque<control::RankExit> recorded_;
-  std::vector<control::RankExit> failing_;  // recent: candidates for the blame
+  std::vector<control::RankExit> failing_;  // recent exits that may be blamed
   std::optional<Time> first_failure_at_;
   bool must_fail_ = false;
 };

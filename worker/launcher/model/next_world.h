@@ -1,8 +1,8 @@
 #pragma once
 
-// The rules for the transition between worlds, as values and pure functions: who is a member, who
-// is in the next world, whether enough Pods of the last world agree, and which members cannot reach
-// each other. They do not depend on connections or time.
+// The rules for the transition between worlds, as values and pure functions: the identity of
+// members, the members of the next world, the quorum of the last world's Pods, and the ranks to
+// drop if some cannot reach each other. They do not depend on connections or time.
 
 #include <cstddef>
 #include <functional>
@@ -20,42 +20,42 @@ namespace ringmaster::launcher {
 // The identity of a member: Pod UID, slot, start.
 using MemberId = std::tuple<std::string, int, std::string>;
 MemberId IdOf(const control::Member& member);
-// To look one up without a copy; a view of the member.
+// A key to look up a member without copying it. It refers to the fields of `member`.
 inline auto KeyOf(const control::Member& member) {
   return std::tie(member.pod_uid, member.slot, member.start);
 }
 using MemberIds = std::set<MemberId, std::less<>>;
 
-// The Pods of these members, each once.
+// Returns the Pods of these members without duplicates.
 std::set<std::string> PodsOf(const std::vector<control::Member>& members);
 
 struct NextWorldInput {
   std::vector<control::Member> survivors;  // of the last world, in its order
-  std::set<std::string> leavers;           // Pods that are to go
+  std::set<std::string> leavers;           // Pods that must leave
   const MemberIds& stateful;               // members that certainly hold the training's state
-  std::vector<control::Member> joiners;    // in their order
+  std::vector<control::Member> joiners;    // new members, in rank order
 };
 
-// Survivors in their order, then joiners, with ranks from 0. Leavers are dropped once a remaining
-// member certainly has the state; until then they stay, because theirs may be the only copy. Empty
-// without survivors: joiners alone have no state to continue from.
+// Returns survivors in their order, then joiners, with ranks from 0. Leavers are dropped once a
+// remaining member certainly has the state; until then they stay, because they may have the only
+// copy. Returns no members without survivors: joiners alone have no state to continue from.
 std::vector<control::Member> NextWorld(NextWorldInput input);
 
-// What is known about the last started world's Pods when the next one forms.
+// The Pods of the last started world, counted when the next world forms.
 struct Quorum {
   int pods = 0;
-  int known_dead = 0;          // by evidence
-  int accepted = 0;            // with us, without a promise of a later epoch to others
-  bool formed_here = false;    // that world, by this launcher
-  bool all_accounted = false;  // none is missing: each is with us or known dead
+  int known_dead = 0;          // Pods that are proven to be dead
+  int accepted = 0;            // take part, and promised no later epoch to another launcher
+  bool formed_here = false;    // this launcher formed that world
+  bool all_accounted = false;  // no Pod is missing: each takes part or is known dead
 };
 
-// More than half of the Pods that are not known dead, or exactly half for the launcher that formed
-// that world. A launcher that did not form it counts the dead ones too: they may have been members
-// of later worlds that it has not heard of. When nobody is missing there is nobody to disagree.
+// Whether more than half of the Pods that are not known dead accepted, or exactly half if this
+// launcher formed that world. Otherwise dead Pods count too: they may have been members of later
+// worlds that this launcher does not know. Also true if no Pod is missing: then none can disagree.
 bool HasQuorum(const Quorum& quorum);
 
-// A world on its way: who has accepted its epoch so far.
+// A proposed world, and the Pods that have accepted its epoch so far.
 class Proposal {
  public:
   Proposal(control::Epoch epoch, std::vector<control::Member> members);
@@ -75,24 +75,24 @@ class Proposal {
   control::Epoch epoch_;
   std::vector<control::Member> members_;
   std::set<std::string> pods_;
-  std::set<std::string> accepted_;  // also by others than its own Pods
-  std::size_t agreed_ = 0;          // of its own
+  std::set<std::string> accepted_;  // may include Pods outside of the proposal
+  std::size_t agreed_ = 0;          // number of Pods of the proposal that accepted
 };
 
-// The fewest ranks without which no pair is left, youngest (highest) first where there is a choice.
-// Exact for up to two ranks; beyond that by the most pairs first.
+// Returns the fewest ranks without which no pair is left, preferring younger (higher) ones. Exact
+// for up to two ranks. If more are needed, it chooses ranks with the most pairs first.
 std::vector<int> SmallestCover(const std::set<std::pair<int, int>>& pairs);
 
 // Which ranks to drop if the ranks of one world cannot continue together.
 struct Blame {
   std::vector<int> ranks;
-  bool stalled = false;  // they said nothing while the others did
+  bool stalled = false;  // the ranks are silent while others report
 };
 
-// `peers`: those who say that they cannot go on, with the rank that each could not reach, -1 where
-// it does not know; not empty. `done`: ranks past their last step. The fewest ranks that explain
-// all pairs; without pairs those who say nothing, if they are few; else the youngest of those who
-// say it, as somebody has to go.
+// `peers` maps each rank that reported that it cannot continue to the rank that it could not reach
+// (-1: unknown). It must not be empty. `done`: ranks past their last step. Returns the fewest ranks
+// that explain all pairs. Without pairs, returns the silent ranks if they are fewer than half, and
+// otherwise the youngest rank that reported.
 Blame FindCulprits(int world_size, const std::map<int, int>& peers, const std::set<int>& done);
 
 }  // namespace ringmaster::launcher

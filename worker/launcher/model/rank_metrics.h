@@ -14,7 +14,7 @@ struct RankTimes {
   std::string node{};
   int rank = 0;
   int64_t step = 0;         // steps applied
-  double step_seconds = 0;  // its newest step
+  double step_seconds = 0;  // duration of its newest step
   double own_seconds = 0;   // its own part of a step, smoothed; 0: none yet
   bool straggler = false;
 };
@@ -26,7 +26,7 @@ struct JobTimes {
   std::vector<RankTimes> ranks;
 };
 
-// The text exposition format.
+// Formats them in the text exposition format.
 std::string MetricsText(const JobTimes& times);
 
 }  // namespace ringmaster::launcher

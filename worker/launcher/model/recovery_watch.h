@@ -21,21 +21,21 @@ class RecoveryWatch {
     std::string cause;
     std::string pod;
     std::string node;
-    Time last_sign{};       // of life
-    control::Epoch epoch;   // that ran
-    int64_t last_step = 0;  // known as committed
-    bool orderly = false;   // it leaves at the end of a step
-    // For a program that starts again; unset: training continues.
-    std::optional<Time> started{};  // Time{}: by a launcher before us
+    Time last_sign{};       // last sign of life
+    control::Epoch epoch;   // epoch that ran
+    int64_t last_step = 0;  // last committed step that is known
+    bool orderly = false;   // the member leaves at the end of a step
+    // For a program that restarts; unset: training continues without a restart.
+    std::optional<Time> started{};  // Time{}: a previous launcher started it
   };
 
-  // Members were lost. The first loss counts until training continues; any loss precedes an orderly
+  // Members were lost. The first loss counts until training continues. A loss replaces an orderly
   // leave.
   void Lost(Time now, const Loss& loss);
 
   bool IsOpen() const { return open_.has_value(); }
 
-  // Rank 0 committed a step in `epoch`, or a program was started in it.
+  // Rank 0 committed a step in `epoch`, or a program started in it.
   void Progressed(Time now, const control::Epoch& epoch, int64_t step);
 
   const std::optional<control::Recovery>& last() const { return last_; }

@@ -17,32 +17,32 @@ namespace ringmaster::launcher {
 
 class RendezvousStore {
  public:
-  static constexpr std::size_t kMaxBytes = 16 << 20;  // keys, values and questions together
+  static constexpr std::size_t kMaxBytes = 16 << 20;  // keys, values and requests together
   static constexpr std::size_t kMaxWaiting = 1 << 16;
 
-  // An answer, and the worker whose rank asked.
+  // An answer, and the worker of the rank that asked.
   struct Answer {
     std::string pod_uid;
     control::StoreValues values;
   };
 
-  // Forgets everything and serves `epoch` from now on.
+  // Deletes everything and serves `epoch` from now on.
   void Reset(const control::Epoch& epoch);
 
-  // Sets a value (again) and answers requests that only waited for it. Other epochs are ignored.
-  // kThrottled when the store is full: the value is not kept.
+  // Sets a value (again) and answers requests that waited only for it. Ignores other epochs.
+  // kThrottled: the store is full, and the value was not stored.
   Result<std::vector<Answer>> Set(const control::StoreSet& set);
 
-  // Answers at once if every key exists, otherwise once all exist. Asking again with the same
-  // (worker, rank, id) replaces the first question. Other epochs are ignored. kThrottled when too
-  // many wait or the store is full.
+  // Answers at once if every key exists, otherwise once all exist. A request with the same
+  // (worker, rank, id) replaces the earlier one. Ignores other epochs. kThrottled: too many of them
+  // wait, or the store is full.
   Result<std::vector<Answer>> Get(const std::string& pod_uid, const control::StoreGet& get);
 
  private:
   struct Asker {
     std::string pod_uid;
     control::StoreGet get;
-    std::string lacks{};  // the key under which it waits
+    std::string lacks{};  // the missing key that it waits for
   };
   using AskerKey = std::pair<std::string, std::pair<int, int64_t>>;
 
@@ -53,7 +53,7 @@ class RendezvousStore {
   control::Epoch epoch_;
   std::map<std::string, std::string> values_;
   std::map<AskerKey, Asker> waiting_;
-  std::map<std::string, std::set<AskerKey>> waiting_by_key_;  // the first key each asker lacks
+  std::map<std::string, std::set<AskerKey>> waiting_by_key_;  // the first missing key of each asker
   std::size_t bytes_ = 0;
 };
 

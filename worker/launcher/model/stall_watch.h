@@ -47,7 +47,7 @@ class StallWatch {
   StallWatch(Millis floor, Millis fresh) : floor_(floor), fresh_(fresh) {}
 
   void set_fresh(Millis fresh) { fresh_ = fresh; }
-  // A new world of so many ranks. Step times of earlier ones still count.
+  // A new world of this many ranks begins. Step times of earlier worlds still count.
   void Begin(Time now, int ranks);
   // This launcher itself was late: ignore older reports.
   void Restart(Time now) { moved_at_ = now; }
@@ -62,16 +62,16 @@ class StallWatch {
   };
   std::optional<Judgement> Judge(Time now) const;
 
-  // All ranks stand still at the same place while they connect: whom each waits for, by rank, where
-  // it says so. Empty if connecting is not the cause.
+  // If all ranks stand still at the same place while they connect: for each rank, the rank that it
+  // waits for, if it reports one. Empty if connecting is not the cause.
   std::map<int, int> CannotConnect(Time now) const;
 
-  // Since when ranks wait for others longer than is usual, whichever rank is to blame.
+  // Since when ranks have waited for others longer than usual, whichever rank is to blame.
   std::optional<Time> StandsStillSince(Time now) const;
-  // The position of the hindmost ranks, and how many collectives they have launched and begun.
+  // The position of the last ranks, and how many collectives they have launched and begun.
   std::string Record() const;
 
-  // "at step 41, in compute, waiting for rank 2".
+  // For example "at step 41, in compute, waiting for rank 2".
   std::string PlaceOf(int rank) const;
   // Empty before five steps have been seen.
   std::optional<Millis> MedianStep() const;
@@ -90,8 +90,8 @@ class StallWatch {
   Millis fresh_;
   std::vector<std::optional<control::RankPosition>> positions_;  // by rank
   std::vector<Time> heard_at_;                                   // by rank
-  Time moved_at_{};                                              // anybody, last
-  std::deque<int64_t> step_micros_;                              // of the newest steps seen
+  Time moved_at_{};                                              // last movement of any rank
+  std::deque<int64_t> step_micros_;                              // times of the newest steps seen
 };
 
 }  // namespace ringmaster::launcher

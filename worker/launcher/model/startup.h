@@ -23,34 +23,34 @@ class Startup {
   using Time = Clock::Time;
   using Slot = StartGate::Slot;
 
-  // mpirun, or the agent where `cohort` is kStartedByAgents, starts one process in each of these
-  // slots.
+  // mpirun starts one process in each of these slots. If `cohort` is kStartedByAgents, the agents
+  // start them.
   void Begin(Time now, int64_t cohort, std::set<Slot> expected);
   void Attach(Time now, const std::string& pod_uid, const control::SlotAttached& attached);
   void MpirunExited(Time now, const MpirunExit& exit);
   void GateOpened() { failed_starts_ = 0; }
 
-  // For the newest start.
+  // These apply to the newest start.
   int64_t cohort() const { return cohort_; }
   bool mpirun_runs() const { return mpirun_runs_; }
-  // Since the newest start.
+  // The exit of mpirun since the newest start.
   const std::optional<MpirunExit>& mpirun_exit() const { return mpirun_exit_; }
   Time mpirun_exited_at() const { return mpirun_exited_at_; }
   const StartGate& gate() const { return gate_; }
   bool EveryoneAttached() const { return by_agents_ || gate_.Complete(); }
 
-  // What Judge() asks about the others.
+  // Functions by which Judge() asks about other parts.
   struct Others {
     std::function<bool(Time)> every_member_heard_since;
     std::function<std::string(const Slot&)> name;
     const std::vector<control::Member>& members;
   };
-  // The reaction to this start; neither: wait.
+  // The reaction to this start. If neither is set: wait.
   struct Judgement {
     std::optional<Failure> failure{};
     std::optional<std::string> start_again{};  // the cause
   };
-  // While the gate is shut.
+  // Call while the gate is shut.
   Judgement Judge(Time now, const CoordinatorOptions& options, const Others& others);
 
  private:
@@ -61,7 +61,7 @@ class Startup {
   bool by_agents_ = false;  // no process attaches
   StartGate gate_;
   std::optional<Time> mismatch_at_;
-  Time attached_at_{};  // the newest process
+  Time attached_at_{};  // when the newest process attached
   bool mpirun_runs_ = false;
   std::optional<MpirunExit> mpirun_exit_;
   Time mpirun_exited_at_{};

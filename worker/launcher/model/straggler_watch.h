@@ -26,9 +26,9 @@ class StragglerWatch {
   static constexpr double kNoiseMicros = 1000;
   static constexpr std::chrono::seconds kFor{10};
 
-  // A new world; who was in the one before is still known.
+  // A new world begins. Members of the previous world are still known.
   void Begin(const std::vector<control::Member>& members);
-  // REQUIRES: a member of the world. `step` and what its own part of it took.
+  // REQUIRES: a member of the world. `step` and the time of its own part of it.
   void Report(Time now, const control::Member& member, int64_t step, int64_t own_micros);
 
   struct Slow {
@@ -39,7 +39,7 @@ class StragglerWatch {
   };
   // Slowest first.
   std::vector<Slow> Stragglers(Time now) const;
-  // For a member, smoothed; nothing before its first step.
+  // The smoothed time of a member; nothing before its first step.
   std::optional<double> OwnMicros(const control::Member& member) const;
 
  private:
@@ -49,7 +49,7 @@ class StragglerWatch {
     std::optional<Time> slow_since;
   };
 
-  // Of all that are known; the lower one of two. Empty for fewer than two ranks.
+  // The median of all known members; of two, the lower one. Empty for fewer than two ranks.
   std::optional<double> Median() const;
   std::optional<double> RecentMedian(Time now);
 

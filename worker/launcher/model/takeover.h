@@ -22,7 +22,7 @@ class Takeover {
  public:
   using Time = Clock::Time;
   using Connections = std::map<ConnectionId, std::string>;  // → Pod UID
-  // The newest of each kind, by Pod UID, rank and type. Rank -1: of all of the Pod's ranks at once.
+  // The newest report of each kind, by Pod UID, rank and type. Rank -1: all ranks of the Pod.
   using EarlyMessages = std::map<std::tuple<std::string, int, std::size_t>, control::Message>;
 
   void Report(const std::string& pod_uid, const control::WorldReport& report);
@@ -33,19 +33,19 @@ class Takeover {
   // The highest epoch whose members a report contains, and those members; {0, 0}: none.
   const control::Epoch& epoch() const { return epoch_; }
   const std::vector<control::Member>& members() const { return members_; }
-  // Its report was of the newest epoch: it can say who the members are.
+  // Whether its report was of the newest epoch, so that it knows the members.
   bool Knows(const std::string& pod_uid) const;
 
   // Its Pod's report about this member; empty if the Pod has not reported.
   std::optional<bool> Runs(const control::Member& member) const;
 
-  // More than half of the members' Pods have reported.
+  // Whether more than half of the members' Pods have reported.
   bool HeardFromMost() const;
 
-  // Every member's Pod names epoch(): it has started everywhere.
+  // Whether every member's Pod reported epoch(): the world has started everywhere.
   bool StartedEverywhere() const;
 
-  // A connected agent has reported a world newer than `known`, but not its members yet.
+  // Whether a connected agent reported a world newer than `known`, without its members so far.
   bool AwaitsMembers(const control::Epoch& known, const Connections& connections) const;
   // The agent to ask for the members now: one of those that know them, or another one if that has
   // not answered within `again`. None while an answer may arrive. REQUIRES: AwaitsMembers().

@@ -18,43 +18,43 @@ namespace ringmaster::launcher {
 // Whether a Pod may be part of the next world.
 enum class Standing {
   kTrusted,
-  kSilent,           // given up by the next world; until that starts it may come back
-  kFenced,           // never again: another Pod replaces it
-  kFencedInSilence,  // the same for a silent one: its state is unknown
-  kDead,             // never again: it certainly has ended
+  kSilent,           // not in the next world; may return until that starts
+  kFenced,           // permanently excluded: another Pod replaces it
+  kFencedInSilence,  // the same after silence: its state is unknown
+  kDead,             // permanently excluded: it has certainly ended
 };
 
 // The process in a slot, as its agent reports it (elastic jobs).
 struct Process {
-  std::string loaded;  // Member::start of the one that can join a world; empty: none
+  std::string loaded;  // Member::start of the process that can join a world; empty: none
   Clock::Time loaded_at{};
-  std::optional<control::RankExit> exit;  // of the newest that ended
+  std::optional<control::RankExit> exit;  // exit of the newest process that ended
   Clock::Time ended_at{};
-  bool replaced = false;     // another one has loaded since
-  control::RankStack stack;  // the newest that its agent sent
+  bool replaced = false;     // another process has loaded since
+  control::RankStack stack;  // the newest stack that its agent sent
 };
 
-// A worker Pod that has said hello, or that another launcher's world named; for as long as the
-// launcher lives.
+// A worker Pod that has sent a hello, or that another launcher's world named. It is kept as long as
+// the launcher lives.
 struct Worker {
   using Time = Clock::Time;
 
   control::AgentHello hello;
   std::optional<ConnectionId> connection;
   std::optional<control::AgentReady> ready;  // of this connection
-  bool repeated = false;  // this connection has brought everything that still held at its start
-  std::string address;    // the newest that it reported
+  bool repeated = false;  // this connection has repeated all reports that still hold
+  std::string address;    // the newest address that it reported
   int ssh_port = 0;
   Time last_heard{};
   Time disconnected_at{};
   Time welcomed_at{};
   Time ready_since{};
   std::optional<control::DataCacheProgress> filling;  // its data cache, until it is ready
-  Time filled_at{};                                   // when that moved last
+  Time filled_at{};                                   // when its data cache last made progress
   std::map<int, Process> processes;                   // by slot
-  std::set<MemberId> stopping;  // its ranks of a world that went on without it
-  control::Epoch prepared;      // the highest that we asked it to accept
-  control::Epoch told;          // the newest world that this connection was told
+  std::set<MemberId> stopping;  // its ranks in a world that continued without it
+  control::Epoch prepared;      // the highest epoch that we asked it to accept
+  control::Epoch told;          // the newest world that was sent on this connection
   bool leaving = false;
   Standing standing = Standing::kTrusted;
 
@@ -66,9 +66,9 @@ struct Worker {
   bool Trusted() const { return standing == Standing::kTrusted; }
   void Fence();
 
-  // It can take part in a world that starts now.
+  // Whether it can take part in a world that starts now.
   bool IsReady() const;
-  // It will be ready once its data cache has been filled.
+  // Whether it will be ready once its data cache is filled.
   bool IsFilling() const;
 };
 
@@ -81,15 +81,15 @@ class WorkerTable {
   Worker* Find(const std::string& pod_uid);
   const Worker& At(const std::string& pod_uid) const { return workers_.at(pod_uid); }
   Worker& At(const std::string& pod_uid) { return workers_.at(pod_uid); }
-  // Adds one that is not there.
+  // Returns the worker, and adds it if it is missing.
   Worker& Entry(const std::string& pod_uid) { return workers_[pod_uid]; }
   Worker* ByConnection(ConnectionId connection);
 
-  // REQUIRES: the worker is one of ours, and its hello says who it is.
+  // REQUIRES: the worker belongs to this job, and its hello identifies it.
   void Connect(Worker& worker, ConnectionId connection);
   // Forgets the worker's connection. REQUIRES: it has one.
   void Disconnect(Clock::Time now, Worker& worker);
-  // Those that said hello → Pod UID.
+  // Connections that have sent a hello → Pod UID.
   const std::map<ConnectionId, std::string>& connections() const { return connections_; }
 
   Workers::iterator begin() { return workers_.begin(); }

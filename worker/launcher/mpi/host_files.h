@@ -12,24 +12,24 @@
 
 namespace ringmaster::launcher {
 
-// What mpirun calls each host: its address, or, of all hosts but the first that share one (workers
-// on one node's network), a number of the range 240.0.0.0/4, which no machine has. mpirun tells
-// hosts apart by this name alone and connects to it through ssh, whose configuration knows the
+// The name of each host in mpirun: its address, or a number of the range 240.0.0.0/4, which no
+// machine has, if an earlier host has the same address (workers on one node's network). mpirun
+// tells hosts apart only by this name, and connects through ssh, whose configuration has the
 // address, or ringmaster-rsh.
 std::vector<std::string> HostNames(const std::vector<Host>& hosts);
 
-// "NAME slots=N" a line, in rank order.
+// Lines "NAME slots=N", in rank order.
 std::string HostfileText(const std::vector<Host>& hosts);
 
-// "ADDRESS:N" a line when run, as horovodrun's --host-discovery-script wants it.
+// A script that prints lines "ADDRESS:N", for horovodrun's --host-discovery-script.
 std::string DiscoverHostsText(const std::vector<Host>& hosts);
 
-// Each host's key pinned under its address and port. `host_public_key` is the content of
+// Pins each host's key to its address and port. `host_public_key` is the content of
 // ssh-host-key.pub.
 std::string KnownHostsText(const std::vector<Host>& hosts, const std::string& host_public_key);
 
-// A Host block for each worker: its port, its address where that is not its name, and its user
-// where that is known; then what holds for all.
+// A Host block for each worker, with its port, its address if the name differs, and its user
+// if known. The settings for all hosts follow.
 std::string SshConfigText(const std::vector<Host>& hosts, const std::string& identity_file,
                           const std::string& known_hosts_file);
 
@@ -41,13 +41,13 @@ struct HostFiles {
 };
 HostFiles HostFilePaths(const std::string& directory);
 
-// hostfile and discover_hosts.
+// Writes hostfile and discover_hosts.
 Result<void> WriteHostFiles(const HostFiles& paths, const std::vector<Host>& hosts);
-// known_hosts and ssh_config.
+// Writes known_hosts and ssh_config.
 Result<void> WriteSshFiles(const HostFiles& paths, const std::vector<Host>& hosts,
                            const std::string& identity_file, const std::string& host_public_key);
 
-// False for what must not reach these files: an agent reports its address and user as text.
+// Returns false for text that must not be in these files: agents report addresses and users.
 bool HasSafeAddress(const Host& host);
 bool HasSafeLogin(const Host& host);
 

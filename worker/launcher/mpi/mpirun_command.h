@@ -21,10 +21,10 @@ enum class MpiFlavour { kOpenMpi4, kOpenMpi5 };
 
 struct MpiVersion {
   MpiFlavour flavour = MpiFlavour::kOpenMpi4;
-  std::string version;  // "4.1.4"
+  std::string version;  // for example "4.1.4"
 };
 
-// From what `mpirun --version` prints. kInvalid for any other implementation.
+// Parses the output of `mpirun --version`. kInvalid for any other implementation.
 Result<MpiVersion> ParseMpiVersion(std::string_view output);
 
 struct MpirunPlan {
@@ -41,19 +41,19 @@ struct MpirunPlan {
   std::string rsh;
   std::string rsh_socket;
   control::Interfaces interfaces;  // for ranks
-  bool interface_here = false;     // the launcher has one of those included
+  bool interface_here = false;     // the launcher has an included interface
   // The rendezvous of PyTorch's processes (init_method env://): rank 0's host and a port; 0: none.
   std::string master_address;
   int master_port = 0;
-  std::vector<std::string> export_env;  // names handed to the processes, beyond our own
-  std::vector<std::string> extra_args;  // the user's
+  std::vector<std::string> export_env;  // more variables to pass to the processes
+  std::vector<std::string> extra_args;  // arguments of the user
   std::vector<std::string> program;     // the program of every slot
 };
 
 std::vector<std::string> MpirunArguments(const MpirunPlan& plan);
 
-// The variables of `own` (name → value) that mpirun may see, and those that steer it, of both
-// generations. Nothing else of the launcher's environment reaches mpirun, ssh or a worker.
+// Selects the variables of `own` (name → value) that mpirun may see, and adds those that configure
+// both generations. mpirun, ssh and workers get nothing else of the launcher's environment.
 std::map<std::string, std::string> MpirunEnvironment(const MpirunPlan& plan,
                                                      const std::map<std::string, std::string>& own);
 

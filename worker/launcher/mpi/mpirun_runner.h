@@ -25,21 +25,21 @@ class MpirunRunner {
   using OnExit = std::function<void(int64_t cohort, const MpirunExit&)>;
   using OnVersion = std::function<void(Result<MpiVersion>)>;
 
-  // `reaper` and `config` outlive this. `identity_file` and `host_public_key`: of the job's ssh
-  // keys.
+  // `reaper` and `config` must outlive this object. `identity_file` and `host_public_key` are the
+  // job's ssh keys.
   MpirunRunner(ChildReaper& reaper, const Config& config, std::string identity_file,
                std::string host_public_key, OnExit on_exit);
-  ~MpirunRunner();  // kills the running one
+  ~MpirunRunner();  // kills a running mpirun
 
-  // Asks mpirun which one it is; the rest works once `on_version` has been called with one. It is
-  // called once. kNotFound: there is none; kInvalid: it is not Open MPI 4 or 5; any other error: it
-  // cannot be asked, or has not answered within `limit`, and was killed.
+  // Asks mpirun for its version. The other functions work once `on_version` was called with one. It
+  // is called once. kNotFound: there is no mpirun. kInvalid: it is not Open MPI 4 or 5. Any other:
+  // it cannot be run, or was killed because it did not answer within `limit`.
   void Probe(std::chrono::milliseconds limit, OnVersion on_version);
 
-  // REQUIRES: probed. A failed start is reported like an exit, within the call.
+  // REQUIRES: the version is known. Reports a failed start like an exit, within the call.
   void Start(const StartMpirun& start);
 
-  // Ends the running one, if any: SIGTERM, SIGKILL after two seconds.
+  // Stops a running mpirun: SIGTERM, then SIGKILL after two seconds.
   void Stop();
 
   bool running() const { return process_ != nullptr; }
@@ -57,7 +57,7 @@ class MpirunRunner {
   const std::string host_public_key_;
   const OnExit on_exit_;
   const HostFiles files_;
-  std::string mpirun_;  // absolute path
+  std::string mpirun_;  // absolute path of mpirun
   MpiVersion version_;
   std::shared_ptr<CapturedProcess> process_;
 };

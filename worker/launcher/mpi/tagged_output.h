@@ -7,8 +7,8 @@
 
 namespace ringmaster::launcher {
 
-// Every line of `data` with "[<whose>]<stdout>: " or "<stderr>" in front; a last line without its
-// newline gets one.
+// Puts "[<whose>]<stdout>: " or "<stderr>" before each line of `data`. Adds a newline to the last
+// line if it has none.
 std::string TagLines(const std::string& whose, bool is_stderr, std::string_view data);
 
 }  // namespace ringmaster::launcher

@@ -10,19 +10,19 @@
 
 namespace ringmaster::launcher {
 
-// The host could not be reached or was lost, as ssh says it.
+// The host could not be reached or was lost; the same code as ssh.
 inline constexpr int kExitNotReached = 255;
 
 struct RshRequest {
-  std::string socket;   // of the launcher
-  std::string host;     // as the hostfile names it
-  std::string command;  // a line for the host's shell: mpirun quotes for one
+  std::string socket;   // path of the launcher's socket
+  std::string host;     // host name in the hostfile
+  std::string command;  // line for the host's shell; mpirun has quoted it
 };
 
-// From --socket=PATH HOST COMMAND...; the command's words are joined by blanks, as ssh does. Pure.
+// Parses --socket=PATH HOST COMMAND.... Joins the command's words with blanks, like ssh. Pure.
 Result<RshRequest> ReadRshArguments(const std::vector<std::string>& arguments);
 
-// Until the command has ended; returns the exit code to end with. Prints to our standard streams.
+// Blocks until the command has ended. Returns the exit code. Prints to the standard streams.
 int RunRemotely(const RshRequest& request);
 
 }  // namespace ringmaster::launcher

@@ -28,13 +28,13 @@ class AgentConnections {
 
   struct Handlers {
     std::function<void(ConnectionId, const control::AgentHello&)> on_hello;
-    // Any later line.
+    // Called for any later line.
     std::function<void(ConnectionId, const control::Message&)> on_message;
-    // `greeted`: it had said hello.
+    // `greeted`: the connection had sent its hello.
     std::function<void(ConnectionId, bool greeted)> on_closed;
   };
 
-  // `clock` outlives this object.
+  // `clock` must outlive this object.
   AgentConnections(const Clock& clock, Handlers handlers)
       : clock_(clock), handlers_(std::move(handlers)) {}
 
@@ -43,7 +43,7 @@ class AgentConnections {
   // REQUIRES: Listen() succeeded.
   int port() const { return listener_->port(); }
 
-  // Takes a connection that Listen() accepted; tests bring their own.
+  // Takes a connection that Listen() accepted; tests pass their own.
   void Add(std::shared_ptr<control::LineConnection> connection);
   // Closes connections that have sent no hello within kHelloLimit.
   void CloseSilent(Clock::Time now);
@@ -54,7 +54,7 @@ class AgentConnections {
   void Admit(ConnectionId id);
   void Send(ConnectionId id, const control::Message& message);
   void SendToAll(const std::vector<ConnectionId>& ids, const control::Message& message);
-  // Sends the reason, then closes.
+  // Sends the reason, then closes the connection.
   void Refuse(ConnectionId id, const std::string& reason);
   void Close(ConnectionId id, const std::string& reason);
 
@@ -77,7 +77,7 @@ class AgentConnections {
   const Handlers handlers_;
   std::unique_ptr<control::LineListener> listener_;
   std::map<ConnectionId, Peer> peers_;
-  std::set<ConnectionId> strangers_;  // that have not said hello, oldest first
+  std::set<ConnectionId> strangers_;  // connections without a hello, oldest first
   ConnectionId next_id_ = 1;
   std::string end_reason_;  // empty until End()
 };

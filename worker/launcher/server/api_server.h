@@ -21,7 +21,7 @@ struct ApiOptions {
   std::string operator_token;
   std::size_t max_order_bytes = control::kMaxOrderBytes;
   std::size_t max_connections = 64;
-  std::chrono::seconds idle_limit{60};  // of the operator's connections, between two requests
+  std::chrono::seconds idle_limit{60};  // limit between two requests of the operator
 };
 
 struct ApiHandlers {
@@ -31,13 +31,13 @@ struct ApiHandlers {
   std::function<std::string()> metrics;  // in Prometheus' text format
 };
 
-// Whether these are the operator's credentials.
+// Whether these credentials are the operator's.
 bool Trusted(const ApiOptions& options, const std::string& authorization);
 
 // Answers one request of the operator; pure except for the handlers.
 net::HttpAnswer AnswerApiRequest(const ApiHandlers& handlers, const net::HttpRequest& request);
 
-// `tls` outlives the server. Port 0 picks a free one.
+// `tls` must outlive the server. Port 0 selects a free port.
 Result<std::unique_ptr<net::HttpServer>> StartApiServer(boost::asio::io_context& io,
                                                         const std::string& address, int port,
                                                         control::TlsContext& tls,

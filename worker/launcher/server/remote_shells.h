@@ -30,31 +30,31 @@ class RemoteShells {
   // `io` outlives this object.
   Result<void> Listen(boost::asio::io_context& io, const std::string& socket_path);
 
-  // mpirun starts: whom it may reach from here on, by the names of its hostfile. The rest of the
-  // previous one ends.
+  // mpirun starts: sets the hosts that it may reach, by their names in the hostfile. Ends the
+  // commands of the previous mpirun.
   void Begin(std::map<std::string, ConnectionId> hosts);
   // mpirun has ended: hosts are no longer reachable, and running commands end.
   void End() { Begin({}); }
 
-  // An agent's message about its commands; false: it is about something else.
+  // Handles an agent's message about its commands. Returns false for other messages.
   bool OnMessage(ConnectionId agent, const control::Message& message);
   void OnAgentGone(ConnectionId agent);
 
-  // Takes a connection that Listen() admitted; tests bring their own.
+  // Takes a connection that Listen() accepted; tests pass their own.
   void Add(std::shared_ptr<control::LineConnection> connection);
 
  private:
   struct Shell {
     std::shared_ptr<control::LineConnection> connection;
     std::string host;        // empty: not known yet
-    ConnectionId agent = 0;  // that runs its command; 0: none
+    ConnectionId agent = 0;  // agent that runs its command; 0: none
   };
 
   void OnHello(int64_t id, const control::Message& message);
   void OnClosed(int64_t id);
   // Sends the reason why the command ended.
   void Refuse(Shell& shell, const std::string& reason);
-  // The one that this agent runs for us, or null.
+  // The connection whose command this agent runs, or null.
   Shell* Find(ConnectionId agent, int64_t id);
 
   const Send send_;

@@ -10,7 +10,7 @@
 
 namespace ringmaster::launcher {
 
-// `status` on the wire, at most control::MaxStatusBytes(status.ordered). Texts are cut at 2,000
+// Encodes `status` in at most control::MaxStatusBytes(status.ordered). Cuts texts at 2,000
 // bytes.
 std::string EncodeWithin(control::LauncherStatus status);
 

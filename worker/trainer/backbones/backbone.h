@@ -34,11 +34,11 @@ class Backbone {
 
   // Leaves of autograd, initialised from the seed.
   virtual const std::vector<NamedTensor>& parameters() const = 0;
-  // Also leaves, outside of every graph. Forward() adds statistics to their gradients, where those
-  // exist and gradients are computed: it may run twice on the same samples, first without.
+  // Also leaves, but outside of the autograd graph. Forward() adds statistics to their gradients if
+  // these exist and gradients are computed: it may run twice on the same samples, first without.
   virtual const std::vector<NamedTensor>& averages() const = 0;
 
-  // `images` is samples × channels × side × side; returns samples × dimension.
+  // `images` has the shape samples × channels × side × side; returns samples × dimension.
   virtual at::Tensor Forward(const at::Tensor& images, bool training) = 0;
 };
 
@@ -46,12 +46,12 @@ struct BackboneOptions {
   ImageShape shape;
   int64_t dimension = 512;
   uint64_t seed = 1;
-  int64_t global_batch = 1;  // of which Forward() gets a rank's share
+  int64_t global_batch = 1;  // Forward() gets a rank's share of it
   Precision precision = Precision::kFloat32;
   at::Device device = at::kCPU;
 };
 
-// `name` is one of BackboneNames().
+// `name` must be one of BackboneNames().
 std::unique_ptr<Backbone> MakeBackbone(const std::string& name, const BackboneOptions& options);
 std::vector<std::string> BackboneNames();
 

@@ -9,7 +9,7 @@
 
 namespace ringmaster::trainer {
 
-// Blocks in each of the four stages.
+// The number of blocks in each of the four stages.
 using IResNetStages = std::array<int, 4>;
 std::unique_ptr<Backbone> MakeIResNet(const BackboneOptions& options, const IResNetStages& stages);
 

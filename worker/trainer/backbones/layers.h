@@ -14,8 +14,8 @@
 
 namespace ringmaster::trainer {
 
-// `type` is in which numbers a layer computes. A convolution hands them on, and normalisation and
-// PReLU take what comes; what a linear layer gives is float.
+// `type` is the number type in which a layer computes. A convolution returns it, normalisation
+// and PReLU accept any type, and a linear layer returns float.
 struct Convolution {
   at::Tensor weight;
   int64_t stride = 1;
@@ -33,7 +33,7 @@ struct Prelu {
 
 struct BatchNorm {
   at::Tensor weight, bias;
-  at::Tensor mean, variance;  // running
+  at::Tensor mean, variance;  // running statistics
   int64_t global_batch = 1;
 
   at::Tensor operator()(const at::Tensor& x, bool training) const;
@@ -61,7 +61,7 @@ class Layers {
         type_(TypeOf(options.precision)),
         device_(options.device) {}
 
-  // A square kernel, without bias; normal with deviation 0.1, as arcface_torch starts.
+  // A square kernel without bias; normal with deviation 0.1, the initial values of arcface_torch.
   Convolution MakeConvolution(const std::string& name, int64_t from, int64_t to, int64_t kernel,
                               int64_t stride);
   BatchNorm MakeBatchNorm(const std::string& name, int64_t channels);
@@ -76,7 +76,7 @@ class Layers {
   at::Tensor Add(const std::string& name, const at::Tensor& values);
   at::Tensor AddAverage(const std::string& name, const at::Tensor& values);
   at::Tensor Leaf(const at::Tensor& values) const;
-  // `draw` makes a value of two uniform ones in [0, 1).
+  // `draw` computes a value from two uniform ones in [0, 1).
   template <typename Draw>
   at::Tensor Random(at::IntArrayRef sizes, Draw draw) const;
 

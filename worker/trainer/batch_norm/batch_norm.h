@@ -11,10 +11,10 @@
 
 namespace ringmaster::trainer {
 
-// For a layer. Tensors of floats, one for each channel.
+// Parameters of a layer: float tensors with one value for each channel.
 struct BatchNormLayer {
   at::Tensor weight, bias;
-  // Get `share` of this batch's mean and unbiased variance added. Undefined: none.
+  // `share` of this batch's mean and unbiased variance is added to these. Undefined: none.
   at::Tensor running_mean, running_variance;
   double share = 0;
   double epsilon = 0;

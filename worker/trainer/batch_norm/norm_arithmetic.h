@@ -18,24 +18,24 @@ namespace ringmaster::trainer {
 
 enum class StoredType { kFloat, kFloat16, kBFloat16 };
 
-// `rows` (pixels of all samples) times `channels`, those of a row next to each other.
+// `rows` (pixels of all samples) times `channels`. The channels of a row are adjacent.
 struct NormRows {
   StoredType type = StoredType::kFloat;
   int64_t rows = 0;
   int64_t channels = 0;
 };
 
-// By channel.
+// All arrays are by channel.
 struct NormParameters {
   const float* weight = nullptr;
   const float* bias = nullptr;
-  const float* slope = nullptr;  // of a PReLU; null: none follows
+  const float* slope = nullptr;  // of a PReLU; null: there is none
   const float* mean = nullptr;
   const float* inverse = nullptr;  // 1 / sqrt(variance + epsilon)
 };
 
-// Where to store statistics, by channel. `share` of mean and unbiased variance is added to the
-// running ones; null: nowhere.
+// Destinations of statistics, by channel. `share` of mean and unbiased variance is added to the
+// running ones; null: they are not updated.
 struct NormStatistics {
   float* mean = nullptr;
   float* inverse = nullptr;
@@ -48,10 +48,10 @@ struct NormStatistics {
 struct NormGradients {
   float* weight = nullptr;
   float* bias = nullptr;
-  float* slope = nullptr;  // where there is a PReLU
+  float* slope = nullptr;  // if there is a PReLU
 };
 
-// Memory is that of the implementation. Calls do not wait for a device. Throws if a device reports
+// Memory belongs to the implementation's device. Calls do not wait for it. They throw if it reports
 // that work could not be started. REQUIRES: at least two rows.
 class NormArithmetic {
  public:
@@ -61,7 +61,7 @@ class NormArithmetic {
   virtual int64_t Scratch(const NormRows& rows) const = 0;
   virtual void Statistics(const NormRows& rows, const void* x, float* scratch,
                           const NormStatistics& to) const = 0;
-  // `shortcut`, of the same form, is added; null: nothing. Not together with a slope.
+  // Adds `shortcut`, of the same form; null: adds nothing. Not together with a slope.
   virtual void Normalise(const NormRows& rows, const NormParameters& parameters, const void* x,
                          const void* shortcut, void* y) const = 0;
   // The part of `y_gradient` that is also the shortcut's gradient.

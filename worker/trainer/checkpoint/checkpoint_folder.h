@@ -3,17 +3,17 @@
 // The folder of a job's checkpoints on a volume that all its workers share:
 //
 //   <term>.<epoch>-<step>/shard-0     the state after that step (shard_format.h)
-//   <term>.<epoch>-<step>/part-k      rows of a state that is spread over ranks: of rank k of n
-//   <term>.<epoch>-<step>/DONE        what belongs to it: it is complete
-//   .writing-…, .removing-…           under way, or left behind by a process that died
+//   <term>.<epoch>-<step>/part-k      the rows of rank k, if part of the state is sharded
+//   <term>.<epoch>-<step>/DONE        the list of these files; the checkpoint is complete
+//   .writing-…, .removing-…           being written or removed, or left behind by a dead process
 //
 // A checkpoint is written, with DONE, to a temporary folder and renamed after the launcher has
-// agreed. A rename never replaces a folder with content: if two worlds write one version, the first
-// stays.
+// agreed. A rename never replaces a folder with content: if two worlds write the same version, the
+// first one stays.
 //
 // Checkpoints are ordered by (term, epoch, step); the highest one with DONE is the newest. A rank
-// that is cut off gets no grant, so its checkpoints are never renamed; ranks remove only
-// checkpoints that are older than a complete one of their own.
+// that is disconnected gets no grant, so its checkpoints are never renamed. Ranks remove only
+// checkpoints that are older than a complete one that they wrote.
 
 #include <chrono>
 #include <cstdint>
@@ -34,7 +34,7 @@ namespace ringmaster::trainer {
 inline constexpr char kDoneFile[] = "DONE";
 inline constexpr std::size_t kMaxDoneBytes = 64 << 10;
 
-// "<term>.<epoch>-<step>", and back; nothing for any other name.
+// Formats and parses "<term>.<epoch>-<step>". Parsing returns nothing for any other name.
 std::string CheckpointName(const StateVersion& version);
 std::optional<StateVersion> ParseCheckpointName(std::string_view name);
 
@@ -42,15 +42,15 @@ std::optional<StateVersion> ParseCheckpointName(std::string_view name);
 struct DoneShard {
   int32_t shard = 0;
   uint64_t bytes = 0;
-  uint64_t checksum = 0;  // of the shard's data
+  uint64_t checksum = 0;  // checksum of the shard's data
 
   friend bool operator==(const DoneShard&, const DoneShard&) = default;
 };
 std::string EncodeDone(const std::vector<DoneShard>& shards);
-// kDamaged: how. Shards are 0, 1, … in this order.
+// The shards must be 0, 1, … in this order. kInvalid, with the reason kDamaged, says what is wrong.
 Result<std::vector<DoneShard>> DecodeDone(std::string_view text);
 
-// Rows of a table that is spread over ranks.
+// Rows [begin, end) of a table with `all_rows` rows that is sharded over ranks.
 struct RowsWanted {
   int64_t all_rows = 0;
   int64_t row_values = 0;
@@ -58,71 +58,71 @@ struct RowsWanted {
   int64_t end = 0;
 };
 
-// A checkpoint on its way.
+// A checkpoint that is being written.
 struct CheckpointDraft {
   StateVersion version;
-  std::string aside;              // its folder until it is complete
-  std::vector<DoneShard> shards;  // the state's, then those of the parts
+  std::string aside;              // its temporary folder
+  std::vector<DoneShard> shards;  // the state's shard, then the parts
 };
 
 class CheckpointFolder {
  public:
   explicit CheckpointFolder(std::string path) : path_(std::move(path)) {}
 
-  // Makes the folder where it is missing. kInvalid when that can never be; kUnavailable when it
-  // cannot be now, or may not be read and written: a sentence for the user.
+  // Creates the folder if it is missing. kInvalid: the path can never be a folder. kUnavailable: it
+  // cannot be created, read or written now. The message is a sentence for the user.
   Result<void> Make() const;
 
   const std::string& path() const { return path_; }
   std::string PathOf(const StateVersion& version) const;
 
-  // The complete ones, newest first. kUnavailable when that cannot be told.
+  // Returns the complete checkpoints, newest first. kUnavailable: the folder cannot be read now.
   Result<std::vector<StateVersion>> Complete() const;
   Result<bool> IsComplete(const StateVersion& version) const;
-  // When it was completed, by the volume's clock; nothing where it is not complete.
+  // Returns when it was completed, by the volume's clock; nothing if it is not complete.
   Result<std::optional<std::chrono::system_clock::time_point>> CompletedAt(
       const StateVersion& version) const;
-  // The bytes of the newest `keep` of those that Complete() returned.
+  // Returns the total bytes of the newest `keep` checkpoints in `complete`, a result of Complete().
   Result<int64_t> BytesOfNewest(const std::vector<StateVersion>& complete, int keep) const;
 
-  // The newest complete checkpoint above `than` that is whole; nothing where there is none. Says in
-  // the log which damaged one is passed over, why, and what is used instead; those in `damaged`,
-  // with their reasons, are not read again, nor said again to who has a state. kUnavailable: what
-  // is there cannot be read now. kInvalid: the newest whole one belongs to another model or has a
-  // newer format, or all that exist are damaged and `than` is not a state yet.
+  // Loads the newest complete checkpoint above `than` that is not damaged; nothing if none exists.
+  // Logs each damaged checkpoint that it skips, why, and what is used instead. It adds them to
+  // `damaged` and does not read them again; it logs them again only if `than` is no state yet.
+  // kUnavailable: the folder cannot be read now. kInvalid: the newest undamaged one is of another
+  // model or a newer format, or all are damaged and `than` is no state yet.
   Result<std::optional<LoadedShard>> LoadNewest(const StateVersion& than,
                                                 const StateIdentity& identity,
                                                 const std::vector<uint64_t>& parts,
                                                 std::map<StateVersion, std::string>& damaged) const;
-  // A complete one. Errors as ReadShard's.
+  // Loads a complete checkpoint. Returns the errors of ReadShard().
   Result<LoadedShard> Load(const StateVersion& version, const StateIdentity& identity,
                            const std::vector<uint64_t>& parts) const;
 
-  // Writes the state aside. kAlreadyExists: this version is complete already.
+  // Writes the state to a temporary folder. kAlreadyExists: this version is already complete.
   Result<CheckpointDraft> Write(const ShardHeader& header, const TrainableState& state,
                                 const std::stop_token& stop = {}) const;
 
-  // Writes one rank's rows aside, in this world. The header's shard and shards say which rank's of
-  // how many.
+  // Writes one rank's rows in this world to a temporary file. The header's `shard` is the rank and
+  // `shards` is the number of ranks.
   Result<void> WritePart(const control::Epoch& world, const ShardHeader& header,
                          std::span<float> rows, const std::stop_token& stop = {}) const;
-  // REQUIRES: all `count` ranks of the world have written their parts. Moves them to the draft.
+  // Moves all parts to the draft. REQUIRES: all `count` ranks of the world have written theirs.
   Result<void> AdoptParts(CheckpointDraft& draft, const control::Epoch& world, int count) const;
 
-  // Gives the draft its name: it is complete. The caller has the launcher's grant. kAlreadyExists:
-  // this version is complete already, and stays as it is.
+  // Writes DONE and renames the draft's folder, which completes the checkpoint. REQUIRES: the
+  // launcher has granted it. kAlreadyExists: this version is already complete and stays unchanged.
   Result<void> Publish(const CheckpointDraft& draft) const;
-  // Removes one that will not be completed.
+  // Removes a draft that will not be completed.
   void Discard(const CheckpointDraft& draft) const;
 
-  // Reads rows [begin, end) of the parts of a complete checkpoint, whatever number of ranks wrote
-  // them. kInvalid: they are not of `identity`, or damaged; names the file. kUnavailable: they
-  // cannot be read now.
+  // Reads rows [begin, end) from the parts of a complete checkpoint. Any number of ranks may have
+  // written it. kInvalid: a part does not match `identity` or is damaged; it names the file.
+  // kUnavailable: the parts cannot be read now.
   Result<void> LoadRows(const StateVersion& version, const StateIdentity& identity,
                         const RowsWanted& wanted, std::span<float> rows) const;
 
-  // REQUIRES: `own` is complete, and ours. Removes the complete ones beyond the newest `keep`, and
-  // what is incomplete; of both only what is older than `own`.
+  // Removes complete checkpoints beyond the newest `keep`, and incomplete ones. Removes only those
+  // that are older than `own`. REQUIRES: `own` is complete and was written by this rank.
   void Retain(const StateVersion& own, int keep) const;
 
  private:

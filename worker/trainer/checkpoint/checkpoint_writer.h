@@ -19,35 +19,35 @@
 
 namespace ringmaster::trainer {
 
-// Called from the writer's thread. They do not throw.
+// Called from the writer's thread. They must not throw.
 struct CheckpointCalls {
-  // For a state that is spread over ranks: blocks until all of them have written their parts, and
-  // says how many; null where there are no parts.
+  // For a sharded state: blocks until all ranks have written their parts, and returns the number of
+  // parts. Null if there are no parts.
   std::function<Result<int>(const StateVersion&, const std::stop_token&)> parts{};
   // Blocks until the launcher grants the checkpoint, or an error says that it never will;
   // kCancelled once stopped.
   std::function<Result<void>(const StateVersion&, const DoneShard&, const std::stop_token&)> grant;
-  // It is complete, and so many bytes are held by the complete ones that are kept.
+  // The checkpoint is complete. `bytes` is the size of all complete checkpoints that are kept.
   std::function<void(const StateVersion&, int64_t bytes)> complete;
   // Why checkpoints fail now; empty if they succeed again. Called only for changes.
   std::function<void(const std::string& reason)> failing;
 };
 
-// Thread-safety: one caller.
+// Not thread-safe.
 class CheckpointWriter {
  public:
   CheckpointWriter(CheckpointFolder folder, int keep, CheckpointCalls calls);
   // Abandons the current checkpoint.
   ~CheckpointWriter();
 
-  // Copies `state` and has it written in this world with `header`, whose parts and checksum are
-  // filled in here. False: the last one is still under way, and this one is skipped.
+  // Copies `state` and starts to write it in this world with `header`, whose parts and checksum it
+  // fills in. Returns false if the last checkpoint is still being written; this one is skipped.
   bool Offer(const control::Epoch& world, ShardHeader header, const TrainableState& state);
 
-  // Waits until nothing is under way; false when that takes longer than `limit`.
+  // Waits until nothing is being written. Returns false if that takes longer than `limit`.
   bool AwaitIdle(std::chrono::milliseconds limit);
 
-  // The version that was complete last, by this writer or before it came; {} before the first.
+  // The last version that was completed, by this writer or before it existed; {} before the first.
   StateVersion completed() const;
 
  private:
@@ -62,7 +62,7 @@ class CheckpointWriter {
 
   mutable Mutex mutex_;
   StoppableCondVar changed_;
-  // While true the copy is the thread's, else the caller's.
+  // While true the thread owns the copy, otherwise the caller does.
   bool busy_ RINGMASTER_GUARDED_BY(mutex_) = false;
   StateVersion completed_ RINGMASTER_GUARDED_BY(mutex_);
 
@@ -70,7 +70,7 @@ class CheckpointWriter {
   ShardHeader header_;
   std::vector<std::vector<float>> copy_;
 
-  std::string failing_;  // of the thread
+  std::string failing_;  // used by the thread
   std::jthread thread_;  // last member: it ends first
 };
 

@@ -16,11 +16,11 @@ namespace ringmaster::trainer {
 
 struct CheckpointPlace {
   std::string volume;  // empty: no checkpoints
-  // For the job; all empty outside of one: its checkpoints then lie on the volume itself.
+  // Identify the job; all empty outside of a job: its checkpoints are then directly on the volume.
   std::string ns{}, name{}, uid{};
   // At most one is set: the checkpoint to start from.
   std::string from_job{};   // the newest checkpoint of other jobs of this name
-  std::string from_path{};  // a checkpoint, or a folder of some, below the volume
+  std::string from_path{};  // a checkpoint, or a folder of checkpoints, below the volume
 
   std::string Own() const;
   bool Restores() const { return !from_job.empty() || !from_path.empty(); }
@@ -30,7 +30,7 @@ struct CheckpointPlace {
 struct OtherCheckpoints {
   CheckpointFolder folder;
   StateVersion newest;
-  std::optional<StateVersion> chosen{};  // that one alone
+  std::optional<StateVersion> chosen{};  // only this one, if set
 };
 
 // Checkpoints of other jobs named `name` in the job's namespace: the folder whose newest one was
@@ -42,7 +42,7 @@ Result<std::optional<OtherCheckpoints>> FindOfJob(const CheckpointPlace& place,
 // not below the volume; kUnavailable as above.
 Result<OtherCheckpoints> FindToBeginWith(const CheckpointPlace& place);
 
-// Loads from it, as CheckpointFolder::LoadNewest does. kInvalid also where what was chosen is gone.
+// Loads from it, as CheckpointFolder::LoadNewest does. kInvalid also if the chosen one is gone.
 Result<LoadedShard> LoadOther(const OtherCheckpoints& other, const StateIdentity& identity,
                               const std::vector<uint64_t>& parts,
                               std::map<StateVersion, std::string>& damaged);

@@ -19,23 +19,23 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: one caller.
+// Not thread-safe.
 class PartWriter {
  public:
-  // `failing` is told, from the writer's thread, why parts cannot be written now, and an empty text
-  // once they can again; only when that changes.
+  // `failing` is called from the writer's thread with the reason why parts cannot be written now,
+  // and with an empty text once they can again. It is called only for changes.
   PartWriter(CheckpointFolder folder, std::function<void(const std::string& reason)> failing);
   // Abandons the current part.
   ~PartWriter();
 
-  // Copies `rows` and has them written in this world with `header`, whose checksum is filled in
-  // here. False: the last part is still under way, and this one is skipped.
+  // Copies `rows` and starts to write them in this world with `header`, whose checksum it fills in.
+  // Returns false if the last part is still being written: this one is then skipped.
   bool Offer(const control::Epoch& world, ShardHeader header, std::span<const float> rows);
 
-  // The version whose part was written last; {} before the first.
+  // The version of the last part written; {} before the first.
   StateVersion written() const;
 
-  // Waits until nothing is under way; false when that takes longer than `limit`.
+  // Waits until nothing is being written. Returns false if that takes longer than `limit`.
   bool AwaitIdle(std::chrono::milliseconds limit);
 
  private:
@@ -47,30 +47,30 @@ class PartWriter {
 
   mutable Mutex mutex_;
   StoppableCondVar changed_;
-  bool busy_ RINGMASTER_GUARDED_BY(mutex_) = false;  // while true header and copy are the thread's
+  bool busy_ RINGMASTER_GUARDED_BY(mutex_) = false;  // true: the thread owns header and copy
   StateVersion written_ RINGMASTER_GUARDED_BY(mutex_);
 
   control::Epoch world_;
   ShardHeader header_;
   std::vector<float> copy_;
 
-  bool fails_ = false;   // of the thread
+  bool fails_ = false;   // used by the thread
   std::jthread thread_;  // last member: it ends first
 };
 
 // Thread-safe.
 class PartsGate {
  public:
-  // The parts of `version` are being written by `count` ranks; what was waited for before is given
-  // up.
+  // `count` ranks are writing the parts of `version`. Gives up an earlier
+  // version.
   void Expect(const StateVersion& version, int count);
   // All parts are on disk. Ignored for an unexpected version.
   void Complete(const StateVersion& version);
-  // They will never be.
+  // The parts will never be complete.
   void GiveUp();
 
-  // Blocks until the parts of `version` are complete, and returns how many there are. kUnavailable:
-  // they were given up; kCancelled: `stop` was asked for.
+  // Blocks until the parts of `version` are complete, and returns their number. kUnavailable: they
+  // were given up. kCancelled: `stop` was requested.
   Result<int> Await(const StateVersion& version, const std::stop_token& stop);
 
  private:

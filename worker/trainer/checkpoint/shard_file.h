@@ -16,31 +16,31 @@ namespace ringmaster::trainer {
 
 struct LoadedShard {
   ShardHeader header;
-  uint64_t bytes = 0;  // of the file
+  uint64_t bytes = 0;  // size of the file
   std::vector<std::vector<float>> values;
 };
 
 // The sizes of a state's parts.
 std::vector<uint64_t> PartsOf(const TrainableState& state);
 
-// Writes a new file with header and data, and waits until it is on disk. Returns its bytes. Errors
-// say what failed and why; kCancelled: asked to stop. A partial file may remain.
+// Writes a new file with header and data, and waits until it is on disk. Returns its size. Errors
+// say what failed and why. kCancelled: `stop` was requested. A partial file may remain.
 Result<uint64_t> WriteShard(const std::string& path, const ShardHeader& header,
                             const TrainableState& state, const std::stop_token& stop = {});
 
-// The header alone. Errors as below.
+// Reads only the header. Returns the same errors as ReadShard().
 Result<ShardHeader> ReadShardHeader(const std::string& path);
 
-// All of it. `parts` are the reader's own, as is how many `shards` the state has. kNotFound: no
+// Reads everything. `parts` and `shards` must be those of the reader's state. kNotFound: no
 // such file. kInvalid: with the reason kDamaged its content is wrong, otherwise it belongs to
 // another model or to a newer format. kUnavailable: it cannot be read at present, which says
 // nothing about its content. Errors name the file.
 Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& identity,
                               const std::vector<uint64_t>& parts, int32_t shards = 1);
 
-// Small text in a new file, and waits until it is on disk.
+// Writes small text to a new file, and waits until it is on disk.
 Result<void> WriteTextDurably(const std::string& path, const std::string& text);
-// At most `limit` bytes of a file, and one more where it is longer. Errors as above.
+// Reads at most `limit` bytes of a file, and one more if it is longer. Errors as above.
 Result<std::string> ReadText(const std::string& path, std::size_t limit);
 // The size of a file in bytes; empty if it does not exist. kUnavailable: unknown.
 Result<std::optional<uint64_t>> FileBytes(const std::string& path);

@@ -27,7 +27,7 @@ inline constexpr uint32_t kShardFormat = 1;
 inline constexpr std::size_t kShardPrefixBytes = 32;
 inline constexpr std::size_t kMaxShardHeaderBytes = 8 << 20;
 
-// Error::reason, with kInvalid, of content that was read and is wrong.
+// The value of Error::reason, with kInvalid, for content that was read and is wrong.
 inline constexpr char kDamaged[] = "Damaged";
 Error Damaged(std::string what);
 bool IsDamage(const Error& error);
@@ -35,8 +35,8 @@ bool IsDamage(const Error& error);
 // Identifies the training of a state. A different model cannot load it; all other differences are
 // allowed and reported.
 struct StateIdentity {
-  std::string run;        // who trains: the same for all ranks, worlds and launchers; may be empty
-  std::string model;      // a line for each parameter: name, type and shape; and how they lie
+  std::string run;        // the training, for all its ranks, worlds and launchers; may be empty
+  std::string model;      // a line for each parameter (name, type and shape), and their layout
   std::string shaping{};  // a line for each thing that shapes training: "--flag=value", "data=…"
 
   friend bool operator==(const StateIdentity&, const StateIdentity&) = default;
@@ -46,10 +46,10 @@ struct ShardHeader {
   StateIdentity identity;
   StateVersion version;
   int64_t term_base = 0;  // LocalState::term_base
-  int32_t shard = 0;      // of `shards`: a state that all ranks share is one; of a table that is
-                          // spread over n ranks, one of n has the rows of ShareOf(shard, n, rows)
+  int32_t shard = 0;      // of `shards`. A state that all ranks share is one shard. Shard k of a
+                          // table over n ranks has the rows of ShareOf(k, n, rows)
   int32_t shards = 1;
-  std::vector<uint64_t> parts;  // values in each part
+  std::vector<uint64_t> parts;  // number of values in each part
   uint64_t checksum = 0;        // of the data: Checksum(TrainableState)
 
   friend bool operator==(const ShardHeader&, const ShardHeader&) = default;
@@ -58,11 +58,11 @@ struct ShardHeader {
 // REQUIRES: the header fits into kMaxShardHeaderBytes.
 std::vector<std::byte> EncodeShardHeader(const ShardHeader& header);
 
-// The length of the header that begins with `prefix`. REQUIRES: kShardPrefixBytes of them.
-// kDamaged: these bytes begin no header.
+// The length of the header that begins with `prefix`, of kShardPrefixBytes bytes.
+// kDamaged: these bytes do not begin a header.
 Result<std::size_t> ShardHeaderBytes(std::span<const std::byte> prefix);
 
-// `bytes` are ShardHeaderBytes() long. kDamaged: how. kInvalid without it: a newer format.
+// `bytes` has ShardHeaderBytes() bytes. kDamaged says what is wrong. Else kInvalid: newer format.
 Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes);
 
 // kDamaged if the parts' sizes overflow.

@@ -23,8 +23,8 @@
 
 namespace ringmaster::trainer {
 
-// When the next snapshot is due: as often as copying costs at most 1 % of the time, and at least
-// once a minute where that costs no more than a tenth. Pure.
+// Decides when the next snapshot is due: so often that copying costs at most 1 % of the time, and
+// at least once a minute if that costs at most a tenth. Pure.
 class SnapshotPace {
  public:
   bool Due(Clock::Time now) const { return !last_ || now >= *last_ + interval_; }
@@ -35,10 +35,10 @@ class SnapshotPace {
   Clock::Time::duration interval_{0};
 };
 
-// Thread-safety: one thread.
+// Not thread-safe.
 class SnapshotFiles {
  public:
-  // Files in `folder`, which exists. Nothing is touched before Load() or Write().
+  // Keeps files in `folder`, which must exist. Touches nothing before Load() or Write().
   explicit SnapshotFiles(std::string folder);
   ~SnapshotFiles();
   SnapshotFiles(const SnapshotFiles&) = delete;
@@ -49,8 +49,8 @@ class SnapshotFiles {
   std::optional<LoadedShard> Load(const StateVersion& than, const StateIdentity& identity,
                                   const std::vector<uint64_t>& parts);
 
-  // Overwrites the older of the two. A previous writer, which may still be writing, has its own
-  // files. kUnavailable: there is no room; the message is for users.
+  // Overwrites the older snapshot. An earlier writer, which may still be writing, has other files.
+  // kUnavailable: there is no space; the message is for users.
   Result<void> Write(const ShardHeader& header, const TrainableState& state);
 
  private:

@@ -38,11 +38,11 @@ struct KeeperOptions {
   const ShardedState* sharded = nullptr;  // outlives the keeper; null: all state is replicated
 };
 
-// Thread-safety: one thread.
+// Not thread-safe.
 class StateKeeper final : public Checkpointer {
  public:
-  // `state` is the memory that is kept and restored; it, `membership` and `clock` outlive the
-  // object. kInvalid: the checkpoint folder can never be used.
+  // Saves and restores the memory of `state`. That memory, `membership` and `clock` must outlive
+  // the object. kInvalid: the checkpoint folder can never be used.
   static Result<std::unique_ptr<StateKeeper>> Open(KeeperOptions options, TrainableState state,
                                                    MembershipSource& membership,
                                                    const Clock& clock);
@@ -64,7 +64,7 @@ class StateKeeper final : public Checkpointer {
                   const GivenUp& given_up = {}) override;
   void Finished(const World& world, const LocalState& held, const GivenUp& given_up = {}) override;
 
-  // Waits until no checkpoint is being written; false when that takes longer than `limit`.
+  // Waits until no checkpoint is being written. Returns false if that takes longer than `limit`.
   bool AwaitWritten(std::chrono::milliseconds limit);
 
  private:
@@ -86,22 +86,22 @@ class StateKeeper final : public Checkpointer {
   const Clock& clock_;
 
   std::optional<CheckpointFolder> folder_;
-  // With reasons that were told; the other job's apart.
+  // Damaged checkpoints with reasons: those of this job, and those of the job to start from.
   std::map<StateVersion, std::string> damaged_;
   std::map<StateVersion, std::string> others_damaged_;
   std::optional<Beginning> beginning_;
-  std::atomic<bool> keeps_other_ = false;  // training waits for it
-  bool skipped_ = false;                   // that one was skipped has been said
+  std::atomic<bool> keeps_other_ = false;  // training waits for KeepOther()
+  bool skipped_ = false;                   // a skipped checkpoint has been logged
   StateVersion restored_;                  // the checkpoint that training resumed from
-  StateVersion offered_;                   // the newest that rank 0 has being written
+  StateVersion offered_;                   // the newest version that rank 0 passed to the writer
 
   std::optional<SnapshotFiles> snapshots_;
   SnapshotPace pace_;
 
-  StateVersion due_;  // of the newest part in this world that is written or being written
+  StateVersion due_;  // version of the newest part in this world that is written or being written
   PartsGate gate_;
   std::unique_ptr<PartWriter> parts_;
-  std::unique_ptr<CheckpointWriter> writer_;  // last: its thread uses the others
+  std::unique_ptr<CheckpointWriter> writer_;  // last: its thread uses the other members
 };
 
 }  // namespace ringmaster::trainer

@@ -3,7 +3,7 @@
 // Keeps the threads that are still connecting ranks of a world that is over. If a peer published
 // its address and disappeared, Gloo can block a thread until the deadline without a way to wake it.
 // Such a thread is abandoned here, and the rank continues in the next world. More than a few of
-// them indicate a problem of this process or its network.
+// them indicate a problem with this process or its network.
 
 #include <atomic>
 #include <memory>
@@ -15,15 +15,15 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safe. Destruction waits for all of them, up to their deadlines.
+// Thread-safe. The destructor waits for all threads, up to their deadlines.
 class AbandonedConnects {
  public:
   static constexpr int kMost = 8;
 
-  // kInternal when kMost still hang: this process should end, and be started again.
+  // kInternal: kMost threads still hang. This process should exit to be restarted.
   Result<void> Room();
 
-  // `ended` becomes true as the last thing that `thread` does.
+  // Keeps `thread`. As the last thing it does, the thread sets `ended` to true.
   void Take(std::jthread thread, std::shared_ptr<const std::atomic<bool>> ended);
 
   // The number of threads that have not ended.

@@ -13,8 +13,8 @@
 
 namespace ringmaster::trainer {
 
-// Operations mean what Communicator's do; each blocks until it is done on this rank, and throws
-// where it fails. Thread-safety: one thread at a time.
+// The operations of Communicator. Each blocks until it is done on this rank; throws if it fails.
+// Thread-safety: one thread at a time.
 class Collectives {
  public:
   virtual ~Collectives() = default;
@@ -33,15 +33,15 @@ class Collectives {
 
 class CollectiveTransport : public Transport {
  public:
-  // Stays the same, as long as this object lives. ShutDown() ends running operations. REQUIRES:
+  // The same object, as long as this one lives. ShutDown() ends running operations. REQUIRES:
   // Connect() succeeded.
   virtual Collectives& collectives() = 0;
 };
 
 class TransportCommunicator : public QueuedCommunicator {
  public:
-  // Starts to connect this rank with all others of `world`, who do the same through its store;
-  // operations called meanwhile wait for it. `abandoned_connects` outlives the object.
+  // Starts to connect this rank with all others of `world` through its store. Operations that are
+  // called meanwhile wait for it. `abandoned_connects` must outlive the object.
   TransportCommunicator(const World& world, Deadline deadline,
                         std::shared_ptr<CollectiveTransport> transport,
                         AbandonedConnects& abandoned_connects);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Collective operations among the ranks of one world, over Gloo (gloo/), shared memory or NCCL, and
-// for a world of one (loopback_communicator.h). Operations run in the order of the calls, on a
-// thread or stream of the communicator, while the caller continues to compute:
+// Collective operations among the ranks of one world, over Gloo (gloo/), shared memory or NCCL. A
+// world of one rank needs none of these (loopback_communicator.h). Operations run in call order on
+// a thread or stream of the communicator, while the caller continues to compute:
 //
 //   auto work = communicator.AllReduce(bucket, deadline);
 //   ...                                   // backward continues
@@ -10,8 +10,8 @@
 //
 // Every rank must call the same operations with the same sizes in the same order. The first failure
 // (a lost peer, an exceeded deadline, Abort) breaks the communicator: that operation and all later
-// ones return the error. The destructor ends all operations and all accesses to memory. Nothing
-// throws.
+// ones return the error. The destructor ends all operations and all accesses to memory. No
+// function throws.
 //
 // On hosts, an operation that succeeds has received the data of every rank. On GPUs it may have
 // received invalid data from a rank that abandoned the world during the operation. Confirm received
@@ -34,14 +34,14 @@
 
 namespace ringmaster::trainer {
 
-// One operation under way. Thread-safe.
+// One operation in progress. Thread-safe.
 class Work {
  public:
-  // Blocks until the operation ended. Never longer than the deadline given to the operation and a
-  // grace of the communicator's: past it, kTimeout.
+  // Blocks until the operation has ended. kTimeout: it has not ended by its deadline and a grace
+  // period of the communicator.
   Result<void> Wait();
 
-  // When the operation was under way. Nothing where it never began, as in a world of one.
+  // The time during which the operation ran. Empty if it never began, as in a world of one rank.
   // REQUIRES: Wait() has returned.
   struct Span {
     std::chrono::steady_clock::time_point begin{};
@@ -49,13 +49,13 @@ class Work {
   };
   std::optional<Span> span() const;
 
-  // For communicators: the operation's turn has come, and how it ended. The first calls count.
+  // For communicators: note that the operation begins, and its result. Only the first call counts.
   void Begin();
   void Complete(Result<void> outcome);
   bool ended() const;
 
-  // `help` is called, outside of all locks, by each thread that is about to wait: it may run the
-  // operation there.
+  // A thread that is about to wait calls `help` without holding any lock. `help` may run the
+  // operation on that thread.
   using Help = std::function<void(const Work& work)>;
   explicit Work(Deadline deadline, Help help = {}) : deadline_(deadline), help_(std::move(help)) {}
   Deadline deadline() const { return deadline_; }
@@ -72,7 +72,7 @@ class Work {
 
 using WorkHandle = std::shared_ptr<Work>;
 
-// Thread-safety: operations by one thread at a time; Abort() by any.
+// Thread-safety: one thread at a time may call operations; any thread may call Abort().
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -80,47 +80,47 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Memory stays valid, and untouched by the caller, until the work ended.
-  // `values` reduced over ranks, in place, with the same bits on every rank.
+  // The caller must keep the memory valid and must not touch it until the work has ended.
+  // Reduces `values` over ranks, in place. The result has the same bits on every rank.
   virtual WorkHandle AllReduce(Elements values, ReduceOp op, Deadline deadline) = 0;
-  // The sum.
+  // Sums `values` over ranks.
   WorkHandle AllReduce(std::span<float> values, Deadline deadline) {
     return AllReduce(Elements(values), ReduceOp::kSum, deadline);
   }
-  // `all` is one piece a rank, in their order; this rank's piece, reduced over ranks, comes into
-  // `mine`. The same bits as any other way to reduce in the order of the ranks.
-  // REQUIRES: all.count == size() * mine.count, and one type. `all` is unchanged.
+  // `all` has one piece for each rank, in rank order. This rank's piece, reduced over ranks, is
+  // written to `mine`, with the same bits as any other reduction in rank order. `all` is unchanged.
+  // REQUIRES: all.count == size() * mine.count, and both have the same type.
   virtual WorkHandle ReduceScatter(Elements all, Elements mine, ReduceOp op, Deadline deadline) = 0;
-  // Every rank's `mine`, by rank. REQUIRES: all.size() == size() * mine.size().
+  // Gathers every rank's `mine`, in rank order. REQUIRES: all.size() == size() * mine.size().
   virtual WorkHandle AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
                                Deadline deadline) = 0;
-  // The first send_bytes[0] bytes of `send` to rank 0, the next send_bytes[1] to rank 1, …;
-  // `receive` gets what each rank sent here, in their order. Pieces may be empty. REQUIRES:
-  // send_bytes[j] of rank i is receive_bytes[i] of rank j.
+  // Sends the first send_bytes[0] bytes of `send` to rank 0, the next send_bytes[1] to rank 1, ….
+  // `receive` gets the pieces of all ranks, in rank order. Pieces may be empty. REQUIRES:
+  // send_bytes[j] of rank i equals receive_bytes[i] of rank j.
   virtual WorkHandle AllToAll(std::span<const std::byte> send, std::vector<std::size_t> send_bytes,
                               std::span<std::byte> receive, std::vector<std::size_t> receive_bytes,
                               Deadline deadline) = 0;
   virtual WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) = 0;
   virtual WorkHandle Barrier(Deadline deadline) = 0;
 
-  // If this and all earlier operations succeed here, the earlier ones have succeeded on every rank.
-  // They may still be running at the call. Returns at once if that is never in doubt. Call on every
-  // rank.
+  // Confirms all earlier operations: if they and this one succeed here, the earlier ones have
+  // succeeded on every rank. They may still be running at the call. Returns at once if no operation
+  // needs confirmation. Call on every rank.
   virtual WorkHandle Confirm(Deadline deadline);
 
-  // Breaks the communicator: what is under way, connecting included, ends within milliseconds with
+  // Breaks the communicator: all operations, and connecting, end within milliseconds with
   // kCancelled and `reason`.
   virtual void Abort(const std::string& reason) = 0;
 
   // After an operation has failed: the rank that could not be reached, or -1 if unknown.
-  // Connections that break later do not count: a rank that lost another one closes all of its own.
+  // Later connection failures do not count: a rank that lost another one closes all connections.
   virtual int LostPeer() const { return -1; }
 };
 
-// Waits for `work`, the newest of `communicator`, and confirms it. On every rank.
+// Waits for `work`, the newest operation of `communicator`, and confirms it. Call on every rank.
 Result<void> WaitConfirmed(Communicator& communicator, const WorkHandle& work);
 
-// Makes the communicator of a world; returns at once, the operations wait until it is connected.
+// Creates the communicator of a world. Returns at once; operations wait until it is connected.
 // An error means that this rank cannot take part in any world.
 using CommunicatorFactory =
     std::function<Result<std::unique_ptr<Communicator>>(const World& world, Deadline deadline)>;

@@ -9,7 +9,7 @@ namespace ringmaster::trainer {
 
 class CommunicatorWrapper : public Communicator {
  public:
-  // `inner` outlives the object.
+  // `inner` must outlive the object.
   explicit CommunicatorWrapper(Communicator& inner) : inner_(inner) {}
 
   int rank() const override;

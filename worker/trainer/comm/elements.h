@@ -1,7 +1,7 @@
 #pragma once
 
-// The data of a collective: a contiguous row of numbers of one type, in host memory or on the
-// communicator's device. Also reduces two rows on a host.
+// The data of a collective: an array of numbers of one type, in host memory or on the
+// communicator's device. Also reduces two arrays on a host.
 
 #include <array>
 #include <cstddef>
@@ -27,7 +27,7 @@ inline constexpr std::array kElementTypes{
     ElementType::kInt64,   ElementType::kUint64, ElementType::kFloat16, ElementType::kBFloat16,
     ElementType::kFloat32, ElementType::kFloat64};
 
-// As nccl-tests names them: int8, uint8, …, half, bfloat16, float, double.
+// The name in nccl-tests: int8, uint8, …, half, bfloat16, float or double.
 const char* NameOf(ElementType type);
 std::size_t SizeOf(ElementType type);
 
@@ -35,10 +35,10 @@ enum class ReduceOp { kSum, kProduct, kMin, kMax };
 inline constexpr std::array kReduceOps{ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin,
                                        ReduceOp::kMax};
 
-// sum, prod, min, max.
+// The name: sum, prod, min or max.
 const char* NameOf(ReduceOp op);
 
-// Does not own the memory.
+// Refers to memory that it does not own.
 struct Elements {
   std::byte* data = nullptr;
   std::size_t count = 0;
@@ -47,15 +47,15 @@ struct Elements {
   Elements() = default;
   Elements(std::byte* memory, std::size_t number, ElementType of)
       : data(memory), count(number), type(of) {}
-  Elements(std::span<float> values)  // implicit: most of what is reduced are floats
+  Elements(std::span<float> values)  // implicit, because most collectives reduce floats
       : data(reinterpret_cast<std::byte*>(values.data())), count(values.size()) {}
 
   std::size_t bytes() const { return count * SizeOf(type); }
   std::span<std::byte> memory() const { return {data, bytes()}; }
 };
 
-// out[i] = a[i] op b[i]; the rows may be the same one. Narrow floats are computed as floats and
-// rounded to nearest even; integers wrap. A NaN on either side gives NaN for sum and product.
+// Computes out[i] = a[i] op b[i]. The arrays may be the same. 16-bit floats are computed as floats
+// and rounded to nearest even; integers wrap. For sum and product, a NaN on either side gives NaN.
 using ReduceFunction = void (*)(void* out, const void* a, const void* b, std::size_t count);
 ReduceFunction ReduceFunctionFor(ElementType type, ReduceOp op);
 

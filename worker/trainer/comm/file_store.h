@@ -1,7 +1,7 @@
 #pragma once
 
-// A Store of files in a folder that all ranks share, for benches, tests and plain hosts. The folder
-// belongs to one world or one replay and must be empty when its ranks start.
+// A Store that keeps its keys in files of a folder that all ranks share, for benches, tests and
+// plain hosts. The folder belongs to one world or one replay and must be empty when ranks start.
 
 #include <memory>
 #include <string>
@@ -13,12 +13,12 @@ namespace ringmaster::trainer {
 
 class FileStore final : public Store {
  public:
-  // Creates the folder if it is missing; kInvalid when that fails.
+  // Creates the folder if it is missing. kInvalid: that failed.
   static Result<std::unique_ptr<FileStore>> Open(const std::string& folder);
 
   Result<void> Set(const std::string& key, const std::string& value) override;
 
-  // Looks every few milliseconds, every 50 where it waits long: a folder on a network file system
+  // Polls every few milliseconds, and every 50 ms if it waits long, because a network file system
   // reports no changes.
   Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
                                        Deadline deadline) override;

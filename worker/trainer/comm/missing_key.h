@@ -10,9 +10,9 @@
 
 namespace ringmaster::trainer {
 
-// The index of the only one of `keys` that does not exist; nothing where several are missing, none
-// is, or the store cannot say. Asks for each key for a moment: a store answers at once with what it
-// has.
+// The index of the one key in `keys` that does not exist; nothing if several or none are missing,
+// or the store cannot tell. Waits only briefly for each key: a store returns the keys that it has
+// at once.
 std::optional<std::size_t> OnlyMissing(Store& store, const std::vector<std::string>& keys);
 
 }  // namespace ringmaster::trainer

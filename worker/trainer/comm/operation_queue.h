@@ -22,7 +22,7 @@
 
 namespace ringmaster::trainer {
 
-// The time until the deadline, at least 1 ms: to most libraries 0 means for ever.
+// The time until the deadline, at least 1 ms, because 0 means forever in most libraries.
 std::chrono::milliseconds Left(Deadline deadline);
 
 // The library's connections.
@@ -30,22 +30,22 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Called once, by the queue's thread, before any operation; may throw. Of kInvalid: no other
-  // world could do better.
+  // Called once, by the queue's thread, before any operation; may throw. kInvalid: another
+  // world would fail in the same way.
   virtual Result<void> Connect(const World& world, Deadline deadline) = 0;
 
-  // The rank that a Connect() under way tries to reach, or that it failed for; -1 where it may be
-  // several or none. Thread-safe.
+  // The rank that the current Connect() tries to reach, or that it failed to reach; -1 if there may
+  // be several or none. Thread-safe.
   virtual int missing() const { return -1; }
 
   // Waiters run operations of up to this many bytes themselves. Asked once it is connected.
   virtual std::size_t bytes_run_by_waiter() const { return 0; }
 
-  // Ends what is under way, connecting included, within milliseconds. Thread-safe, more than once.
+  // Ends all operations, and connecting, within milliseconds. Thread-safe; may be called again.
   virtual void ShutDown() = 0;
 
-  // Called once, instead of ShutDown(), where all operations of this rank have ended well and the
-  // object is about to end: what they sent may still be on its way to the other ranks.
+  // Called once, instead of ShutDown(), if all operations of this rank succeeded and the object is
+  // about to be destroyed. Sent data may still be on its way to the other ranks.
   virtual void Leave() { ShutDown(); }
 };
 
@@ -64,22 +64,22 @@ class OperationQueue {
   const World& world() const { return world_; }
   const std::atomic<bool>& ended() const { return ended_; }
 
-  // The thread's whole life.
+  // The thread runs this for its whole life.
   void Serve(Deadline connect_deadline);
 
-  // `help` is for the operation's waiters, and calls Help().
+  // `help` is for threads that wait for the operation; it calls Help().
   WorkHandle Enqueue(const char* name, std::size_t bytes, Deadline deadline, Run run,
                      Work::Help help);
 
-  // Runs what waiters may of what is queued up to `work`, unless another thread serves the queue.
+  // Runs the queued operations up to `work` that waiters may run, unless another thread does.
   void Help(const Work& work);
 
-  // The first error counts: every operation that has not ended ends with it, within milliseconds.
+  // The first error counts: all operations that have not ended get it within milliseconds.
   void Break(Error error, int lost_peer = -1);
 
   int LostPeer();
 
-  // Nothing starts any more. True when the thread is about to end, false while it still connects.
+  // Starts nothing more. Returns true if the thread is about to end, false if it still connects.
   bool Stop();
 
  private:
@@ -91,7 +91,7 @@ class OperationQueue {
   };
 
   void Connect(Deadline deadline);
-  // Lets go of the lock while it runs the first operation.
+  // Releases the lock while it runs the first operation.
   void ServeOne() RINGMASTER_REQUIRES(mutex_);
   void Execute(const Operation& operation);
   void Fail(const std::string& doing, const std::string& reason, Deadline deadline,
@@ -108,13 +108,13 @@ class OperationQueue {
   std::optional<Error> broken_ RINGMASTER_GUARDED_BY(mutex_);
   int lost_peer_ RINGMASTER_GUARDED_BY(mutex_) = -1;  // with broken_
   std::size_t bytes_by_waiter_ RINGMASTER_GUARDED_BY(mutex_) = 0;
-  WorkHandle serving_ RINGMASTER_GUARDED_BY(mutex_);       // of the operation that a thread runs
+  WorkHandle serving_ RINGMASTER_GUARDED_BY(mutex_);       // the operation that a thread runs now
   bool thread_due_ RINGMASTER_GUARDED_BY(mutex_) = false;  // a waiter could not help
   bool connecting_ RINGMASTER_GUARDED_BY(mutex_) = true;
   bool stopping_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };
 
-// A communicator whose operations go through such a queue.
+// A communicator whose operations go through an OperationQueue.
 class QueuedCommunicator : public Communicator {
  public:
   int rank() const override { return shared_->queue.world().rank; }
@@ -123,8 +123,8 @@ class QueuedCommunicator : public Communicator {
   int LostPeer() const override { return shared_->queue.LostPeer(); }
 
  protected:
-  // Starts to connect; operations called meanwhile wait for it. `abandoned_connects` outlives the
-  // object.
+  // Starts to connect. Operations that are called meanwhile wait for it. `abandoned_connects` must
+  // outlive the object.
   QueuedCommunicator(const World& world, Deadline deadline, std::shared_ptr<Transport> transport,
                      AbandonedConnects& abandoned_connects);
   ~QueuedCommunicator() override;
@@ -133,7 +133,7 @@ class QueuedCommunicator : public Communicator {
                      OperationQueue::Run run);
 
  private:
-  struct Shared {  // with the thread
+  struct Shared {  // shared with the thread
     Shared(const World& world, std::shared_ptr<Transport> carrier)
         : transport(std::move(carrier)), queue(world, *transport) {}
     const std::shared_ptr<Transport> transport;

@@ -21,8 +21,8 @@ class Store {
 
   virtual Result<void> Set(const std::string& key, const std::string& value) = 0;
 
-  // Blocks until every key exists, and returns their values in order. kTimeout when one is missing
-  // at the deadline; kCancelled or kUnavailable when the world is given up.
+  // Blocks until every key exists, and returns their values in order. kTimeout: a key is missing at
+  // the deadline. kCancelled or kUnavailable: the world was abandoned.
   virtual Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
                                                Deadline deadline) = 0;
 };

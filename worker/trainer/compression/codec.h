@@ -14,16 +14,16 @@
 
 namespace ringmaster::trainer {
 
-// none, fp16, bf16, fp8-e4m3, fp8-e5m2: what --compression takes.
+// The name, which --compression takes: none, fp16, bf16, fp8-e4m3 or fp8-e5m2.
 const char* NameOf(Compression compression);
 std::optional<Compression> CompressionNamed(std::string_view name);
 
-// Bytes of `count` encoded numbers: their codes, then the scales of their chunks, filled up to a
-// whole code so that rows of codes can follow each other.
+// The size in bytes of `count` encoded numbers: their codes, then their chunks' scales, padded to
+// a whole code so that rows of codes can follow each other.
 // REQUIRES, here and below: not kNone.
 std::size_t EncodedBytes(Compression compression, std::size_t count);
 
-// Encodes values[i] + carried[i], and leaves in left[i] what the code does not say of it.
+// Encodes values[i] + carried[i], and stores the rounding error in left[i].
 // `carried` may be empty (nothing is carried), or the same memory as `left`. `encoded` has
 // EncodedBytes(values.size()). REQUIRES: left.size() == values.size().
 void Encode(Compression compression, std::span<const float> values, std::span<const float> carried,

@@ -17,11 +17,11 @@
 
 namespace ringmaster::trainer {
 
-inline constexpr uint32_t kFloatSize = 0x7fffffffU;      // all but the sign
-inline constexpr uint32_t kFloatInfinity = 0x7f800000U;  // above it: NaN
+inline constexpr uint32_t kFloatSize = 0x7fffffffU;      // all bits but the sign
+inline constexpr uint32_t kFloatInfinity = 0x7f800000U;  // larger values are NaN
 inline constexpr uint32_t kFloatNan = 0x7fc00000U;
 
-// `yes` or `no`. By a mask: around a conditional operator g++ may build a branch, and a loop with
+// Selects `yes` or `no` by a mask: g++ may make a branch of a conditional operator, and a loop with
 // branches does not vectorise.
 RINGMASTER_HOST_DEVICE inline uint32_t Choose(bool condition, uint32_t yes, uint32_t no) {
   const uint32_t mask = 0U - static_cast<uint32_t>(condition);
@@ -97,13 +97,13 @@ struct BFloat16Code {
   }
 };
 
-// The power of two that a chunk is divided by before it is encoded, and multiplied with after it is
-// decoded, as a float's exponent: 2^(scale - 127).
+// The power of two by which a chunk is divided before encoding, and multiplied after decoding, as
+// the exponent of a float: 2^(scale - 127).
 using ScaleCode = uint8_t;
 inline constexpr std::size_t kScaleChunk = 256;  // numbers that share a scale
 
-// `largest_size` are the bits of the chunk's largest finite absolute value: scaled, it is the
-// largest that still fits, so that nothing saturates and the format's finest steps are used.
+// `largest_size` has the bits of the chunk's largest finite absolute value. After scaling it is the
+// largest that still fits: nothing saturates, and the format's finest steps are used.
 template <typename Format>
 RINGMASTER_HOST_DEVICE inline ScaleCode ScaleFor(uint32_t largest_size) {
   const auto exponent = static_cast<int32_t>(largest_size >> 23) - 127;
@@ -120,7 +120,7 @@ RINGMASTER_HOST_DEVICE inline float InverseOf(ScaleCode scale) {
   return FloatOfBits((254U - scale) << 23);
 }
 
-// The rounding error of a code, carried to the next step. Zero for a NaN.
+// The rounding error of a code, which is carried to the next step. Zero for a NaN.
 RINGMASTER_HOST_DEVICE inline float Remainder(float value, float decoded) {
   const float rest = value - decoded;
   const uint32_t bits = BitsOf(rest);

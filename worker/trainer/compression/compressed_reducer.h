@@ -4,7 +4,7 @@
 // bytes. The session uses it instead of Communicator::AllReduce: CompressedGradients implements its
 // GradientReducer, with a CompressedReducer for each world.
 //
-//   encode the bucket (own contribution and what is owed of it), a piece for each rank
+//   encode the bucket (own contribution and its residuals), a piece for each rank
 //   → all-to-all: every rank has all contributions to its piece → decode, add up in the order of
 //   the ranks, in float → encode the sum → all-gather → decode
 //
@@ -35,12 +35,12 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: one caller. While a step is reduced, no other code calls the communicator, except
-// for Abort() and LostPeer().
+// Not thread-safe. While a step is reduced, no other code may call the communicator, except for
+// Abort() and LostPeer().
 class CompressedReducer {
  public:
-  // `feedback` is of the same codec, and knows the buckets; there is one at least. The references
-  // outlive the object. Throws where the codec has no memory left for what travels.
+  // `feedback` must use the same codec and know the buckets, of which there is at least one. The
+  // references must outlive the object. Throws if the codec has no memory left for the codes.
   CompressedReducer(Communicator& communicator, RowCodec& codec, ErrorFeedback& feedback);
   // REQUIRES: the communicator's operations have ended, best by its own destruction after Stop():
   // they work on this object's memory.
@@ -53,9 +53,9 @@ class CompressedReducer {
   // counts for all later calls: the communicator is broken.
   WorkHandle Reduce(int bucket, std::span<float> values, std::span<float> exact, Deadline deadline);
 
-  // Ends the thread, within milliseconds, on a GPU once backward is done there; aborts the
-  // communicator where a step is under way. What has not ended ends with kCancelled; no memory of
-  // the caller is touched after it.
+  // Ends the thread within milliseconds; on a GPU, once backward has ended there. Aborts the
+  // communicator if a step is being reduced. Unfinished work ends with kCancelled, and no memory of
+  // the caller is accessed afterwards.
   void Stop();
 
  private:
@@ -113,11 +113,11 @@ class CompressedReducer {
   std::jthread thread_;  // last member: it ends first
 };
 
-// Reduces a rank's gradients over all of its worlds, and keeps what compression owes of earlier
-// steps. Thread-safety: one thread.
+// Reduces a rank's gradients in all of its worlds, and keeps the rounding errors of earlier steps.
+// Not thread-safe.
 class CompressedGradients final : public GradientReducer {
  public:
-  // `gradients` is the number in each bucket. `codec` outlives the object.
+  // `gradients` is the number of gradients in each bucket. `codec` must outlive the object.
   CompressedGradients(RowCodec& codec, std::vector<std::size_t> gradients)
       : codec_(codec), feedback_(codec, std::move(gradients)) {}
 
@@ -134,11 +134,11 @@ class CompressedGradients final : public GradientReducer {
   ErrorFeedback feedback_;
   int rank_ = 0;  // in this world, of `size_`
   int size_ = 0;
-  std::vector<std::string> members_;            // of the last world
+  std::vector<std::string> members_;            // members of the last world
   std::unique_ptr<CompressedReducer> reducer_;  // null: in no world
 };
 
-// Null where `codec` is: gradients travel as they are.
+// Null if `codec` is null: gradients are sent uncompressed.
 std::unique_ptr<GradientReducer> MakeCompressedGradients(RowCodec* codec,
                                                          std::vector<std::size_t> gradients);
 

@@ -34,7 +34,7 @@ struct BucketResiduals {
 
 // What happened to the residuals on entering a world.
 enum class ResidualFate { kNone, kKept, kTakenOver, kDropped };
-// none, kept, taken-over (of a step that the other ranks saw applied), dropped.
+// none, kept, taken-over (from a step that other ranks saw applied) or dropped.
 const char* NameOf(ResidualFate fate);
 
 // The part of a bucket that a rank reduces: the elements [begin, end).
@@ -45,23 +45,23 @@ struct Piece {
   std::size_t size() const { return end - begin; }
 };
 Piece PieceOf(std::size_t count, int rank, int size);
-// The size of the largest piece. Nothing is encoded again in a world of one: there it is 0.
+// The size of the largest piece. 0 in a world of one rank, where nothing is encoded again.
 std::size_t LargestPiece(std::size_t count, int size);
 
 // Thread-safety: one thread; the memory of Bucket() is used by another between Begin() and the end
 // of the step's reductions.
 class ErrorFeedback {
  public:
-  // As many gradients as each bucket has. `codec` outlives the object.
+  // `bucket_sizes`: the number of gradients in each bucket. `codec` must outlive the object.
   ErrorFeedback(RowCodec& codec, std::vector<std::size_t> bucket_sizes);
 
   const std::vector<std::size_t>& bucket_sizes() const { return bucket_sizes_; }
 
-  // A step is about to be reduced, by rank `rank` of `size`; applied, it will be `version`.
+  // Rank `rank` of `size` is about to reduce a step. Once applied, it will be `version`.
   void Begin(const StateVersion& version, int rank, int size);
   // REQUIRES: Begin(). Valid until the next call of any other method.
   BucketResiduals Bucket(int index);
-  // The step that began last is applied.
+  // The step that began last was applied.
   void Applied();
 
   // The ranks of a new world agreed on `held`; `changed`: this rank had another state. Where that

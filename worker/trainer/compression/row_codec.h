@@ -19,7 +19,7 @@ namespace ringmaster::trainer {
 // those of the device, which is unusable after one.
 class RowCodec {
  public:
-  // REQUIRES: not kNone.
+  // REQUIRES: `compression` is not kNone.
   explicit RowCodec(Compression compression) : compression_(compression) {}
   virtual ~RowCodec() = default;
 
@@ -28,16 +28,16 @@ class RowCodec {
     return trainer::EncodedBytes(compression_, count);
   }
 
-  // Zeroed memory, where the gradients are. Throws where there is none left, as the caller that
-  // makes tensors or vectors there does.
+  // Allocates zeroed memory on the device of the gradients. If memory is exhausted, throws what
+  // creating tensors or vectors there would throw.
   virtual std::shared_ptr<std::byte> Allocate(std::size_t bytes) = 0;
 
-  // A mark of the work that the calling thread has queued so far.
+  // Marks the work that the calling thread has queued so far.
   using Mark = std::shared_ptr<void>;
   virtual Result<Mark> Computed() = 0;
 
-  // The calling thread is about to use this codec and communicators: their operations start after
-  // what this codec was asked for before them.
+  // Call before this thread uses this codec and communicators: their operations then start after
+  // the earlier calls of this codec.
   virtual Result<void> Attach() = 0;
   // Later operations start after `mark`.
   virtual Result<void> StartAfter(const Mark& mark) = 0;
@@ -51,7 +51,7 @@ class RowCodec {
   virtual Result<void> Add(std::span<const float> carried, std::span<float> values) = 0;
   virtual Result<void> Zero(std::span<float> values) = 0;
 
-  // Blocks until all that was asked for has ended. kTimeout: not by `deadline`.
+  // Blocks until all requested work has ended. kTimeout: it has not ended by `deadline`.
   virtual Result<void> Finish(Deadline deadline) = 0;
   // Afterwards no requested operation accesses any memory. If a GPU cannot be brought to that
   // state, the process ends, because late writes could look like gradients of a later step.
@@ -64,7 +64,7 @@ class RowCodec {
 // Null for kNone.
 std::unique_ptr<RowCodec> MakeHostRowCodec(Compression compression);
 
-// Memory of a codec that grows when more is asked for. Its content is then lost.
+// Memory of a codec that grows on request. Its content is lost when it grows.
 class RowMemory {
  public:
   std::span<std::byte> Bytes(RowCodec& codec, std::size_t bytes);

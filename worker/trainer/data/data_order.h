@@ -24,7 +24,7 @@ class DataOrder {
   // The epoch (from 0) that the first sample of `step` belongs to.
   int64_t EpochOf(int64_t step) const { return step * global_batch_ / samples_; }
 
-  // Steps that see every sample at least `epochs` times; the last one may begin the next epoch.
+  // The number of steps that see every sample at least `epochs` times; the last may begin another.
   int64_t StepsFor(int64_t epochs) const {
     return (epochs * samples_ + global_batch_ - 1) / global_batch_;
   }

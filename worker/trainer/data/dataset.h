@@ -1,6 +1,6 @@
 #pragma once
 
-// Labelled 28×28 grey images for the mnist workload, read from a folder of IDX files or generated.
+// Labelled 28×28 greyscale images for the mnist workload, read from IDX files or generated.
 // Thread-safe: a generated set draws an image when it is first requested.
 
 #include <cstdint>
@@ -19,10 +19,10 @@ class ImageSet {
  public:
   virtual ~ImageSet() = default;
   virtual int64_t size() const = 0;
-  // kImagePixels bytes, row by row, that live as long as the set. REQUIRES: index in [0, size()).
+  // kImagePixels bytes, row by row, valid as long as the set. REQUIRES: index in [0, size()).
   virtual const uint8_t* Image(int64_t index) = 0;
   virtual uint8_t Label(int64_t index) const = 0;
-  // The fingerprint of all pixels and labels, or of their generator's input: equal for equal sets.
+  // A hash of all pixels and labels, or of the generator's input. Equal sets have equal hashes.
   virtual uint64_t fingerprint() const = 0;
 };
 
@@ -31,15 +31,15 @@ struct Dataset {
   std::unique_ptr<ImageSet> held_out;
 };
 
-// The four MNIST files of `folder` (train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-…), each
-// plain or with .gz. Images of another size are scaled to 28×28. kInvalid names the file, where in
-// it, and what was expected.
+// Loads the MNIST files of `folder` (train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-…).
+// They may be gzipped. Images of another size are scaled to 28×28. kInvalid names the file, the
+// position in it, and what was expected.
 Result<Dataset> LoadIdxFolder(const std::string& folder);
 
-// Digits drawn from `seed`: image i of each half depends on (seed, half, i) alone.
+// Generates digits from `seed`. Image i of each half depends only on (seed, half, i).
 Dataset GeneratedDigits(uint64_t seed, int64_t training, int64_t held_out);
 
-// Bilinear scaling with pixel centres aligned; `scaled` has kImagePixels bytes.
+// Scales an image bilinearly, with aligned pixel centres. `scaled` must have kImagePixels bytes.
 void ScaleToImage(const uint8_t* pixels, int64_t rows, int64_t columns, uint8_t* scaled);
 
 }  // namespace ringmaster::trainer

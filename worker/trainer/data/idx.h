@@ -20,11 +20,11 @@ struct IdxImages {
   std::vector<uint8_t> pixels;  // count × rows × columns
 };
 
-// An IDX file of unsigned bytes in three dimensions. `name` is the file's name in errors
+// Parses an IDX file of unsigned bytes in three dimensions. `name` is the file's name in errors
 // (kInvalid). Refuses files without an image and sides outside 1 … 4096.
 Result<IdxImages> ParseIdxImages(std::string_view bytes, const std::string& name);
 
-// An IDX file of unsigned bytes in one dimension, every label below `classes`.
+// Parses an IDX file of unsigned bytes in one dimension. Every label must be below `classes`.
 Result<std::vector<uint8_t>> ParseIdxLabels(std::string_view bytes, const std::string& name,
                                             int classes);
 

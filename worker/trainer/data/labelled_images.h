@@ -22,12 +22,12 @@ class LabelledImages {
   virtual ~LabelledImages() = default;
   virtual ImageShape shape() const = 0;
   virtual int64_t size() const = 0;
-  // From 0 to classes - 1 of the whole data. REQUIRES, as below: index in [0, size()).
+  // From 0 to classes - 1. REQUIRES, as below: index in [0, size()).
   virtual int64_t Label(int64_t index) const = 0;
-  // Writes shape().values() numbers around [-1, 1]: channel by channel, row by row. By any thread,
-  // and several at once.
+  // Writes shape().values() numbers around [-1, 1]: channel by channel, row by row. Thread-safe:
+  // several threads may call it at once.
   virtual void Fill(int64_t index, float* values) const = 0;
-  // As ImageSet's.
+  // See ImageSet::fingerprint().
   virtual uint64_t fingerprint() const = 0;
 };
 
@@ -37,7 +37,7 @@ struct LabelledData {
   int64_t classes = 0;
 };
 
-// The 28×28 grey images of `dataset`, with its ten classes.
+// The 28×28 greyscale images of `dataset`, with its ten classes.
 LabelledData LabelledDigits(Dataset dataset);
 
 struct IdentityOptions {

@@ -18,15 +18,15 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: one thread calls it.
+// Not thread-safe.
 template <typename Batch>
 class Prefetcher {
  public:
-  // Fills `batch`, which may have been used before, with these samples of a step. A function of its
-  // arguments alone; called on any thread, on several at once.
+  // Fills `batch`, which may have been used before, with these samples of a step. It must depend
+  // only on its arguments. Called on any thread, also on several at once.
   using Assemble = std::function<void(int64_t step, Share samples, Batch& batch)>;
 
-  // Two batches ahead for each thread. Without threads the caller assembles.
+  // Prepares two batches ahead for each thread. Without threads, the caller assembles them.
   Prefetcher(Assemble assemble, int threads) : assemble_(std::move(assemble)), ahead_(2 * threads) {
     for (int i = 0; i < threads; ++i) {
       threads_.emplace_back([this](const std::stop_token& stop) { Serve(stop); });
@@ -103,7 +103,7 @@ class Prefetcher {
     return job;
   }
 
-  // A batch in progress is left to its thread.
+  // Its thread keeps a batch in progress.
   void Recycle(std::shared_ptr<Job> job) RINGMASTER_REQUIRES(mutex_) {
     if (job != nullptr && job->state != State::kRunning) spare_.push_back(std::move(job->batch));
   }
@@ -146,12 +146,12 @@ class Prefetcher {
 
   Mutex mutex_;
   StoppableCondVar changed_;
-  std::shared_ptr<Job> current_ RINGMASTER_GUARDED_BY(mutex_);  // the caller's
+  std::shared_ptr<Job> current_ RINGMASTER_GUARDED_BY(mutex_);  // in use by the caller
   // The steps after it, in order.
   std::deque<std::shared_ptr<Job>> queue_ RINGMASTER_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Batch>> spare_ RINGMASTER_GUARDED_BY(mutex_);
 
-  std::vector<std::jthread> threads_;  // last: they use the rest
+  std::vector<std::jthread> threads_;  // last: they use the other members
 };
 
 }  // namespace ringmaster::trainer

@@ -35,21 +35,21 @@ class Checkpointer {
   // none or it cannot be read now.
   virtual std::optional<control::KeptCheckpoint> NewestKept(const StateVersion& up_to) const = 0;
 
-  // Takes another job's state, with which this world begins, towards a complete checkpoint of this
-  // one: called on every rank, again and again until rank 0 returns that it is complete.
+  // Makes another job's state, with which this world begins, a complete checkpoint of this job.
+  // Called on every rank, again and again, until rank 0 returns that it is complete.
   virtual bool KeepOther(const World& world, const LocalState& local) = 0;
-  // A version that Restore() found lacks something that Restore() does not read: do not find it
+  // The version that Restore() found lacks data that Restore() does not read. Do not find it
   // again.
   virtual void Distrust(const StateVersion& version, const std::string& reason) = 0;
 
-  // Whether a snapshot of the next step is due. Each worker's first rank makes them, where it is
-  // due on all workers: ranks wait for each other, so that snapshots of different steps would cost
-  // the world the sum of their times.
+  // Whether a snapshot of the next step is due. Each worker's first rank makes it if one is due on
+  // all workers: ranks wait for each other, so snapshots of different steps would cost the world
+  // the sum of their times.
   virtual bool SnapshotDue() const = 0;
   // Called after the update of a step. `snapshot`: it was due on all workers.
   virtual void Applied(const World& world, const LocalState& local, bool snapshot) = 0;
-  // The state is that of a committed step, now, in this world. `out_of_turn`, which all its ranks
-  // agree on: a checkpoint is wanted of it in any case.
+  // The state of this world is now that of a committed step. `out_of_turn`, on which all its ranks
+  // agree: a checkpoint of it is wanted in any case.
   virtual void Committed(const World& world, const LocalState& local, bool out_of_turn = false) = 0;
 
   // For a sharded state: the version whose part this rank has written, if that is the last due

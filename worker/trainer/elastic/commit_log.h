@@ -13,14 +13,14 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: one thread.
+// Not thread-safe.
 class CommitLog {
  public:
-  // `options.position` is not null. The references, and the state's memory, outlive the object.
+  // `options.position` must not be null. The references and the state's memory outlive the object.
   CommitLog(MembershipSource& membership, TrainableState state, StepAudit& audit,
             const SessionOptions& options);
 
-  // A world begins: nothing of the one before is reported any more.
+  // A world begins. Steps of the previous one are no longer reported.
   void EnterWorld();
   // `local` is this rank's newest state. `progress` is reported once the step is committed.
   // `snapshot`: all workers make one of this step.
@@ -39,7 +39,7 @@ class CommitLog {
   const SessionOptions& options_;
   RankPosition& position_;
 
-  std::optional<control::Progress> unreported_;  // of a step that this world applied
+  std::optional<control::Progress> unreported_;  // progress of a step that this world applied
   bool checkpoint_wanted_ = false;
 };
 

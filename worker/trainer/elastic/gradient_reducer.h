@@ -20,23 +20,23 @@ class GradientReducer {
   virtual ~GradientReducer() = default;
 
   // A world has formed, and its ranks have adopted one state. The communicator lives until Stop()
-  // has returned, LeaveWorld() is called after its end. Returns what became of the parts of earlier
-  // steps' gradients that have not been sent yet, as the audit log states it. May throw when
+  // has returned; LeaveWorld() is called after its end. Returns what happened to parts of earlier
+  // steps' gradients that were not sent yet, as the audit log states it. May throw when
   // memory runs out.
   virtual std::string EnterWorld(Communicator& communicator, const World& world,
                                  const Adopted& adopted) = 0;
-  // Ends what is under way within milliseconds. The caller's memory is not used afterwards.
+  // Ends all work within milliseconds. The caller's memory is not used afterwards.
   virtual void Stop() = 0;
   virtual void LeaveWorld() = 0;
 
   // REQUIRES, for all below: between EnterWorld() and Stop().
-  // A step begins; applied, it will be `version`.
+  // A step begins. Once applied, it will be `version`.
   virtual void Begin(const StateVersion& version) = 0;
-  // Sums a bucket over the ranks, in place, once what the calling thread has computed by now is
-  // done; the last `exact` values without loss of precision. Called for the buckets 0, 1, … of each
-  // step. The memory stays valid, and untouched by the caller, until the work ended or Stop().
+  // Sums a bucket over the ranks, in place, after the calling thread's computation so far; the
+  // last `exact` values without loss of precision. Called for the buckets 0, 1, … of each step. The
+  // caller must keep the memory valid and must not touch it until the work ended or Stop().
   virtual WorkHandle Reduce(int bucket, Elements values, std::size_t exact, Deadline deadline) = 0;
-  // The step that began last is applied.
+  // The step that began last was applied.
   virtual void Applied() = 0;
 };
 

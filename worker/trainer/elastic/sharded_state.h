@@ -21,37 +21,37 @@
 
 namespace ringmaster::trainer {
 
-// One rank's share: rows of one length, of a table that all shares make up.
+// One rank's share: rows of a table, all of one length.
 // Rank r of n holds the rows ⌊r rows / n⌋ … ⌊(r + 1) rows / n⌋.
 struct ShardView {
   int64_t row_values = 0;
   int64_t first_row = 0;
-  std::span<const float> values{};      // the host's memory
+  std::span<const float> values{};      // in host memory
   std::shared_ptr<const void> owner{};  // of the values if they are a copy
 };
 
-// A world that has formed, as far as bringing the shares into place needs it.
+// A world that has formed, with what is needed to move the shares into place.
 struct ShardedWorld {
   Communicator& communicator;
   const World& world;
-  LocalState adopted;                         // what the replicated state of all ranks is now
-  std::chrono::milliseconds timeout{30'000};  // of each operation
-  std::function<void(int piece)> moving{};    // called before each piece of a state that travels
+  LocalState adopted;                         // the replicated state that all ranks have now
+  std::chrono::milliseconds timeout{30'000};  // for each operation
+  std::function<void(int piece)> moving{};    // called before each piece of the state is sent
   // Reads rows [begin, end) of a kept version into `values`; null: none is kept. kUnavailable: they
   // cannot be read now. Then all ranks pause, and those that failed retry.
   std::function<Result<void>(const StateVersion& version, int64_t begin, int64_t end,
                              std::span<float> values)>
       load{};
   std::function<void(int attempt)> pause{};
-  // To be told, until the next world, why the loss of a rank would now be one of state too, and
-  // with an empty text once it would not any more.
+  // Called, until the next world, with the reason why the loss of a rank would now lose state, and
+  // with an empty text once it would not.
   std::function<void(const std::string& reason)> unprotected{};
 };
 
 // The result, which is the same on all ranks.
 struct ShardedOutcome {
-  std::string lost;  // which parts no rank of the world has at that version; empty: all are there
-  uint64_t checksum = 0;  // of the whole, if no part is lost
+  std::string lost;  // the parts that no rank of the world has at that version; empty: none is lost
+  uint64_t checksum = 0;  // checksum of the whole state, if no part is lost
 };
 
 // Thread-safety: the session's thread.
@@ -59,10 +59,10 @@ class ShardedState {
  public:
   virtual ~ShardedState() = default;
 
-  // On every rank of a new world, after state sync of the replicated part: afterwards each rank
-  // holds its share of the adopted version. Where parts are lost nothing changes, and the ranks may
-  // go back to a checkpoint. kInvalid: this world cannot train this model. Other errors are the
-  // communicator's; what a rank held it still holds, and memory that operations work on lives until
+  // Call on every rank of a new world, after state sync of the replicated part. Then each rank
+  // has its share of the adopted version. If parts are lost, nothing changes, and the ranks may go
+  // back to a checkpoint. kInvalid: this world cannot train this model. Other errors are those of
+  // the communicator: a rank keeps its rows, and the memory of operations lives until
   // the next call.
   virtual Result<ShardedOutcome> Sync(const ShardedWorld& world) = 0;
 
@@ -70,19 +70,19 @@ class ShardedState {
   // they compute the step again to find the cause, so that none continues without it.
   virtual void Exclude() = 0;
 
-  // The replicated part of a step is applied, and this is the version after it: applies the
-  // sharded part, where it is not left out.
+  // The replicated part of a step was applied, and has this version now. Applies the
+  // sharded part, unless the step was skipped.
   virtual void Applied(const LocalState& held) = 0;
 
-  // On every rank, before all of them leave a world that they were asked to leave: those who are
-  // `leaving` give what they hold to those who stay. Errors are the communicator's, and end
-  // nothing: the ranks leave all the same.
+  // Call on every rank, before all leave a world that they were asked to leave. Ranks that are
+  // `leaving` send their rows to those that stay. Errors are those of the communicator; the ranks
+  // leave in any case.
   virtual Result<void> HandOver(Communicator& communicator, bool leaving,
                                 std::chrono::milliseconds timeout) = 0;
 
-  // For the whole table.
+  // The number of rows of the whole table.
   virtual int64_t all_rows() const = 0;
-  // This rank's share, until the next call. REQUIRES, as below: Sync() has succeeded.
+  // This rank's share, valid until the next call. REQUIRES, as below: Sync() has succeeded.
   virtual ShardView view() const = 0;
   // The checksum of this rank's share. The sum over all ranks, modulo 2^64, is that of the whole
   // state, whatever the world's size.

@@ -10,10 +10,10 @@ class StateMirror {
  public:
   virtual ~StateMirror() = default;
 
-  // The device's state into the host's memory, before that is read. Waits until the device has
-  // computed it.
+  // Copies the device's state to host memory, before that is read. Waits until the device has
+  // computed the state.
   virtual void Pull() = 0;
-  // The host's memory to the device, after it was written.
+  // Copies host memory to the device, after it was written.
   virtual void Push() = 0;
 };
 

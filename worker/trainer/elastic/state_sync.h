@@ -21,28 +21,28 @@
 
 namespace ringmaster::trainer {
 
-// What all ranks have after a sync.
+// The state that all ranks have after a sync.
 struct Adopted {
   LocalState held;
   uint64_t checksum = 0;
-  int source = -1;                    // the rank that sent it; -1: none was behind
-  bool changed = false;               // this rank was behind
-  std::optional<uint64_t> sharded{};  // checksum of the sharded state, where there is one
+  int source = -1;                    // the rank that sent the state; -1: no rank was behind
+  bool changed = false;               // whether this rank was behind
+  std::optional<uint64_t> sharded{};  // checksum of the sharded state, if there is one
 };
 
-// One attempt. Owns the memory that its operations work on: after a failure it lives until the
-// communicator has ended. Thread-safety: one thread.
+// One attempt to synchronise. Owns the memory that its operations use: after a failure it must live
+// until the communicator has ended. Not thread-safe.
 class StateSync {
  public:
   struct Options {
-    uint64_t fingerprint = 0;  // of what must be the same on all ranks, beside the state
-    std::chrono::milliseconds timeout{30'000};  // of each operation
+    uint64_t fingerprint = 0;  // hash of everything else that must be equal on all ranks
+    std::chrono::milliseconds timeout{30'000};  // limit for each operation
     std::size_t piece_bytes = 4 << 20;
-    std::function<void(int piece)> moving{};  // called before each piece of a state that travels
-    // Called on every rank if none has trained: returns what it holds after looking for saved state
-    // again. A rank that loaded long ago must not win with an old checkpoint. kUnavailable: the
-    // saved state cannot be read here now. Another rank's is as good; while none can read it, all
-    // of them wait and look again.
+    std::function<void(int piece)> moving{};  // called before each piece of the state is sent
+    // Called on every rank if no rank has trained. Looks for saved state again and returns what the
+    // rank has then, so that a checkpoint that was loaded long ago does not win. kUnavailable: this
+    // rank cannot read the saved state now. One rank that can read it is enough; until there is
+    // one, all ranks wait and look again.
     std::function<Result<LocalState>(const LocalState& held)> look_again{};
     std::function<void(int attempt)> pause{};
     StateMirror* mirror = nullptr;  // null: the state is in host memory
@@ -52,21 +52,21 @@ class StateSync {
             const Options& options);
 
   // Call on every rank of the communicator. kInvalid on all ranks: they cannot train together
-  // (other flags, or another state of the same version), and which rank differs. Other errors are
-  // the communicator's, or kUnavailable for a state that arrived damaged; the state is unchanged.
+  // (other flags, or other states of one version); the message names a rank that differs. Other
+  // errors are the communicator's, or kUnavailable: the state arrived damaged and was not adopted.
   Result<Adopted> Run(Communicator& communicator);
 
  private:
   struct Statement {
     uint64_t fingerprint = 0;
     uint64_t checksum = 0;
-    uint64_t unread = 0;  // what is kept could not be read here
+    uint64_t unread = 0;  // 1: this rank could not read the saved state
     LocalState held;
   };
 
   Result<void> Gather(Communicator& communicator);
   Result<void> LookAgain(Communicator& communicator);
-  // The lowest rank of the highest version; kInvalid as above.
+  // Returns the lowest rank that has the winning state. kInvalid: see Run().
   Result<std::size_t> Winner() const;
   Result<void> Send(Communicator& communicator, int source);
   Result<void> Receive(Communicator& communicator, int source);

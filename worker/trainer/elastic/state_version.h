@@ -10,8 +10,8 @@
 
 namespace ringmaster::trainer {
 
-// The version of a rank's state: its last applied step, and the epoch that computed it. A step of a
-// higher epoch wins over any of a lower one. {0, 0} and 0: the initial state.
+// The version of a rank's state: its last applied step, and the epoch that computed it. Versions
+// are ordered by epoch, then by step. {0, 0} and 0 are the initial state.
 struct StateVersion {
   control::Epoch epoch;
   int64_t step = 0;
@@ -19,10 +19,10 @@ struct StateVersion {
   friend auto operator<=>(const StateVersion&, const StateVersion&) = default;
 };
 
-// kOther: the checkpoint of another job, as one was told to begin with.
+// kOther: another job's checkpoint, which this job was configured to start from.
 enum class StateOrigin : int64_t { kStart, kCheckpoint, kSnapshot, kTraining, kOther };
 
-// Empty for a state that was trained on without a break, or never.
+// The kind of saved state that was loaded; empty if none was, or training has continued since.
 constexpr const char* NameOf(StateOrigin origin) {
   switch (origin) {
     case StateOrigin::kCheckpoint:
@@ -37,29 +37,29 @@ constexpr const char* NameOf(StateOrigin origin) {
   return "";
 }
 
-// A run that starts from another run's checkpoint counts its terms from those of that run, so its
-// versions are higher than all earlier ones, whatever the term of its own launcher.
+// A run that starts from another run's checkpoint adds that checkpoint's term to its own terms. Its
+// versions are then higher than all earlier ones, whatever the term of its own launcher.
 struct LocalState {
   StateVersion version;
   int64_t term_base = 0;  // added to the term of a world's epoch
   StateOrigin origin = StateOrigin::kStart;
-  bool left_out = false;  // the last step changed nothing, as its gradients were not finite numbers
+  bool left_out = false;  // the last step was skipped, because its gradients were not finite
 
   // The version after the next step in a world of `epoch`.
   StateVersion Next(control::Epoch epoch) const {
     return {.epoch = {.term = term_base + epoch.term, .number = epoch.number},
             .step = version.step + 1};
   }
-  // The epoch of this run that computed the state; of term 0 if another run did.
+  // The epoch of this run that computed the state. Its term is 0 if another run computed the state.
   control::Epoch EpochOfRun() const {
     return {.term = version.epoch.term - term_base, .number = version.epoch.number};
   }
-  // Whether any of its steps is this run's.
+  // Whether this run has computed a step of the state.
   bool TrainedHere() const { return version.step > 0 && version.epoch.term > term_base; }
 };
 
-// Whether `a` is taken over rather than `b`: what this job has trained or kept wins over what it
-// could begin with, whatever the versions.
+// Whether `a` is used instead of `b`. A state that this job has trained or saved wins over another
+// job's checkpoint, whatever their versions.
 inline bool Outranks(const LocalState& a, const LocalState& b) {
   const auto rank = [](const LocalState& held) {
     if (held.version == StateVersion{}) return 0;

@@ -26,7 +26,7 @@ class StepCollectives {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // As in comm/communicator.h.
+  // See comm/communicator.h.
   virtual Result<void> AllReduce(Elements values, ReduceOp op) = 0;
   virtual Result<void> ReduceScatter(Elements all, Elements mine, ReduceOp op) = 0;
   virtual Result<void> AllGather(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
@@ -35,7 +35,7 @@ class StepCollectives {
                                 std::vector<std::size_t> receive_bytes) = 0;
 };
 
-// In a world of one, in the host's memory: for warming up, and measuring without a session.
+// For a world of one rank, in host memory: for warm-up and for measurements without a session.
 class LoneCollectives final : public StepCollectives {
  public:
   int rank() const override { return 0; }

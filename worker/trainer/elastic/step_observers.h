@@ -16,21 +16,21 @@
 
 namespace ringmaster::trainer {
 
-// A record of each step, from which can be proved that none was lost or repeated.
+// A record of each step, from which an audit can prove that no step was lost.
 // Thread-safety: the session's thread.
 class StepAudit {
  public:
   virtual ~StepAudit() = default;
 
-  // Whether anything is recorded: checksums are computed only then.
+  // Whether anything is recorded. Checksums are computed only if it is.
   virtual bool on() const = 0;
-  // `residuals`: what GradientReducer::EnterWorld() returned; empty where gradients are reduced as
-  // they are.
+  // `residuals`: the result of GradientReducer::EnterWorld(); empty if gradients are not
+  // compressed.
   virtual void Entered(const World& world, int64_t global_batch, const Adopted& adopted,
                        const std::string& residuals) = 0;
-  // Before any gradient of the step leaves this rank.
+  // Called before any gradient of the step is sent.
   virtual void Begun(const World& world, int64_t step, Share samples) = 0;
-  // After the update. `part`: checksum of the rank's share of the sharded state, if there is one.
+  // Called after the update. `part`: checksum of the rank's share of the sharded state, if any.
   virtual void Applied(const World& world, int64_t step, Share samples, uint64_t checksum,
                        std::optional<uint64_t> part) = 0;
 };
@@ -44,12 +44,12 @@ class RankPosition {
   RankPosition(const RankPosition&) = delete;
   RankPosition& operator=(const RankPosition&) = delete;
 
-  // A new phase; `bucket` counts what is waited for within it.
+  // A new phase. `bucket` is the number of the item that the rank waits for in it.
   virtual void Enter(control::RankPhase /*phase*/, int /*bucket*/ = 0) {}
-  // The world that it is entering, and the steps applied so far.
+  // The world that the rank is entering, and the number of applied steps.
   virtual void EnterWorld(const control::Epoch& /*epoch*/) {}
   virtual void SetStep(int64_t /*steps*/) {}
-  // A step is applied: how long it took, and how long without waiting for others.
+  // A step was applied: how long it took in all, and without waiting for other ranks.
   virtual void Applied(int64_t /*steps*/, std::chrono::nanoseconds /*took*/,
                        std::chrono::nanoseconds /*own*/) {}
   // The rank that this one waits for; -1: no particular one. Any thread.

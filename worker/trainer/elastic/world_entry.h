@@ -25,20 +25,20 @@ namespace ringmaster::trainer {
 
 // Why no other world will come.
 enum class SessionEnd {
-  kNone,      // another may follow, or an error ended the rank
+  kNone,      // another world may follow, or an error ended the rank
   kPeerLost,  // the last world lost a rank
   kDone,      // this rank has finished
 };
 
-// After this many looks at what may be there soon: longer each time, but never so long that other
-// ranks, which wait for `timeout`, give this one up.
+// The pause after so many polls. It grows, but never so far that other ranks, which wait for
+// `timeout`, give this rank up.
 std::chrono::milliseconds PauseAfter(int looks, std::chrono::milliseconds timeout);
 
-// Thread-safety: one thread. The membership source's thread aborts the communicator of a world that
+// Not thread-safe. The thread of the membership source aborts the communicator of a world that
 // is given up meanwhile, and touches nothing else.
 class WorldEntry {
  public:
-  // `options.position` is not null. The references, and the state's memory, outlive the object.
+  // `options.position` must not be null. The references and the state's memory outlive the object.
   WorldEntry(MembershipSource& membership, CommunicatorFactory make_communicator,
              TrainableState state, StepAudit& audit, const Clock& clock,
              const SessionOptions& options);
@@ -46,28 +46,28 @@ class WorldEntry {
   WorldEntry(const WorldEntry&) = delete;
   WorldEntry& operator=(const WorldEntry&) = delete;
 
-  // Loads what is kept, then blocks, as Next() does, until this rank is in a world.
+  // Loads saved state, then blocks, like Next(), until this rank is in a world.
   Result<void> Join();
   // Blocks, without a time limit, until this rank is in a new world whose ranks all have one state.
   // `cause` is why it is in no world now. Errors are final; end() says whether they are a failure.
   Result<void> Next(const Error& cause);
 
-  // Leaves the world because of `cause`, and says so unless the membership source knows.
+  // Leaves the world because of `cause`, and reports that unless the membership source knows it.
   void Leave(const Error& cause);
-  // Leaves the world together with all its ranks, after the step that is applied.
+  // Leaves the world together with all its ranks, after the last applied step.
   void LeaveAtBoundary();
 
-  // The step under way is applied. `excluded`: without an update.
+  // The current step was applied. `excluded`: without an update.
   void Advance(bool excluded);
 
-  // REQUIRES, for all below: in a world, or once in one.
+  // REQUIRES, for all below: this rank is, or was, in a world.
   const World& world() const { return world_; }
   Communicator& communicator() { return *communicator_; }
   const LocalState& local() const { return local_; }
   // The state from which training resumed in this world, if no rank had it in memory.
   const std::optional<LocalState>& resumed() const { return resumed_; }
   Deadline StepDeadline() const { return clock_.Now() + options_.timeout; }
-  // Callable on any thread: whether the present world is over.
+  // Whether the current world is over. Callable on any thread.
   std::function<bool()> WorldOver() const;
   SessionEnd end() const { return end_; }
 
@@ -95,12 +95,12 @@ class WorldEntry {
   World world_;
   LocalState local_;
   std::optional<LocalState> resumed_;
-  bool unreadable_ = false;  // it was reported that what is kept cannot be read
+  bool unreadable_ = false;  // it was reported that saved state cannot be read
   SessionEnd end_ = SessionEnd::kNone;
   // Shared with the membership source's thread, which sets it.
   std::shared_ptr<std::atomic<bool>> world_over_ = std::make_shared<std::atomic<bool>>(false);
-  std::unique_ptr<StateSync> sync_;             // its memory outlives what works on it
-  std::array<float, 2> kept_{};                 // likewise, for the sums of KeepOther()
+  std::unique_ptr<StateSync> sync_;             // its memory must outlive the operations on it
+  std::array<float, 2> kept_{};                 // the same, for the sums of KeepOther()
   std::unique_ptr<Communicator> communicator_;  // null: in no world
 };
 

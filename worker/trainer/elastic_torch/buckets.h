@@ -26,11 +26,11 @@ namespace ringmaster::trainer {
 
 struct BucketOptions {
   int64_t first_bytes = 64 << 10;  // a bucket is closed once it holds at least this
-  int64_t bytes = 16 << 20;        // the same for all after the first
-  int64_t scalars = 5;             // how many travel with the last bucket
-  int64_t averages = 0;            // room of the first parameters that are not weights but averages
+  int64_t bytes = 16 << 20;        // the same for all later buckets
+  int64_t scalars = 5;             // number of scalars that are sent with the last bucket
+  int64_t averages = 0;            // padded size of the running averages, the first parameters
 
-  // A bucket that is smaller than the first one's usual size is no larger as the first.
+  // Buckets of at least `bytes`. The first bucket is not larger than the others.
   static BucketOptions Of(int64_t bytes) {
     BucketOptions options;
     options.bytes = std::max<int64_t>(1, bytes);
@@ -39,16 +39,16 @@ struct BucketOptions {
   }
 };
 
-// Memory on the parameters' device that outlives the buckets and what works on them; null: there is
-// no better than LibTorch's.
+// Allocates memory on the parameters' device that outlives the buckets and all users of the memory.
+// Null: LibTorch's own allocator is as good.
 using GradientMemory = std::function<void*(std::size_t bytes)>;
 
-// Thread-safety: one thread, on which backward runs too.
+// Thread-safety: one thread, which must also run backward.
 class Buckets {
  public:
   // Moves the storage of `parameters` (float, on one device, requiring gradients) into one flat
-  // tensor there and gives each a gradient inside another. The tensors stay usable; their `data`
-  // and `grad` must not be replaced. `memory` is asked once, for all that is reduced.
+  // tensor there, and gives each a gradient in another one. The tensors stay usable; their `data`
+  // and `grad` must not be replaced. `memory` is called once, for everything that is reduced.
   Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options,
           const GradientMemory& memory = {});
   ~Buckets();
@@ -57,56 +57,56 @@ class Buckets {
 
   int count() const;
 
-  // The memory to reduce for bucket `index`; at the end of the last one are the averages'
-  // gradients, then the scalars.
+  // The values of bucket `index` that must be reduced. The last bucket ends with the averages'
+  // gradients, followed by the scalars.
   Elements Bucket(int index);
   // The number of values at the end of bucket `index` that must not be compressed.
   std::size_t exact_count(int index) const;
-  // The number of values in each bucket before those.
+  // For each bucket, the number of values before those.
   std::vector<std::size_t> gradient_counts();
 
-  // The scalars: set after Arm(), on the device in the order of its computing.
+  // Sets a scalar; call it after Arm(). On a device, the change is queued on its current stream.
   void SetScalar(int64_t index, double value);
-  void SetScalar(int64_t index, const at::Tensor& value);  // of one element
+  void SetScalar(int64_t index, const at::Tensor& value);  // has one element
 
-  // Once all buckets are reduced: the weights' gradients become means over `samples`, the same in
-  // every call; the averages' are means already. One wait for the device.
+  // Call once all buckets are reduced. Divides the weights' gradients by `samples`, the same in
+  // every call; the averages' gradients are already means. Waits once for the device.
   struct Means {
-    std::vector<float> scalars{};  // as they were reduced
-    bool finite = true;            // all gradients
+    std::vector<float> scalars{};  // reduced values
+    bool finite = true;            // whether all gradients are finite
   };
   Means ToMeans(int64_t samples);
 
-  // All of them, in bucket order, with zeros between; gradients without the scalars.
+  // All parameters; all gradients without the scalars. Both in bucket order, padded with zeros.
   const at::Tensor& flat_parameters() const;
   const at::Tensor& flat_gradients() const;
 
-  // Sets gradients and scalars to zero, and calls `on_ready` with 0, 1, … count() - 1 as backward
-  // completes buckets.
+  // Sets gradients and scalars to zero. Backward then calls `on_ready` with 0, 1, … count() - 1
+  // as it completes the buckets.
   void Arm(std::function<void(int index)> on_ready);
 
-  // After Arm(), before that backward runs: one more backward adds to the gradients, and no bucket
-  // is complete before the last one.
+  // Call after Arm(), before backward runs: one more backward adds to the gradients, and no bucket
+  // is complete before the last backward.
   void ExpectAnotherBackward();
 
-  // The first parameter whose gradient has an element that is not a finite number; -1: none has.
+  // The index of the first parameter with a gradient that is not finite; -1: there is none.
   int FirstNotFinite() const;
 
-  // Hands out the buckets that backward left out: parameters without a gradient, or no backward at
-  // all.
+  // Passes the buckets that backward did not complete to `on_ready`: some parameters got no
+  // gradient, or backward did not run.
   void Flush();
 
  private:
   struct State;
   class Hook;
   std::shared_ptr<State>
-      state_;  // hooks in the parameters' graph may outlive this object and see it gone
-  std::vector<std::shared_ptr<void>> accumulators_;  // of the parameters: the hooks hang on them
+      state_;  // hooks in the autograd graph may outlive this object; they then do nothing
+  std::vector<std::shared_ptr<void>> accumulators_;  // keeps the parameters' hooks alive
 };
 
-// ToMeans() where to look at a value is to wait for it, in one pass: multiplies the first `scaled`
-// of `values` by factors[0] and the others by factors[1]; `not_finite`, of one value, becomes 1
-// where one of them was not finite. All flat floats on one device.
+// Does the work of ToMeans() on a device in one pass, without waiting for values. Multiplies the
+// first `scaled` of `values` by factors[0] and the others by factors[1]. Sets the only value of
+// `not_finite` to 1 if any of them is not finite. All are flat float tensors on one device.
 void ScaleAndCheck(const at::Tensor& values, int64_t scaled, const at::Tensor& factors,
                    at::Tensor& not_finite);
 

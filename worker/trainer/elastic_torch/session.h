@@ -3,13 +3,13 @@
 // Runs elastic steps. A step's gradients are reduced bucket by bucket while backward runs, and the
 // caller may update the parameters only when every bucket is known to be valid:
 //
-//   session.Join();                        // wait for a world, connect, come to one state
+//   session.Join();                        // wait for a world, connect, synchronise the state
 //   while (session.applied_steps() < total) {
 //     session.Begin();
 //     ... forward ...;  session.SetLoss(loss_sum);  ... backward ...   // may use collectives()
 //     auto step = session.Reduce();        // gradients are now means over the global batch
 //     if (step.failed()) return step.error();
-//     if (step.world_changed()) continue;  // the step did not happen; another world follows
+//     if (step.world_changed()) continue;  // the step had no effect; this is another world
 //     optimizer.Step(...);  session.Applied(progress);
 //   }
 //
@@ -40,10 +40,10 @@
 
 namespace ringmaster::trainer {
 
-// The call did not happen, and this is another world.
+// The call had no effect, and the session is now in another world.
 struct WorldChanged {};
 
-// The call happened on every rank.
+// The call took effect on every rank.
 struct Done {};
 
 // The outcome of a call that all ranks of a world make: success on all of them with a result, a
@@ -69,31 +69,31 @@ class [[nodiscard]] Outcome {
   std::variant<T, WorldChanged, Error> what_;
 };
 
-// Thread-safety: one thread.
+// Not thread-safe.
 class Session {
  public:
-  // `state` is all that training changes, the buckets' parameters included. The references, and the
-  // state's memory, outlive the session.
+  // `state` is everything that training changes, including the buckets' parameters. The references
+  // and the state's memory must outlive the session.
   Session(MembershipSource& membership, CommunicatorFactory make_communicator, Buckets& buckets,
           TrainableState state, StepAudit& audit, const Clock& clock, SessionOptions options);
 
-  // Blocks until this rank is in a world, connected to all others, and all have the same state
-  // (kInvalid names a rank that differs).
+  // Blocks until this rank is in a world and connected to all others, and all ranks have the same
+  // state. kInvalid names a rank that differs.
   Result<void> Join() { return worlds_.Join(); }
-  // After an error of any call: whether it is a failure.
+  // After an error of any call: why no other world will come.
   SessionEnd end() const { return worlds_.end(); }
 
   // REQUIRES, for all below: Join() succeeded.
   const World& world() const { return worlds_.world(); }
   Share share() const { return ShareOf(world().rank, world().size, options_.global_batch); }
-  // The most samples that a rank computes at once.
+  // The largest number of samples that a rank computes at once.
   int64_t micro_batch() const;
   MicroBatches micro_batches() const { return {share(), micro_batch()}; }
   int64_t applied_steps() const { return worlds_.local().version.step; }
   // The state from which training resumed in this world, if no rank had it in memory.
   const std::optional<LocalState>& resumed() const { return worlds_.resumed(); }
 
-  // For the phases of a step that the session does not see: data, computing, update, evaluation.
+  // To report the phases of a step outside of the session: data, computation, update, evaluation.
   RankPosition& position() { return *options_.position; }
 
   void Begin();
@@ -105,29 +105,29 @@ class Session {
   StepCollectives& collectives() { return step_.collectives(); }
   // Whether a collective has failed since Begin(): Reduce() will return that the world changed.
   bool step_broken() const { return step_.broken(); }
-  // The sum of this rank's samples' losses; before the last backward, as it travels with the last
-  // bucket.
+  // Sets the sum of the losses of this rank's samples. Call it before the last backward, because
+  // the sum is sent with the last bucket.
   void SetLoss(double sum) { step_.SetLoss(sum); }
-  // The same, from a tensor of one on any device: nothing waits for its value.
+  // The same, from a tensor with one element on any device. It does not wait for the value.
   void SetLoss(const at::Tensor& sum) { step_.SetLoss(sum); }
-  // WorldChanged: the step did not happen, the state is untouched or another rank's newer one.
+  // WorldChanged: the step had no effect. The state is unchanged, or a newer one of another rank.
   Outcome<StepResult> Reduce();
-  // After a step that is not finite, on every rank: `compute` runs forward and backward once more,
-  // and its gradients stay this rank's own.
+  // Call on every rank after a step that is not finite: `compute` runs forward and backward once
+  // more, and its gradients are not reduced.
   Outcome<NotFinite> FindNotFinite(const std::function<Result<void>()>& compute);
-  // The update of the reduced step is done, or was left out on every rank. Leaves the world here
-  // when all its ranks were asked to. `progress` is reported once the step is committed.
+  // Call after the update of the reduced step, or after all ranks skipped it. Leaves the world here
+  // if all its ranks were asked to. `progress` is reported once the step is committed.
   Result<void> Applied(const control::Progress& progress);
 
-  // Sums `values` over the ranks, in place; between steps, on every rank.
+  // Sums `values` over the ranks, in place. Call it between steps, on every rank.
   Outcome<> Sum(std::span<float> values);
 
-  // After the last step, on every rank; once it happened, all of them may end. WorldChanged: the
-  // state may be measured again.
+  // Call on every rank after the last step. Once it is done, all ranks may end. WorldChanged: the
+  // caller may evaluate the state again.
   Outcome<> Finish(const control::Progress& progress);
 
  private:
-  // Enters the next world, since `cause` ended this one.
+  // Enters the next world after `cause` ended this one.
   Result<void> EnterNext(const Error& cause);
   template <typename T>
   Outcome<T> Change(const Error& cause);
@@ -141,8 +141,8 @@ class Session {
   WorldEntry worlds_;
   CommitLog commits_;
   StepReducer step_;
-  std::optional<StateVersion> part_written_;  // of the checkpoint, as this rank voted in the step
-  bool finite_ = true;                        // what the step reduced
+  std::optional<StateVersion> part_written_;  // the part that this rank reported in the step
+  bool finite_ = true;                        // whether the reduced step is finite
   bool leaving_ = false;                      // all ranks leave this world after the step
   bool snapshot_ = false;                     // all workers make a snapshot of the step
 };

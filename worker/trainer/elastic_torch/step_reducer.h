@@ -28,16 +28,16 @@ struct StepResult {
   std::chrono::nanoseconds networked{0};  // all collectives' time, hidden or not
 };
 
-// Which rank's own gradient of which parameter is not a finite number, before ranks add theirs up.
+// The rank and the parameter with a gradient that is not finite, before gradients are summed.
 struct NotFinite {
-  int rank = -1;       // the lowest; -1: no rank's, only their sum is too large
+  int rank = -1;       // the lowest one; -1: none, only the sum is too large
   int parameter = -1;  // in the buckets' order of parameters
   int ranks = 0;       // number of parameters with such a gradient
 };
 
 // The values that a rank adds to the last bucket of a step, and their sums over all ranks.
 struct StepVotes {
-  float leave = 0;       // the ranks are to leave the world after the step
+  float leave = 0;       // the ranks must leave the world after the step
   float parts = 0;       // the rank's part of a checkpoint is on disk
   float checkpoint = 0;  // an extra checkpoint is requested
   float snapshot = 0;    // a snapshot is due on the rank's worker
@@ -48,14 +48,14 @@ struct ReducedStep {
   StepVotes votes;
 };
 
-// Thread-safety: one thread.
+// Not thread-safe.
 class StepReducer final : private StepCollectives {
  public:
-  // Called when all ranks are known to have begun the step, so that the step before is applied
-  // everywhere, with the phase that follows.
+  // Called when all ranks are known to have begun the step, so the previous step is applied
+  // everywhere. The argument is the phase that follows.
   using Committed = std::function<void(control::RankPhase next)>;
 
-  // `options.position` is not null. The references outlive the object.
+  // `options.position` must not be null. The references must outlive the object.
   StepReducer(Buckets& buckets, const Clock& clock, const SessionOptions& options,
               Committed committed);
 
@@ -66,9 +66,9 @@ class StepReducer final : private StepCollectives {
   bool broken() const { return error_.has_value(); }
   void SetLoss(double sum);
   void SetLoss(const at::Tensor& sum);
-  // An error: the step did not happen, and the communicator is broken.
+  // An error: the step had no effect, and the communicator is broken.
   Result<ReducedStep> Reduce();
-  // As Session::FindNotFinite(). An error where broken(): the communicator's; otherwise it is that
+  // See Session::FindNotFinite(). If broken(), an error is the communicator's; otherwise it is that
   // of `compute`.
   Result<NotFinite> FindNotFinite(Deadline deadline, const std::function<Result<void>()>& compute);
 
@@ -93,14 +93,14 @@ class StepReducer final : private StepCollectives {
   RankPosition& position_;
   const Committed committed_;
 
-  // For the step under way.
+  // For the current step.
   Communicator* communicator_ = nullptr;
   Deadline deadline_{};
-  std::vector<WorkHandle> works_;  // the buckets' reductions
+  std::vector<WorkHandle> works_;  // reductions of the buckets
   bool all_began_ = false;         // every rank is known to have begun it
   std::chrono::nanoseconds networked_{0};
   std::chrono::nanoseconds waited_{0};
-  std::optional<Error> error_;  // of the first collective that failed
+  std::optional<Error> error_;  // error of the first collective that failed
   // Memory of FindNotFinite(). A failed collective may use it until the communicator is
   // closed.
   int32_t own_not_finite_ = -1;

@@ -15,7 +15,7 @@ namespace ringmaster::trainer {
 
 class TensorState {
  public:
-  // Flat float tensors, all on one device; shares their memory.
+  // Refers to flat float tensors, which must all be on one device.
   explicit TensorState(std::vector<at::Tensor> tensors);
   ~TensorState();
   TensorState(const TensorState&) = delete;
@@ -27,7 +27,7 @@ class TensorState {
   StateMirror* mirror() const { return mirror_.get(); }
 
  private:
-  std::vector<at::Tensor> hosts_;  // what `view_` refers to
+  std::vector<at::Tensor> hosts_;  // memory that `view_` refers to
   TrainableState view_;
   std::unique_ptr<StateMirror> mirror_;
 };

@@ -11,7 +11,7 @@
 
 namespace ringmaster::trainer {
 
-// `gpu` is null for ranks on CPUs, and `transport` is theirs alone. `gpu` and `abandoned_connects`
+// `gpu` is null for ranks on CPUs; only they use `transport`. `gpu` and `abandoned_connects` must
 // outlive the factory.
 CommunicatorFactory MakeCommunicators(Gpu* gpu, AbandonedConnects& abandoned_connects,
                                       HostTransport transport);

@@ -19,29 +19,29 @@
 
 namespace ringmaster::trainer {
 
-// For an environment variable; empty or 0 without it.
+// The value of an environment variable; empty or 0 if it is not set.
 std::string TextIn(const char* variable);
 int NumberIn(const char* variable);
 
 // Whether an agent started this process.
 bool HasAgent();
 
-// The worlds that the agent announces; without an agent, one world of this rank alone. `clock`
-// outlives the source. Errors are those of AgentMembership::Connect().
+// The worlds that the agent announces. Without an agent: one world of only this rank. `clock` must
+// outlive the source. Errors are those of AgentMembership::Connect().
 Result<std::unique_ptr<MembershipSource>> JoinJob(const Clock& clock);
 
 // Reports to the page that the agent reads. A rank that cannot report still trains, but hangs are
 // not detected. One per process.
 std::shared_ptr<Position> MakePosition();
 
-// kInvalid: the job may grow to `ranks` ranks, so many that some would have no sample of a step.
-// `name`: of the global batch, as the user wrote it.
+// kInvalid: the job may grow to `ranks` ranks, and some of them would have no sample of a step.
+// `name` is the name of the global batch, as the user wrote it.
 Result<void> CheckGlobalBatch(const std::string& name, int64_t global_batch, int ranks);
 
-// Fills in which job's checkpoints lie on the volume. Without an agent they do not belong to a job.
+// Sets the job whose checkpoints are on the volume. Without an agent they do not belong to a job.
 void NameJob(CheckpointPlace& place);
 
-// CUDA's error of this rank's GPU if that has become unusable (rank_failure.h). Empty if this rank
+// CUDA's error of this rank's GPU if that GPU is now unusable (rank_failure.h). Empty if this rank
 // has no GPU: the agent assigned none, and none was `opened`.
 std::optional<GpuFault> FaultOfOwnGpu(bool opened);
 

@@ -17,8 +17,8 @@ struct RankFailure {
   int exit_code = 0;
 };
 
-// For a rank that `error` has ended. `fault` is CUDA's error of its GPU with this UUID, if that has
-// become unusable: then it is the cause of all other errors.
+// For a rank that `error` has ended. `fault` is CUDA's error of its GPU with this UUID, if the GPU
+// has become unusable. It is then the cause of all other errors.
 RankFailure FailureOf(const Error& error, SessionEnd end, const std::optional<GpuFault>& fault,
                       const std::string& uuid);
 

@@ -8,7 +8,7 @@
 
 namespace ringmaster::trainer {
 
-// `number` as CUDA counts the visible devices.
+// `number` is CUDA's number among the visible devices.
 std::unique_ptr<DeviceApi> MakeCudaDevice(int number);
 
 }  // namespace ringmaster::trainer

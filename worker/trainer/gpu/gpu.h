@@ -19,45 +19,45 @@
 
 namespace ringmaster::trainer {
 
-// Looks, and starts nothing on any GPU.
+// Lists the GPUs without starting anything on them.
 GpuFacts FindGpus();
 
-// CUDA's error if this process's GPU, or one that it could use, is unusable; empty if it is usable.
-// Never waits for the GPU.
+// Returns CUDA's error if this process's GPU, or one that it could use, is unusable, and nothing if
+// it is usable. Never waits for the GPU.
 std::optional<GpuFault> FindGpuFault();
 
 class Gpu {
  public:
   virtual ~Gpu() = default;
 
-  // As LibTorch names it: "cuda:1".
+  // The name in LibTorch, such as "cuda:1".
   virtual std::string device() const = 0;
 
-  // Communicators over NCCL, worlds of one included: they work on the GPU's memory.
-  // `abandoned_connects` outlives them.
+  // Creates communicators over NCCL, also for worlds of one rank: they work on the GPU's memory.
+  // `abandoned_connects` must outlive them.
   virtual CommunicatorFactory communicators(AbandonedConnects& abandoned_connects) = 0;
 
-  // Memory of the GPU for what is reduced in place again and again, as long as the process. Null:
-  // any other memory of the GPU will do. Before the first communicator is made.
+  // Allocates GPU memory, until the process ends, for values that are often reduced in place. Null:
+  // any other memory of the GPU will do. Call before the first communicator is created.
   virtual void* ReducedInPlace(std::size_t bytes) = 0;
 
-  // Whether it can still be used; never waits for it. An error is one that CUDA keeps, whose text
-  // is GpuFaultText()'s.
+  // Whether the GPU can still be used. Never waits for it. An error is one that CUDA keeps
+  // returning, with the text of GpuFaultText().
   virtual Result<void> Works() = 0;
 
-  // Gradients in the GPU's memory as narrow codes; null for kNone. Errors as of OpenGpu().
+  // The codec for gradients in the GPU's memory; null for kNone. Returns the errors of OpenGpu().
   virtual Result<std::unique_ptr<RowCodec>> codec(Compression compression) = 0;
 };
 
-// The check before a session enters a world (SessionOptions::device_works). `gpu` outlives it;
+// The check before a session enters a world (SessionOptions::device_works). `gpu` must outlive it;
 // null: no check.
 inline std::function<Result<void>()> AskGpu(Gpu* gpu) {
   if (gpu == nullptr) return {};
   return [gpu] { return gpu->Works(); };
 }
 
-// REQUIRES: ChooseGpu() gave `number`. kUnavailable: the GPU does not work, in CUDA's words.
-// A GPU that does not let go of a communicator within `abort_limit` ends the process.
+// REQUIRES: ChooseGpu() returned `number`. kUnavailable: the GPU does not work; the text is CUDA's.
+// The process ends if the GPU does not release a communicator within `abort_limit`.
 Result<std::unique_ptr<Gpu>> OpenGpu(int number,
                                      std::chrono::milliseconds abort_limit = kAbortLimit);
 

@@ -9,8 +9,8 @@ namespace ringmaster::trainer {
 
 struct GpuFault {
   int error = 0;        // a cudaError_t
-  std::string name{};   // "cudaErrorECCUncorrectable"
-  std::string words{};  // CUDA's
+  std::string name{};   // for example "cudaErrorECCUncorrectable"
+  std::string words{};  // CUDA's message
 };
 
 // For the only GPU of the process, according to driver_types.h of CUDA 13.2. CUDA reports

@@ -11,7 +11,7 @@
 
 namespace ringmaster::trainer {
 
-// On the current stream of x's GPU. Null: it cannot be done for `x` there, which has to be of 32 or
+// Uses the current stream of x's GPU. Null: not supported for `x`, which must be of 32 or
 // 16 bits and have a multiple of eight channels.
 std::shared_ptr<const NormArithmetic> GpuNormFor(const at::Tensor& x);
 

@@ -9,8 +9,8 @@
 
 namespace ringmaster::trainer {
 
-// On the current stream, without waiting. Flat float tensors of one size, and `scale` of one
-// element; null: 1. Throws what LibTorch throws.
+// Queued on the current stream, without waiting. Flat float tensors of one size; `scale` has one
+// element, and null means 1. Throws what LibTorch throws.
 void SgdUpdateOnGpu(at::Tensor& parameters, at::Tensor& velocity, const at::Tensor& gradients,
                     const at::Tensor* scale, const SgdRates& rates);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The head of a partial-fc model on a GPU: LibTorch provides memory, kernels compute. It does not
-// name CUDA, so that tests can run it on the CPU, with kernels that are compiled for the host.
+// The head of a partial-fc model on a GPU. LibTorch provides the memory, and kernels compute. It
+// does not depend on CUDA: tests run it on the CPU with kernels that are compiled for the host.
 
 #include <functional>
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace ringmaster::trainer {
 
-// The device of the kernels in LibTorch, and the stream (a cudaStream_t) that it currently
-// uses.
+// The LibTorch device on which kernels run, and a function that returns its current stream (a
+// cudaStream_t).
 struct KernelDevice {
   at::Device device = at::kCPU;
   std::function<void*()> stream;
@@ -22,7 +22,7 @@ struct KernelDevice {
 
 std::shared_ptr<partial_fc::HeadDevice> MakeKernelHeadDevice(KernelDevice device);
 
-// For a LibTorch device by name, "cpu" or "cuda:1". Builds without CUDA know the host's alone.
+// Creates the head for a LibTorch device: "cpu" or "cuda:1". Without CUDA, only "cpu" is supported.
 std::shared_ptr<partial_fc::HeadDevice> MakeHeadDevice(const std::string& device);
 
 }  // namespace ringmaster::trainer

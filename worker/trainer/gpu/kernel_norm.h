@@ -1,6 +1,6 @@
 #pragma once
 
-// Implements gpu_norm.h with kernels. It does not name CUDA, so that tests can run it on the
+// Implements gpu_norm.h with kernels. It does not depend on CUDA, so tests can run it on the
 // CPU.
 
 #include "worker/trainer/gpu/gpu_norm.h"

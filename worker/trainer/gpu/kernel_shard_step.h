@@ -13,7 +13,7 @@
 
 namespace ringmaster::trainer {
 
-// Throws where a kernel could not be started: `error` is what its launch returned.
+// Throws if a kernel could not be started: `error` is the result of its launch.
 void CheckLaunch(int error, const char* doing);
 
 class KernelShardStep final : public partial_fc::ShardStep {
@@ -34,7 +34,7 @@ class KernelShardStep final : public partial_fc::ShardStep {
 
  private:
   struct Chunk {
-    int64_t begin = 0;  // in sampled_
+    int64_t begin = 0;  // index in sampled_
     int64_t rows = 0;
   };
 
@@ -57,14 +57,14 @@ class KernelShardStep final : public partial_fc::ShardStep {
   at::Tensor transposed_;  // dimension × samples
   at::Tensor sampled_;     // rows of the range, ascending
   at::Tensor coasting_;    // the other rows if they are updated
-  at::Tensor own_;         // by sample: its class's place in sampled_, -1 where it is not here
+  at::Tensor own_;         // by sample: the index of its class in sampled_, -1 if it is not here
   at::Tensor slopes_;      // by sample
   at::Tensor logits_;      // at least sampled × samples
   at::Tensor sums_;        // memory for LaunchLogits()
 
   // For the current chunk.
   at::Tensor units_, inverse_norms_, gradients_;
-  at::Tensor parts_;  // of the embeddings' gradient
+  at::Tensor parts_;  // parts of the embeddings' gradient
 };
 
 }  // namespace ringmaster::trainer

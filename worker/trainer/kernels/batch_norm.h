@@ -15,7 +15,7 @@ constexpr int64_t kNormChannels = 8;
 
 int64_t NormScratch(const NormRows& rows);
 
-// All put work on `stream` (a cudaStream_t) and return CUDA's error number, 0 for none.
+// All functions queue work on `stream` (a cudaStream_t) and return CUDA's error number, 0 for none.
 int LaunchNormStatistics(const NormRows& rows, const void* x, float* scratch,
                          const NormStatistics& to, void* stream);
 int LaunchNormalise(const NormRows& rows, const NormParameters& parameters, const void* x,

@@ -11,16 +11,16 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Between any two of the GPU's and the host's memory.
+// Copies between GPU and host memory, in any direction.
 int LaunchCopy(const float* from, float* to, std::size_t count, void* stream);
-// Done when it returns.
+// Complete when it returns.
 int CopyAndWait(const float* from, float* to, std::size_t count, void* stream);
-// CUDA's words.
+// CUDA's error message.
 const char* LaunchErrorText(int error);
 
 int LaunchFill(float* values, float value, int64_t count, void* stream);
 
-// Rows as they are before training, of the classes from `first` on.
+// Initialises rows, of the classes from `first` on.
 int LaunchInitialRows(uint64_t seed, int64_t first, int64_t dimension, float* rows, int64_t count,
                       void* stream);
 
@@ -28,7 +28,7 @@ int LaunchInitialRows(uint64_t seed, int64_t first, int64_t dimension, float* ro
 int LaunchDrawClasses(uint64_t seed, int64_t step, float rate, int64_t first, bool* drawn,
                       int64_t count, void* stream);
 
-// Vectors of `size` floats: the i-th begins at data + (index ? index[i] : i) * step.
+// Vectors of `size` floats. Vector i begins at data + (index ? index[i] : i) * step.
 struct Vectors {
   const float* data = nullptr;
   const int64_t* index = nullptr;
@@ -43,8 +43,8 @@ int LaunchThroughNormalisation(const float* units, const float* inverse_norms,
                                const float* unit_gradients, int64_t size, float* gradients,
                                int64_t count, void* stream);
 
-// Through normalisation, then descent: of the rows index[i] of `rows` (centre, then momentum), with
-// the i-th unit centre, inverse norm and gradient.
+// Backward pass of normalisation, then descent: for rows index[i] of `rows` (centre, then momentum)
+// with unit centre, inverse norm and gradient i.
 struct Descent {
   const int64_t* index = nullptr;
   const float* units = nullptr;
@@ -56,11 +56,11 @@ struct Descent {
 };
 int LaunchDescent(const Descent& descent, float* rows, int64_t count, void* stream);
 
-// Descent without a gradient, of the rows index[i].
+// Descent without a gradient, for rows index[i].
 int LaunchCoast(const int64_t* index, int64_t dimension, const DescentRates& rates, float* rows,
                 int64_t count, void* stream);
 
-// *sum += the checksums of the rows index[i], or of the first `count` ones; row r is that of class
+// Adds the checksums of rows index[i], or of the first `count` rows, to *sum. Row r is of class
 // `first` + r.
 int LaunchRowChecksums(int64_t first, int64_t row_floats, const float* rows, const int64_t* index,
                        uint64_t* sum, int64_t count, void* stream);

@@ -8,8 +8,8 @@
 
 namespace ringmaster::trainer {
 
-// Puts on `stream` (a cudaStream_t): `*to`, in the GPU's memory, becomes `part` where `*gave_up`,
-// in page-locked memory of the host, is 0 by then, else 0. Returns CUDA's error number, 0 for none.
+// Queues on `stream` (a cudaStream_t): `*to`, in GPU memory, is set to `part` if `*gave_up`, in
+// page-locked host memory, is then 0, else to 0. Returns CUDA's error number, 0 for none.
 int LaunchContribution(uint64_t* to, uint64_t part, const uint32_t* gave_up, void* stream);
 
 }  // namespace ringmaster::trainer

@@ -12,8 +12,8 @@ namespace ringmaster::trainer::partial_fc {
 
 struct MarginTile {
   float* values = nullptr;       // rows × samples
-  const int64_t* own = nullptr;  // by sample: the row of its own class, -1: not here
-  float* slopes = nullptr;       // by sample, where its own class is here
+  const int64_t* own = nullptr;  // by sample: the row of its own class; -1: not here
+  float* slopes = nullptr;       // by sample, if its own class is here
   int64_t rows = 0;
   int64_t samples = 0;
   Margin margin;
@@ -22,17 +22,17 @@ struct MarginTile {
 // The number of floats that LaunchLogits() needs for its sums.
 int64_t LogitSumFloats(int64_t rows, int64_t samples);
 
-// One pass: cosines become logits, those of the samples' own classes with their margin, which go to
-// `target` too; slopes are set; and all logits are taken into `maximum` and `sum`, by sample. With
-// `memory` null nothing is summed, and `target` may be null.
+// One pass: converts cosines to logits, with a margin for the samples' own classes, which are also
+// stored in `target`; sets slopes; and updates `maximum` and `sum` by sample with all logits. If
+// `memory` is null, nothing is summed, and `target` may be null.
 int LaunchLogits(const MarginTile& tile, float* target, float* maximum, float* sum, float* memory,
                  void* stream);
 
-// Logits become the loss's slopes over the cosines, with the maximum and sum over all ranks.
+// Converts logits to the loss's slopes over the cosines, with maximum and sum over all ranks.
 int LaunchCoefficients(const MarginTile& tile, const float* maximum, const float* sum,
                        void* stream);
 
-// sum[i] *= e^(own_maximum[i] - maximum[i]).
+// Computes sum[i] *= e^(own_maximum[i] - maximum[i]).
 int LaunchRescale(float* sum, const float* own_maximum, const float* maximum, int64_t count,
                   void* stream);
 

@@ -20,7 +20,7 @@ int LaunchDecode(Compression compression, const std::byte* encoded, float* value
 int LaunchDecodeAdd(Compression compression, const std::byte* encoded, float* values, int64_t count,
                     void* stream);
 
-// values[i] += carried[i].
+// Computes values[i] += carried[i].
 int LaunchAdd(const float* carried, float* values, int64_t count, void* stream);
 
 }  // namespace ringmaster::trainer

@@ -16,15 +16,15 @@ struct SgdRates {
   float weight_decay = 0;
 };
 
-// `scale` is what the gradient was multiplied by.
+// The gradient was multiplied by `scale`.
 RINGMASTER_HOST_DEVICE inline void SgdElement(float& parameter, float& velocity, float gradient,
                                               float scale, const SgdRates& rates) {
   velocity = rates.momentum * velocity + gradient / scale + rates.weight_decay * parameter;
   parameter -= rates.rate * velocity;
 }
 
-// Puts the update of `count` elements of a GPU's memory, 16-byte aligned, on `stream` (a
-// cudaStream_t) and returns CUDA's error number, 0 for none. `scale`, in that memory, is read when
+// Queues the update of `count` elements of GPU memory, 16-byte aligned, on `stream` (a
+// cudaStream_t) and returns CUDA's error number, 0 for none. `scale`, in GPU memory, is read when
 // the kernel runs; null: 1.
 int LaunchSgdUpdate(float* parameters, float* velocity, const float* gradients, int64_t count,
                     const float* scale, const SgdRates& rates, void* stream);

@@ -10,8 +10,8 @@
 
 namespace ringmaster::trainer {
 
-// All that training changes and a rank must take over from another: flat memory, in a fixed order
-// (parameters, then what the optimizer keeps). The memory is not moved.
+// Everything that training changes and that a rank must receive from another: flat memory, in a
+// fixed order (parameters, then the optimizer's state). The memory does not move.
 using TrainableState = std::vector<std::span<float>>;
 
 uint64_t Checksum(std::span<const float> values);

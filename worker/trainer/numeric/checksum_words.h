@@ -16,7 +16,7 @@ RINGMASTER_HOST_DEVICE inline uint64_t MixChecksum(uint64_t hash, uint64_t word)
   return hash ^ (hash >> 32);
 }
 
-// Two values as they lie in memory.
+// Two values, as they are stored in memory.
 RINGMASTER_HOST_DEVICE inline uint64_t ChecksumWord(const float* two) {
   uint64_t word = 0;
   memcpy(&word, two, sizeof(word));
@@ -25,7 +25,7 @@ RINGMASTER_HOST_DEVICE inline uint64_t ChecksumWord(const float* two) {
 
 // The sum over `count` adjacent values.
 RINGMASTER_HOST_DEVICE inline uint64_t ChecksumOf(const float* values, std::size_t count) {
-  constexpr std::size_t kLanes = 8;  // side by side in a processor
+  constexpr std::size_t kLanes = 8;  // computed in parallel in a processor
   uint64_t lanes[kLanes];
   for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = lane + 1;
   std::size_t at = 0;

@@ -31,7 +31,7 @@ enum class RandomPurpose : uint32_t {
   kIdentities = 8
 };
 
-// Ten rounds over `counter`.
+// Runs ten rounds on `counter`.
 RINGMASTER_HOST_DEVICE constexpr PhiloxBlock Philox4x32(PhiloxBlock counter, PhiloxKey key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53} * counter.words[0];
@@ -46,7 +46,7 @@ RINGMASTER_HOST_DEVICE constexpr PhiloxBlock Philox4x32(PhiloxBlock counter, Phi
   return counter;
 }
 
-// The four words named by (seed, purpose, step, index, lane). `lane` < 2^24 counts blocks and
+// The four random words for (seed, purpose, step, index, lane). `lane` < 2^24 counts blocks and
 // layers within an index.
 RINGMASTER_HOST_DEVICE constexpr PhiloxBlock RandomBlock(uint64_t seed, RandomPurpose purpose,
                                                          uint64_t step, uint32_t index,
@@ -56,7 +56,7 @@ RINGMASTER_HOST_DEVICE constexpr PhiloxBlock RandomBlock(uint64_t seed, RandomPu
                     {{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}});
 }
 
-// In [0, 1), with 24 random bits: exact in float.
+// Converts the upper 24 bits of `word` to a float in [0, 1), without rounding.
 RINGMASTER_HOST_DEVICE constexpr float UnitFloat(uint32_t word) {
   return static_cast<float>(word >> 8) * (1.0F / 16777216.0F);
 }

@@ -23,15 +23,15 @@ inline Share ShareOf(int rank, int world_size, int64_t total) {
   return {rank * total / world_size, (rank + 1) * total / world_size};
 }
 
-// A share cut into micro-batches: each of `most` samples, but the last, which may be smaller.
+// A share divided into micro-batches of `most` samples each. The last one may be smaller.
 class MicroBatches {
  public:
-  // `most` is 0: the share is one micro-batch.
+  // If `most` is 0, the share is one micro-batch.
   MicroBatches(Share share, int64_t most = 0)  // NOLINT(google-explicit-constructor)
       : share_(share), most_(most > 0 ? std::min(most, share.size()) : share.size()) {}
 
   const Share& share() const { return share_; }
-  // At least 1: an empty share has one that is empty.
+  // At least 1: an empty share has one empty micro-batch.
   int64_t count() const { return most_ > 0 ? (share_.size() + most_ - 1) / most_ : 1; }
   // REQUIRES: 0 <= index < count().
   Share at(int64_t index) const {

@@ -13,24 +13,24 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: one thread. Only Lower() waits for the device.
+// Not thread-safe. Only Lower() waits for the device.
 class LossScale {
  public:
   static constexpr double kFirst = 65536;
   static constexpr double kGrowth = 2;
-  static constexpr int kGrowEvery = 2000;  // steps
+  static constexpr int kGrowEvery = 2000;  // number of steps
   static constexpr double kLeast = 1;
 
   explicit LossScale(at::Device device);
 
   // The scale as a tensor without dimensions, which changes with training.
   const at::Tensor& value() const { return scale_; }
-  // All that training changes of it: flat.
+  // The flat tensor of everything that training changes here.
   const at::Tensor& state() const { return state_; }
 
   // Called after a step with finite gradients.
   void Applied();
-  // They were not: the new scale. Nothing: it is as low as it gets, so it is not to blame.
+  // Called after a step with other gradients. Returns the new scale; nothing if it is the lowest.
   std::optional<double> Lower();
 
  private:

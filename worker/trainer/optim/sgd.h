@@ -13,41 +13,41 @@
 
 namespace ringmaster::trainer {
 
-// For the learning rate over a run: constant, or falling to zero along half a cosine or a parabola.
+// The learning rate over a run: constant, or falling to zero along half a cosine or a parabola.
 enum class RateSchedule { kConstant, kCosine, kPolynomial };
 
 struct SgdOptions {
   double learning_rate = 0.01;
   double momentum = 0.9;
   RateSchedule schedule = RateSchedule::kCosine;
-  int64_t total_steps = 1;   // over which the rate falls to zero
-  int64_t warmup_steps = 0;  // in which it first rises to learning_rate, linearly
+  int64_t total_steps = 1;   // number of steps after which the rate is zero
+  int64_t warmup_steps = 0;  // first steps, in which the rate rises linearly to learning_rate
   double weight_decay = 0;
-  // So many values at the end of the flat parameters are running averages: they move by
-  // `average_rate` of the way to their "gradients".
+  // The last `averages` values of the flat parameters are running averages. A step moves them by
+  // the fraction `average_rate` towards their "gradients".
   int64_t averages = 0;
   double average_rate = 0.1;
-  // The gradients are those of the loss times this; null: of the loss. Not together with averages.
+  // If set, the gradients are those of the loss times this scale. Do not combine with averages.
   std::shared_ptr<LossScale> loss_scale{};
 };
 
-// The rate of `step` (from 0): a pure function, so that every rank and every world size agrees.
+// The learning rate of `step` (from 0). A pure function, so that all ranks and world sizes agree.
 double RateAt(const SgdOptions& options, int64_t step);
 
 class Sgd {
  public:
-  // Shares the memory of the tensors, which are flat and on one device.
+  // Uses the memory of the tensors, which must be flat and on one device.
   Sgd(at::Tensor parameters, at::Tensor gradients, const SgdOptions& options);
 
-  // The update of `step`, from 0.
+  // Applies the update of `step`, counted from 0.
   void Step(int64_t step);
-  // Instead of it, where the gradients are not finite numbers: the new loss scale. Nothing: no
-  // scale is to blame.
+  // Call instead of Step() if the gradients are not finite numbers. Returns the lowered loss scale;
+  // nothing if the loss scale is not the cause.
   std::optional<double> LowerLossScale();
 
-  // All that changes here: parameters, velocity and the loss scale, as long as this object lives.
+  // All state that changes here: parameters, velocity and loss scale. Valid as long as this object.
   const TrainableState& state() const { return state_.view(); }
-  // Null where they are in host memory.
+  // Null if the state is in host memory.
   StateMirror* mirror() const { return state_.mirror(); }
 
  private:

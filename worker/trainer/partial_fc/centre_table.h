@@ -1,6 +1,6 @@
 #pragma once
 
-// The class centres of one rank, and what is needed to restore those of lost ranks: its shard, the
+// The class centres of one rank, and the data to restore those of lost ranks: its shard, the
 // log of the last steps' inputs, and a copy of another rank's shard. Implements the session's
 // ShardedState; head.h computes with it.
 //
@@ -30,13 +30,13 @@ namespace ringmaster::trainer::partial_fc {
 
 struct TableOptions {
   HeadOptions head;
-  int replica_every = 100;  // steps in which a shard is sent to its replica peer once
+  int replica_every = 100;  // number of steps in which a shard is sent once to its replica peer
   // Keeps checksum() up to date after every step, at the cost of reading the touched rows twice.
   bool checksums = false;
-  std::shared_ptr<HeadDevice> device{};  // null: the host
+  std::shared_ptr<HeadDevice> device{};  // null: the host's device
 };
 
-// Thread-safety: one thread.
+// Not thread-safe.
 class CentreTable final : public ShardedState {
  public:
   explicit CentreTable(TableOptions options);
@@ -56,18 +56,18 @@ class CentreTable final : public ShardedState {
   // REQUIRES: Sync() has succeeded.
   const Rows& rows() const { return rows_; }
   HeadDevice& device() { return *device_; }
-  // The input of the current step; its labels are those given to Prepared(). Valid until
+  // The input of the current step; its labels were passed to Prepared(). Valid until
   // Sync().
   ShardStep& step() { return *step_; }
-  // A collective of the step is done, so every rank of the world has its rows.
+  // A collective of the step is complete, so every rank of the world has its rows.
   void Confirmed();
-  // This rank has done its forward pass, and knows what the step's update depends on.
+  // This rank has completed its forward pass and knows all inputs of the step's update.
   void Prepared(StepInputs inputs);
-  // Sends a piece of the shard to the replica peer and takes one of the source's, as they were
-  // before this step; what came counts once the step is applied. Errors are those of `others`.
+  // Sends a piece of the shard to the replica peer and receives one from the source, from before
+  // this step. The received piece counts once the step is applied. Errors are those of `others`.
   Result<void> ExchangeCopies(StepCollectives& others);
 
-  // Memory of rows, copies and log, in bytes.
+  // The size of the memory for rows, copies and log, in bytes.
   std::size_t bytes() const;
 
  private:
@@ -88,19 +88,19 @@ class CentreTable final : public ShardedState {
   const std::shared_ptr<HeadDevice> device_;
 
   Rows rows_;        // on device_
-  LocalState held_;  // of rows_
+  LocalState held_;  // version of rows_
   bool has_rows_ = false;
-  // Shards of the worlds before, until all ranks of this one have theirs.
+  // Shards of earlier worlds, until all ranks of this world have theirs.
   std::vector<Block> retired_;
   std::vector<ClassRange>
-      keep_;  // of retired_, what then becomes a copy: only its new owner has it
-  std::unique_ptr<ShardStep> step_;  // of the world
+      keep_;  // parts of retired_ that become copies: only the new owner has them
+  std::unique_ptr<ShardStep> step_;  // for this world
   std::vector<StepInputs> pending_;  // of attempts at the next step, the newest last
   InputLog log_;
   Copies copies_;
   uint64_t checksum_ = 0;
 
-  // For the world.
+  // For the current world.
   control::Epoch epoch_;
   int rank_ = 0;
   int size_ = 1;
@@ -112,7 +112,7 @@ class CentreTable final : public ShardedState {
   // Memory of the operations.
   std::unique_ptr<RowExchange> exchange_;
   std::vector<float> received_;
-  std::optional<ClassRange> arrived_;  // whose values are in received_, of the step under way
+  std::optional<ClassRange> arrived_;  // range of the values in received_, in this step
 };
 
 }  // namespace ringmaster::trainer::partial_fc

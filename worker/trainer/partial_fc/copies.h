@@ -15,54 +15,54 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Rows at a version. Without values they are as initialised, and {} is their version: nothing is
-// kept for them before they are needed. Copies lie on the host; on a device only while steps are
-// repeated on them.
+// Rows at a version. Version {} means the initial values: no memory is used before they are
+// needed. Copies are in host memory, and in device memory only while steps are repeated
+// on them.
 struct Block {
   ClassRange range;
   StateVersion version;
   Rows rows{};
-  bool visiting = false;  // a device, while steps are repeated
+  bool visiting = false;  // in device memory, while steps are repeated
 
   // Repeats the first step of `log` after this version, on `device`. REQUIRES: it has such a step.
   void Advance(const HeadOptions& options, const InputLog& log, HeadDevice& device,
                ShardStep& step);
-  // No more steps are repeated for now: rows have values, and are where they were.
+  // No more steps are repeated for now. The rows get values, and return to their former memory.
   void Settle(const HeadOptions& options, HeadDevice& device);
-  // Makes values of rows that are as initialised, as `device` has them.
+  // Sets values of rows that have their initial values, as `device` computes them.
   void Materialise(const HeadOptions& options, HeadDevice& device);
 };
 
-// The pieces of a shard that travel in one exchange.
+// The pieces of a shard that are sent in one exchange.
 struct CopyRound {
   int first_piece = 0;
   int pieces = 0;
 
-  // The rows of a shard that these are.
+  // The rows of the shard in these pieces.
   ClassRange RowsOf(ClassRange shard, int all_pieces) const;
 };
 
 class Copies {
  public:
-  // A copy is sent once in every `every` steps: in so many pieces.
+  // A copy is sent once in every `every` steps, in as many pieces.
   explicit Copies(int every) : every_(every) {}
 
   // A new world, in which this rank keeps a copy of `source`. `as_initialised`: training starts, so
-  // the copy is complete without having come.
+  // the copy is complete without a transfer.
   void Enter(ClassRange source, bool as_initialised);
-  // No source, and nothing that a copy could save.
+  // There is no source, and no copy is useful.
   void Clear();
 
-  // A copy that this rank has already, for as long as those of earlier worlds.
+  // Adds a copy that this rank already has. It is kept as long as those of earlier worlds.
   void Keep(Block copy) { older_.push_back(std::move(copy)); }
 
   int every() const { return every_; }
-  // The content of the next exchange, the same on all ranks; more until the copies are complete.
+  // The content of the next exchange, the same on all ranks; larger until the copies are complete.
   CopyRound next() const;
-  // The exchange is done: `rows` of the source came, as they are at `version`.
+  // The exchange is complete: received `rows` of the source, which have `version`.
   void Received(ClassRange range, std::span<const float> rows, const StateVersion& version,
                 int64_t dimension);
-  // Every rank has the whole copy of its source: it came, and a step was done since.
+  // Whether every rank has the whole copy of its source, and a step was done after the last piece.
   bool complete() const { return complete_; }
 
   // All held rows, including older copies.
@@ -76,7 +76,7 @@ class Copies {
   int64_t hurried() const;
 
   const int every_;
-  std::vector<Block> pieces_;  // of the source; those of version kAbsent have not come
+  std::vector<Block> pieces_;  // of the source; version kAbsent: not received yet
   std::vector<Block> older_;
   ClassRange source_;
   int64_t exchanges_ = 0;

@@ -19,10 +19,10 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Thread-safety: one thread.
+// Not thread-safe.
 class Head {
  public:
-  // `table` outlives the object.
+  // `table` must outlive the object.
   explicit Head(CentreTable& table) : table_(table) {}
 
   // `labels` are of the global batch of `step` (from 0), `embeddings` of this rank's `share` of it:
@@ -44,13 +44,13 @@ class Head {
 
   CentreTable& table_;
 
-  // For the step under way.
+  // For the current step.
   Share share_;
   std::size_t samples_ = 0;  // of the global batch
   StepInputs inputs_;
-  // On the device; but for `mine` and `all`, which collectives work on, by sample of the batch.
+  // On the device, by sample of the batch, except `mine` and `all`, which collectives use.
   std::span<float> units_, inverse_norms_, maximum_;
-  std::span<float> sum_, target_;  // side by side
+  std::span<float> sum_, target_;  // adjacent
   std::span<float> mine_, all_;
 
   PlacedFloats units_memory_, norms_memory_, maximum_memory_, own_maximum_memory_, scalars_memory_,

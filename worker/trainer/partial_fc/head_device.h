@@ -21,22 +21,22 @@ class HeadDevice : public RowStorage {
  public:
   virtual std::unique_ptr<ShardStep> MakeStep() = 0;
 
-  // Both on the device: in its order, and unlike Copy() without waiting for it.
+  // Copies on the device, in its order. Unlike Copy(), it does not wait for the device.
   virtual void CopyWithin(std::span<const float> from, std::span<float> to) = 0;
   virtual void Fill(std::span<float> values, float value) = 0;
-  // vectors.h, for vectors of `size` one after another.
+  // See vectors.h; for adjacent vectors of `size` floats.
   virtual void ToUnits(std::span<const float> vectors, int64_t size, std::span<float> units,
                        std::span<float> inverse_norms) = 0;
   virtual void ThroughNormalisation(std::span<const float> units,
                                     std::span<const float> inverse_norms,
                                     std::span<const float> unit_gradients, int64_t size,
                                     std::span<float> gradients) = 0;
-  // softmax.h.
+  // See softmax.h.
   virtual void Rescale(std::span<float> sum, std::span<const float> own_maximum,
                        std::span<const float> maximum) = 0;
 };
 
-// Values of the host's memory where a device can work on them, for as long as this lives.
+// Makes values of host memory available to a device, as long as this object lives.
 class OnDevice {
  public:
   OnDevice(HeadDevice& device, std::span<const float> host);
@@ -47,7 +47,7 @@ class OnDevice {
   std::span<const float> values_;
 };
 
-// The update of `rows`, on `device`, by a step that is known from its inputs alone.
+// Updates `rows`, on `device`, by a step of which only the inputs are known.
 void Replay(const HeadOptions& options, const StepInputs& inputs, HeadDevice& device,
             ShardStep& step, Rows& rows);
 

@@ -21,19 +21,19 @@ struct HeadOptions {
   std::function<double(int64_t step)> learning_rate;  // from 0; pure
   double momentum = 0.9;
   double weight_decay = 5e-4;
-  // Momentum and weight decay move the centres that a step leaves out, too, as one dense parameter.
+  // Momentum and weight decay also move centres that a step does not sample, as in dense training.
   bool dense_update = false;
 };
 
-// All that a step's update of any row depends on, besides the row: every rank has it as soon as its
-// forward pass is done, whichever rows are its own.
+// All inputs of a step's update except the row itself. Every rank has them as soon as its
+// forward pass is done, whichever rows it owns.
 struct StepInputs {
   StateVersion version;             // after the step
   int64_t step = 0;                 // from 0
   std::vector<int64_t> labels{};    // of the global batch
-  std::vector<float> embeddings{};  // of unit length: labels.size() × dimension
+  std::vector<float> embeddings{};  // unit vectors: labels.size() × dimension
   std::vector<float> maximum{};     // by sample: the greatest logit of all sampled classes
-  std::vector<float> sum{};         // by sample: of e^(logit - maximum) over them
+  std::vector<float> sum{};         // by sample: the sum of e^(logit - maximum) over these classes
   bool left_out = false;            // no row is updated
 
   std::size_t bytes() const {

@@ -22,12 +22,12 @@ class HostShardStep final : public ShardStep {
 
  private:
   struct Target {
-    std::size_t position = 0;  // in sampled_
+    std::size_t position = 0;  // index in sampled_
     std::size_t sample = 0;
     float slope = 0;
   };
   struct Tile {
-    std::size_t begin = 0;  // in sampled_
+    std::size_t begin = 0;  // index in sampled_
     std::size_t rows = 0;
   };
 
@@ -45,7 +45,7 @@ class HostShardStep final : public ShardStep {
   std::span<const float> embeddings_;
   std::vector<float> transposed_;  // dimension × samples
   std::vector<int64_t> sampled_;
-  std::vector<int64_t> coasting_;  // not sampled, yet updated
+  std::vector<int64_t> coasting_;  // not sampled, but updated
   std::vector<Target> targets_;    // by position
   std::vector<float> logits_;      // at least sampled × samples
 

@@ -10,16 +10,16 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-inline constexpr int64_t kCentreFour = 4;  // numbers that one random block makes
+inline constexpr int64_t kCentreFour = 4;  // how many numbers one random block gives
 
-// Writes centre[from], … centre[from + 3], as far as `dimension` goes. REQUIRES: from % 4 == 0.
+// Writes centre[from] … centre[from + 3], up to `dimension`. REQUIRES: from % 4 == 0.
 RINGMASTER_HOST_DEVICE inline void InitialFour(uint64_t seed, int64_t label, int64_t from,
                                                int64_t dimension, float* centre) {
   constexpr float kDeviation = 0.01F;
   constexpr float kTurn = 6.28318531F;
   const PhiloxBlock block = RandomBlock(seed, RandomPurpose::kCentres, static_cast<uint64_t>(label),
                                         static_cast<uint32_t>(from / kCentreFour), 0);
-  // Box and Muller: two uniform numbers become two normal ones.
+  // Box-Muller transform: converts two uniform numbers to two normal ones.
   for (int64_t pair = 0; pair < kCentreFour && from + pair < dimension; pair += 2) {
     const float radius =
         kDeviation * std::sqrt(-2.0F * std::log(1.0F - UnitFloat(block.words[pair])));

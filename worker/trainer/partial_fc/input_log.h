@@ -13,9 +13,9 @@ namespace ringmaster::trainer::partial_fc {
 
 class InputLog {
  public:
-  // For the step after the newest in the log.
+  // Adds the inputs of the step after the newest one in the log.
   void Append(StepInputs inputs) { steps_.push_back(std::move(inputs)); }
-  // Drops the inputs that rows of `version` or newer do not need.
+  // Removes the inputs that rows of `version` or newer do not need.
   void ForgetUntil(const StateVersion& version) {
     while (!steps_.empty() && !(version < steps_.front().version)) steps_.pop_front();
   }

@@ -24,20 +24,20 @@ struct Margin {
   float scale = 64;
 };
 
-// Rounding can leave a product of unit vectors a little above 1. A NaN stays one.
+// Rounding can make a product of unit vectors slightly larger than 1. A NaN stays NaN.
 RINGMASTER_HOST_DEVICE inline float ClampedCosine(float product) {
   const float above = product < -1.0F ? -1.0F : product;
   return above > 1.0F ? 1.0F : above;
 }
 
 struct TargetLogit {
-  float logit = 0;  // scale included
+  float logit = 0;  // multiplied by the scale
   float slope = 0;  // of the logit over the cosine
 };
 
-// REQUIRES: cosine in [-1, 1]. The slope of an angular margin grows without bound where the angle
-// is 0 or π, while the gradient of the angle vanishes there: the sine is kept above what a float
-// cosine can tell from 1, so the product stays finite.
+// REQUIRES: cosine in [-1, 1]. The slope of an angular margin grows without limit at angles 0 and
+// π, where the gradient of the angle vanishes. The sine is therefore limited to what a float
+// cosine can distinguish from 1, so the product stays finite.
 RINGMASTER_HOST_DEVICE inline TargetLogit WithMargin(const Margin& margin, float cosine) {
   if (margin.m1 == 1.0F && margin.m2 == 0.0F) {
     return {margin.scale * (cosine - margin.m3), margin.scale};

@@ -15,8 +15,8 @@ struct MatrixView {
   int64_t column_step = 1;
 };
 
-// out = left · right, or out += left · right. `left` is rows × inner; `right` is inner × columns
-// with `right_step` floats from row to row, as `out` has `out_step`. On LibTorch's threads.
+// out = left · right, or out += left · right. `left` is rows × inner; `right` is inner × columns.
+// Rows of `right` are `right_step` floats apart, those of `out` `out_step`. On LibTorch's threads.
 struct Product {
   int64_t rows = 0;
   int64_t columns = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The checksum of one row, for hosts and GPUs. That of several rows is their sum, so it does not
+// The checksum of one row, for hosts and GPUs. Several rows have the sum as checksum: it does not
 // depend on how rows are distributed, and the sums of all ranks add up to the table's.
 
 #include <cstddef>

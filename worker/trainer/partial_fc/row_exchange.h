@@ -20,33 +20,33 @@ namespace ringmaster::trainer::partial_fc {
 class RowExchange {
  public:
   struct Options {
-    std::chrono::milliseconds timeout{30'000};  // of each operation
+    std::chrono::milliseconds timeout{30'000};  // for each operation
     std::size_t piece_bytes = 4 << 20;          // approximate maximum that a rank receives at once
     std::function<void(int piece)> moving{};    // called before each piece
   };
 
-  // `targets`: the rows that each rank should have, by rank. Moved rows are stored in `place`,
-  // which outlives the exchange.
+  // `targets`: by rank, the rows that it must have at the end. Moved rows are stored in `place`,
+  // which must outlive the exchange.
   RowExchange(Communicator& communicator, std::vector<ClassRange> targets, int64_t dimension,
               Options options, RowStorage& place = HostRows());
 
-  // The rows that every rank holds, by rank. Errors here and below are the communicator's.
+  // The rows of every rank, by rank. Errors here and below are the communicator's.
   Result<std::vector<std::vector<HeldRows>>> Gather(std::vector<HeldRows> mine);
 
-  // Calls `work` until it has nothing left to do on any rank; it returns how much is left here, and
-  // returns often enough for the other ranks to hear of it within their timeouts.
+  // Calls `work` until no rank has work left. `work` returns how much this rank has left, and must
+  // return often enough for other ranks to be informed within their timeouts.
   Result<void> WorkTogether(const std::function<Result<int64_t>()>& work);
 
-  // A block as this rank provides it, wherever it lies. REQUIRES: the plan names this rank and the
+  // The memory of one of this rank's blocks. REQUIRES: the plan names this rank and the
   // block.
   using Provide = std::function<const Rows&(int64_t block)>;
   // Moves the rows of `plan` to their new ranks and returns those of this rank. kUnavailable if
   // they arrived damaged.
   Result<Rows> Move(const RowPlan& plan, const Provide& provide);
 
-  // Gathers a number from every rank, by rank.
+  // Gathers one number from every rank, by rank.
   Result<std::vector<uint64_t>> GatherNumbers(uint64_t mine);
-  // Their sum, modulo 2^64.
+  // The sum of these numbers, modulo 2^64.
   Result<uint64_t> SumOver(uint64_t mine);
 
  private:

@@ -10,31 +10,31 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Thread-safety: one thread. Throws what LibTorch throws: c10::OutOfMemoryError where there is no
-// memory left, c10::Error where the device fails.
+// Not thread-safe. Throws what LibTorch throws: c10::OutOfMemoryError if memory is
+// exhausted, c10::Error if the device fails.
 class RowStorage {
  public:
   virtual ~RowStorage() = default;
 
   virtual bool on_host() const = 0;
-  // Unspecified values.
+  // Allocates memory with unspecified values.
   virtual std::shared_ptr<float> Allocate(std::size_t count) = 0;
-  // Between this place and the host, either way, or within one of them; done when it returns.
-  // REQUIRES: one size, no overlap.
+  // Copies between this place and the host, in either direction, or within one. Complete when
+  // it returns. REQUIRES: equal sizes, no overlap.
   virtual void Copy(std::span<const float> from, std::span<float> to) = 0;
 
   // Writes rows as they are before training, from the class `first` on: centres drawn from `seed`
   // (initial_centre.h), no momentum. Places of two kinds may differ in the last bits.
   virtual void Initialise(uint64_t seed, int64_t first, int64_t dimension,
                           std::span<float> rows) = 0;
-  // RowsChecksum() of rows that lie here.
+  // RowsChecksum() of rows in this memory.
   virtual uint64_t Checksum(int64_t first, int64_t row_floats, std::span<const float> rows) = 0;
 };
 
-// The host's memory. Lives as long as the process; thread-safe.
+// Host memory. Lives as long as the process; thread-safe.
 RowStorage& HostRows();
 
-// Memory in a place that grows when more is asked for. Its content is then lost.
+// Memory that grows on request. Its content is lost when it grows.
 class PlacedFloats {
  public:
   std::span<float> Of(RowStorage& place, std::size_t count);

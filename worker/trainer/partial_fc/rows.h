@@ -13,17 +13,17 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Owns its memory in one place, which outlives it.
+// Owns memory that a RowStorage allocates. The RowStorage must outlive the rows.
 class Rows {
  public:
   Rows() = default;
-  // Unspecified values.
+  // Leaves the values uninitialised.
   Rows(ClassRange range, int64_t dimension, RowStorage& place = HostRows());
-  // As initialised from `seed`.
+  // Initialises the values from `seed`.
   static Rows Initial(ClassRange range, int64_t dimension, uint64_t seed,
                       RowStorage& place = HostRows());
-  // The same values in memory of their own, on another place than the host or on the host.
-  // REQUIRES: one of both places is the host, or they are one.
+  // Copies the values to new memory of `place`. REQUIRES: one of the two places is the host, or
+  // both are the same.
   Rows On(RowStorage& place) const;
 
   Rows(Rows&&) = default;
@@ -34,8 +34,8 @@ class Rows {
   int64_t row_floats() const { return 2 * dimension_; }
   bool on_host() const { return place_->on_host(); }
 
-  // All in the place's memory. REQUIRES: range().contains(label), or a range inside range(). Valid
-  // until moved or destroyed.
+  // These return memory of the place, valid until the rows are moved or destroyed. REQUIRES:
+  // range() contains the label or the part.
   float* centre(int64_t label) { return memory_.get() + Offset(label); }
   const float* centre(int64_t label) const { return memory_.get() + Offset(label); }
   float* momentum(int64_t label) { return centre(label) + dimension_; }
@@ -45,7 +45,7 @@ class Rows {
   std::span<float> values() { return {memory_.get(), count()}; }
   std::span<const float> values() const { return {memory_.get(), count()}; }
 
-  // Between a part and the host's memory.
+  // Copy between a part and host memory.
   void Read(ClassRange part, std::span<float> host) const { place_->Copy(Of(part), host); }
   void Write(ClassRange part, std::span<const float> host) { place_->Copy(host, Of(part)); }
 
@@ -66,7 +66,7 @@ class Rows {
   std::shared_ptr<float> memory_;
 };
 
-// RowChecksum() of rows on the host, added up. `values` begins with row `first`.
+// The sum of RowChecksum() over rows in host memory. `values` begins with row `first`.
 uint64_t RowsChecksum(int64_t first, int64_t row_floats, std::span<const float> values);
 
 }  // namespace ringmaster::trainer::partial_fc

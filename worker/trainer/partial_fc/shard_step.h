@@ -29,28 +29,28 @@ class ShardStep {
  public:
   virtual ~ShardStep() = default;
 
-  // `labels` (the host's memory) and `embeddings` (unit vectors) are of the global batch, and
-  // outlive the step's use.
+  // `labels` (in host memory) and `embeddings` (unit vectors) are of the global batch. They must
+  // stay valid while the step is used.
   virtual void Begin(const HeadOptions& options, int64_t step, std::span<const int64_t> labels,
                      std::span<const float> embeddings, ClassRange range) = 0;
 
-  // The classes of the range that take part, ascending.
+  // The classes of the range that take part, in ascending order.
   virtual std::vector<int64_t> sampled() const = 0;
 
-  // Takes all logits into `sums`; writes those of the samples whose class is in the range, margin
-  // included, into `target` (by sample), and leaves the others' as they are. Skips either
+  // Adds all logits to `sums`. Writes the logits, with margin, of the samples whose class is in the
+  // range to `target` (by sample), and does not change the others. Skips either
   // of them if it is empty.
   virtual void ComputeLogits(const Rows& rows, const SoftmaxSums& sums,
                              std::span<float> target) = 0;
-  // Logits become the loss's slopes over the cosines.
+  // Converts logits to the loss's slopes over the cosines.
   virtual void ComputeCoefficients(std::span<const float> maximum, std::span<const float> sum) = 0;
-  // This range's part of the gradient over the unit embeddings, added to samples × dimension.
+  // Adds this range's part of the gradient over the unit embeddings to `out`, samples × dimension.
   virtual void AddEmbeddingGradients(const Rows& rows, std::span<float> gradients) = 0;
   // REQUIRES: rows as they were for the logits. Touches sampled rows only, or with dense_update
   // all.
   virtual void Update(Rows& rows, const DescentRates& rates) = 0;
 
-  // The part of rows.Checksum() that is of the rows that Update touches.
+  // The part of rows.Checksum() for the rows that Update changes.
   virtual uint64_t Checksum(const Rows& rows) const = 0;
 };
 

@@ -18,15 +18,15 @@ struct SoftmaxSums {
   std::span<float> sum;
 };
 
-// Takes one tile of logits in; reads it once from memory.
+// Adds one tile of logits, which it reads once from memory.
 void AddTile(std::span<const float> logits, const SoftmaxSums& sums);
 
-// The sums of two parts of the classes, when `maximum` is that of both: the parts' sums times
-// e^(their maximum - maximum) are to be added.
+// Rescales the sums of a part of the classes, for adding sums of several parts: multiplies them by
+// e^(their maximum - maximum).
 void Rescale(std::span<float> sum, std::span<const float> own_maximum,
              std::span<const float> maximum);
 
-// Logits become probabilities, times `scale`: e^(logit - maximum) / sum * scale.
+// Converts logits to probabilities times `scale`: e^(logit - maximum) / sum * scale.
 void ToProbabilities(std::span<float> logits, std::span<const float> maximum,
                      std::span<const float> sum, float scale);
 

@@ -7,15 +7,15 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// unit = vector / |vector|. Returns 1 / |vector|; 1e12 for one that has no length.
+// unit = vector / |vector|. Returns 1 / |vector|, or 1e12 if the length is 0.
 float ToUnit(const float* vector, int64_t size, float* unit);
 
-// The gradient over the vector, from that over its unit vector: what is left of it across the
-// vector's own direction, times 1 / |vector|. May be in place.
+// The gradient over the vector, from the gradient over its unit vector: the component orthogonal to
+// the vector, times 1 / |vector|. May be in place.
 void ThroughNormalisation(const float* unit, float inverse_norm, const float* unit_gradient,
                           int64_t size, float* gradient);
 
-// Gradient descent with momentum and weight decay, of one vector: g += decay * v; m = momentum * m
+// Gradient descent with momentum and weight decay, for one vector: g += decay * v; m = momentum * m
 // + g; v -= rate * m.
 struct DescentRates {
   float rate = 0;

@@ -4,21 +4,21 @@
 // that no step was lost or repeated. One JSON object per line, written with one write(2):
 //
 //   {"world":{"term":1,"number":2,"rank":0,"size":3,"global_batch":64,"members":["pod/slot/start",…],
-//             "adopted":{"epoch":[1,1],"step":40},"checksum":"16 hex digits"}}      on entering one
-//   "adopted" has "from":"checkpoint" or "snapshot" where no rank had a state: the steps after it
-//   are given up, and said to be. Epoch [0, …]: of another run's checkpoint. "residuals":"none",
-//   "kept", "taken-over" or "dropped" where gradients are compressed: what this rank owed of
-//   earlier steps (compression/error_feedback.h).
+//             "adopted":{"epoch":[1,1],"step":40},"checksum":"16 hex digits"}}  on entering a world
+//   "adopted" has "from":"checkpoint" or "snapshot" if no rank had a state: later steps are rolled
+//   back, as the log then says. Epoch [0, …] belongs to another run's checkpoint. If gradients are
+//   compressed, "residuals" says what happened to this rank's compression error of earlier steps:
+//   "none", "kept", "taken-over" or "dropped" (compression/error_feedback.h).
 //   {"begun":{"step":41,"epoch":[1,2],"rank":0,"samples":[0,21]}}    before any of its gradients
-//   leave
+//   are sent
 //   {"step":41,"epoch":[1,2],"rank":0,"samples":[0,21],"checksum":"…"}            after the update
 //
 // If part of the state is sharded, "world" also contains "sharded", the checksum of the whole
 // sharded state, and the line of a step contains "part", that of the rank's share. The sum of the
 // parts modulo 2^64 is the checksum of the whole.
 //
-// A step that completed anywhere was thus begun in the logs of all its ranks, even if a rank is
-// killed between its last reduction and its next line.
+// So if any rank completed a step, the logs of all ranks of its world contain its beginning, even
+// if a rank is killed between its last reduction and its next line.
 
 #include <memory>
 #include <optional>
@@ -35,13 +35,13 @@ namespace ringmaster::trainer {
 // The default folder of audit logs, unless the command line sets one.
 inline constexpr char kEnvAuditLog[] = "RINGMASTER_AUDIT_LOG";
 
-// Thread-safety: one thread. If the log cannot be written any more, it reports that once and ends;
-// training continues, and the audit detects the missing tail.
+// Not thread-safe. If the log cannot be written any more, it reports that once and stops; training
+// continues, and the audit detects that the end is missing.
 class AuditLog final : public StepAudit {
  public:
-  // `path` is a folder (made if it is missing), in which the file is named after the rank's member,
-  // pod-slot-start.jsonl; or a file, whose name ends in ".jsonl"; or empty: no log. kInvalid when
-  // it cannot be written.
+  // `path` is a folder, created if it is missing, with a file named after the rank's member
+  // (pod-slot-start.jsonl); or a file, whose name ends in ".jsonl"; or empty for no log. kInvalid:
+  // the log cannot be written.
   static Result<AuditLog> Open(const std::string& path);
   AuditLog() = default;
   AuditLog(AuditLog&& other) noexcept;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Reports this rank's position in the page that its agent reads (common/control/position_page.h). A
-// call costs a few stores and a reading of the clock; without a page, calls do nothing. Used by the
+// Writes this rank's position to the page that its agent reads (common/control/position_page.h). A
+// call costs a few stores and one clock reading; without a page, calls do nothing. Used by the
 // session and the step loop.
 
 #include <chrono>
@@ -16,17 +16,17 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: one thread, except WaitsFor(), ComesTo() and Counts().
+// Not thread-safe, except WaitsFor(), ComesTo() and Counts().
 class Position final : public RankPosition {
  public:
-  Position() = default;  // says nothing
+  Position() = default;  // has no page
   ~Position() override;
 
-  // From here on it is said in the file at `path`, and stacks are written there when they are asked
-  // for, for as long as the process lives: both for the one position of a process.
+  // From now on, writes the position to the file at `path`, and stacks when they are requested,
+  // until the process ends. Call it for only one position of a process.
   Result<void> Open(const std::string& path);
 
-  // `observer` also receives each phase.
+  // Calls `observer` with each phase as well.
   void Observe(std::function<void(control::RankPhase)> observer) {
     observer_ = std::move(observer);
   }

@@ -6,8 +6,8 @@
 
 namespace ringmaster::trainer {
 
-// From here on, for as long as the process lives; `file` has the layout of
-// common/control/position_page.h and stays open. Once per process.
+// Installs the handler until the process ends. `file` has the layout of
+// common/control/position_page.h and must stay open. Call it once per process.
 void WriteStacksTo(int file);
 
 }  // namespace ringmaster::trainer

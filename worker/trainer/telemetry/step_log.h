@@ -25,7 +25,7 @@ struct StepRecord {
   double samples_per_second = 0;
   double data_ms = 0;
   double compute_ms = 0;
-  double communication_ms = 0;  // spent waiting for collectives
+  double communication_ms = 0;  // time spent waiting for collectives
   double overlap = 0;           // share of the collectives' time that computing hid, in [0, 1]
   int world_size = 1;
   control::Epoch world_epoch{};  // the world that computed it
@@ -41,9 +41,9 @@ struct RunSummary {
   double time_to_first_step_ms = 0;  // from the start of the process to the first committed step
   double step_ms_median = 0;
   double final_loss = 0;
-  double overlap = 0;         // as in StepRecord, of all steps together
-  int64_t skipped_steps = 0;  // without an update, as gradients were not finite numbers
-  double accuracy = -1;       // held out, in [0, 1]
+  double overlap = 0;         // as in StepRecord, for all steps together
+  int64_t skipped_steps = 0;  // steps without an update, because gradients were not finite
+  double accuracy = -1;       // on held-out data, in [0, 1]
   int64_t held_out_samples = 0;
 };
 
@@ -53,7 +53,7 @@ struct LogEvery {
   std::chrono::milliseconds time{0};
 };
 
-// "100": of so many steps one; "1s", "0.5s": one in so much time.
+// "100": one of 100 steps; "1s", "0.5s": one step in this time.
 Result<LogEvery> ParseLogEvery(const std::string& text);
 
 // Selects the steps to write. Single-threaded.
@@ -61,32 +61,32 @@ class StepPace {
  public:
   explicit StepPace(const LogEvery& every) : every_(every) {}
 
-  // Whether this step is, of a process that is rank 0. The first of a process or a world is, too.
+  // Whether to write this step, if this process is rank 0. True for the first step of a world.
   bool Due(int64_t step, control::Epoch world, Clock::Time now);
 
  private:
   const LogEvery every_;
-  std::optional<control::Epoch> world_;  // of the step before
+  std::optional<control::Epoch> world_;  // world of the previous step
   Clock::Time written_{};
 };
 
-// Without the newline.
+// Without a newline.
 std::string ToJsonLine(const StepRecord& record);
 std::string ToJsonLine(const RunSummary& summary);
 
-// Training went on from `held` in this world, because no rank had the state any more.
+// Training continued from `held` in this world, because no rank had the state in memory.
 std::string ToJsonLine(const LocalState& held, control::Epoch world_epoch);
 
 class StepLog {
  public:
-  // `path` is a file, "-" for standard output, or "none". kInvalid when the file cannot be written.
-  // Ranks of one host may name the same file: only Restart() empties it.
+  // `path` is a file, "-" for standard output, or "none". kInvalid: the file cannot be written.
+  // Ranks of one host may name the same file, because only Restart() empties it.
   static Result<StepLog> Open(const std::string& path);
 
   // Training starts without state, so the log is emptied.
   void Restart();
 
-  // Written out at once, so that a killed rank leaves every line it finished.
+  // Flushed at once, so that all complete lines of a killed rank are in the file.
   void Write(const std::string& line);
 
  private:

@@ -29,28 +29,28 @@ class Timeline final : public CollectiveTrace {
   enum class Track { kPhase, kCompute, kNetwork };
 
   struct Event {
-    const char* name = "";  // of static storage
+    const char* name = "";  // has static storage
     Track track = Track::kPhase;
     Time begin{};
     Time end{};
-    int64_t step = 0;  // that it belongs to, from 1
-    int bucket = -1;   // of the gradients; -1: none
+    int64_t step = 0;  // step of the event, from 1
+    int bucket = -1;   // bucket of gradients; -1: none
     std::size_t bytes = 0;
   };
 
-  // `clock` outlives the object.
+  // `clock` must outlive the object.
   Timeline(std::string folder, const Clock& clock) : folder_(std::move(folder)), clock_(clock) {}
 
-  // Before training: makes the folder. kInvalid in a sentence where it cannot be written into.
+  // Creates the folder, before training. kInvalid, in a sentence: files cannot be written to it.
   Result<void> MakeFolder() const;
 
-  // Which rank this is from here on, and its member name ("pod/slot/start"), which names the file.
+  // Sets the rank from now on, and its member name ("pod/slot/start"), which names the file.
   void EnterWorld(int rank, std::string member);
-  // The step that events belong to from here on.
+  // Sets the step of the following events.
   void SetStep(int64_t step);
   // Begins a phase and ends the previous one. Repeating a phase continues it.
   void Enter(const char* phase);
-  // Its step is filled in.
+  // Adds an event, and sets its step.
   void Add(Event event);
   void AddCollective(const char* name, Time begin, Time end, int bucket,
                      std::size_t bytes) override;
@@ -70,11 +70,11 @@ class Timeline final : public CollectiveTrace {
   int rank_ RINGMASTER_GUARDED_BY(mutex_) = 0;
   std::string member_ RINGMASTER_GUARDED_BY(mutex_);
   int64_t step_ RINGMASTER_GUARDED_BY(mutex_) = 0;
-  std::optional<Event> phase_ RINGMASTER_GUARDED_BY(mutex_);  // that goes on
+  std::optional<Event> phase_ RINGMASTER_GUARDED_BY(mutex_);  // the current phase
   std::deque<Event> events_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
-// Measures a part of computing, for as long as it lives; nothing where `timeline` is null.
+// Measures a part of the computation during its own lifetime. Does nothing if `timeline` is null.
 class TimedPart {
  public:
   TimedPart(Timeline* timeline, const Clock& clock, const char* name);

@@ -7,7 +7,7 @@
 
 namespace ringmaster::trainer {
 
-// kInvalid: which flags, and what to pass instead, in a sentence.
+// kInvalid says, in a sentence, which flags conflict and what to pass instead.
 Result<void> CheckTogether(const TrainOptions& options);
 
 }  // namespace ringmaster::trainer

@@ -17,13 +17,13 @@ struct RunFacts {
   int64_t held_out_samples = 0;
   int64_t steps = 0;
   int64_t global_batch = 0;
-  int64_t micro_batch = 0;  // 0: not given
-  int ranks = 1;            // the most that the job may have, as far as this process knows
-  int64_t parameters = 0;   // number of parameters in the replicated part
-  int64_t state_bytes = 0;  // of parameters and optimizer, in the replicated part
-  int64_t classes = 0;      // whose centres are spread over the ranks; 0: there are none
-  int64_t embedding = 0;    // numbers of a centre
-  double sample_rate = 1;   // of classes
+  int64_t micro_batch = 0;  // 0: not set
+  int ranks = 1;            // the most ranks that the job may have, if known
+  int64_t parameters = 0;   // number in the replicated part
+  int64_t state_bytes = 0;  // parameters and optimizer, in the replicated part
+  int64_t classes = 0;      // number of classes with sharded centres; 0: none
+  int64_t embedding = 0;    // numbers in a centre
+  double sample_rate = 1;   // fraction of classes
   std::vector<int64_t> bucket_bytes{};
   std::string precision{};
   std::string compression{};
@@ -31,7 +31,7 @@ struct RunFacts {
   int64_t checkpoint_every = 0;
 };
 
-// A few lines for people.
+// Describes it in a few lines, for people.
 std::string DryRunText(const RunFacts& facts);
 
 }  // namespace ringmaster::trainer

@@ -18,22 +18,22 @@ namespace ringmaster::trainer {
 
 struct MadeWorkload {
   std::unique_ptr<Workload> workload;
-  int64_t steps = 0;  // of the whole run
+  int64_t steps = 0;  // steps of the whole run
   SgdOptions sgd;
 };
 
-// Computes on `device`, as LibTorch names it. kInvalid: the data cannot be read, or do not fit the
-// flags or the device, in a sentence.
+// Creates the workload on `device`, as LibTorch names it. kInvalid, in a sentence: the data cannot
+// be read, or does not fit the flags or the device.
 Result<MadeWorkload> MakeWorkload(const TrainOptions& options, const std::string& device);
 
-// The data of these flags: of the workloads mnist and partial-fc. kInvalid: they cannot be read.
+// Reads the data of these flags, for the workloads mnist and partial-fc. kInvalid: that failed.
 Result<Dataset> LoadDigits(const TrainOptions& options);
 Result<LabelledData> LoadLabelled(const TrainOptions& options);
 
-// All of flags and data that shapes training (shaping.h).
+// All flags and data that affect the result of the training (shaping.h).
 std::string ShapingOf(const TrainOptions& options, const MadeWorkload& made);
 
-// The fingerprint of what must be equal on every rank.
+// A hash of everything that must be equal on every rank.
 uint64_t FingerprintOf(const TrainOptions& options, const MadeWorkload& made);
 
 }  // namespace ringmaster::trainer

@@ -6,8 +6,8 @@
 
 namespace ringmaster::trainer {
 
-// `what` is the text of c10::OutOfMemoryError, `needed_for` what was being made, `remedy` what the
-// user can do. Says how much was asked for, and how much was free of how much, where `what` tells.
+// `what` is the text of c10::OutOfMemoryError, `needed_for` what needed the memory, and `remedy`
+// the advice to the user. States the requested, free and total memory if `what` contains them.
 std::string OutOfMemorySentence(const std::string& what, const std::string& needed_for,
                                 const std::string& remedy);
 

@@ -23,7 +23,7 @@ struct Prepared {
 // kInvalid: the flags do not fit the job, the device or the data. May throw what LibTorch throws.
 Result<Prepared> Prepare(const TrainOptions& options);
 
-// For --dry-run: prepares, and says in some lines what training would be.
+// For --dry-run: prepares, and describes the training in a few lines.
 Result<std::string> Describe(const TrainOptions& options);
 
 }  // namespace ringmaster::trainer

@@ -16,11 +16,11 @@ namespace ringmaster::trainer {
 std::span<const char* const> ShapingFlags();
 std::span<const char* const> OtherFlags();
 
-// The values that result from the flags and the data.
+// Values that result from the flags and the data.
 struct ShapedBy {
-  int64_t steps = 0;  // of the whole run
+  int64_t steps = 0;  // steps of the whole run
   double weight_decay = 0;
-  uint64_t data = 0;  // fingerprint
+  uint64_t data = 0;  // fingerprint of the data
 };
 
 // Returns lines "--flag=value" and "training data=…". Runs with the same text train identically.

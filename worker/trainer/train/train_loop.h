@@ -21,17 +21,17 @@ namespace ringmaster::trainer {
 struct TrainPlan {
   int64_t steps = 0;
   int64_t global_batch = 0;
-  // How often rank 0 logs a step; the first of a world, the last, and skipped ones are always
-  // logged.
+  // How often rank 0 logs a step. It always logs the first step of a world, the last step, and
+  // skipped steps.
   LogEvery log_every{};
-  std::function<double()> process_millis{};  // since the process started
+  std::function<double()> process_millis{};  // returns the time since the process started
   bool skip_not_finite =
       false;  // continue after a step with NaN or infinity, skipping its parameter update
   Timeline* timeline = nullptr;  // null: none
 };
 
-// Runs on a joined session until every rank was released; rank 0 writes `log`.
-// The errors are the session's, kInternal when LibTorch refused to compute, or kInvalid when loss
+// Trains on a joined session until all ranks are released. Rank 0 writes `log`.
+// Errors are the session's; kInternal if LibTorch failed to compute; or kInvalid if loss
 // or gradients are not finite numbers: it names the rank and the parameter.
 Result<RunSummary> Train(Workload& workload, Session& session, Sgd& optimizer, StepLog& log,
                          const Clock& clock, const TrainPlan& plan);

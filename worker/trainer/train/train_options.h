@@ -19,43 +19,43 @@ namespace ringmaster::trainer {
 
 inline constexpr char kMnistWorkload[] = "mnist";
 inline constexpr char kPartialFcWorkload[] = "partial-fc";
-// Values of --data that are not folder.
+// Values of --data that are not folders.
 inline constexpr char kGeneratedData[] = "generated";
 inline constexpr char kSyntheticData[] = "synthetic";
 
-// For the workload partial-fc alone.
+// Flags of the workload partial-fc only.
 struct PartialFcFlags {
-  int64_t classes = 0;  // 0: the data's
+  int64_t classes = 0;  // 0: as many as the data has
   int64_t embedding = 512;
   double sample_rate = 0.1;
   bool dense_update = false;
   std::string margin = "arcface";
   double scale = 64;
   std::string backbone = "r50";
-  int64_t image_side = 112;  // of --data=synthetic
+  int64_t image_side = 112;  // only for --data=synthetic
   int replica_every = 100;
 };
 
 struct TrainOptions {
   std::string workload = kMnistWorkload;
   std::string data = kGeneratedData;    // or a folder of IDX files, or kSyntheticData
-  std::optional<int> loader_threads{};  // unset: as the device needs
+  std::optional<int> loader_threads{};  // unset: the device's default
   int64_t generated_samples = 8192;
   int max_shift = 0;
   int64_t global_batch = 64;
-  int64_t micro_batch = 0;  // 0: the share of a rank at full size
+  int64_t micro_batch = 0;  // 0: the share of a rank in a world of full size
   int64_t epochs = 5;
-  int64_t steps = 0;  // 0: as many as the epochs need
+  int64_t steps = 0;  // 0: determined by the epochs
   double learning_rate = 0.01;
   std::string schedule = "cosine";
   double momentum = 0.9;
   int64_t warmup_steps = 0;
-  std::optional<double> weight_decay{};  // nothing: the workload's usual one
+  std::optional<double> weight_decay{};  // unset: the workload's default
   uint64_t seed = 1;
   std::string step_log = "-";
   std::string audit_log;       // empty: none
   std::string checkpoint_dir;  // empty: no checkpoints
-  std::string restore_job;     // at most one of the two: what to begin with
+  std::string restore_job;     // job or path of the state to start from; at most one is set
   std::string restore_path;
   int64_t checkpoint_every = 500;
   int checkpoint_keep = 3;
@@ -64,7 +64,7 @@ struct TrainOptions {
   std::string timeline;  // empty: none
   bool skip_not_finite = false;
   std::chrono::milliseconds timeout{30'000};
-  int threads = 1;  // 0: the processor's cores over the ranks on this host
+  int threads = 1;  // 0: the number of cores divided by the ranks on this host
   std::string device = "auto";
   std::chrono::milliseconds gpu_release_limit = kAbortLimit;
   Compression compression = Compression::kNone;
@@ -73,27 +73,27 @@ struct TrainOptions {
 
   PartialFcFlags partial_fc;
 
-  // A world given by hand; without it the agent's, or a single process.
+  // A world that is set by flags. Otherwise the agent's world is used, or a single process.
   int rank = 0;
-  int world_size = 0;  // 0: not given
+  int world_size = 0;  // 0: not set
   std::string store;
   std::string address;
-  HostTransport transport = HostTransport::kAuto;  // of ranks on CPUs
-  std::string membership_schedule;                 // empty: nothing is replayed
+  HostTransport transport = HostTransport::kAuto;  // transport for ranks on CPUs
+  std::string membership_schedule;                 // empty: no replay
 };
 
 enum class TrainCommand { kTrain, kPrint, kCheckBuild, kDryRun };
 
 struct ParsedCommandLine {
   TrainCommand command = TrainCommand::kTrain;
-  std::string text;  // of kPrint: help or version
+  std::string text;  // for kPrint: help or version
   TrainOptions options;
 };
 
-// kInvalid: an unknown flag or a bad value, in a sentence.
+// kInvalid: an unknown flag or a bad value, explained in a sentence.
 Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv);
 
-// The names of all flags, as "--seed".
+// The names of all flags, such as "--seed".
 std::vector<std::string> FlagNames();
 
 }  // namespace ringmaster::trainer

@@ -21,12 +21,12 @@ struct MnistOptions {
   int64_t global_batch = 64;
   double dropout = 0.5;
   int max_shift =
-      0;  // training images are moved by up to so many pixels each way, again every step
-  int loader_threads = 1;       // that assemble batches ahead
-  bool constant_batch = false;  // every step trains on the samples of the first: no data I/O
-  std::string device = "cpu";   // where it computes, as LibTorch names it
+      0;  // every step shifts the training images by up to so many pixels in each direction
+  int loader_threads = 1;       // number of threads that assemble batches ahead
+  bool constant_batch = false;  // every step trains on the samples of the first one: no data I/O
+  std::string device = "cpu";   // the device to compute on, as LibTorch names it
   Precision precision = Precision::kFloat32;
-  std::shared_ptr<const LossScale> loss_scale{};  // null: gradients are the loss's own
+  std::shared_ptr<const LossScale> loss_scale{};  // null: gradients are not scaled
 };
 
 std::unique_ptr<Workload> MakeMnist(Dataset dataset, const MnistOptions& options);

@@ -19,11 +19,11 @@ namespace ringmaster::trainer {
 struct PartialFcOptions {
   uint64_t seed = 1;
   int64_t global_batch = 64;
-  int loader_threads = 1;                     // that assemble batches ahead
+  int loader_threads = 1;                     // number of threads that assemble batches ahead
   std::string backbone = "r50";               // one of BackboneNames()
-  Precision precision = Precision::kFloat32;  // of the backbone
-  partial_fc::TableOptions table;             // head.classes are the data's
-  std::string device = "cpu";                 // as LibTorch names it; the table's is of the same
+  Precision precision = Precision::kFloat32;  // precision of the backbone
+  partial_fc::TableOptions table;             // head.classes is set from the data
+  std::string device = "cpu";                 // as LibTorch names it; the table is on the same one
 };
 
 std::unique_ptr<Workload> MakePartialFc(LabelledData data, PartialFcOptions options);

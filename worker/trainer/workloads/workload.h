@@ -27,35 +27,35 @@ class Workload {
  public:
   virtual ~Workload() = default;
 
-  // Leaves of autograd, initialised from the seed. Those that take the first averages() floats of
-  // room (numeric/alignment.h) are running averages (SgdOptions::averages).
+  // Leaves of autograd, initialised from the seed. The parameters in the first averages() floats
+  // (numeric/alignment.h) are running averages (SgdOptions::averages).
   virtual std::vector<at::Tensor> parameters() = 0;
   virtual int64_t averages() const { return 0; }
   // The sharded part of the state; null if there is none. Valid for the workload's
   // lifetime.
   virtual ShardedState* sharded() { return nullptr; }
-  // A line for each parameter: name, type and shape. A state of one model fits no other.
+  // One line for each parameter: name, type and shape. A state matches only its own model.
   virtual std::string model() const = 0;
   virtual const DataOrder& order() const = 0;
   virtual int64_t held_out_size() const = 0;
-  // For the data: equal sets have equal fingerprints.
+  // A hash of the data: equal data sets have equal fingerprints.
   virtual uint64_t fingerprint() const = 0;
 
-  // Runs the model once on made-up input, so that the first step finds everything loaded.
+  // Runs the model once on dummy input, so that everything is loaded before the first step.
   virtual void WarmUp() = 0;
 
   // Assembles a rank's share of the global batch of `step`, or its first micro-batch. Forward() and
   // Backward() keep the activations of one micro-batch at a time.
   virtual void Load(int64_t step, const MicroBatches& parts) = 0;
-  // The sum of the share's losses; 0 for an empty share. Of all micro-batches but the last it may
-  // add the gradients already. Every rank calls it, and what it asks of the others, whatever its
-  // share. An error is one of `others`.
+  // Returns the sum of the share's losses; 0 for an empty share. It may already add the gradients
+  // of all micro-batches except the last. Every rank calls it, and the collectives in it, whatever
+  // its share. Errors are those of `others`.
   virtual Result<double> Forward(StepCollectives& others) = 0;
-  // Adds the gradients of that sum to the parameters' gradients, but for what Forward() has added:
-  // backward runs once for each micro-batch of the share. Errors likewise.
+  // Adds the gradients of that sum to the parameters' gradients, except those that Forward() added:
+  // backward runs once for each micro-batch of the share. Errors are those of `others`.
   virtual Result<void> Backward(StepCollectives& others) = 0;
-  // For a workload on a device: Forward()'s sum, a tensor of one that is still being computed, so
-  // that nothing waits for it; Forward() then returned 0. Null: what Forward() returned is the sum.
+  // For a workload on a device: the sum as a tensor of one element that is still being computed, so
+  // that nothing waits for it; Forward() then returned 0. Null: Forward() returned the sum.
   virtual const at::Tensor* device_loss() const { return nullptr; }
 
   virtual Evaluation Evaluate(Share share) = 0;

@@ -18,8 +18,8 @@
 
 namespace ringmaster::trainer {
 
-// In place. `received` is scratch memory, which should be reused. Throws what Gloo throws; `values`
-// are then lost.
+// Reduces in place. `received` is scratch memory, which should be reused. Throws what Gloo throws;
+// the content of `values` is then lost.
 void DirectAllReduce(const std::shared_ptr<gloo::Context>& context,
                      std::chrono::milliseconds timeout, uint32_t tag, Elements values, ReduceOp op,
                      std::vector<std::byte>& received);

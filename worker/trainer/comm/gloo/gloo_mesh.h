@@ -19,21 +19,21 @@ namespace ringmaster::trainer {
 
 class GlooMesh {
  public:
-  // Connects `world.rank` with every other rank, through the world's store. May throw what Gloo
-  // throws. Blocks about until the deadline; several times as long where a peer's address does not
-  // answer, since Gloo tries again.
+  // Connects `world.rank` with all other ranks through the world's store. May throw what Gloo
+  // throws. Blocks until about the deadline; several times longer if the address of a peer does not
+  // answer, because Gloo tries again.
   Result<void> Connect(const World& world, Deadline deadline);
 
-  // The rank that a Connect() under way tries to reach, or that it failed for; -1 where it may be
-  // several or none. Thread-safe.
+  // The rank that the current Connect() tries to reach, or that it failed to reach; -1 if there may
+  // be several or none. Thread-safe.
   int missing() const { return missing_; }
 
   // REQUIRES: Connect() succeeded.
   const std::shared_ptr<gloo::Context>& context() const { return context_; }
 
-  // Ends all waits and shuts the sockets to all peers down: operations under way fail within
-  // milliseconds, here and on the peers, and a Connect() under way stops: at once where it waits
-  // for a peer to come, at the next peer where its own attempt gets no answer. Thread-safe.
+  // Ends all waits and shuts down the sockets to all peers: running operations fail within
+  // milliseconds, here and on the peers. A running Connect() stops: at once if it waits for a peer
+  // to connect, or at the next peer if its own attempt gets no answer. Thread-safe.
   void ShutDown();
 
  private:

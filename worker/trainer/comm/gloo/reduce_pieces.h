@@ -10,7 +10,7 @@
 
 namespace ringmaster::trainer {
 
-// `pieces` are as long as `mine`, one a rank: reduced into `mine` in the order of the ranks.
+// `pieces` has one piece for each rank, as long as `mine`. Reduces them into `mine` in rank order.
 inline void ReducePieces(const std::vector<std::byte>& pieces, Elements mine, ReduceOp op) {
   const ReduceFunction reduce = ReduceFunctionFor(mine.type, op);
   std::memcpy(mine.data, pieces.data(), mine.bytes());

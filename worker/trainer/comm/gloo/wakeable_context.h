@@ -16,13 +16,13 @@
 
 namespace ringmaster::trainer {
 
-// The buffers of one context that exist now. Thread-safe.
+// The existing buffers of one context. Thread-safe.
 class WakeableBuffers {
  public:
   // Ends every current and later wait with an exception.
   void Wake();
 
-  // Throws once woken.
+  // Throws after a wake-up.
   void Add(gloo::transport::UnboundBuffer* buffer);
   void Remove(gloo::transport::UnboundBuffer* buffer);
 
@@ -32,7 +32,7 @@ class WakeableBuffers {
   std::set<gloo::transport::UnboundBuffer*> buffers_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
-// Wraps a connected transport: everything goes to `inner`, buffers through `buffers`.
+// Wraps a connected transport: passes all calls to `inner`, and creates buffers in `buffers`.
 std::shared_ptr<gloo::transport::Context> MakeWakeable(
     std::shared_ptr<gloo::transport::Context> inner, std::shared_ptr<WakeableBuffers> buffers);
 

@@ -9,14 +9,14 @@
 namespace ringmaster::trainer {
 
 enum class HostTransport {
-  kAuto,          // memory, if all ranks can share it; otherwise Gloo
-  kGloo,          // Gloo, always
-  kSharedMemory,  // memory; otherwise the job fails
+  kAuto,          // shared memory if all ranks can share it; otherwise Gloo
+  kGloo,          // always Gloo
+  kSharedMemory,  // shared memory; otherwise the job fails
 };
 inline constexpr std::array kHostTransports{HostTransport::kAuto, HostTransport::kGloo,
                                             HostTransport::kSharedMemory};
 
-// auto, gloo, shared-memory.
+// The name: auto, gloo or shared-memory.
 const char* NameOf(HostTransport transport);
 // Empty if the name is unknown.
 std::optional<HostTransport> HostTransportOf(const std::string& name);

@@ -13,13 +13,13 @@
 
 namespace ringmaster::trainer {
 
-// Gloo's version; empty where it is not built in.
+// The version of Gloo; empty if the build does not include it.
 std::string GlooVersion();
-// Null where it is not built in.
+// Null if the build does not include Gloo.
 std::shared_ptr<CollectiveTransport> MakeHostGloo();
 
-// Returns at once, as GlooCommunicator's constructor does. kInvalid: there is none for this world,
-// in this build or with this choice; where that depends on all ranks, operations end so.
+// Returns at once; operations wait for the connection. kInvalid: no transport of this build and
+// choice fits this world. If that depends on all ranks, operations return the error instead.
 Result<std::unique_ptr<Communicator>> MakeHostCommunicator(
     const World& world, Deadline deadline, AbandonedConnects& abandoned_connects,
     HostTransport transport = HostTransport::kAuto);

@@ -15,18 +15,18 @@
 
 namespace ringmaster::trainer {
 
-// Far beyond what a healthy device takes: an abort frees memory, which waits for all that the
-// device has been given, and ends the threads of every connection.
+// Far longer than a healthy device takes. An abort frees memory, which waits for all work of the
+// device, and ends the threads of all connections.
 inline constexpr std::chrono::milliseconds kAbortLimit{15'000};
 
 // Thread-safe.
 class AbortLimit {
  public:
-  // `end` is called, on a thread of this object, with what hung; it does not return, but in tests.
+  // A thread of this object calls `end` with the name of the call that hangs. `end` never returns.
   AbortLimit(std::chrono::milliseconds limit, std::function<void(const std::string& what)> end);
   ~AbortLimit();
 
-  // From its making to its end, the call under way is watched.
+  // Watches one call during its own lifetime.
   class Watch {
    public:
     Watch(AbortLimit& limit, std::string what);
@@ -52,13 +52,13 @@ class AbortLimit {
   Mutex mutex_;
   StoppableCondVar changed_;
   int next_ RINGMASTER_GUARDED_BY(mutex_) = 0;
-  std::map<int, Call> calls_ RINGMASTER_GUARDED_BY(mutex_);  // by number: the first began first
+  std::map<int, Call> calls_ RINGMASTER_GUARDED_BY(mutex_);  // by number; the first one began first
 
-  std::jthread thread_;  // last member: it ends first
+  std::jthread thread_;  // last member: ends first
 };
 
-// Says on standard error what hung, and kills the process: a device that hangs is a crash, which
-// does not count against the job's restart limit, and in a row does against its crash limit.
+// Reports on standard error what hung, and kills the process. A hanging device counts as a crash:
+// not for the job's restart limit, but, if repeated, for its crash limit.
 [[noreturn]] void EndProcessThatHangs(const std::string& what);
 
 }  // namespace ringmaster::trainer

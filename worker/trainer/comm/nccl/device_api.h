@@ -15,13 +15,13 @@ namespace ringmaster::trainer {
 using DeviceStream = void*;  // a cudaStream_t
 using DeviceEvent = void*;   // a cudaEvent_t
 
-// Thread-safe. Errors are the runtime's words; after one the device is of no more use.
+// Thread-safe. Errors have the runtime's text. After an error the device cannot be used any more.
 class DeviceApi {
  public:
   virtual ~DeviceApi() = default;
 
-  // Makes the device the calling thread's; before any other call of that thread, but for those that
-  // LibTorch has made so already.
+  // Makes the device current for the calling thread. Call it before any other call of that thread,
+  // unless LibTorch has already done so.
   virtual Result<void> Use() = 0;
 
   // The stream of the calling thread's computation.
@@ -31,22 +31,22 @@ class DeviceApi {
 
   virtual Result<DeviceEvent> MakeEvent() = 0;
   virtual void DropEvent(DeviceEvent event) = 0;
-  // `event` is done once all that is on `stream` by now has ended.
+  // `event` completes when all work that is on `stream` now has ended.
   virtual Result<void> Record(DeviceEvent event, DeviceStream stream) = 0;
   // Later work on `stream` starts after `event`.
   virtual Result<void> Follow(DeviceStream stream, DeviceEvent event) = 0;
   virtual Result<bool> Done(DeviceEvent event) = 0;
 
-  // Whether `memory` is the device's.
+  // Whether `memory` is on the device.
   virtual bool Holds(const void* memory) = 0;
-  // Memory of the device, and page-locked memory of the host; never given back. The former may wait
-  // for the device where there is little left: not for the thread that aborts.
+  // Memory of the device, and page-locked memory of the host; never freed. The former may wait
+  // for the device if little is left, so the thread that aborts must not call it.
   virtual Result<void*> MakeMemory(std::size_t bytes) = 0;
   virtual Result<void*> MakePinned(std::size_t bytes) = 0;
-  // Between the two kinds above, in the order of the stream.
+  // Copies between these two kinds, in stream order.
   virtual Result<void> Copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) = 0;
-  // In the order of the stream: `*to`, of the device's memory, becomes `part`, or 0 where
-  // `*gave_up`, of page-locked memory, is not 0 by then. The first call may wait for the device.
+  // In stream order: sets `*to`, in device memory, to `part`, or to 0 if `*gave_up`, in page-locked
+  // memory, is not 0 by then. The first call may wait for the device.
   virtual Result<void> Contribute(uint64_t* to, uint64_t part, const uint32_t* gave_up,
                                   DeviceStream stream) = 0;
 };

@@ -13,14 +13,14 @@ namespace ringmaster::trainer {
 // Thread-safe.
 class EventPool {
  public:
-  // `device` outlives the object.
+  // `device` must outlive the object.
   explicit EventPool(DeviceApi& device) : device_(device) {}
   ~EventPool() { Clear(); }
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
   Result<DeviceEvent> Take();
-  // Takes back what `event` is, which becomes null; nothing if it is null already.
+  // Returns `event` to the pool and sets it to null. Does nothing if it is null already.
   void Return(DeviceEvent& event);
   // Destroys all events in the pool.
   void Clear();

@@ -3,7 +3,7 @@
 // The NCCL functions that the trainer calls, as a table that is filled at run time: the loaded
 // library's version decides which functions exist, the build does not need NCCL, and tests can
 // substitute a fake. Types have the layout of NCCL's public header (https://github.com/NVIDIA/nccl,
-// src/nccl.h.in); layouts.tsv lists what each version declares.
+// src/nccl.h.in); layouts.tsv lists the declarations of each version.
 
 #include <array>
 #include <cstddef>
@@ -51,13 +51,13 @@ struct NcclUniqueId {
   std::array<char, 128> bytes{};
 };
 
-// The fields that every version since 2.14 to 2.18 added; newer ones take what is missing from
-// `size` and `version` as not given.
+// The fields that NCCL 2.14 to 2.18 added. Newer versions see from `size` and `version` that their
+// own fields are missing, and treat them as unset.
 struct NcclConfig {
   std::size_t size = sizeof(NcclConfig);
   unsigned int magic = 0xcafebeef;
   unsigned int version = 21800;
-  int blocking = 0;  // ours never block
+  int blocking = 0;  // calls never block
   int cga_cluster_size = kUndefined;
   int min_ctas = kUndefined;
   int max_ctas = kUndefined;
@@ -67,17 +67,17 @@ struct NcclConfig {
   static constexpr int kUndefined = -2147483647 - 1;
 };
 
-// Since when a function may be used. Revoke came with 2.28.7, whose releases up to 2.28.8 NVIDIA's
-// own resiliency tools advise against.
+// The first version in which each function may be used. 2.28.7 added revoke, but NVIDIA's own
+// resiliency tools advise against its versions up to 2.28.8.
 inline constexpr int kNcclShrinkSince = 22703;
 inline constexpr int kNcclRevokeSince = 22809;
 inline constexpr int kNcclGrowSince = 22902;
-// Came with 2.19.1. 2.28.7 stopped leaks of registrations that had failed, which could crash, and
-// 2.29.2 fixed the last crash that is known of registered memory (nccl issue 1859).
+// 2.19.1 added registration. 2.28.7 fixed leaks of failed registrations, which could crash, and
+// 2.29.2 fixed the last known crash with registered memory (NCCL issue 1859).
 inline constexpr int kNcclRegisterSince = 22902;
 
 struct NcclApi {
-  int version = 0;  // 23007 is 2.30.7
+  int version = 0;  // for example 23007 for 2.30.7
 
   std::function<const char*(NcclResult)> error_string;
   std::function<NcclResult(NcclUniqueId*)> get_unique_id;
@@ -101,7 +101,7 @@ struct NcclApi {
   std::function<NcclResult()> group_start;
   std::function<NcclResult()> group_end;
 
-  // Empty where this version has none that may be used.
+  // Empty if this version of NCCL lacks the function or must not use it.
   std::function<NcclResult(NcclComm, int* excluded, int count, NcclComm*, NcclConfig*, int mode)>
       comm_shrink;
   std::function<NcclResult(NcclComm, int flags)> comm_revoke;
@@ -109,24 +109,24 @@ struct NcclApi {
   std::function<NcclResult(NcclComm, int, const NcclUniqueId*, int, NcclComm*, NcclConfig*)>
       comm_grow;
   std::function<NcclResult(void**, std::size_t)> memory_alloc;
-  // Only notes the memory: the first operation on it tells the other ranks.
+  // Only records the memory here: the first operation on it informs the other ranks.
   std::function<NcclResult(NcclComm, void*, std::size_t, void** handle)> comm_register;
 };
 
 // Loads the library that LibTorch uses, or the system's. kUnavailable: there is none, or it is
-// older than 2.18. kInvalid: the user's settings make it block.
+// older than 2.18. kInvalid: the user's settings make NCCL calls block.
 Result<NcclApi> LoadNccl();
 
-// What NCCL will take a variable of its own to be: that of the environment, else of the file that
-// NCCL_CONF_FILE names, or of ~/.nccl.conf where it names none, else of `site`; a file's first line
-// for it counts (NCCL's src/misc/param.cc). Nothing: it is not set.
+// Returns the value that NCCL will use for its variable `name`; nothing if it is not set. Looks in
+// the environment, then in the file that NCCL_CONF_FILE names (~/.nccl.conf if it names none), then
+// in `site`. The first matching line of a file counts (NCCL's src/misc/param.cc).
 std::optional<std::string> NcclSetting(const std::string& name,
                                        const std::string& site = "/etc/nccl.conf");
 
-// Whether a communicator is well, busy, or failed, and why.
+// Returns whether a communicator is usable, busy or failed, and why it failed.
 NcclResult StateOf(const NcclApi& nccl, NcclComm comm);
 
-// "2.30.7" of 23007.
+// Formats a version: "2.30.7" for 23007.
 std::string NcclVersionText(int version);
 
 NcclType NcclTypeOf(ElementType type);

@@ -27,11 +27,11 @@ class NcclEngine;
 
 class NcclCommunicator final : public Communicator {
  public:
-  // Starts to connect this rank with all others of `world`, who do the same through its store;
-  // operations called meanwhile wait for it. `abandoned_connects` outlives the object.
+  // Starts to connect this rank with all other ranks of `world` through its store. Operations that
+  // are called meanwhile wait for the connection. `abandoned_connects` must outlive the object.
   NcclCommunicator(std::shared_ptr<NcclRuntime> runtime, const World& world, Deadline deadline,
                    AbandonedConnects& abandoned_connects);
-  // Ends the process where the device does not let go of an operation within the runtime's limit.
+  // Ends the process if the device does not release an operation within the runtime's limit.
   ~NcclCommunicator() override;
 
   int rank() const override;
@@ -52,8 +52,8 @@ class NcclCommunicator final : public Communicator {
 
   using Communicator::AllReduce;
 
-  // Calls of NCCL's on the device's memory, as one operation: they are launched, watched and ended
-  // as all others are. For what measures NCCL.
+  // Launches NCCL calls on the device's memory as one operation, which is watched and ended like
+  // all others. For benchmarks of NCCL.
   using Launch = std::function<NcclResult(const NcclApi& nccl, NcclComm comm, NcclStream stream)>;
   WorkHandle Run(control::CollectiveKind kind, Launch launch, Deadline deadline);
 
@@ -64,8 +64,8 @@ class NcclCommunicator final : public Communicator {
   std::jthread thread_;
 };
 
-// One message to and from every rank, of `to` and `from` bytes, as a group: NCCL has no all-to-all
-// of uneven pieces.
+// Exchanges one message with every rank, as an NCCL group. `to` and `from` are the sizes in bytes.
+// NCCL has no all-to-all with pieces of different sizes.
 NcclResult ExchangeOverNccl(const NcclApi& nccl, NcclComm comm, NcclStream stream,
                             const std::byte* send, const std::vector<std::size_t>& to,
                             std::byte* receive, const std::vector<std::size_t>& from);

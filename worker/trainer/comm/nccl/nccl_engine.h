@@ -27,12 +27,12 @@
 
 namespace ringmaster::trainer {
 
-// An operation's memory on a host, and where the device works on it instead.
+// An operation's memory on a host, and the memory of the device that is used instead.
 struct NcclStaged {
   StagingPiece piece;
   std::span<std::byte> host;
-  bool in = false;   // copied to the device before
-  bool out = false;  // and back after
+  bool in = false;   // copied to the device before the operation
+  bool out = false;  // copied back after the operation
 };
 
 struct NcclOperation {
@@ -42,18 +42,18 @@ struct NcclOperation {
   const char* name() const { return control::kCollectiveNames[static_cast<std::size_t>(kind)]; }
   WorkHandle work{};
   Launch launch{};
-  DeviceEvent ready = nullptr;  // its memory may be used from then on; null: at once
+  DeviceEvent ready = nullptr;  // then its memory may be used; null: at once
   std::vector<NcclStaged> staged{};
   // For a confirmation: what this rank adds to it, written by the device into its one piece of
   // staged memory, unless the rank has given up by then; and whether what has come back is what all
   // ranks add together.
   uint64_t part = 0;
   std::function<bool()> sound{};
-  DeviceEvent done = nullptr;  // of the engine, once launched
+  DeviceEvent done = nullptr;  // from the engine, once launched
   bool begun = false;
 };
 
-// Enqueue(), Break() and Stop() are thread-safe; Serve() is a thread's whole life.
+// Enqueue(), Break() and Stop() are thread-safe. A thread runs Serve() for its whole life.
 class NcclEngine {
  public:
   NcclEngine(std::shared_ptr<NcclRuntime> runtime, const World& world);
@@ -64,16 +64,16 @@ class NcclEngine {
 
   void Serve(Deadline connect_deadline);
 
-  // Takes the operation, which ends in its turn; or at once, with the error that broke the engine.
+  // Takes the operation, which ends in its turn, or at once with the error that broke the engine.
   void Enqueue(NcclOperation operation);
 
-  // The first error counts: no operation starts after it, those under way are ended by the thread.
+  // The first error counts: no operation starts after it, and the thread ends the running ones.
   void Break(const Error& error);
   std::optional<Error> broken();
 
   int LostPeer() const { return lost_peer_; }
 
-  // Ends what is under way. True when the thread is about to end, false while it still connects.
+  // Ends all operations. Returns true if the thread is about to end, false if it still connects.
   bool Stop();
 
   EventPool& events() { return events_; }
@@ -112,8 +112,8 @@ class NcclEngine {
   // For the thread.
   NcclComm comm_ = nullptr;
   DeviceStream stream_ = nullptr;
-  DeviceEvent last_ = nullptr;  // the end of all that is on the stream
-  StagingPiece mark_;           // whose host's side says that this rank gave up
+  DeviceEvent last_ = nullptr;  // end of all work on the stream
+  StagingPiece mark_;           // its host side says that this rank gave up
   std::deque<NcclOperation> launched_;
   control::CollectiveCounts counts_{.launched = 0, .begun = 0};
   ParentState state_ = ParentState::kHealthy;

@@ -12,28 +12,28 @@
 
 namespace ringmaster::trainer {
 
-// Belongs to the one thread that makes NCCL's calls.
+// Used only by the thread that makes the NCCL calls.
 struct NcclPatience {
   Deadline deadline;
-  std::function<bool()> given_up;  // asked between looks
-  std::function<void()> pause;     // a moment, less where it is given up meanwhile
+  std::function<bool()> given_up;  // called between polls
+  std::function<void()> pause;     // waits a moment, or less if the attempt is given up meanwhile
 };
 
-// Waits until the call that `comm` is busy with has ended: `first` is what the call returned.
-// kTimeout, kCancelled, or kUnavailable with NCCL's words.
+// Waits until the call that `comm` is busy with has ended. `first` is the result of that call.
+// kTimeout, kCancelled, or kUnavailable with NCCL's message.
 Result<void> Settle(const NcclApi& nccl, NcclComm comm, NcclResult first, const std::string& call,
                     const NcclPatience& patience);
 
-// Told while a communicator is formed, on the forming thread.
+// Called while a communicator is created, on the thread that creates it.
 struct NcclFormingObserver {
-  std::function<void(int rank)> missing;  // as in nccl_rendezvous.h
-  // What has been reached; another poll of NCCL does not count.
+  std::function<void(int rank)> missing;  // see nccl_rendezvous.h
+  // The stage that was reached. Further polls of NCCL are not reported.
   std::function<void(control::ConnectStage stage)> comes_to;
 };
 
-// On every rank of `world`. Blocks in the world's store, and then in the calls of NCCL. On an error
-// nothing is left: what was made, and a parent that was used, are aborted. REQUIRES: the
-// device is this thread's.
+// Call on every rank of `world`. Blocks in the world's store, and then in NCCL. After an error
+// nothing remains: a new communicator and a used parent are aborted. REQUIRES: the
+// device is current for this thread.
 Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
                                   const NcclPatience& patience,
                                   const NcclFormingObserver& observer);

@@ -16,12 +16,12 @@ namespace ringmaster::trainer {
 enum class ParentState : int {
   kNone = 0,     // aborted, or never created
   kHealthy = 1,  // healthy, without running operations
-  kRevoked = 2,  // broken; NCCL stopped what was under way, and lets it be shrunk
+  kRevoked = 2,  // broken; NCCL stopped its operations, and it can be shrunk
   kBroken = 3,   // broken, without running operations on this rank
 };
 
 struct NcclStatement {
-  int version = 0;       // of this rank's NCCL
+  int version = 0;       // NCCL version of this rank
   std::string parent{};  // the last communicator's name, the same on all its ranks; empty: none
   int parent_rank = 0;
   int parent_size = 0;
@@ -30,18 +30,18 @@ struct NcclStatement {
 };
 
 enum class NcclPath : int {
-  kNew = 0,          // parents are aborted, a new one is made
+  kNew = 0,          // parents are aborted, and a new one is created
   kShrink = 1,       // from a parent that all have revoked
-  kShrinkAbort = 2,  // from one whose other ranks may be in any state
-  kGrow = 3,         // from a healthy one, all of whose ranks stay and keep their numbers
+  kShrinkAbort = 2,  // from a parent whose other ranks may be in any state
+  kGrow = 3,         // from a healthy parent, all of whose ranks stay and keep their numbers
 };
 
-// `ranks` by new rank. One version on all ranks, else kNew: NCCL itself refuses to mix some, and
-// what each lacks is known for equal ones alone.
+// `ranks` by new rank. kNew unless all ranks have one version: NCCL itself refuses to mix some, and
+// only for equal versions it is known which functions they lack.
 NcclPath PathOf(std::span<const NcclStatement> ranks);
 
-// Whether all ranks register their memory. NCCL leaves undefined what an operation does whose
-// memory is registered on some ranks only.
+// Whether all ranks register their memory. The behaviour of NCCL is undefined if the memory of an
+// operation is registered on only some ranks.
 bool AllRegister(std::span<const NcclStatement> ranks);
 
 // The parent's ranks that are not among `ranks`, ascending. REQUIRES: a path that shrinks.

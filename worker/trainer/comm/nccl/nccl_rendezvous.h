@@ -13,15 +13,15 @@ namespace ringmaster::trainer {
 
 struct NcclPlan {
   NcclPath path = NcclPath::kNew;
-  std::vector<int> excluded{};  // of the parent's ranks, where it is shrunk
-  int old_ranks = 0;            // the first so many were in the parent, where it grows
-  NcclUniqueId id{};            // of kNew and kGrow
+  std::vector<int> excluded{};  // ranks of the parent to exclude when it is shrunk
+  int old_ranks = 0;            // if the parent grows: its number of ranks, which come first
+  NcclUniqueId id{};            // for kNew and kGrow
   bool registers = false;       // all ranks register their memory, otherwise none
 };
 
-// Blocks until rank 0 has heard all ranks and decided. `make_id` is called on rank 0 alone, for the
-// path taken; `missing` is told the only rank that did not come in time. A world of one does not
-// use the store. Errors are the store's and make_id's.
+// Blocks until rank 0 has heard all ranks and decided. `make_id` is called only on rank 0, for the
+// chosen path. `missing` is called with the only rank that did not come in time. A world of one
+// rank does not use the store. Errors are those of the store and of make_id.
 Result<NcclPlan> AgreeOnPlan(const World& world, const NcclStatement& mine, Deadline deadline,
                              const std::function<Result<NcclUniqueId>(NcclPath)>& make_id,
                              const std::function<void(int rank)>& missing);

@@ -32,17 +32,17 @@ struct NcclParent {
   ParentState state = ParentState::kNone;
 };
 
-// The holders of communicators of this process. When one is about to abort its own, all others must
-// know first: an abort may wait for the device, where another communicator's operation, whose peer
-// is gone as well, would wait for ever. Thread-safe.
+// The owners of communicators in this process. Before one aborts its own, it must mark all others:
+// an abort may wait for the device, where an operation of another communicator whose peer is also
+// gone would wait forever. Thread-safe.
 class NcclHolders {
  public:
   using Mark = std::function<void(const Error& reason)>;
 
   void Join(const void* holder, Mark mark);
-  // After it, the mark neither runs nor will run.
+  // After this returns, the mark is not running and will not run.
   void Leave(const void* holder);
-  // Calls all marks but `holder`'s; they return at once.
+  // Calls the marks of all holders except `holder`. They must return at once.
   void MarkOthers(const void* holder, const Error& reason);
 
  private:
@@ -55,12 +55,12 @@ class NcclRuntime {
  public:
   struct Options {
     std::chrono::milliseconds abort_limit = kAbortLimit;
-    std::chrono::milliseconds revoke_limit{1'000};  // then it is aborted
+    std::chrono::milliseconds revoke_limit{1'000};  // then the communicator is aborted
     std::function<void(const std::string& what)> end_process = EndProcessThatHangs;
   };
 
   NcclRuntime(NcclApi nccl, std::unique_ptr<DeviceApi> device, const Options& options);
-  // Aborts the parked communicator. REQUIRES: no communicator of it lives.
+  // Aborts the parked communicator. REQUIRES: no communicator of this runtime lives.
   ~NcclRuntime();
   NcclRuntime(const NcclRuntime&) = delete;
   NcclRuntime& operator=(const NcclRuntime&) = delete;
@@ -70,28 +70,28 @@ class NcclRuntime {
   Staging& staging() { return staging_; }
   NcclHolders& holders() { return holders_; }
   std::chrono::milliseconds revoke_limit() const { return options_.revoke_limit; }
-  // Sees to it that letting go of the device does not take longer than the limit.
+  // Ends the process if releasing the device takes longer than the limit.
   AbortLimit& limit() { return limit_; }
 
-  // A communicator is aborted, never destroyed: destroying waits, in some versions, for ranks that
+  // Aborts a communicator. It never destroys one: some versions then wait for ranks that
   // are gone. Ends the process if that exceeds the limit.
   void Abort(NcclComm comm);
 
-  // Where NCCL stores a communicator: lives as long as this object, since an abandoned call may
+  // Where NCCL stores a communicator. Valid as long as this object, because an abandoned call may
   // still use it.
   NcclComm* MakeSlot();
 
-  // Keeps a communicator for the next world; one that is kept already is aborted.
+  // Keeps a communicator for the next world, and aborts one that is already kept.
   void Park(NcclParent parent);
-  // Puts back what TakeParked() gave, unless a newer one is kept by now: then it is aborted.
+  // Puts back the result of TakeParked(), or aborts it if a newer one is kept by now.
   void ParkAgain(NcclParent parent);
   std::optional<NcclParent> TakeParked();
 
-  // Memory of the device that each communicator made from now on registers, so that reductions in
-  // place need no copies of NCCL's own. Never given back: it outlives every communicator, parked
-  // ones included. Null: this NCCL cannot, or there is no room; any other memory will do.
+  // Device memory that each later communicator registers, so that NCCL makes no copies of its own
+  // for reductions in place. Never freed: it must outlive every communicator, also parked ones.
+  // Null: this NCCL cannot register memory, or there is no space; any other memory will do.
   void* MakeRegistered(std::size_t bytes);
-  // All of it; none once a rank has failed to register it.
+  // All registered memory; none once a rank has failed to register it.
   std::vector<std::span<std::byte>> registered();
   void StopRegistering();
 
@@ -108,7 +108,7 @@ class NcclRuntime {
   std::vector<std::span<std::byte>> registered_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
-// kUnavailable with the call's name and NCCL's words.
+// kUnavailable with the name of the call and NCCL's message.
 Error NcclError(const NcclApi& nccl, const std::string& call, NcclResult result);
 
 }  // namespace ringmaster::trainer

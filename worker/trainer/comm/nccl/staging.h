@@ -17,16 +17,16 @@ struct StagingPiece {
   std::size_t bytes = 0;
 };
 
-// Pieces are made when none is free that is large enough, and kept as long as the process: giving
-// memory back may wait for the device. Thread-safe.
+// Creates pieces when no free one is large enough, and keeps them until the process ends: freeing
+// memory may wait for the device. Thread-safe.
 class Staging {
  public:
-  // `device` outlives the object.
+  // `device` must outlive the object.
   explicit Staging(DeviceApi& device) : device_(device) {}
 
-  // At least `bytes`.
+  // Returns a piece of at least `bytes`.
   Result<StagingPiece> Take(std::size_t bytes);
-  // No operation uses it any longer.
+  // Call when no operation uses the piece any more.
   void Return(const StagingPiece& piece);
 
  private:

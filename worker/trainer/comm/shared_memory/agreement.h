@@ -18,13 +18,13 @@ namespace ringmaster::trainer {
 
 struct SharedWorld {
   std::unique_ptr<Segment> segment{};    // null: they do not share memory
-  std::vector<PeerProcess> processes{};  // by rank; with a segment
-  std::string why_not{};                 // without one; the same on every rank
+  std::vector<PeerProcess> processes{};  // by rank, if there is a segment
+  std::string why_not{};                 // if there is no segment; the same on every rank
 };
 
-// Every rank calls it, with the same `bytes`; none shares where one does not `want` to. An error
-// means that a rank did not come: `missing` is then the only one, or -1. Blocks until the deadline
-// at most.
+// Call on every rank with the same `bytes`. No rank shares memory unless all `want` to. An error
+// means that a rank did not come: `missing` is that rank, or -1 if several did not. Blocks at most
+// until the deadline.
 Result<SharedWorld> AgreeOnMemory(const World& world, bool want, std::size_t bytes,
                                   Deadline deadline, std::atomic<int>& missing);
 

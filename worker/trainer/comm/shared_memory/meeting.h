@@ -19,7 +19,7 @@ namespace ringmaster::trainer {
 
 // The state of one rank in shared memory. Initially zero.
 struct alignas(128) MeetingCell {  // cells do not share a pair of cache lines
-  std::atomic<uint64_t> arrived;   // the last point that the rank has come to
+  std::atomic<uint64_t> arrived;   // the last point that the rank has reached
   std::atomic<uint64_t> settled;   // the last point that stays reached when it leaves
   std::atomic<uint64_t> awaits;    // the rank and point it sleeps for; 0: awake
   std::atomic<uint32_t> bell;      // futex that it sleeps on; a change wakes it
@@ -30,7 +30,7 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free);
 // A process of this machine that ranks wait for. Owns its descriptor.
 class PeerProcess {
  public:
-  // By its id; this process itself never ends while it waits.
+  // Opens a process by its id. This process itself never ends while it waits.
   explicit PeerProcess(int pid);
   ~PeerProcess();
   PeerProcess(PeerProcess&& other) noexcept;
@@ -47,28 +47,28 @@ class PeerProcess {
   bool ended_ = false;
 };
 
-// Thread-safety: ShutDown() by any thread, all else by one at a time.
+// Thread-safety: any thread may call ShutDown(); one thread at a time may call the other functions.
 class Meeting {
  public:
-  // `cells` and `processes` are by rank; the memory outlives the object.
+  // `cells` and `processes` are by rank. The memory must outlive the object.
   Meeting(std::span<MeetingCell> cells, int rank, std::vector<PeerProcess> processes);
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(cells_.size()); }
 
-  // This rank has come to its next point, whose number is the same on every rank.
+  // This rank has reached its next point, whose number is the same on every rank.
   uint64_t Arrive();
 
   // The last point reached is kept when a rank leaves. Points that it reaches later count only
   // while it is present: a rank that is given up during an operation does not take part in it.
   void Settle();
 
-  // Blocks until `peer`, or every rank, has come to the point. Throws where the peer is gone, at
-  // the deadline, and after ShutDown().
+  // Blocks until `peer`, or every rank, has reached the point. Throws if the peer is gone, at the
+  // deadline, and after ShutDown().
   void Await(int peer, uint64_t point, Deadline deadline);
   void AwaitAll(uint64_t point, Deadline deadline);
 
-  // This rank leaves; waits here and for it end within milliseconds.
+  // This rank leaves. Waits here, and other ranks' waits for it, end within milliseconds.
   void ShutDown();
 
  private:

@@ -19,14 +19,14 @@ class Segment {
  public:
   // Creates a zeroed segment.
   static Result<std::unique_ptr<Segment>> Create(std::size_t bytes);
-  // Maps the segment that a process created and described this way.
+  // Maps the segment that a process created with this description.
   static Result<std::unique_ptr<Segment>> Open(const std::string& description, std::size_t bytes);
 
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  // For Open(), as long as this object lives.
+  // The description for Open(), valid as long as this object lives.
   std::string description() const;
 
   std::span<std::byte> memory() const;

@@ -24,7 +24,7 @@ class SharedLayout {
   std::size_t bytes() const;
   std::size_t slot_bytes() const { return slot_bytes_; }
 
-  // `memory` has bytes() bytes, initially zero.
+  // `memory` has bytes() bytes, which are zero at first.
   std::span<MeetingCell> Cells(std::span<std::byte> memory) const;
   std::byte* Slot(std::span<std::byte> memory, int rank, int which) const;
 
@@ -33,11 +33,11 @@ class SharedLayout {
   std::size_t slot_bytes_;
 };
 
-// The collectives of one rank over such memory. Every rank has its own object. Thread-safety:
-// ShutDown() by any thread, all else by one at a time.
+// The collectives of one rank in this memory. Every rank has its own object. Thread-safety: any
+// thread may call ShutDown(); one thread at a time may call the other functions.
 class SharedCollectives final : public Collectives {
  public:
-  // The memory outlives the object.
+  // The memory must outlive the object.
   SharedCollectives(std::span<std::byte> memory, int rank, std::vector<PeerProcess> processes);
 
   void AllReduce(Elements values, ReduceOp op, Deadline deadline) override;
@@ -69,7 +69,7 @@ class SharedCollectives final : public Collectives {
   const SharedLayout layout_;
   const std::span<std::byte> memory_;
   Meeting meeting_;
-  int turn_ = 0;                       // which of a rank's slots is next
+  int turn_ = 0;                       // the next slot of a rank to use
   std::array<uint64_t, 2> left_at_{};  // the point at which all have left a slot
 };
 

@@ -20,11 +20,11 @@ namespace ringmaster::trainer {
 
 class SharedMemoryTransport final : public CollectiveTransport {
  public:
-  // Whether the ranks of `world` can share memory, and does so. Else why not, the same on every
-  // rank; an error means that a rank did not come. `want`: whether this rank agrees.
+  // Sets up shared memory if the ranks of `world` can share it. Otherwise returns why not, the same
+  // on every rank. An error means that a rank did not come. `want`: whether this rank agrees.
   Result<std::optional<std::string>> Meet(const World& world, bool want, Deadline deadline);
 
-  // kInvalid where they cannot.
+  // kInvalid if they cannot share memory.
   Result<void> Connect(const World& world, Deadline deadline) override;
   int missing() const override { return missing_; }
   std::size_t bytes_run_by_waiter() const override;

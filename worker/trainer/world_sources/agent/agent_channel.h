@@ -31,7 +31,7 @@ class AgentChannel {
       : client_(std::move(client)) {}
 
   Result<void> Send(const control::Message& message);
-  // kTimeout: none came for an hour.
+  // kTimeout: no message came for an hour.
   Result<control::Message> Receive();
   void Shutdown() { client_->Shutdown(); }
 
@@ -56,7 +56,7 @@ class AgentChannel {
     return std::exchange(take_checkpoint_, std::nullopt) == epoch;
   }
 
-  // Blocks for a world of a higher epoch than `after`; kCancelled: stopped.
+  // Blocks until there is a world of a higher epoch than `after`. kCancelled: stopped.
   Result<control::RankEpoch> AwaitEpoch(control::Epoch after, const std::stop_token& stop = {});
   enum class Event { kReleased, kOver, kSwitch };
   Result<Event> AwaitEnd(control::Epoch epoch, bool or_switch);
@@ -72,7 +72,7 @@ class AgentChannel {
 
   Mutex mutex_;
   CondVar changed_;
-  // The highest the agent sent.
+  // The highest epoch that the agent sent.
   std::optional<control::RankEpoch> newest_ RINGMASTER_GUARDED_BY(mutex_);
   control::Epoch below_ RINGMASTER_GUARDED_BY(mutex_);  // every epoch below is over
   // The newest epoch to leave at a boundary.
@@ -80,11 +80,11 @@ class AgentChannel {
   // This rank will not be in the epoch after switch_.
   bool leaving_ RINGMASTER_GUARDED_BY(mutex_) = false;
   control::Epoch released_ RINGMASTER_GUARDED_BY(mutex_);
-  std::optional<control::CheckpointGrant> grant_ RINGMASTER_GUARDED_BY(mutex_);  // the newest
-  // In this world; until it is asked about.
+  std::optional<control::CheckpointGrant> grant_ RINGMASTER_GUARDED_BY(mutex_);  // the newest one
+  // For this world, until it is read.
   std::optional<control::Epoch> take_checkpoint_ RINGMASTER_GUARDED_BY(mutex_);
   std::optional<Error> lost_ RINGMASTER_GUARDED_BY(mutex_);  // why the connection ended
-  // Store questions under way, by id, with their answers.
+  // Pending requests to the store, by id, with their answers.
   std::map<int64_t, std::optional<std::vector<std::string>>> questions_
       RINGMASTER_GUARDED_BY(mutex_);
   int64_t next_id_ RINGMASTER_GUARDED_BY(mutex_) = 1;

@@ -24,10 +24,10 @@ namespace ringmaster::trainer {
 
 class AgentChannel;
 
-// Thread-safety: as MembershipSource; the worlds' stores by any thread, also after this object.
+// Thread-safety: see MembershipSource. Any thread may use the worlds' stores, and longer than this.
 class AgentMembership final : public MembershipSource {
  public:
-  // Connects to the agent. Says nothing yet. `clock` outlives the object.
+  // Connects to the agent without sending a message. `clock` must outlive the object.
   static Result<std::unique_ptr<AgentMembership>> Connect(const std::string& socket_path, int slot,
                                                           const Clock& clock);
   ~AgentMembership() override;
@@ -56,12 +56,12 @@ class AgentMembership final : public MembershipSource {
   void TellWatcher();
   void Say(const control::Message& message);
 
-  // Constant. The stores share the channel: an abandoned connection may still wait in one.
+  // Constant. The stores share the channel, because an abandoned connection may still wait in one.
   const std::shared_ptr<AgentChannel> channel_;
   const int slot_;
   const Clock& clock_;
 
-  // Held while the callback runs: that is Unwatch()'s promise. The callback must not call this
+  // Held while the callback runs, as Unwatch() promises. The callback must not call this
   // object.
   Mutex watch_mutex_;
   struct Watched {
@@ -76,10 +76,10 @@ class AgentMembership final : public MembershipSource {
   control::Epoch last_report_epoch_;
   Clock::Time last_report_{};
 
-  // For the thread that keeps checkpoints.
+  // For the thread that makes the calls about checkpoints.
   control::CheckpointWritten granted_;
 
-  std::jthread reader_;  // last member: it ends first
+  std::jthread reader_;  // last member: ends first
 };
 
 }  // namespace ringmaster::trainer

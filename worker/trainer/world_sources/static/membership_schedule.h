@@ -16,21 +16,21 @@
 namespace ringmaster::trainer {
 
 struct ScheduledRun {
-  int64_t first = 0;  // its steps, counted from 1
+  int64_t first = 0;  // its first step, counted from 1
   int64_t last = 0;
   control::Epoch epoch;
   std::vector<std::string> members;  // by rank
-  int full_size = 0;                 // the ranks that the job wanted; 0: not known
+  int full_size = 0;                 // number of ranks that the job wanted; 0: not known
 };
 
-// Steps 1 … N without gaps and with rising epochs; each run has a member that computed the steps
+// Steps 1 … N without gaps and with increasing epochs. Each run has a member that did the steps
 // before it, and thus has the state.
 struct MembershipSchedule {
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
   static constexpr std::size_t kMostRanks = std::size_t{1} << 14;
 
   std::vector<ScheduledRun> runs;    // at least one
-  std::vector<std::string> members;  // all of them, in the order in which the runs name them first
+  std::vector<std::string> members;  // all members, in the order in which the runs name them first
 
   int64_t steps() const { return runs.back().last; }
 };

@@ -16,12 +16,12 @@
 namespace ringmaster::trainer {
 
 struct ReplayOptions {
-  std::size_t member = 0;  // which of schedule.members this process is
-  int64_t job_steps = 0;   // of the whole job: after that step the ranks finish together
-  std::string address{};   // as World::address
+  std::size_t member = 0;  // index in schedule.members of this process
+  int64_t job_steps = 0;   // steps of the whole job; after them the ranks finish together
+  std::string address{};   // see World::address
 };
 
-// `store` is shared by all members, and empty at the start. REQUIRES: the schedule has that member.
+// All members share `store`, which is empty at first. REQUIRES: the schedule has that member.
 std::unique_ptr<MembershipSource> MakeReplayMembership(MembershipSchedule schedule,
                                                        ReplayOptions options,
                                                        std::shared_ptr<Store> store);
