@@ -111,8 +111,8 @@ class KubeClient {
                              const DeletePreconditions& preconditions,
                              Propagation propagation = Propagation::kBackground);
 
-  // Sets the deadline of all calls except Watch and List. It includes connecting and waiting for a
-  // slot. Call it before any request.
+  // Sets the deadline of all calls except Watch. It includes connecting and waiting for a slot.
+  // Call it before any request.
   void SetDeadline(std::chrono::milliseconds deadline) { deadline_ = deadline; }
 
  private:
