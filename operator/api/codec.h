@@ -1,8 +1,8 @@
 #pragma once
 
-// Converts TrainingJobs between JSON and types.h. Reading treats absent and null fields as the
-// CRD's defaults and is strict about types. The API server has already validated the schema, so an
-// error means that the cluster has another version of the CRD.
+// Converts TrainingJobs between JSON and the structs of types.h. The decoder gives absent and null
+// fields the CRD's defaults, and rejects values of the wrong type. The API server has already
+// validated the schema, so an error means that the cluster has another version of the CRD.
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -11,29 +11,29 @@
 
 namespace ringmaster::api {
 
-// kInvalid names the invalid field. Texts of the spec that are not needed at present, or that
-// exceed kMaxTextBytes together, are omitted (TrainingJobSpec::texts).
+// Returns kInvalid, with the name of the field, if a field is invalid. Omits the texts of the spec
+// if the job does not need them now, or if together they exceed kMaxTextBytes (see Texts).
 Result<TrainingJob> DecodeTrainingJob(const nlohmann::json& object);
-// The same; a job that names no image has `default_image`.
+// Like DecodeTrainingJob(), but uses `default_image` for a job without an image.
 Result<TrainingJob> DecodeTrainingJobWithImage(const nlohmann::json& object,
                                                const std::string& default_image);
 
-// Metadata and status alone, of a job whose spec may be of a version that is not ours.
+// Decodes only the metadata and the status. For jobs whose spec may have an unsupported version.
 Result<TrainingJob> DecodeWithoutSpec(const nlohmann::json& object);
 
-// The part of a spec that is fixed during a run, in the form of a TrainingJob: all fields that
-// affect its Pods and its world, except for the number of workers, suspension, time limits and the
-// profile. Equal specs give equal documents.
+// Encodes the fields of a spec that are fixed during a run, in the form of a TrainingJob: all
+// fields that affect its Pods and its world, except for the number of workers, suspension, time
+// limits and the profile. Equal specs give equal documents.
 nlohmann::json EncodeRunSpec(const TrainingJobSpec& spec);
 
-// The reverse; everything else has its defaults. kInvalid names the field that is wrong.
+// Decodes EncodeRunSpec(). Other fields have defaults. kInvalid names the invalid field.
 Result<TrainingJobSpec> DecodeRunSpec(const nlohmann::json& run_spec);
 
-// `today` with the text of its run in place of its own: numbers of workers, suspension, clocks,
-// what becomes of checkpoints and the profile are today's.
+// Returns the spec of a run, with the fields that may change during the run taken from `today`: the
+// numbers of workers, suspension, time limits, the deletion of checkpoints and the profile.
 TrainingJobSpec SpecOfRun(const TrainingJobSpec& run, const TrainingJobSpec& today);
 
-// Only what is set: empty strings and unknown values are left out.
+// Encodes only fields that are set, without empty strings and unknown values.
 nlohmann::json EncodeStatus(const TrainingJobStatus& status);
 
 const char* ToString(ConditionStatus status);

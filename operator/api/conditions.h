@@ -1,7 +1,7 @@
 #pragma once
 
-// Updates conditions as Kubernetes does: one per type, and lastTransitionTime changes only with the
-// status. Pure functions.
+// Updates conditions as Kubernetes does: one condition per type, and lastTransitionTime changes
+// only when the status changes. Pure functions.
 
 #include <string>
 #include <string_view>
@@ -11,15 +11,15 @@
 
 namespace ringmaster::api {
 
-// Adds the condition or replaces the one of its type. `now` is RFC 3339.
+// Adds the condition, or replaces the condition of the same type. `now` is an RFC 3339 time.
 void SetCondition(std::vector<Condition>& conditions, Condition condition, const std::string& now);
 
-// Null if there is none. The pointer is valid while `conditions` is unchanged.
+// Returns null without such a condition. The pointer is valid while `conditions` is unchanged.
 const Condition* FindCondition(const std::vector<Condition>& conditions, std::string_view type);
 
 bool IsTrue(const std::vector<Condition>& conditions, std::string_view type);
 
-// Succeeded or Failed: nothing of the job runs any more.
+// Returns true if the job has succeeded or failed, so no part of it runs any more.
 bool IsTerminal(const TrainingJobStatus& status);
 
 }  // namespace ringmaster::api

@@ -15,7 +15,7 @@ inline constexpr char kVersion[] = "v1alpha1";
 inline constexpr char kApiVersion[] = "ringmaster.dev/v1alpha1";
 inline constexpr char kKind[] = "TrainingJob";
 
-// Labels of every object of a job. The operator's watches select on the first.
+// Labels of all objects of a job. The operator's watches select objects by the first one.
 inline constexpr char kLabelManagedBy[] = "ringmaster.dev/managed-by";
 inline constexpr char kManagedBy[] = "ringmaster";
 inline constexpr char kManagedBySelector[] = "ringmaster.dev/managed-by=ringmaster";
@@ -28,31 +28,31 @@ inline constexpr char kRoleCleanUp[] = "clean-up";  // removes the checkpoints o
 inline constexpr char kLabelIndex[] = "ringmaster.dev/index";  // workers
 inline constexpr char kLabelTerm[] = "ringmaster.dev/term";    // launchers
 
-// On Pods and on the run's pin: the spec that the Pod was created from (job/controller/run_pin.h).
+// On Pods and the run's pin: the revision of the spec of the run (job/controller/run_pin.h).
 inline constexpr char kLabelRevision[] = "ringmaster.dev/revision";
 
-// On the launcher's Service: which seed of the keyring the job's keys come from.
+// On the launcher's Service: the keyring seed from which the job's keys are derived.
 inline constexpr char kAnnotationSeedId[] = "ringmaster.dev/seed-id";
 
-// On the launcher's Service too: the installation that manages the job (job/policy/ownership.h). On
-// a job: the installation that a user has assigned it to. On a LocalTrainingProfile: the one that
-// keeps it.
+// On the launcher's Service: the installation that manages the job (job/policy/ownership.h). On a
+// job: the installation to which a user has assigned the job. On a LocalTrainingProfile: the
+// installation that maintains the object.
 inline constexpr char kAnnotationInstallation[] = "ringmaster.dev/installation";
 
-// On a worker Pod that must leave, set first: why. The Pod is deleted when it is drained. Users may
-// set it too: the worker leaves and another one replaces it.
+// The reason why a worker Pod must leave. The operator sets it first, and deletes the Pod once it
+// is drained. Users may set it too: then the worker leaves, and a new worker replaces it.
 inline constexpr char kAnnotationLeaving[] = "ringmaster.dev/leaving";
 
-// On a job whose checkpoints are removed before it goes (job/planner/removal_plan.h).
+// The finalizer of jobs whose checkpoints are deleted with them (job/planner/removal_plan.h).
 inline constexpr char kFinalizer[] = "ringmaster.dev/checkpoints";
 
-// spec.managedBy of the jobs that are this operator's; so are those without one.
+// The spec.managedBy value of this operator, which also manages jobs without that field.
 inline constexpr char kManagedByOperator[] = "ringmaster.dev/operator";
 
 // The Secret with the seeds, in the operator's namespace.
 inline constexpr char kKeyringName[] = "ringmaster-keyring";
 
-// Actions of events.
+// Values of the field `action` of events.
 inline constexpr char kActionCreate[] = "Create";
 inline constexpr char kActionReplace[] = "Replace";
 inline constexpr char kActionDrain[] = "Drain";
@@ -73,7 +73,7 @@ inline std::string LauncherPodName(const std::string& job, long term) {
 inline std::string WorkerServiceName(const std::string& job) { return job; }
 inline std::string LauncherServiceName(const std::string& job) { return job + "-launcher"; }
 
-// With a part of the UID: what a predecessor left takes no name.
+// The name contains part of the UID, so it differs from the names of earlier jobs' leftovers.
 inline std::string JobNetworkPolicyName(const std::string& job, const std::string& job_uid) {
   return job + "-" + job_uid.substr(0, 8);
 }
@@ -81,18 +81,18 @@ inline std::string LauncherNetworkPolicyName(const std::string& job, const std::
   return JobNetworkPolicyName(job, job_uid) + "-launcher";
 }
 
-// The object with the spec of a job's run; contains part of the UID for the same reason.
+// The ControllerRevision with the spec of a job's run. The name also contains part of the UID.
 inline std::string RunPinName(const std::string& job, const std::string& job_uid) {
   return job + "-run-" + job_uid.substr(0, 8);
 }
 
-// The Pod that removes a deleted job's checkpoints; the job of that name that comes next has
-// another.
+// The Pod that removes a deleted job's checkpoints. The name contains part of the UID, so a later
+// job of the same name uses another Pod name.
 inline std::string CleanUpPodName(const std::string& job, const std::string& job_uid) {
   return job + "-clean-up-" + job_uid.substr(0, 8);
 }
 
-// status.selector: the job's worker Pods, of this UID alone.
+// The value of status.selector. It selects the worker Pods of the job with this UID.
 inline std::string WorkerSelector(const std::string& job_uid) {
   return std::string(kLabelJobUid) + "=" + job_uid + "," + kLabelRole + "=" + kRoleWorker;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The long texts of a spec: reports whether a job's Pods need them, and returns the spec without
+// Removes the long texts of a spec if they are too long or if the job's Pods do not need
 // them.
 
 #include "operator/api/types.h"
@@ -10,10 +10,10 @@ namespace ringmaster::api {
 // Whether the operator creates the job's Pods from its spec.
 bool NeedsTexts(const TrainingJob& job);
 
-// Keeps what is read of a job without Pods.
+// Removes the texts and keeps only the fields that are used for jobs without Pods.
 void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec);
 
-// Leaves the texts out when they are longer than kMaxTextBytes together, and names the longest.
+// Removes the texts if together they exceed kMaxTextBytes, and sets longest_text.
 void BoundTexts(TrainingJobSpec& spec);
 
 }  // namespace ringmaster::api

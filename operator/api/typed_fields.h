@@ -1,9 +1,9 @@
 #pragma once
 
-// The fields of a spec that stand for fields of a Pod template: spec.worker.{gpus, resources, env,
-// …}, spec.imagePullSecrets and spec.priorityClassName. Decoding writes them into the templates, so
-// all other code reads only templates. TrainingJobSpec::typed_fields maps paths in a template to
-// these fields, for messages.
+// The fields of a spec that set fields of a Pod template: spec.worker.{gpus, resources, env, …},
+// spec.imagePullSecrets and spec.priorityClassName. The decoder writes them into the templates, so
+// all other code reads only the templates. For messages, TrainingJobSpec::typed_fields maps paths
+// in a template to these fields.
 
 #include <string>
 #include <string_view>
@@ -15,24 +15,24 @@
 
 namespace ringmaster::api {
 
-// Writes the fields of `written`, the JSON from which `spec` was read, into the templates of
-// `spec`. One that cannot be written, because the template sets the same, becomes one of
-// spec.problems.
+// Writes the typed fields of `written`, the JSON from which `spec` was decoded, into the templates
+// of `spec`. If a template already sets the same field, the function does not write the typed field
+// and adds an entry to spec.problems.
 void LowerTypedFields(const nlohmann::json& written, TrainingJobSpec& spec);
 
-// The path in the templates that a field of a spec is written to, with containers by name:
-// worker.env[A] is worker.template.spec.containers[worker].env[A], and priorityClassName is in both
-// templates. Other paths are returned unchanged. Paths are below `spec`.
+// Returns the paths in the templates to which a field of a spec is written, with containers by
+// name: worker.env[A] becomes worker.template.spec.containers[worker].env[A], and priorityClassName
+// has a path in both templates. Other paths are returned unchanged. Paths are relative to `spec`.
 std::vector<std::string> PathsInTemplates(const std::string& path);
 
-// The fields of `first`, then those of `other` that stand for something else.
+// Returns the typed fields of `first`, then those of `other` that set other template fields.
 std::vector<TypedField> TypedFieldsOf(const TrainingJobSpec& first, const TrainingJobSpec& other);
 
-// Whether a path names something inside what `outer` names.
+// Returns true if `path` names a field inside the field that `outer` names.
 bool IsBelow(std::string_view path, std::string_view outer);
 
-// A path in a template as the job says it: spec.worker.env[1].name, not
-// spec.worker.template.spec.containers[0].env[1].name. Other paths are returned as they are.
+// Translates a template path, such as spec.worker.template.spec.containers[0].env[1].name, to the
+// path in the user's job, spec.worker.env[1].name. Other paths are returned unchanged.
 std::string PathAsWritten(const std::vector<TypedField>& fields, const std::string& path);
 
 }  // namespace ringmaster::api

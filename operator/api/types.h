@@ -1,7 +1,7 @@
 #pragma once
 
-// The TrainingJob as C++ structs, with the defaults of the CRD in crds/. Plain values: codec.h
-// reads and writes their JSON, and conditions.h updates conditions. Templates stay JSON text,
+// The TrainingJob as plain C++ structs, with the defaults of the CRD in crds/. codec.h converts
+// them from and to JSON, and conditions.h updates conditions. Pod templates remain JSON text,
 // because only the API server knows all of their fields.
 
 #include <chrono>
@@ -20,23 +20,23 @@ inline constexpr char kGpuResource[] = "nvidia.com/gpu";  // the default of work
 
 struct WorkerSpec {
   int replicas = 1;
-  std::optional<int> min_replicas;    // unset: see MinReplicas()
-  std::optional<int> max_replicas;    // `replicas` never exceeds it
-  std::string gpu_resource{};         // what GPUs are called here; empty: nvidia.com/gpu
-  bool privileged = false;            // its container is
-  bool ipc_lock = false;              // its container has the capability IPC_LOCK
-  std::map<std::string, int> rdma{};  // extended resource -> how many a worker gets
-  std::string template_json{};        // a Pod template, the typed fields included; empty: none
+  std::optional<int> min_replicas;    // unset: MinReplicas() computes it
+  std::optional<int> max_replicas;    // the upper limit of `replicas`
+  std::string gpu_resource{};         // the resource name of GPUs; empty: nvidia.com/gpu
+  bool privileged = false;            // whether its container is privileged
+  bool ipc_lock = false;              // whether its container gets the capability IPC_LOCK
+  std::map<std::string, int> rdma{};  // extended resource -> number per worker
+  std::string template_json{};        // a Pod template with the typed fields; empty: none
 
   friend bool operator==(const WorkerSpec&, const WorkerSpec&) = default;
 };
 
 struct CheckpointSpec {
-  std::string volume_json{};  // one volume source, without a name
+  std::string volume_json{};  // the JSON of one volume source, without a name
   int64_t every_steps = 500;
   int keep = 3;
-  bool delete_with_job = false;  // onDelete: the job's own folder goes when the job is deleted
-  // At most one: what the job begins with while it has no checkpoint of its own.
+  bool delete_with_job = false;  // onDelete: whether the job's own folder is deleted with the job
+  // The checkpoint from which the job starts as long as it has none. At most one of both is set.
   std::string restore_job{};
   std::string restore_path{};
 
@@ -44,38 +44,38 @@ struct CheckpointSpec {
 };
 
 struct DataCacheSpec {
-  std::string from_json{};   // one volume source, without a name
-  std::string sub_path{};    // what of it; empty: all
-  std::string size_limit{};  // of the memory volume, a quantity
+  std::string from_json{};   // the JSON of one volume source, without a name
+  std::string sub_path{};    // the path in the volume; empty: the whole volume
+  std::string size_limit{};  // the size limit of the memory volume, as a quantity
 
   friend bool operator==(const DataCacheSpec&, const DataCacheSpec&) = default;
 };
 
-// Which Pods of an ended job are deleted. None of these lets the training continue.
+// The Pods that are deleted after a job has ended. With each value, training stops.
 enum class CleanPodPolicy {
-  kNone,          // those in which the managed container still runs
-  kStillRunning,  // those in which anything still runs
+  kNone,          // only Pods whose managed container still runs
+  kStillRunning,  // only Pods in which any container still runs
   kAll
 };
 
-// Ranks that may end by themselves within a sliding window before the job gives up.
+// The number of rank failures within a sliding window after which the job fails.
 struct RestartLimit {
   int limit = 10;
   std::chrono::seconds window{3600};
-  int crash_limit = 5;  // deaths by signal in a row without a step in between; 0: no limit
-  std::vector<int> fail_codes{};     // exit codes after which the job fails at once
+  int crash_limit = 5;  // consecutive crashes without a completed step in between; 0: no limit
+  std::vector<int> fail_codes{};     // exit codes that fail the job at once
   std::vector<int> ignored_codes{};  // exit codes that are not counted
 
   friend bool operator==(const RestartLimit&, const RestartLimit&) = default;
 };
 
-// After how long something counts as lost; unset: the default of the program that judges it.
+// Timeouts of the failure detection. Unset: the default of the program that applies the timeout.
 struct FaultTolerance {
-  std::optional<int> lost_after_millis{};                 // silence of a worker
-  std::optional<std::chrono::seconds> stall_after{};      // ranks that stand still; 0: never
-  std::optional<std::chrono::seconds> load_timeout{};     // a rank that loads
-  std::optional<std::chrono::seconds> connect_timeout{};  // ranks that do not answer each other
-  std::optional<std::chrono::seconds> stop_grace{};       // of a program, after SIGTERM
+  std::optional<int> lost_after_millis{};                 // for a worker that does not answer
+  std::optional<std::chrono::seconds> stall_after{};      // for ranks that hang; 0: never
+  std::optional<std::chrono::seconds> load_timeout{};     // for a rank to join after its start
+  std::optional<std::chrono::seconds> connect_timeout{};  // for ranks to answer each other
+  std::optional<std::chrono::seconds> stop_grace{};       // for a program to exit after SIGTERM
 
   friend bool operator==(const FaultTolerance&, const FaultTolerance&) = default;
 };
@@ -83,51 +83,51 @@ struct FaultTolerance {
 // The time limits of a job, and what happens to it and its Pods afterwards.
 struct RunPolicy {
   std::optional<std::chrono::seconds> active_deadline{};  // from status.start_time to the end
-  std::optional<std::chrono::seconds> start_timeout{};    // from there to the first committed step
+  std::optional<std::chrono::seconds> start_timeout{};    // from start_time to the first step
   std::optional<std::chrono::seconds> ttl_after_success{};
   std::optional<std::chrono::seconds> ttl_after_failure{};
   CleanPodPolicy clean_pods = CleanPodPolicy::kStillRunning;
-  std::optional<RestartLimit> restart{};  // unset: the launcher's own
+  std::optional<RestartLimit> restart{};  // unset: the launcher's default
 
   friend bool operator==(const RunPolicy&, const RunPolicy&) = default;
 };
 
-// For all texts of a spec together, because such jobs must fit into the operator's memory.
+// The limit for the texts of one spec together, so that all jobs fit into the operator's memory.
 inline constexpr std::size_t kMaxTextBytes = 256 << 10;
 
-// What happens to ranks when a world changes. How often a worker's program is
-// started.
+// Whether Ringmaster starts the user's program once per slot or once per
+// worker.
 enum class LaunchMode {
-  kPerSlot,   // once per slot: each process is a rank
-  kPerWorker  // once: it starts its worker's ranks by itself, as torchrun does
+  kPerSlot,   // once per slot: each process is one rank
+  kPerWorker  // once per worker: the program starts the ranks itself, like torchrun
 };
 
-// Whether the operator brings Ringmaster's programs into the Pods.
+// Whether and how the operator adds Ringmaster's programs to the Pods.
 enum class InjectMode {
-  kAuto,           // unless the operator knows the image as one that has them
-  kInitContainer,  // in any case, by an init container that copies them, as kAuto does
-  kImageVolume,    // in any case, by a volume that is their image
+  kAuto,           // like kInitContainer, unless the operator knows that the image has the programs
+  kInitContainer,  // always, with an init container that copies the programs
+  kImageVolume,    // always, with an image volume
   kNone
 };
 
 enum class ElasticityMode {
-  kInPlace,  // the remaining ranks keep running: they speak the rank protocol
-  kRestart   // mpirun restarts all of them
+  kInPlace,  // the remaining ranks keep running; requires the rank protocol
+  kRestart   // mpirun restarts all ranks
 };
 
-// A field of the spec that stands for one of a Pod template (typed_fields.h).
+// A field of the spec that sets a field of a Pod template (typed_fields.h).
 struct TypedField {
   std::string path{};         // for example spec.worker.env
-  std::string in_template{};  // spec.worker.template.spec.containers[0].env
+  std::string in_template{};  // for example spec.worker.template.spec.containers[0].env
 
   friend bool operator==(const TypedField&, const TypedField&) = default;
 };
 
-// Why a field of the spec could not be taken over.
+// A field of the spec that could not be used, and the reason.
 struct FieldProblem {
   std::string path{};
   std::string message{};
-  bool by_profile = false;  // what the job's profile sets made it one
+  bool by_profile = false;  // whether a setting of the job's profile is the cause
 
   friend bool operator==(const FieldProblem&, const FieldProblem&) = default;
 };
@@ -135,12 +135,12 @@ struct FieldProblem {
 struct TrainingJobSpec {
   std::string image{};
   std::vector<std::string> command;
-  std::string profile{};                // a TrainingProfile; empty: the namespace's default
-  std::optional<int> slots_per_worker;  // unset: the worker's GPUs, else 1
+  std::string profile{};                // name of a TrainingProfile; empty: the default
+  std::optional<int> slots_per_worker;  // unset: one per GPU, or 1 without GPUs
   LaunchMode launch_mode = LaunchMode::kPerSlot;
   InjectMode inject = InjectMode::kAuto;
-  std::optional<ElasticityMode> elasticity_mode;  // unset: the program's name decides, see Mode()
-  std::vector<int> allowed_sizes{};               // of a world, in workers; empty: any
+  std::optional<ElasticityMode> elasticity_mode;  // unset: Mode() derives it from command
+  std::vector<int> allowed_sizes{};               // world sizes, in workers; empty: any
   WorkerSpec worker;
   std::string launcher_template_json{};  // a Pod template; empty: none
   std::optional<CheckpointSpec> checkpoint{};
@@ -152,18 +152,18 @@ struct TrainingJobSpec {
   int ssh_port = 0;
   bool host_network = false;  // the workers use their nodes' network
   FaultTolerance fault_tolerance{};
-  std::optional<std::chrono::seconds> start_wait{};  // for all workers; unset: the launcher's own
+  std::optional<std::chrono::seconds> start_wait{};  // for all workers; unset: the default
   RunPolicy run_policy{};
   bool suspend = false;
   std::string managed_by{};                // empty: this operator
-  std::vector<TypedField> typed_fields{};  // whose values the templates above contain
-  std::vector<FieldProblem> problems{};    // of others; no Pod is made while there are any
-  // Why the texts above are missing: jobs that have ended, are suspended or are managed by another
-  // controller do not need them, and texts that are too long are not kept. No Pod is created from
-  // such a spec. The program and the checkpoint settings stay.
+  std::vector<TypedField> typed_fields{};  // the typed fields that the templates contain
+  std::vector<FieldProblem> problems{};    // of unusable fields; if any, no Pod is created
+  // Whether the spec has its texts, and if not, why. Jobs that have ended, are suspended or are
+  // managed by another controller do not need them, and texts that are too long are dropped. No Pod
+  // is created from a spec without texts. The command and the checkpoint settings are always kept.
   enum class Texts { kAll, kNotNeeded, kTooLong };
   Texts texts = Texts::kAll;
-  std::string longest_text{};  // kTooLong: the field that is the longest, for people
+  std::string longest_text{};  // only for kTooLong: the longest field, for messages
 
   ElasticityMode Mode() const {
     if (elasticity_mode) return *elasticity_mode;
@@ -172,8 +172,8 @@ struct TrainingJobSpec {
   }
   bool InPlace() const { return Mode() == ElasticityMode::kInPlace; }
   bool DeletesCheckpoints() const { return checkpoint && checkpoint->delete_with_job; }
-  // Whether ringmaster-train spreads its classes over the ranks: with each lost worker the others
-  // have more of them to keep.
+  // Whether ringmaster-train partitions its classes across the ranks. Each lost worker then
+  // increases the number of classes per remaining rank.
   bool SpreadsClasses() const {
     for (std::size_t i = 0; i < command.size(); ++i) {
       const bool after_flag = i > 0 && command[i - 1] == "--workload";
@@ -230,12 +230,12 @@ struct Failure {
   std::string pod_uid{};
   std::string node{};
   int rank = -1;
-  std::string start{};  // of a rank: which of its starts; empty for Pods
+  std::string start{};  // identifies one start of a rank; empty for Pods
   int exit_code = -1;
   int signal = 0;
   std::string reason{};
   std::vector<std::string> last_lines;
-  std::string stack{};  // where its threads were, of a rank that hung; only the newest one is kept
+  std::string stack{};  // thread stacks of a rank that hung; only the newest failure keeps one
   std::string time{};   // RFC 3339
 
   friend bool operator==(const Failure&, const Failure&) = default;
@@ -249,25 +249,25 @@ struct Straggler {
   std::string pod_uid{};
   std::string node{};
   int rank = 0;
-  int64_t step_millis = 0;    // its own part of a step: without waiting for other ranks
-  int64_t median_millis = 0;  // the same, of all ranks
+  int64_t step_millis = 0;    // time for its part of a step, without waiting for other ranks
+  int64_t median_millis = 0;  // the median of all ranks
   std::string since{};        // RFC 3339
 
   friend bool operator==(const Straggler&, const Straggler&) = default;
 };
 
-// The last time that training continued after losing workers, or that a program in mode Restart was
+// The latest recovery: training continued after it lost workers, or a program in mode Restart was
 // restarted because its world changed.
 struct Recovery {
-  int64_t epoch = 0;  // that went on
+  int64_t epoch = 0;  // the epoch in which training continued
   std::string cause{};
   std::string worker{};  // Pod name
   std::string node{};
-  int64_t detected_millis = 0;  // last sign of life -> known as lost
-  int64_t resumed_millis = 0;   // known as lost -> first step done
+  int64_t detected_millis = 0;  // from the last heartbeat to the detection of the loss
+  int64_t resumed_millis = 0;   // from the detection to the first completed step
   int64_t steps_lost = 0;
-  bool from_start = false;  // the program began again
-  int64_t ran_millis = 0;   // how long it had run then; 0: not known
+  bool from_start = false;  // whether the program was restarted
+  int64_t ran_millis = 0;   // how long the program had run before; 0: unknown
 
   friend bool operator==(const Recovery&, const Recovery&) = default;
 };
@@ -276,7 +276,7 @@ struct Recovery {
 struct CheckpointStatus {
   int64_t step = 0;
   std::string time{};  // RFC 3339
-  int64_t bytes = 0;   // of all that are kept; 0: unknown
+  int64_t bytes = 0;   // total size of all kept checkpoints; 0: unknown
 
   friend bool operator==(const CheckpointStatus&, const CheckpointStatus&) = default;
 };
@@ -284,9 +284,9 @@ struct CheckpointStatus {
 // How many times in a row ranks or Pods were killed without training progress.
 struct Crashes {
   int count = 0;
-  int of_launcher = 0;  // of them: that the present launcher counted
-  int64_t step = 0;     // the furthest that was committed by then
-  std::string time{};   // of the newest; RFC 3339
+  int of_launcher = 0;  // the part that the current launcher counted
+  int64_t step = 0;     // the last committed step at that time
+  std::string time{};   // of the newest crash; RFC 3339
 
   friend bool operator==(const Crashes&, const Crashes&) = default;
 };
@@ -294,25 +294,25 @@ struct Crashes {
 struct TrainingJobStatus {
   int64_t observed_generation = 0;
   std::string state{};
-  std::string reason{};           // of the condition that says why it is in that state
+  std::string reason{};           // of the condition that explains the state
   std::string start_time{};       // RFC 3339; empty while suspended
-  std::string first_step_time{};  // of the first committed step since then; the same
-  std::string completion_time{};  // the same, once it has ended
+  std::string first_step_time{};  // of the first committed step after start_time; RFC 3339
+  std::string completion_time{};  // when the job ended; RFC 3339
   int64_t launcher_term = 0;
-  std::string installation{};  // that has the job; empty until its launcher's Service exists
-  std::string profile{};       // that the run is judged and merged by
+  std::string installation{};  // that manages the job; empty until the launcher's Service exists
+  std::string profile{};       // the TrainingProfile that applies to the run
   std::vector<Condition> conditions;
   WorkerCounts workers;
   std::string selector{};
-  std::optional<ElasticityMode> elasticity_mode{};  // that holds; unset: not described yet
-  std::string started_by{};                         // Mpirun or Agents, once the launcher knows
-  std::string launch_agent{};                       // SSH or Agent, once mpirun has been started
+  std::optional<ElasticityMode> elasticity_mode{};  // the mode in use; unset: not known yet
+  std::string started_by{};                         // Mpirun or Agents; empty: not known yet
+  std::string launch_agent{};                       // SSH or Agent; empty until mpirun runs
   int64_t epoch = 0;
   int world_size = 0;
   std::optional<JobProgress> progress;
   std::optional<CheckpointStatus> checkpoint;
   std::optional<Recovery> last_recovery;
-  std::optional<Crashes> crashes;     // unset: none since the newest step
+  std::optional<Crashes> crashes;     // unset: no crashes since the newest step
   std::vector<Failure> failures;      // newest first
   std::vector<Straggler> stragglers;  // slowest first, at most control::kMaxStragglers
 
@@ -327,10 +327,10 @@ struct TrainingJob {
   std::string created_at{};  // RFC 3339
   int64_t generation = 0;
   bool deleting = false;
-  bool held = false;  // its finalizers have kFinalizer: it stays until its checkpoints are removed
-  std::string installation{};  // assigned by its annotation; empty: the owner keeps it
+  bool held = false;  // has kFinalizer, so the job is kept until its checkpoints are removed
+  std::string installation{};  // from its annotation; empty: the owner does not change
   TrainingJobSpec spec;
-  bool has_default_image = false;  // the job names none: its spec has the operator's
+  bool has_default_image = false;  // the job has no image, so `spec` has the default
   TrainingJobStatus status;
 
   std::string Key() const { return ns + "/" + name; }

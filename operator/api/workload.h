@@ -1,9 +1,9 @@
 #pragma once
 
 // The workload of a TrainingProfile (spec.workload): the part of a TrainingJob's spec that the
-// profile sets, and how to merge it with a job's spec. Both are merged after decoding, when typed
-// fields are part of the templates (typed_fields.h), so items of worker.env and worker.template end
-// up in one list. Pure functions.
+// profile sets, and the function that merges it with a job's spec. Both are merged after decoding,
+// when typed fields are part of the templates (typed_fields.h), so items of worker.env and
+// worker.template are in one list. Pure functions.
 
 #include <string>
 #include <vector>
@@ -16,12 +16,12 @@
 namespace ringmaster::api {
 
 struct Workload {
-  TrainingJobSpec spec{};  // the values that it sets, and defaults elsewhere
-  std::string text{};      // the same as a run spec (codec.h); empty: it sets nothing
+  TrainingJobSpec spec{};  // the values that the profile sets; other fields have defaults
+  std::string text{};      // `spec` as a run spec (codec.h); empty: it sets no fields
   std::vector<std::string> overridable{};  // paths below `spec` where the job's own value wins
 };
 
-// `written`: the JSON of spec.workload. kInvalid names the field that is wrong.
+// `written`: the JSON of spec.workload. kInvalid names the invalid field.
 Result<Workload> DecodeWorkload(const nlohmann::json& written,
                                 const std::vector<std::string>& overridable);
 

@@ -28,20 +28,20 @@ class Caches {
  public:
   explicit Caches(const Config& config);  // outlives the caches, like all arguments below
 
-  // In this order, once each. A job is looked at when it, an object that it controls, or a node of
-  // its Pods changed; all are when a profile's spec did.
+  // Call the Feed functions once each, in this order. A job is queued when it, one of its objects
+  // or a node of its Pods changes. All jobs are queued when a profile's spec changes.
   void Feed(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness);
-  // A namespace is looked at when it, or what it shows of profiles, changed; all are when a profile
-  // did.
+  // A namespace is queued when it or one of its LocalTrainingProfiles changes. All namespaces are
+  // queued when a profile changes.
   void FeedNamespaces(runtime::WorkQueue& queue, runtime::FreshnessGate& freshness);
-  // All profiles are looked at when one changed: they may disagree. One that names a namespace is
-  // when that changed.
+  // All profiles are queued when one of them changes, because they may conflict. Profiles that list
+  // a namespace are queued when the namespace changes.
   void FeedProfiles(runtime::WorkQueue& queue);
   void Watch(kube::KubeClient& client, const Clock& clock, runtime::Metrics& metrics,
              const MainEvents& events);
   void Start();
   void Stop();
-  // For a new leader: the caches may be as old as a watch whose peer is gone.
+  // Reconnects the watches. A new leader calls it, because a watch may hang on a dead connection.
   void Reconnect();
 
   const job::JobStore& jobs() const { return jobs_; }
@@ -55,7 +55,7 @@ class Caches {
     return config_.watch_namespace.empty() ? &namespaces_ : nullptr;
   }
 
-  // For the queue's keys: the oldest job first, as it is now; last what is not a job any more.
+  // Returns an order for the queue's keys: the oldest job first, keys of deleted jobs last.
   std::function<bool(const std::string&, const std::string&)> ByAge() const;
 
   // Caches that the operator requires; Nodes and LocalTrainingProfiles are not among
@@ -74,10 +74,10 @@ class Caches {
 
   void Reconnect(const kube::Resource& resource);
   void LookAtNamespaces() const;
-  // Profiles that name the namespace; empty: all.
+  // Queues the profiles that list the namespace. Empty: all profiles.
   void LookAtProfiles(const std::string& ns = {}) const;
-  // kAll: the spec changed, or whether runs can start under the profile; jobs depend on both.
-  // kVerdict: it has been judged since; the lists of its namespaces wait for that.
+  // kAll: the spec changed, or the answer whether runs can start with the profile, so jobs change.
+  // kVerdict: the profile's condition Accepted is now current, so its namespaces change.
   enum class ProfileChange { kNone, kVerdict, kAll };
   // `profile` is null if it was deleted. Called on the watch's thread only.
   ProfileChange NoteProfile(const kube::ObjectMeta& meta, const job::Profile* profile);
@@ -90,13 +90,13 @@ class Caches {
   job::ProfileStore profiles_;
   job::LocalProfileStore local_profiles_;
   job::NamespaceStore namespaces_;
-  runtime::WorkQueue* namespace_queue_ = nullptr;  // set by Feed(), like the next one
+  runtime::WorkQueue* namespace_queue_ = nullptr;  // set by FeedNamespaces()
   runtime::WorkQueue* profile_queue_ = nullptr;
   struct ProfileVersion {
     std::string uid;
     int64_t generation = 0;
-    bool begins = true;   // runs can
-    bool judged = false;  // its verdict is for this generation
+    bool begins = true;   // whether runs can start with it
+    bool judged = false;  // whether its condition Accepted is for this generation
     friend bool operator==(const ProfileVersion&, const ProfileVersion&) = default;
   };
   std::map<std::string, ProfileVersion> profile_versions_;  // by name

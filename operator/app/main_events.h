@@ -1,7 +1,7 @@
 #pragma once
 
 // The events that the main thread waits for: SIGTERM, SIGINT, or a notification from another
-// thread. It blocks in poll() without a period.
+// thread. It waits in poll() without a timeout.
 
 namespace ringmaster {
 
@@ -9,14 +9,14 @@ class MainEvents {
  public:
   enum class Event : char { kStop, kCachesFilled, kServerIsBack };
 
-  // Blocks SIGTERM and SIGINT for this thread and all it starts later: construct before any other
-  // thread exists.
+  // Blocks SIGTERM and SIGINT for this thread and all threads that it starts later. REQUIRES: no
+  // other thread exists yet.
   MainEvents();
   ~MainEvents();
   MainEvents(const MainEvents&) = delete;
   MainEvents& operator=(const MainEvents&) = delete;
 
-  // From any thread.
+  // Can be called from any thread.
   void Post(Event event) const;
 
   // Blocks until an event; both signals are kStop.

@@ -18,7 +18,7 @@ namespace ringmaster {
 
 class MetricsPort {
  public:
-  // Serves `text` until destroyed. `reviews` and `clock` outlive it. kInvalid with the flag to
+  // Serves `text` until destroyed. `reviews` and `clock` outlive it. kInvalid names the flag to
   // change.
   static Result<std::unique_ptr<MetricsPort>> Start(const Config& config, kube::KubeClient& reviews,
                                                     const Clock& clock,

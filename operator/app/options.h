@@ -1,6 +1,6 @@
 #pragma once
 
-// The operator's flags: Options as typed, and Config after validation. Used only by
+// The operator's flags: Options before validation, and Config after it. Used only by
 // main.cc.
 
 #include <chrono>
@@ -54,14 +54,14 @@ CommandLine ParseCommandLine(int argc, char** argv);
 
 struct Config {
   kube::ClusterConfig cluster;
-  std::string ns;               // our own
-  std::string watch_namespace;  // empty: all
+  std::string ns;               // the operator's own
+  std::string watch_namespace;  // empty: all namespaces
   std::vector<std::string> exclude_namespaces;
-  std::string presets;       // JSON as given; job/admission/profile.h reads it
-  std::string tools_image;   // job/manifests/injection.h; empty: nothing is injected
-  std::string worker_image;  // of jobs without one; empty: they are rejected
+  std::string presets;       // JSON that job/admission/profile.h decodes
+  std::string tools_image;   // job/manifests/injection.h; empty: no injection
+  std::string worker_image;  // for jobs without an image; empty: they are rejected
   std::vector<std::string> own_images;
-  bool job_network_policies = true;  // jobs get NetworkPolicies
+  bool job_network_policies = true;  // whether jobs get NetworkPolicies
   std::string identity;  // Pod or host name and a random part, different for every process
   std::string instance;  // Pod or host name
   int workers = 256;
@@ -71,26 +71,26 @@ struct Config {
   std::chrono::milliseconds renew_deadline{};
   std::chrono::milliseconds retry_period{};
   std::string admin_address;    // "host:port"
-  std::string metrics_address;  // the same
+  std::string metrics_address;  // "host:port"
   bool metrics_authorization = true;
   std::string metrics_certificates;  // folder with tls.crt and tls.key; empty: self-signed
   std::string log_level;
   LogFormat log_format = LogFormat::kText;
 
-  // The mark of this installation's jobs: all operators that share a Lease have the same.
+  // The name of this installation, which is the same for all operators that share a Lease.
   std::string Installation() const { return ns + "/" + lease_name; }
 
   // This process's identity and timing for the Lease.
   runtime::LeaderElectorOptions Election() const;
 
-  // One "name: value" line each; no token, no key.
+  // Returns one "name: value" line for each option, without tokens and keys.
   std::string Text() const;
 };
 
-// kInvalid with the flag's name and what to do. Reads the kubeconfig or the service account.
+// Reads the kubeconfig or the service account. kInvalid names the flag and how to correct it.
 Result<Config> Finalize(const Options& options, const kube::Environment& environment);
 
-// "900ms", "4s", "1.5m", "2h"; kInvalid for anything else.
+// Parses durations such as "900ms", "4s", "1.5m" or "2h". Returns kInvalid for any other text.
 Result<std::chrono::milliseconds> ParseDuration(const std::string& text);
 
 }  // namespace ringmaster

@@ -23,7 +23,7 @@ struct AdminProtection {
   // Reviews the bearer token of a client that requests a page, and calls back once, on any thread.
   // Null: no token is required.
   std::function<void(const std::string& token, net::Admit admit)> judge{};
-  // How long admitted clients may be silent.
+  // The idle timeout of admitted clients.
   std::chrono::seconds idle_limit{5};
 };
 

@@ -15,14 +15,14 @@
 
 namespace ringmaster::http {
 
-// The library's pool, whose threads never block. Before any thread of the program, since it writes
-// to the environment: OpenSSL finds no authorities of the system. kInternal when the pool exists
-// already.
+// Starts the library's thread pool. Must run before any other thread starts, because it changes the
+// environment so that OpenSSL does not load the system's certificate authorities. Returns kInternal
+// if the pool already exists.
 Result<void> InitializeHttpThreads(int threads = 4);
 
 class DeadlineWatch;
 
-// Thread-safe. Outlives the clients it made.
+// Thread-safe. The factory outlives its clients.
 class CpprestHttpClientFactory final : public HttpClientFactory {
  public:
   CpprestHttpClientFactory();

@@ -1,6 +1,6 @@
 #pragma once
 
-// Calls a function at a deadline unless it is disarmed before. cpprestsdk lacks such a total time
+// Calls a function at a deadline unless it is disarmed before. cpprestsdk has no such total time
 // limit: its own timeout restarts with every byte. One thread serves any number of deadlines. Used
 // by CpprestHttpClient.
 
@@ -39,7 +39,7 @@ class DeadlineWatch {
 
   Mutex mutex_;
   StoppableCondVar changed_;
-  // Calls run under the lock, because they only cancel a request. Empty functions have been called.
+  // Functions run under the lock, because they only cancel a request. Empty: already called.
   std::multimap<Time, std::function<void()>> armed_ RINGMASTER_GUARDED_BY(mutex_);
 
   std::jthread thread_;

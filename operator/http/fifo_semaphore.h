@@ -33,7 +33,7 @@ class FifoSemaphore {
     FifoSemaphore* owner_;
   };
 
-  // Blocks until a slot is free. kTimeout at the deadline, kCancelled when `stop` is requested.
+  // Blocks until a slot is free. Returns kTimeout at the deadline and kCancelled on `stop`.
   Result<Slot> Acquire(std::optional<std::chrono::steady_clock::time_point> deadline,
                        std::stop_token stop);
 

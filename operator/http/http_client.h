@@ -2,8 +2,8 @@
 
 // The interface between Ringmaster and an HTTP library: a request with one response, or with a
 // stream of bytes. kube/ uses it to talk to the API server. cpprest_http_client.h implements it,
-// and tests/fakes/fake_http_client.h is its fake. It knows nothing about Kubernetes: a response
-// with status 404 is a response, not an error.
+// and tests/fakes/fake_http_client.h is its fake. The interface is independent of Kubernetes, so a
+// response with status 404 is a response, not an error.
 
 #include <algorithm>
 #include <chrono>
@@ -45,17 +45,17 @@ struct HeaderNameLess {
     return order != 0 ? order < 0 : a.size() < b.size();
   }
 };
-// Names compare without case. For a repeated header the values are joined with ", ".
+// Header names are case-insensitive. The values of a repeated header are joined with ", ".
 using Headers = std::map<std::string, std::string, HeaderNameLess>;
 
 struct Request {
   Method method = Method::kGet;
   std::string path{};  // absolute path and query, already encoded (UrlEncode below)
   std::string body{};
-  std::string content_type{};  // sent as given, when there is a body
-  Headers headers{};  // beyond Accept, User-Agent and Content-Type; "Authorization" goes here
+  std::string content_type{};  // sent unchanged if there is a body
+  Headers headers{};  // besides Accept, User-Agent and Content-Type; includes "Authorization"
   std::chrono::milliseconds deadline{
-      0};  // from the call to the last byte; 0: only the client's idle limit
+      0};  // from the call to the last byte; 0: only idle_timeout applies
 };
 
 struct Response {
@@ -70,26 +70,26 @@ struct Response {
 // stream.
 using OnBytes = std::function<bool(std::string_view)>;
 
-// Error::reason of an answer that is longer than the client's limit.
+// Error::reason if a response is longer than the client's limit.
 inline constexpr char kTooLong[] = "TooLong";
 
-// Thread-safe. All calls block; those in flight return kCancelled at once when `stop` is requested,
-// and kTimeout when the request's deadline passed or the peer was silent for the client's idle
-// limit. A peer that cannot be reached, a broken connection and a failed TLS check are
-// kUnavailable; an answer longer than the client's limit is kInvalid, reason kTooLong.
+// Thread-safe. All calls block. They return kCancelled at once when `stop` is requested, and
+// kTimeout when the request's deadline or the idle timeout expires. They return kUnavailable for an
+// unreachable server, a broken connection or a failed TLS check, and kInvalid with the reason
+// kTooLong for a response that is longer than the client's limit.
 class HttpClient {
  public:
   virtual ~HttpClient() = default;
 
-  // One request and its whole answer, whatever its status. A request on a reused connection that
-  // breaks before the answer may have been sent twice: callers use names that make a repetition
-  // harmless.
+  // Sends one request and returns the whole response, whatever its status. If a reused connection
+  // breaks before the response, the request may be sent twice, so callers must send idempotent
+  // requests.
   virtual Result<Response> Send(const Request& request, std::stop_token stop) = 0;
   Result<Response> Send(const Request& request) { return Send(request, {}); }
 
-  // Hands the body of a 2xx answer to `on_bytes`, piece by piece, first an empty one when the
-  // answer begins, and returns the answer with an empty body when the peer ends it or `on_bytes`
-  // returns false. Any other status is returned with its body, without a call of `on_bytes`.
+  // Passes the body of a 2xx response to `on_bytes` in pieces; the first piece is empty and marks
+  // the start. Returns the response without its body when the server ends it or `on_bytes` returns
+  // false. For any other status, returns the response with its body and never calls `on_bytes`.
   virtual Result<Response> Stream(const Request& request, const OnBytes& on_bytes,
                                   std::stop_token stop) = 0;
 };
@@ -97,27 +97,27 @@ class HttpClient {
 // The outcome of one request.
 struct Answered {
   Method method = Method::kGet;
-  int status = 0;                    // 0: no answer
-  std::chrono::nanoseconds took{0};  // until the answer's headers came, or the failure
+  int status = 0;                    // 0: no response
+  std::chrono::nanoseconds took{0};  // until the response headers arrived or the request failed
 };
 
-// The server of a client, and the certificates that it trusts. PEM texts instead of files, so that
-// the owner of a rotated file reads it.
+// The server, the certificates and the limits of a client. Certificates are PEM texts: the caller
+// reads the files and handles their rotation.
 struct HttpClientOptions {
   std::string base_url{};  // "https://10.0.0.1:443"; "http://..." only for tests on loopback
   std::string
       ca_pem{};  // the only certificates trusted; https without ca_pem and ca_file is kInvalid
-  std::string ca_file{};  // instead of ca_pem: read for each new connection, so that a rotated file
-                          // is picked up
-  std::string server_name{};  // name to verify (and to send as Host and SNI) instead of base_url's
-                              // host; empty: that host
-  std::string certificate_pem{};  // client certificate and key, both or none
+  std::string ca_file{};  // instead of ca_pem; read for each new connection, so that the client
+                          // uses a rotated file
+  std::string server_name{};  // server name to verify and to send as Host and SNI; empty: the host
+                              // of base_url
+  std::string certificate_pem{};  // client certificate; set both this and key_pem, or none
   std::string key_pem{};
-  std::chrono::milliseconds idle_timeout{30'000};  // restarted with every byte
-  // For Send; streams are limited by line_splitter.h instead. A JSON tree may take twenty times as
-  // much memory.
+  std::chrono::milliseconds idle_timeout{30'000};  // maximum time between two received bytes
+  // The limit for Send(); line_splitter.h limits streams instead. The parsed JSON may take twenty
+  // times as much memory.
   std::size_t max_response_bytes = 8 << 20;
-  int max_in_flight = 64;  // further calls wait for a slot, within their deadline
+  int max_in_flight = 64;  // further calls wait for a slot until their deadline
   std::string user_agent = "ringmaster-operator/" RINGMASTER_VERSION;
   std::function<void(const Answered&)> on_answer{};  // for metrics; called on the caller's thread
 };
@@ -125,11 +125,11 @@ struct HttpClientOptions {
 class HttpClientFactory {
  public:
   virtual ~HttpClientFactory() = default;
-  // Connects nowhere yet. kInvalid when the URL or a PEM text cannot be used.
+  // Does not connect yet. Returns kInvalid if the URL or a PEM text is invalid.
   virtual Result<std::unique_ptr<HttpClient>> Make(const HttpClientOptions& options) = 0;
 };
 
-// Percent-encodes everything but RFC 3986's unreserved characters: for query values and path
+// Percent-encodes all characters except RFC 3986's unreserved ones. For query values and path
 // segments.
 std::string UrlEncode(std::string_view text);
 

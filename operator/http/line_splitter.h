@@ -29,7 +29,7 @@ class LineSplitter {
   bool Append(std::string_view bytes, const OnLine& on_line);
 
  private:
-  // For a line that does not end in `bytes`.
+  // Keeps the start of a line that does not end in `bytes`.
   void Keep(std::string_view bytes);
 
   const std::size_t max_line_bytes_;

@@ -9,10 +9,10 @@
 
 namespace ringmaster::http {
 
-// kInvalid unless `pem` holds at least one readable certificate.
+// Returns kInvalid unless `pem` contains at least one valid certificate.
 Result<void> CheckCertificates(const std::string& pem);
 
-// kInvalid unless the first certificate and the private key can be read and belong together.
+// Returns kInvalid unless the first certificate and the private key are valid and match.
 Result<void> CheckKeyPair(const std::string& certificate_pem, const std::string& key_pem);
 
 }  // namespace ringmaster::http

@@ -4,7 +4,7 @@
 // throws, and numbers are never silently narrowed. null counts as absent, because Go servers send
 // null for empty lists. Paths are field names, outermost first: GetString(pod, {"status",
 // "podIP"}). The Get functions return the default if the value is absent or has another type. To
-// read whole structs, describe their fields instead (common/json/fields.h).
+// decode whole structs, describe their fields instead (common/json/fields.h).
 
 #include <cstdint>
 #include <initializer_list>
@@ -21,31 +21,31 @@ namespace ringmaster::kube {
 
 using JsonPath = std::initializer_list<std::string_view>;
 
-// The value at the path; null when any part is absent, null or no object. Lives as long as `json`.
+// Returns the value at the path; null if a part is absent or no object. Valid as long as `json`.
 const nlohmann::json* Find(const nlohmann::json& json, JsonPath path);
 
 std::string GetString(const nlohmann::json& json, JsonPath path, std::string_view otherwise = {});
 bool GetBool(const nlohmann::json& json, JsonPath path, bool otherwise = false);
-// Integers only: 1.5, "1" and values out of range count as another type.
+// Accepts only integers: 1.5, "1" and values out of range count as another type.
 std::optional<int64_t> GetInt64(const nlohmann::json& json, JsonPath path);
 std::optional<int32_t> GetInt32(const nlohmann::json& json, JsonPath path);
-// A quantity that is a whole number, written as one or as text, as those of extended resources are;
-// unset for any other way to write one.
+// Decodes a quantity that is a plain integer, as a JSON number or text, such as the quantities of
+// extended resources. Returns nothing for any other notation, such as "1k".
 std::optional<int64_t> ReadWholeQuantity(const nlohmann::json& quantity);
-// The array at the path, or an empty one. Lives as long as `json`.
+// Returns the array at the path, or an empty array. Valid as long as `json`.
 const nlohmann::json& GetArray(const nlohmann::json& json, JsonPath path);
-// Entries whose value is a string; labels and annotations.
+// Returns the entries whose value is a string. For labels and annotations.
 std::map<std::string, std::string> GetStringMap(const nlohmann::json& json, JsonPath path);
 
-// The JSON merge patch that turns `from` into `to`: an empty object when they are equal. Lists are
-// replaced whole.
+// Returns the JSON merge patch that turns `from` into `to`, or an empty object if they are equal.
+// Lists are replaced as a whole.
 nlohmann::json MakeMergePatch(const nlohmann::json& from, const nlohmann::json& to);
 
-// ParseJson (common/json/json.h) for the API server's objects: skips metadata.managedFields, which
-// is unused and a third of many objects, without building it.
+// Like ParseJson() (common/json/json.h), but skips metadata.managedFields, which is unused and a
+// third of the size of many objects. For the API server's objects.
 Result<nlohmann::json> ParseServerJson(std::string_view text);
-// The object that the beginning of a watch event is about, as far as known: metadata may be in the
-// part that was cut off.
+// The object of a watch event of which only the beginning was read. Fields are empty if they are in
+// the part that was cut off.
 struct EventBeginning {
   std::string ns;
   std::string name;

@@ -4,10 +4,10 @@
 // to kinds. The client has no threads and retries only once, after a 401 with a new token; callers
 // decide how to handle errors. Thread-safe.
 //
-// Errors of all calls: those of HttpClient, and the server's refusals as ReadStatusError()
+// All calls return the errors of HttpClient, and the server's refusals as ReadStatusError()
 // (status_error.h) maps them: kNotFound, kAlreadyExists, kConflict, kInvalid, kForbidden (reason
 // QuotaExceeded for quotas), kExpired, kThrottled (with retry_after), kUnavailable. Messages name
-// verb, resource and object: "while creating pods team-a/x: ...".
+// the verb, the resource and the object: "while creating pods team-a/x: ...".
 
 #include <chrono>
 #include <cstddef>
@@ -33,10 +33,10 @@ struct ListOptions {
   std::string label_selector{};
   std::string field_selector{};
   int limit = 500;
-  std::string continue_token{};    // from the page before; empty: the first page
-  std::string resource_version{};  // empty: the newest, through a quorum read
-  bool metadata_only = false;      // of each object its metadata alone
-  std::size_t max_bytes = 0;       // a longer page is kInvalid, unread; 0: the client's own limit
+  std::string continue_token{};    // from the previous page; empty: the first page
+  std::string resource_version{};  // empty: the newest, with a quorum read
+  bool metadata_only = false;      // return only the metadata of each object
+  std::size_t max_bytes = 0;       // kInvalid for a longer page; 0: the HTTP client's limit
 };
 
 struct ListPage {
@@ -48,21 +48,21 @@ struct ListPage {
 struct WatchOptions {
   std::string label_selector{};
   std::string field_selector{};
-  std::string resource_version{};     // watch from here
-  bool send_initial_events = false;   // WatchList: existing objects first, then a marked bookmark
+  std::string resource_version{};     // the version to watch from
+  bool send_initial_events = false;   // WatchList: first existing objects, then a bookmark
   std::chrono::seconds timeout{300};  // the server ends the watch after this
-  std::function<void()> on_open{};    // once, when the server has accepted the watch
-  // The beginning of an event that was longer than 8 MiB and was skipped.
+  std::function<void()> on_open{};    // called once, when the server accepts the watch
+  // Called with the beginning of an event that was skipped because it is longer than 8 MiB.
   std::function<void(std::string_view)> on_long_line{};
 };
 
-// Preconditions of a delete; both are sent if not empty, and a mismatch is kConflict.
+// Preconditions of a delete. Empty ones are not sent. A mismatch returns kConflict.
 struct DeletePreconditions {
   std::string uid{};
   std::string resource_version{};
 };
 
-// What happens to the objects that the deleted one owns: they are deleted after it, or before.
+// Whether the objects that the deleted object owns are deleted after it, or before it.
 enum class Propagation { kBackground, kForeground };
 
 class KubeClient {
@@ -75,53 +75,53 @@ class KubeClient {
   Result<ListPage> List(const Resource& resource, std::string_view ns, const ListOptions& options,
                         std::stop_token stop = {});
 
-  // Each line of the watch, one JSON event without its newline, on the caller's thread; `on_line`
-  // returns false to end. Returns ok at a clean end.
+  // Calls `on_line` on the caller's thread for each line of the watch, a JSON event without its
+  // newline, until `on_line` returns false. Returns ok if the watch ends without an error.
   Result<void> Watch(const Resource& resource, std::string_view ns, const WatchOptions& options,
                      const std::function<bool(std::string_view)>& on_line, std::stop_token stop);
 
-  // POST with fieldValidation=Strict: an unknown field is kInvalid, never dropped. Returns the
-  // object as stored. May have been sent twice (see HttpClient::Send): kAlreadyExists is for the
-  // caller to judge by the stored object's owner.
+  // Sends a POST with fieldValidation=Strict, so an unknown field returns kInvalid and is never
+  // dropped. Returns the stored object. The request may be sent twice (see HttpClient::Send), so on
+  // kAlreadyExists the caller must check the owner of the stored object.
   Result<nlohmann::json> Create(const Resource& resource, std::string_view ns,
                                 const nlohmann::json& object);
 
-  // The same as a dry run: nothing is stored, and ok says that it could have been.
+  // Sends the create as a dry run. Nothing is stored. Returns ok if the create would succeed.
   Result<void> TryCreate(const Resource& resource, std::string_view ns,
                          const nlohmann::json& object);
 
-  // Server-side apply as field manager kFieldManager, forced: `object` holds what we own and
-  // nothing else.
+  // Server-side apply as field manager kFieldManager, with force. `object` must contain only the
+  // fields that Ringmaster owns.
   Result<nlohmann::json> ServerSideApply(const Resource& resource, const nlohmann::json& object);
 
-  // JSON merge patches. With metadata.resourceVersion in the patch the server refuses (kConflict)
-  // unless it matches.
+  // Sends a JSON merge patch. If the patch contains metadata.resourceVersion and it does not match,
+  // the server returns kConflict.
   Result<nlohmann::json> Patch(const Resource& resource, std::string_view ns, std::string_view name,
                                const nlohmann::json& merge_patch);
   Result<nlohmann::json> PatchStatus(const Resource& resource, std::string_view ns,
                                      std::string_view name, const nlohmann::json& merge_patch);
 
-  // PUT of a whole object; its metadata.resourceVersion makes it a compare-and-set.
+  // Replaces a whole object with PUT. Its metadata.resourceVersion makes this a compare-and-set.
   Result<nlohmann::json> Update(const Resource& resource, std::string_view ns,
                                 std::string_view name, const nlohmann::json& object);
 
-  // kNotFound when it is gone already. Its grace period is its own. Returns the resourceVersion of
-  // the object as marked for deletion, for the freshness gate; empty when it went at once.
+  // Uses the object's own grace period. Returns the resourceVersion of the object with its deletion
+  // mark, for the freshness gate; empty if it was deleted at once. kNotFound if it does not exist.
   Result<std::string> Delete(const Resource& resource, std::string_view ns, std::string_view name,
                              const DeletePreconditions& preconditions,
                              Propagation propagation = Propagation::kBackground);
 
-  // Every call but Watch and List gives up after this long, connection and queueing for a slot
-  // included. Call before use.
+  // Sets the deadline of all calls except Watch. It includes connecting and waiting for a slot.
+  // Call it before any request.
   void SetDeadline(std::chrono::milliseconds deadline) { deadline_ = deadline; }
 
  private:
-  // Performs the request with our token, once more with a fresh one after a 401, and logs warnings.
+  // Sends the request with the token, retries once with a new token after a 401, and logs warnings.
   template <typename Perform>
   Result<http::Response> Authorized(http::Request& request, const Perform& perform);
   Result<http::Response> Exchange(http::Request request, const std::string& doing,
                                   std::stop_token stop);
-  // The same, for an answer that may be too long to hold in memory.
+  // Like Exchange(), but returns an error if the response is longer than `max_bytes`.
   Result<http::Response> ExchangeBounded(http::Request request, const std::string& doing,
                                          std::size_t max_bytes, std::stop_token stop);
   Result<nlohmann::json> ExchangeJson(http::Request request, const std::string& doing);

@@ -1,7 +1,7 @@
 #pragma once
 
 // The metadata of an object that generic code needs: identity, version and controlling
-// owner. Parsed once, when the object arrives. The projections of each kind read all other
+// owner. Parsed once, when the object arrives. Code for each kind reads all other
 // fields.
 
 #include <string>
@@ -17,7 +17,7 @@ struct ObjectMeta {
   std::string name;
   std::string uid;
   std::string resource_version;
-  // For the owner reference with controller: true; empty without one.
+  // From the owner reference with controller: true. Empty without a controlling owner.
   std::string owner_kind;
   std::string owner_name;
   std::string owner_uid;
@@ -25,7 +25,7 @@ struct ObjectMeta {
   std::string Key() const;  // ObjectKey(ns, name)
 };
 
-// kInvalid when the JSON is not an object with metadata.name.
+// Returns kInvalid if the JSON is not an object with metadata.name.
 Result<ObjectMeta> ReadObjectMeta(const nlohmann::json& object);
 
 }  // namespace ringmaster::kube

@@ -14,9 +14,9 @@ struct Resource {
   std::string_view kind;
   bool namespaced = true;
 
-  // "v1" or "<group>/v1", as in apiVersion.
+  // Returns the value of apiVersion: "v1" or "<group>/v1".
   std::string ApiVersion() const;
-  // "pods" or "trainingjobs.ringmaster.dev", as people and RBAC messages name it.
+  // Returns the name in RBAC messages, such as "pods" or "trainingjobs.ringmaster.dev".
   std::string FullName() const;
 
   friend bool operator==(const Resource&, const Resource&) = default;
@@ -40,23 +40,23 @@ inline constexpr Resource kTrainingProfiles{"ringmaster.dev", "v1alpha1", "train
 inline constexpr Resource kLocalTrainingProfiles{"ringmaster.dev", "v1alpha1",
                                                  "localtrainingprofiles", "LocalTrainingProfile"};
 
-// "/api/v1/namespaces/<ns>/pods"; with an empty namespace, or a cluster-scoped kind, the collection
-// of all namespaces.
+// Returns a path such as "/api/v1/namespaces/<ns>/pods". For an empty namespace or a cluster-scoped
+// kind, the path has no namespace.
 std::string CollectionPath(const Resource& resource, std::string_view ns);
 
-// "/api/v1/namespaces/<ns>/pods/<name>[/<subresource>]".
+// Returns a path such as "/api/v1/namespaces/<ns>/pods/<name>[/<subresource>]".
 std::string ObjectPath(const Resource& resource, std::string_view ns, std::string_view name,
                        std::string_view subresource = {});
 
-// "<ns>/<name>", or "<name>" for cluster-scoped objects: how stores, queues and logs name an
-// object.
+// Returns the key of an object in stores, queues and logs: "<ns>/<name>", or "<name>" for
+// cluster-scoped objects.
 std::string ObjectKey(std::string_view ns, std::string_view name);
 
 struct NamespacedName {
   std::string ns;
   std::string name;
 };
-// The parts of a key that ObjectKey() made.
+// Splits a key that ObjectKey() returned.
 NamespacedName SplitKey(std::string_view key);
 
 }  // namespace ringmaster::kube

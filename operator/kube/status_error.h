@@ -1,21 +1,21 @@
 #pragma once
 
-// Converts a refusal of the API server (HTTP status, metav1.Status, headers) to an Error. Its kind
-// decides how reflectors and reconcilers proceed. operator/README.md contains the table.
+// Converts an error response of the API server (HTTP status, metav1.Status, headers) to an Error.
+// Reflectors and reconcilers act on its kind. The table of kinds is in operator/README.md.
 
 #include "common/base/result.h"
 #include "operator/http/http_client.h"
 
 namespace ringmaster::kube {
 
-// Error::reason of a kForbidden that comes from a ResourceQuota: trying again later may help, other
-// rights do not.
+// Error::reason of a kForbidden from a ResourceQuota. A later retry may succeed, but more
+// permissions do not help.
 inline constexpr char kReasonQuotaExceeded[] = "QuotaExceeded";
-// Error::reason of a kForbidden that is a missing right (RBAC): the message names verb and
-// resource.
+// Error::reason of a kForbidden for a missing permission (RBAC). The message contains the verb and
+// the resource.
 inline constexpr char kReasonMissingPermission[] = "MissingPermission";
 
-// REQUIRES: !response.Success(). Never fails: a body that is not a Status is quoted, shortened.
+// REQUIRES: !response.Success(). If the body is not a Status, the message quotes part of it.
 Error ReadStatusError(const http::Response& response);
 
 inline bool IsQuotaRefusal(const Error& error) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// The worker threads between the queue and a reconciler. A worker takes a key, waits until the
-// caches are synced and contain the operator's own writes, reconciles, and then requeues, backs off
-// or forgets the key. It does not interpret keys.
+// The worker threads that call a reconciler for the keys of the queue. A worker takes a key, waits
+// until the caches contain the operator's own writes, reconciles, and then requeues the key, backs
+// off or forgets it. The controller does not interpret keys.
 
 #include <chrono>
 #include <functional>
@@ -24,7 +24,7 @@ namespace ringmaster::runtime {
 // When to reconcile a key again. An Error means: retry after the key's back-off, or after the
 // error's retry_after if the server named one.
 struct ReconcileResult {
-  std::optional<std::chrono::milliseconds> requeue_after{};  // besides what events bring
+  std::optional<std::chrono::milliseconds> requeue_after{};  // events may requeue the key earlier
 };
 
 using Reconcile = std::function<Result<ReconcileResult>(const std::string& key)>;
@@ -34,26 +34,26 @@ class ControllerObserver {
  public:
   virtual ~ControllerObserver() = default;
   enum class Outcome { kSuccess, kRequeueAfter, kError };
-  virtual void OnWorkers(int /*most*/) {}  // once: ControllerOptions::workers
-  virtual void OnStarted() {}              // each is followed by OnReconciled
+  virtual void OnWorkers(int /*most*/) {}  // called once with ControllerOptions::workers
+  virtual void OnStarted() {}              // OnReconciled() always follows
   virtual void OnReconciled(Outcome, std::chrono::nanoseconds /*took*/) {}
-  virtual void OnException() {}  // one reached the controller: a bug of ours
+  virtual void OnException() {}  // a reconcile threw, which is a bug
 };
 
 struct ControllerOptions {
-  int workers = 256;  // at most; threads start when all others are busy
+  int workers = 256;  // maximum; a thread starts if all others are busy
   std::chrono::milliseconds freshness_retry{
-      20};  // how soon a key whose writes are unseen is looked at again
-  // The longest back-off of a key whose server or whose right to ask was away: nothing tells when a
-  // part of it, as an admission webhook, is back.
+      20};  // delay before a key is retried if the caches lack its writes
+  // The longest back-off of a key after a transient error of the API server. It is short, because
+  // nothing reports the recovery of, for example, an admission webhook.
   std::chrono::milliseconds transient_limit{30'000};
-  const char* key_name = "job";  // in the log
+  const char* key_name = "job";  // name of the key's field in log lines
 };
 
 class Controller {
  public:
-  // All references outlive the controller. `reconcile` is called by several threads, never twice at
-  // once for one key; an exception from it is logged as a bug and counts as an error.
+  // All references outlive the controller. Several threads call `reconcile`, but never concurrently
+  // for the same key. An exception from it is logged as a bug and counts as an error.
   Controller(const Clock& clock, WorkQueue& queue, FreshnessGate& freshness, Reconcile reconcile,
              ControllerOptions options = {}, ControllerObserver* observer = nullptr);
   ~Controller();  // stops
@@ -61,19 +61,19 @@ class Controller {
   // Starts the first worker. REQUIRES: the caches are synced. Does nothing after Stop().
   void Start();
 
-  // Takes no more keys and waits for the reconciles in progress, whose requests end by their own
-  // deadlines. True when all ended within `limit`.
+  // Takes no more keys and waits for the reconciles in progress, whose requests have deadlines.
+  // Returns true if all reconciles ended within `limit`.
   bool Stop(std::chrono::milliseconds limit);
 
-  // False when a worker has been inside one reconcile for longer than `limit`, or died.
+  // Returns false if a reconcile has taken longer than `limit`, or if a worker thread has died.
   bool Healthy(std::chrono::milliseconds limit) const;
 
-  // The server can be reached again: keys whose last reconcile failed because it could not are
-  // looked at now, not after their back-off.
+  // Called when the server is reachable again. Retries the keys whose last reconcile failed because
+  // the server was unreachable now, not after their back-off.
   void RetryUnreached();
 
-  // One key, if there is one: what each worker does in a loop. For tests. False when the queue was
-  // empty.
+  // Processes one key, as each worker does in a loop. Returns false if the queue was empty. For
+  // tests.
   bool ProcessOne();
 
  private:
@@ -93,7 +93,7 @@ class Controller {
   ControllerObserver* const observer_;
 
   mutable Mutex mutex_;
-  CondVar ended_;  // running_ fell
+  CondVar ended_;  // notified when running_ decreases
   bool stopped_ RINGMASTER_GUARDED_BY(mutex_) = false;
   int running_ RINGMASTER_GUARDED_BY(mutex_) = 0;
   int busy_ RINGMASTER_GUARDED_BY(mutex_) = 0;  // workers that have a key

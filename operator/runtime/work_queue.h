@@ -1,12 +1,12 @@
 #pragma once
 
-// The queue of keys to reconcile. A key is queued at most once and never processed twice at a time;
-// a key that is added while it is in progress is queued again when it is done. Delayed adds wait in
-// a heap; the earliest deadline wins. Failures back off per key, so one failing job does not slow
+// The queue of keys to reconcile. A key is queued at most once and never processed concurrently; a
+// key that is added while it is in progress is queued again when it is done. Delayed adds wait in a
+// heap; the earliest deadline wins. Failures back off per key, so one failing job does not delay
 // others. Used by the Controller (pop, done), the Stores' listeners and timers (add).
 //
-// A key wakes one idle worker, and one of them waits for the next deadline: hundreds of workers may
-// be idle, and to wake all of them for each key would keep the CPUs busy.
+// Each added key wakes only one idle worker, and only one worker waits for the next deadline. With
+// hundreds of idle workers, waking all of them for each key would waste CPU time.
 
 #include <chrono>
 #include <cstddef>
@@ -28,8 +28,8 @@
 
 namespace ringmaster::runtime {
 
-// Observes the queue; metrics.h implements it. Called with the queue's lock held, so only
-// count.
+// Observes the queue; metrics.h implements it. The queue holds its lock during calls, so
+// implementations must only count.
 class WorkQueueObserver {
  public:
   virtual ~WorkQueueObserver() = default;
@@ -57,34 +57,34 @@ class WorkQueue {
   void Add(const std::string& key);
   void AddAfter(const std::string& key, std::chrono::nanoseconds delay);
 
-  // Like AddAfter, but a later deadline wins as well.
+  // Like AddAfter(), but replaces the key's deadline even if the new deadline is later.
   void Postpone(const std::string& key, std::chrono::nanoseconds delay);
 
-  // Keys that are ready now are handed out in this order; later ones follow.
+  // Sorts the keys that are ready now. Keys that become ready later follow them.
   void Sort(const std::function<bool(const std::string&, const std::string&)>& before);
 
-  // Counts one more failure of the key and adds it after its back-off, which grows to `limit` at
-  // most; returns the delay.
+  // Counts a failure of the key and adds the key after its back-off, which grows up to `limit`.
+  // Returns the delay.
   std::chrono::milliseconds AddAfterFailure(
       const std::string& key, std::chrono::milliseconds limit = std::chrono::milliseconds::max());
-  void Forget(const std::string& key);  // the key succeeded: its failures are forgotten
+  void Forget(const std::string& key);  // resets the key's failure count after a success
   int Failures(const std::string& key) const;
 
-  // Waits for a key; it is in progress until Done(key). Nothing once `stop` is requested, or after
-  // ShutDown() when the queue ran dry.
+  // Waits for a key, which is in progress until Done(key). Returns nothing if `stop` is requested,
+  // or after ShutDown() if the queue is empty.
   std::optional<std::string> Pop(std::stop_token stop);
-  std::optional<std::string> TryPop();  // the same without waiting
+  std::optional<std::string> TryPop();  // like Pop(), but does not wait
   void Done(const std::string& key);
 
-  // No more adds; what is queued is still handed out (delayed keys are dropped).
+  // Rejects further adds and drops delayed keys. Pop() still returns the keys that are queued.
   void ShutDown();
-  // Waits until nothing is queued or in progress, at most `limit`. REQUIRES: ShutDown() was called.
-  // True when drained.
+  // Waits up to `limit` until no key is queued or in progress. Returns true if that is the case.
+  // REQUIRES: ShutDown() was called.
   bool Drain(std::chrono::milliseconds limit);
 
   std::size_t depth() const;
-  // How long the longest key in progress has been so; zero if none is. For health checks and
-  // metrics.
+  // Returns how long the oldest key in progress has been processed; zero if there is none. For
+  // health checks and metrics.
   std::chrono::nanoseconds LongestInProgress() const;
   std::chrono::nanoseconds TotalInProgress() const;
 
@@ -126,7 +126,7 @@ class WorkQueue {
   std::unordered_map<std::string, Clock::Time> processing_ RINGMASTER_GUARDED_BY(mutex_);
   std::priority_queue<Delayed, std::vector<Delayed>, std::greater<>> delayed_
       RINGMASTER_GUARDED_BY(mutex_);
-  // The deadline that counts for a delayed key.
+  // The valid deadline of each delayed key. Other entries of delayed_ are stale.
   std::unordered_map<std::string, Clock::Time> due_ RINGMASTER_GUARDED_BY(mutex_);
   std::unordered_map<std::string, int> failures_ RINGMASTER_GUARDED_BY(mutex_);
   std::minstd_rand random_ RINGMASTER_GUARDED_BY(mutex_){std::random_device{}()};

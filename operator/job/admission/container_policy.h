@@ -13,7 +13,7 @@
 
 namespace ringmaster::job {
 
-// Any container, init containers included.
+// Checks any container, including init containers.
 void CheckContainer(const nlohmann::json& container, const std::string& path, const JobRules& rules,
                     Findings& found);
 

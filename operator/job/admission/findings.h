@@ -21,7 +21,7 @@ inline constexpr char kBeyondRestricted[] =
 
 class Findings {
  public:
-  // An object, and its path.
+  // Receives an object and its path.
   using Check = std::function<void(const nlohmann::json&, const std::string&)>;
 
   void Add(const std::string& path, const std::string& message);
@@ -38,7 +38,7 @@ class Findings {
   void IfObject(const nlohmann::json& object, const char* field, const std::string& path,
                 const Check& check);
 
-  // In the order in which they were found.
+  // Returns the violations in the order in which they were found.
   std::vector<Violation> Take() { return std::move(list_); }
 
  private:

@@ -1,9 +1,9 @@
 #pragma once
 
-// Tells which extended resources are GPUs: those of NVIDIA's device plugin (its README, "Shared
-// Access to GPUs" and "MIG strategy"). Others of that domain, such as the network device
-// nvidia.com/hostdev, are not. Also tells whether a container's variables expose GPUs without a
-// request, which NVIDIA's container runtime allows.
+// Determines which extended resources are GPUs: those of NVIDIA's device plugin (its README,
+// "Shared Access to GPUs" and "MIG strategy"). Other resources of that domain, such as the network
+// device nvidia.com/hostdev, are not GPUs. Also determines whether a container's environment
+// variables expose GPUs without a resource request, which NVIDIA's container runtime allows.
 
 #include <string_view>
 
@@ -13,12 +13,12 @@
 
 namespace ringmaster::job {
 
-// GPUs by their numbers or UUIDs, or "all". Images for CUDA bring "all"; the device plugin sets it
-// for a container with GPUs, and what the Pod itself says overrules both.
+// The variable lists GPUs by number or UUID, or is "all". CUDA images set it to "all", and the
+// device plugin sets it for containers with GPUs. The Pod's own value overrides both.
 inline constexpr char kVisibleGpus[] = "NVIDIA_VISIBLE_DEVICES";
 inline constexpr char kNoVisibleGpus[] = "void";
 
-// A share or a slice of a GPU.
+// Returns true for a shared GPU or a MIG slice.
 inline bool IsPartOfGpu(std::string_view resource) {
   return resource.starts_with("nvidia.com/gpu.") || resource.starts_with("nvidia.com/mig-");
 }
@@ -26,30 +26,30 @@ inline bool IsPartOfGpu(std::string_view resource) {
 inline bool IsGpu(std::string_view resource) {
   return resource == api::kGpuResource || IsPartOfGpu(resource);
 }
-// The same, or what the job calls GPUs (spec.worker.gpuResource).
+// Like IsGpu(), and also true for the job's own GPU resource (spec.worker.gpuResource).
 inline bool IsGpuOf(const api::TrainingJobSpec& spec, std::string_view resource) {
   return IsGpu(resource) || (!resource.empty() && resource == spec.worker.gpu_resource);
 }
 
-// A resource that Kubernetes does not know by itself, GPUs among them.
+// Returns true for resources that are not built into Kubernetes, including GPUs.
 bool IsDevice(std::string_view resource);
 
-// Whether a container of a Pod asks for GPUs, by its limits, or for a claim, which may be one. What
-// hands them out sets kVisibleGpus. By its name alone: a job may call anything GPUs.
+// Returns true if a container has GPUs in its limits, or a resource claim, which may be for a GPU.
+// The device plugin then sets kVisibleGpus. Ignores spec.worker.gpuResource, which users choose.
 bool TakesGpus(const nlohmann::json& container);
 
-// Whether a variable of a container's `env` says that it sees no GPU.
+// Returns true if the value of a container's `env` variable hides all GPUs.
 bool HidesGpus(const nlohmann::json& variable);
 
-// Whether an item of a container's `envFrom`, whose content is not read here, may contain
-// kVisibleGpus.
+// Returns true if an item of a container's `envFrom` may set kVisibleGpus. Checks only the prefix,
+// because the content is not available here.
 bool MayNameGpus(const nlohmann::json& source);
 
-// A worker's GPUs, by its container's limits; 0 without any. Of parts, however many there are, a
-// process sees one: they are one GPU.
+// The number of GPUs in the limits of the worker's container. Any number of shared GPUs or slices
+// counts as one GPU, because a process sees only one of them.
 int GpusPerWorker(const api::TrainingJobSpec& spec);
 
-// Ranks per worker: spec.slotsPerWorker, else the worker's GPUs, else 1.
+// Returns the slots per worker: spec.slotsPerWorker, or one per GPU, or 1 without GPUs.
 int SlotsPerWorker(const api::TrainingJobSpec& spec);
 
 }  // namespace ringmaster::job

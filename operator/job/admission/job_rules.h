@@ -1,7 +1,7 @@
 #pragma once
 
-// The rights and limits of a job beyond an ordinary Pod, from its TrainingProfile (profile.h).
-// Plain values, used by template_policy.h, rights_policy.h and pod_policy.h.
+// The rights and limits of a job, from its TrainingProfile (profile.h). Plain values, used by
+// template_policy.h, rights_policy.h and pod_policy.h.
 
 #include <map>
 #include <optional>
@@ -10,12 +10,12 @@
 
 namespace ringmaster::job {
 
-// Allows nothing and limits nothing as it is made.
+// By default, it grants no additional rights and sets no limits.
 struct JobRules {
-  std::string ns{};                 // the job's; for messages
-  std::string profile{};            // whose rules these are
-  bool sets_fields = false;         // its workload is not empty; for messages
-  std::string problem{};            // why there are no rules, and so no Pods; empty: there are
+  std::string ns{};                 // the job's namespace; for messages
+  std::string profile{};            // name of the profile
+  bool sets_fields = false;         // whether its workload is not empty; for messages
+  std::string problem{};            // why no rules apply and no Pods are created; or empty
   std::vector<std::string> open{};  // profiles that the job may name; for messages
 
   // spec.allows
@@ -25,37 +25,37 @@ struct JobRules {
   bool resource_claims = false;
   std::vector<std::string> service_accounts{};
   std::vector<std::string> capabilities{};  // without "CAP_"
-  std::vector<std::string> devices{};       // extended resources beside GPUs (gpu_resources.h)
+  std::vector<std::string> devices{};       // extended resources besides GPUs (gpu_resources.h)
   std::vector<std::string> schedulers{};
-  std::vector<std::string> host_paths{};  // read-only, these and what is below them
+  std::vector<std::string> host_paths{};  // allowed read-only, with all paths below them
 
-  // Whether the operator can bring its programs into Pods (manifests/injection.h).
+  // Whether the operator can add its programs to Pods (manifests/injection.h).
   bool has_tools = true;
 
   // spec.limits; unset: any image, any class, any number
   std::optional<std::vector<std::string>> image_prefixes{};
-  std::optional<std::vector<std::string>> priority_classes{};  // never Kubernetes' own, system-*
+  std::optional<std::vector<std::string>> priority_classes{};  // never system-* classes
   std::optional<std::vector<std::string>> runtime_classes{};
   std::optional<int> max_workers{};
   std::optional<int> max_gpus{};
-  std::map<std::string, int> max_devices{};  // by the name of the extended resource
+  std::map<std::string, int> max_devices{};  // keyed by extended resource
 
-  // Whether anything beyond an ordinary Pod is allowed.
+  // Returns true if the rules grant any right beyond those of an ordinary Pod.
   bool Grants() const;
 
-  // Adopts the limits of `other` that are not set here.
+  // Copies the limits of `other` that are not set in these rules.
   void LimitAs(const JobRules& other);
 
-  // The end of a refusal: who can allow `item` (a path below a profile's spec).
+  // The end of a rejection message: who can allow `item` (a path below a profile's spec).
   std::string HowToAllow(const std::string& item) const;
 
   friend bool operator==(const JobRules&, const JobRules&) = default;
 };
 
-// " (a, b)"; empty for an empty list.
+// Formats names as " (a, b)". Returns an empty string for an empty list.
 std::string Listed(const std::vector<std::string>& names);
 
-// Whether a host's path is `prefix` or below it; one with ".." in it never is.
+// Returns true if a host path is `prefix` or below it. Always false for a path with "..".
 bool IsBelowHostPath(const std::string& path, const std::string& prefix);
 
 }  // namespace ringmaster::job

@@ -1,8 +1,8 @@
 #pragma once
 
 // Ensures that Pods are created only from validated jobs: pods.h accepts only a JudgedJob, and only
-// Judge() creates one, if all policies allow the spec (template_policy.h, rights_policy.h). A
-// JudgedJob refers to the validated job, so the Pod is created from the same spec. Pure functions.
+// Judge() creates one, if all policies (template_policy.h, rights_policy.h) allow the spec. A
+// JudgedJob refers to the validated job, so Pods are created from the same spec. Pure functions.
 
 #include <optional>
 #include <vector>
@@ -15,7 +15,7 @@ namespace ringmaster::job {
 
 struct Judgement;
 
-// REQUIRES: the job outlives it, unchanged.
+// REQUIRES: the job outlives the JudgedJob and does not change.
 class JudgedJob {
  public:
   const api::TrainingJob& job() const { return *job_; }
@@ -28,8 +28,8 @@ class JudgedJob {
 };
 
 struct Judgement {
-  std::optional<JudgedJob> allowed;   // set when nothing is violated, and all of the spec is there
-  std::vector<Violation> violations;  // of the templates and volumes, then of the requests
+  std::optional<JudgedJob> allowed;   // set if there are no violations and the spec is complete
+  std::vector<Violation> violations;  // first templates and volumes, then resource requests
 };
 
 Judgement Judge(const api::TrainingJob& job, const JobRules& rules);

@@ -1,9 +1,9 @@
 #pragma once
 
-// A second check, of the finished Pod manifest: a Pod may have only those rights beyond Pod
-// Security "restricted" that its job's rules allow. The check does not depend on templates or
-// pods.h, so it also catches mistakes there. Pure functions, used by the actor before each
-// create.
+// A second check, of the complete Pod manifest: beyond Pod Security "restricted", a Pod may have
+// only the rights that its job's rules allow. The check does not depend on templates or pods.h, so
+// it also catches mistakes there. Pure functions. The actor calls them before it creates each
+// Pod.
 
 #include <vector>
 
@@ -14,8 +14,8 @@
 
 namespace ringmaster::job {
 
-// The volume with Ringmaster's programs (manifests/injection.h), the only one that may be an image;
-// and the init container that fills it.
+// The name of the volume with Ringmaster's programs (manifests/injection.h), the only volume that
+// may be an image, and of the init container that copies the programs into the volume.
 inline constexpr char kToolsName[] = "ringmaster-tools";
 
 std::vector<Violation> CheckPod(const nlohmann::json& pod, const JobRules& rules);

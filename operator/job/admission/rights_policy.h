@@ -1,6 +1,6 @@
 #pragma once
 
-// Checks a job's requests outside of its templates against its rules: host network and privileges
+// Checks the job's fields outside of its templates against its rules: host network and privileges
 // (spec.network), images, priority and runtime classes, devices, and the numbers of workers and
 // GPUs. Pure functions, used by judgement.h together with template_policy.h.
 
@@ -13,14 +13,14 @@
 
 namespace ringmaster::job {
 
-// Violations that no profile could allow are not by_policy.
+// Violations that no profile can allow have by_policy = false.
 std::vector<Violation> CheckRequests(const api::TrainingJobSpec& spec, const JobRules& rules);
 
-// Whether `image` lies under `prefix`: the same, or going on after it with a new part, or with a
-// tag or digest that ends it. "example.com/team" does not cover "example.com/team-b/x",
-// "example.com" not "example.com:5000/x", which is another registry, and a prefix that has a tag or
-// a digest itself covers that one image. "team" is an image of Docker Hub alone, "team/" all of an
-// organisation there.
+// Returns true if `image` equals `prefix`, or continues it with "/..." or with a final tag or
+// digest. "example.com/team" does not cover "example.com/team-b/x", and "example.com" does not
+// cover "example.com:5000/x", which is another registry. A prefix with a tag or digest covers only
+// that image. "team" covers one image of Docker Hub, and "team/" covers all images of that
+// organization.
 bool IsUnderPrefix(std::string_view image, std::string_view prefix);
 
 }  // namespace ringmaster::job

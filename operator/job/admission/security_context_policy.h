@@ -13,7 +13,7 @@
 
 namespace ringmaster::job {
 
-// `path` is that of `context`, an object.
+// `path` is the path of `context`, which is an object.
 void CheckPodSecurityContext(const nlohmann::json& context, const std::string& path,
                              const JobRules& rules, Findings& found);
 void CheckContainerSecurityContext(const nlohmann::json& context, const std::string& path,

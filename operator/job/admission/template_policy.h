@@ -18,12 +18,12 @@
 
 namespace ringmaster::job {
 
-// Every violation in one Pod template. `path` is that of the template, `managed` the container that
-// Ringmaster runs; `rules` are the namespace's, which may allow some of it.
+// Returns all violations in a Pod template. `path` is the template's path, `managed` is the name of
+// Ringmaster's container, and `rules` are the job's rules, which may allow additional rights.
 std::vector<Violation> CheckTemplate(const nlohmann::json& pod_template, const std::string& path,
                                      const std::string& managed, const JobRules& rules);
 
-// Both templates of a job, and the volumes of its checkpoints and of its data.
+// Checks both templates of a job, and the volumes of its checkpoints and data.
 std::vector<Violation> CheckSpec(const api::TrainingJobSpec& spec, const JobRules& rules);
 
 }  // namespace ringmaster::job

@@ -1,7 +1,7 @@
 #pragma once
 
-// The result of carrying out one plan. The actor returns it; the reconciler, which alone writes the
-// job's memory, applies it. Pure functions on plain values.
+// The result of executing one plan. The actor returns it, and the reconciler applies it to the
+// job's memory, which only the reconciler writes. Pure functions on plain values.
 
 #include <chrono>
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace ringmaster::job {
 // The result of checking the job's NetworkPolicies.
 struct IsolationSeen {
   bool isolated = false;
-  std::string why_not;  // empty: it is
+  std::string why_not;  // empty if isolated
   Clock::Time at{};
 };
 
@@ -31,22 +31,22 @@ struct ActResult {
   std::optional<Error> error;  // for the queue's back-off
   bool again = false;          // the stores are behind, or another client changed an object first
   bool job_gone = false;
-  std::set<std::string> taken_names;  // of Pods: an object that is going has the name
+  std::set<std::string> taken_names;  // Pod names that an object still occupies
   bool pin_changed = false;           // another object has the pin's name
 
-  // What was done; unset if it was not.
+  // The executed actions; unset if an action was not executed.
   std::optional<RunPin> pin;  // created, or already there
   bool unpinned = false;
-  std::optional<int64_t> unused_term;  // of the launcher Pod that was certainly not created; or 0
+  std::optional<int64_t> unused_term;  // term whose launcher Pod was certainly not created; or 0
   std::optional<IsolationSeen> isolation;
   std::optional<std::vector<std::string>> admitted;
   std::optional<Clock::Time> status_written;
   std::optional<Clock::WallTime> phase_since;  // when a status with another state was written
 };
 
-// Applies the result of `plan` for `job` to `memory`. Returns when to look at the job again: when
-// the plan says so if everything was done; earlier or later if something was refused or another
-// client changed an object first. An error makes the queue back off.
+// Applies the result of `plan` for `job` to `memory`. Returns when to reconcile the job again: as
+// planned if all actions succeeded; earlier or later after a refusal, or if another client changed
+// an object first. An error makes the queue back off.
 Result<std::optional<std::chrono::milliseconds>> TakeIn(const ActResult& result,
                                                         const api::TrainingJob& job,
                                                         const Plan& plan, Clock::Time now,

@@ -1,6 +1,6 @@
 #pragma once
 
-// Carries out one plan of one job in a fixed order: ends what must end, creates what is missing
+// Executes one plan of one job in a fixed order: ends the launcher or the run, creates objects
 // (creation.h), updates NetworkPolicies (job_isolation.h), marks Pods, writes the status once
 // (status_writer.h), deletes objects (deletion.h) and sends events. The reconciler creates an actor
 // for each reconcile, on the job's worker thread. An actor does not write the job's memory; it
@@ -17,14 +17,14 @@ namespace ringmaster::job {
 
 class Actor {
  public:
-  // `tools` outlive it.
+  // `tools` outlives the actor.
   Actor(const ActorTools& tools, ActorInput input);
 
-  // Once. Blocks on the API server.
+  // Call it once. Blocks on the API server.
   ActResult Act(const Plan& plan);
 
  private:
-  // Returns false if that failed, after noting it; the actor then stops.
+  // Ends the launcher or the run. On failure, notes the error and returns false to stop the actor.
   bool EndFirst(const Plan& plan);
   // Performs the actions that the status describes, after the status write.
   void FollowStatus(const Plan& plan);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Creates what a plan finds missing: first the pin, the Secret and the Services, then the
+// Creates the objects of a plan: first the pin, the Secret and the Services, then the
 // Pods, which contain the term and the launcher Service's address. A part of the actor,
 // called on the job's worker thread. Its requests run in parallel on the request pool's
 // threads. Each writes to a separate member, which is read after all have ended, so no lock
@@ -23,13 +23,13 @@ namespace ringmaster::job {
 
 class Creation {
  public:
-  // All outlive it.
+  // All arguments outlive it.
   Creation(JobRequests& requests, StatusWriter& status, JobIsolation& isolation,
            const ActorInput& input);
 
-  // Term, pin, Secret, Services, and the launcher Pod of a job's first term, at once, where the
-  // plan's Pods may be made from what they are about to be made from. That launcher is deleted
-  // again where its credentials, its Service or its text cannot be had: the next try begins again.
+  // Writes the term and creates the pin, Secret, Services and first launcher Pod in parallel, if
+  // the job's spec is allowed. Deletes that launcher again if its credentials, its Service or the
+  // run's spec are not available; the next reconcile then retries.
   void Prepare(const Plan& plan);
   // Creates the NetworkPolicies, and then the other Pods.
   void CreatePods(const Plan& plan);
@@ -44,7 +44,7 @@ class Creation {
   void PatchLauncherService(const nlohmann::json& patch);
   void PostLauncher(int64_t term);
   void PostWorker(const nlohmann::json& common, int index);
-  // Notes the reason if the finished manifest has forbidden rights.
+  // Returns false and notes the reason if the complete manifest has forbidden rights.
   bool MayPost(const nlohmann::json& pod);
 
   JobRequests& requests_;
@@ -52,13 +52,13 @@ class Creation {
   JobIsolation& isolation_;
   const ActorInput& input_;
 
-  std::optional<JudgedJob> judged_;  // before any request
-  // Each is of one request.
+  std::optional<JudgedJob> judged_;  // set before any request
+  // Each member is written by only one request.
   std::string launcher_address_;
-  std::string launcher_uid_;  // of the launcher Pod that was made
+  std::string launcher_uid_;  // of the launcher Pod that was created
   bool pinned_;
   const std::string tools_image_;
-  bool other_text_ = false;   // the run is pinned to another text
+  bool other_text_ = false;   // the run is pinned to another spec
   bool other_owner_ = false;  // the job has another seed, or belongs to another installation
 };
 

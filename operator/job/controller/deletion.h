@@ -19,7 +19,7 @@ Result<void> DeletePod(const ActorTools& tools, const api::TrainingJob& job, con
 
 void MarkPods(JobRequests& requests, const std::vector<PodMark>& pods);
 void DeletePods(JobRequests& requests, const std::vector<PodDelete>& pods);
-// Also notes the result.
+// Deletes the pin and notes the result.
 Result<void> DeletePin(JobRequests& requests, const std::string& uid);
 void DeleteJob(JobRequests& requests);
 

@@ -11,7 +11,7 @@
 
 namespace ringmaster::job {
 
-// The job's resourceVersion right before and after the write; both empty where the job is gone.
+// The job's resourceVersion before and after the write. Both are empty if the job does not exist.
 struct FinalizerWrite {
   std::string before{};
   std::string after{};

@@ -3,7 +3,7 @@
 // Derives metrics from a change of a job's status: time until training started, time in a phase,
 // restarts, recoveries and the end. Pure functions; job_metrics.h records the results. The operator
 // that wrote a change observes it. Because the write is a compare-and-set, each change counts once,
-// even if leadership moves.
+// even if the leader changes.
 
 #include <chrono>
 #include <compare>
@@ -20,7 +20,7 @@ namespace ringmaster::job {
 
 using FloatSeconds = std::chrono::duration<double>;
 
-// What was restarted. Both values are from the fixed lists below.
+// One restart of a Pod or rank. Both values are from the fixed lists below.
 struct Restart {
   std::string role;
   std::string cause;
@@ -35,20 +35,20 @@ struct PhaseLeft {
 
 struct JobEnd {
   bool succeeded = false;
-  std::string reason;  // of EndReasons()
+  std::string reason;  // one of EndReasons()
 };
 
 struct JobChange {
   std::optional<FloatSeconds>
-      submit_to_running;  // from the object's creation to its first world of ranks
+      submit_to_running;  // from the job's creation to the first world of ranks
   std::optional<PhaseLeft> phase_left;
   std::vector<Restart> restarts;
   std::optional<api::Recovery> recovery;
   std::optional<JobEnd> end;
 };
 
-// Takes note of what was done; job_metrics.h implements it. Called on workers and on the request
-// pool's threads, concurrently.
+// Receives job changes and drain times; job_metrics.h implements it. Worker threads and the request
+// pool's threads call it concurrently.
 class JobObserver {
  public:
   virtual ~JobObserver() = default;
@@ -56,29 +56,29 @@ class JobObserver {
   virtual void OnDrained(FloatSeconds /*took*/) {}
 };
 
-// From job.status to `after`. `phase_since` is when the phase that may be left began, where the
-// process knows; else the status is asked.
+// Derives the change from job.status to `after`. `phase_since`: when the phase before began, if the
+// process knows it; otherwise PhaseSince(job).
 JobChange ObserveChange(const api::TrainingJob& job, const api::TrainingJobStatus& after,
                         std::optional<Clock::WallTime> phase_since, Clock::WallTime now);
 
-// When the job's present phase began, as far as its status keeps that: not of Starting.
+// Returns when the job's current phase began, if the status tells it: not for phase Starting.
 std::optional<Clock::WallTime> PhaseSince(const api::TrainingJob& job);
 
-// Since when a job that is to train does not: it is Pending, Starting or Paused. Nothing otherwise.
+// Returns since when the job has been Pending, Starting or Paused; empty in any other phase.
 std::optional<Clock::WallTime> WaitingSince(const api::TrainingJob& job);
 
-// The drain times of the workers that the plan deletes: from their marks until now.
+// Returns the drain times of the workers that the plan deletes: from their marks until `now`.
 std::vector<FloatSeconds> DrainTimes(const Plan& plan, const JobMemory& memory, Clock::Time now);
 
-// All values of the labels, in which whatever is not listed is "Other": nothing that a user or a
-// kubelet writes becomes a label.
+// The fixed values of the metrics' labels. Any other value becomes "Other", so text from users or
+// kubelets never becomes a label value.
 inline constexpr char kOther[] = "Other";
 inline constexpr char kRoleRank[] = "rank";
 const std::vector<Restart>& Restarts();
 const std::vector<std::string>& RecoveryCauses();
 const std::vector<std::string>& EndReasons();
 const std::vector<std::string>& Phases();
-// `value` if it is listed, else kOther.
+// Returns `value` if `values` contains it, otherwise kOther.
 std::string Bounded(const std::string& value, const std::vector<std::string>& values);
 
 }  // namespace ringmaster::job

@@ -26,7 +26,7 @@ class StallWatch {
  public:
   // Records the current steps, and forgets jobs that are no longer running.
   void See(const Jobs& jobs, Clock::Time now);
-  // Zero for a job that is not watched.
+  // Returns how long the job's step has not changed; zero for a job that is not watched.
   FloatSeconds StillFor(const std::string& job_uid, Clock::Time now) const;
   bool Watches(const std::string& job_uid) const { return seen_.contains(job_uid); }
 
@@ -40,9 +40,9 @@ class StallWatch {
 };
 
 struct NamespaceGauges {
-  // For jobs that have not ended and are not suspended: all their workers.
+  // The GPUs of all workers of jobs that have not ended and are not suspended.
   int64_t gpus_requested = 0;
-  int gpus_productive = 0;                           // of workers in a world that trains
+  int gpus_productive = 0;                           // GPUs of workers in a training world
   std::map<std::string, FloatSeconds> longest_wait;  // by phase: Pending, Starting, Paused
   std::optional<FloatSeconds> longest_stall;         // of running jobs that report steps
 };

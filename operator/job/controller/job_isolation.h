@@ -21,18 +21,18 @@ class JobIsolation {
   // Both outlive it.
   JobIsolation(JobRequests& requests, const JobMemory& memory);
 
-  // The policies of a job that should have them, as the plan says.
+  // Checks or updates the job's policies as the plan requires.
   void Keep(const Plan& plan);
-  // Before Pods are made: most jobs have none yet.
+  // Creates the policies before Pods are created. Most jobs do not have policies yet.
   void Post();
 
  private:
   void Check();
   // Returns false if the API server rejected them, and notes why.
   bool AdmitNodes();
-  // As made, even if it was changed or deleted. Returns false if it is not, and notes why.
+  // Restores a policy that was changed or deleted. If that fails, notes why and returns false.
   bool Mend(const nlohmann::json& manifest);
-  // Returns true if that is new.
+  // Records the result. Returns true if it differs from the previous one.
   bool NoteIsolation(bool isolated);
   std::array<nlohmann::json, 2> Policies() const;
 

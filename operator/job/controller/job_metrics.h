@@ -38,7 +38,7 @@ class JobMetrics final : public JobObserver {
   void OnChange(const JobChange& change) override;
   void OnDrained(FloatSeconds took) override;
 
-  // The gauges of all jobs, for Metrics::AddCollector. Empty unless `leading`.
+  // Appends the gauges of all jobs if `leading`. For Metrics::AddCollector().
   void Collect(bool leading, std::vector<prometheus::MetricFamily>& families);
 
  private:

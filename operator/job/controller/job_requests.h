@@ -1,9 +1,9 @@
 #pragma once
 
-// Sends the requests of one plan of one job, and collects errors and notes until the actor returns
-// them. Every request may be repeated: names are deterministic, an existing object counts only if
-// the job owns it, and deletes specify the UID. The actor's parts share one JobRequests, on the
-// job's worker thread and, in parallel, on the request pool's threads.
+// Sends the requests of one plan of one job, and collects their errors and results for the actor.
+// All requests are idempotent: names are deterministic, an existing object is accepted only if the
+// job owns it, and deletes specify the UID. The actor's parts share one JobRequests, on the job's
+// worker thread and, in parallel, on the request pool's threads.
 
 #include <functional>
 #include <memory>
@@ -32,13 +32,13 @@
 
 namespace ringmaster::job {
 
-// Whether jobs get NetworkPolicies, and where the operator that they admit is.
+// Whether jobs get NetworkPolicies, and the namespace of the operator that the policies admit.
 struct NetworkIsolation {
   bool enabled = false;
   std::string operator_ns{};
 };
 
-// What an actor needs from the process; all outlive it.
+// The process-wide dependencies of an actor. All of them outlive the actor.
 struct ActorTools {
   const Clock& clock;
   kube::KubeClient& client;
@@ -46,29 +46,29 @@ struct ActorTools {
   runtime::RequestPool& pool;
   runtime::EventSink& events;
   NetworkIsolation isolation{};
-  std::string installation{};       // ours (ownership.h)
-  JobObserver* observer = nullptr;  // null: no listener
+  std::string installation{};       // this operator's (ownership.h)
+  JobObserver* observer = nullptr;  // may be null
   Injection injection{};
 };
 
-// The input of an actor; the references outlive it and are not written meanwhile.
+// The input of an actor. The referenced objects outlive the actor and do not change meanwhile.
 struct ActorInput {
-  const api::TrainingJob& job;  // has the text of its run (run_pin.h), of the revision `revision`
+  const api::TrainingJob& job;  // with the spec of its run at `revision` (run_pin.h)
   std::string revision;
-  JobRules rules;  // of its run
+  JobRules rules;  // the rules that apply to the run
   const Observed& observed;
-  std::shared_ptr<const Credentials> credentials;  // may be null unless the plan creates anything
+  std::shared_ptr<const Credentials> credentials;  // may be null if the plan creates nothing
   const JobMemory& memory;
 };
 
-// A planned event as the recorder takes it, regarding this job.
+// Converts a planned event of this job to an event for the recorder.
 runtime::Event EventOn(const api::TrainingJob& job, const PlannedEvent& event);
 
-// Thread-safe, but RunAll() is for the job's worker alone. One lock, which is never held across a
-// request.
+// Thread-safe, except that only the job's worker thread may call RunAll(). The lock is never held
+// during a request.
 class JobRequests {
  public:
-  // `failures_before`: refusals in a row before this plan. The references outlive it.
+  // `failures_before`: consecutive refusals before this plan. The references outlive this object.
   JobRequests(const ActorTools& tools, const api::TrainingJob& job, const JobRules& rules,
               int failures_before);
 
@@ -77,40 +77,40 @@ class JobRequests {
   const api::TrainingJob& job() const { return job_; }
   const std::string& key() const { return key_; }
 
-  // Runs requests side by side and returns when all have ended, so that what each has left in a
-  // place of its own can then be read. What does not get its turn in time is left to the next pass,
-  // which plans it again; one that throws is an error of ours, and the job is tried again.
+  // Runs requests in parallel and returns when all have ended. Requests that cannot start within a
+  // pass's time limit are skipped, and the next pass plans them again. An exception in a request is
+  // noted as an internal error, and the job is retried.
   void RunAll(std::vector<std::function<void()>> requests);
 
-  // The stored object when it is there and ours; otherwise notes why not.
+  // Returns the stored object if the job owns it; otherwise notes the reason and returns nothing.
   std::optional<nlohmann::json> Create(const kube::Resource& resource,
                                        const nlohmann::json& manifest);
   std::optional<nlohmann::json> JudgeExisting(const kube::Resource& resource,
                                               const std::string& name);
-  // Whether a stored object is this job's and stays; otherwise notes why not.
+  // Returns true if the job owns a stored object that is not being deleted; else notes the reason.
   bool IsOwn(const kube::Resource& resource, const std::string& name, const nlohmann::json& stored);
 
-  // The job waits until the caches have seen this write.
+  // Records a write. The next reconcile of the job waits until the caches contain it.
   void Wrote(const kube::Resource& resource, const nlohmann::json& stored);
   void Record(const PlannedEvent& event);
 
-  // The API server did not do what was asked. Whether that is a refusal, its kind says.
+  // Records a failed request: as an error for the back-off if it is transient, else as a refusal.
   void NoteError(const Error& error, bool of_pod = false);
   void NoteNotCreated(const kube::Resource& resource, Error error, const nlohmann::json& manifest);
-  // An error for the queue's back-off, whatever its kind.
+  // Records an error of any kind for the queue's back-off.
   void NoteBackOff(const Error& error);
   void NoteRefusal(Refusal refusal) RINGMASTER_EXCLUDES(mutex_);
-  // Another client's object is in the way: `message` names it and what to do about it.
+  // Records that an object of another client has a name of the job. `message` says what to do.
   void NoteConflict(std::string message);
   void NoteAgain();
-  // Anything else: `note` writes it into the ActResult, under the lock.
+  // Calls `note` with the ActResult while holding the lock.
   template <typename Function>
   void Note(Function note) RINGMASTER_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     note(result_);
   }
   ActResult SoFar() RINGMASTER_EXCLUDES(mutex_);
-  // Nothing stood in the way.
+  // Returns true if there was no refusal and no error so far, and nothing to retry.
   bool CleanSoFar() RINGMASTER_EXCLUDES(mutex_);
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// Keeps a LocalTrainingProfile in each namespace for each TrainingProfile that its jobs may name,
-// so that users can see it there (ADR 113). Only users read these objects: jobs are checked against
+// Maintains a LocalTrainingProfile in each namespace for each TrainingProfile that its jobs may
+// name, so that users can see it (ADR 113). Only users read these objects: jobs are checked against
 // the TrainingProfiles. The workers of a separate Controller call it, concurrently for different
 // namespaces but never for the same one.
 

@@ -22,8 +22,8 @@ struct LocalProfilesPlan {
   std::vector<std::shared_ptr<const LocalProfileView>> removals{};
 };
 
-// `existing` are those of the namespace, in any order. Objects of another installation are left
-// alone; otherwise two that watch the same namespace would overwrite each other forever.
+// `existing`: the objects in the namespace, in any order. Objects of another installation are not
+// changed; otherwise two that watch the same namespace would overwrite each other forever.
 LocalProfilesPlan PlanLocalProfiles(
     const std::vector<OpenProfile>& open,
     const std::vector<std::shared_ptr<const LocalProfileView>>& existing,

@@ -12,21 +12,21 @@
 
 namespace ringmaster::job {
 
-// One thread: that of the Nodes' reflector.
+// Not thread-safe: only the thread of the Nodes' reflector uses it.
 class NodeChanges {
  public:
   // All outlive it.
   NodeChanges(const NodeStore& nodes, const PodStore& pods, const JobStore& jobs)
       : nodes_(nodes), pods_(pods), jobs_(jobs) {}
 
-  // Keys of the jobs to look at, after the store has taken in a change of the Node `name`.
+  // Returns the keys of the jobs to reconcile after the store contains a change of Node `name`.
   std::vector<std::string> JobsToLookAt(const std::string& name);
 
  private:
   const NodeStore& nodes_;
   const PodStore& pods_;
   const JobStore& jobs_;
-  std::map<std::string, NodeView> last_;  // what was last reported, by name
+  std::map<std::string, NodeView> last_;  // the last reported state, by Node name
 };
 
 }  // namespace ringmaster::job

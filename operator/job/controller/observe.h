@@ -1,7 +1,7 @@
 #pragma once
 
-// Collects a job's objects from the stores (observed.h). The controlling owner of a job's object
-// has the job's UID; objects of an earlier job with the same name only occupy names.
+// Collects a job's objects from the stores (observed.h). An object belongs to the job if its
+// controlling owner has the job's UID. Objects of earlier jobs with this name only occupy names.
 
 #include <set>
 #include <string>
@@ -22,15 +22,15 @@ using ProfileStore = runtime::Store<Profile>;
 using NamespaceStore = runtime::Store<NamespaceView>;
 using LocalProfileStore = runtime::Store<LocalProfileView>;
 
-// What is observed; all outlive the call.
+// The stores to read from. All of them outlive the call.
 struct Stores {
   const PodStore& pods;
   const ServiceStore& services;
   const NodeStore& nodes;
 };
 
-// `revision`: of the text that the job's Pods are made from; empty: any. `taken_names`: Pod names
-// that a create found occupied by something the store does not show.
+// `revision`: the revision of the spec from which the run's Pods are created; empty: any revision.
+// `taken_names`: names of existing Pods that the store does not show, found by failed creates.
 Observed Observe(const api::TrainingJob& job, const Stores& stores, const std::string& revision,
                  const std::set<std::string>& taken_names);
 

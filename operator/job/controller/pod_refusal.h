@@ -12,7 +12,7 @@
 
 namespace ringmaster::job {
 
-// `message` is the server's refusal of `pod`, which was created from `spec` (pods.h), whose path is
+// `message`: the server's refusal of `pod`. The Pod was built from `spec` (pods.h), whose path is
 // `root`.
 std::string InWordsOfTheJob(const std::string& message, const nlohmann::json& pod,
                             const api::TrainingJobSpec& spec, const std::string& root = "spec");

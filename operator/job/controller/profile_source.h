@@ -13,10 +13,10 @@ namespace ringmaster::job {
 
 struct ProfileSource {
   const ProfileStore& stored;                   // of the operator's namespace; outlives this
-  std::map<std::string, ProfilePtr> presets{};  // by name; a stored one of the same name counts
+  std::map<std::string, ProfilePtr> presets{};  // by name; stored profiles take precedence
   std::string operator_ns{};
 
-  // Ordered by name.
+  // Returns all profiles in the order of their names.
   std::vector<ProfilePtr> All() const;
 };
 

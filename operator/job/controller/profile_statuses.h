@@ -25,8 +25,8 @@ struct ProfileStatusesParts {
   const Clock& clock;
   kube::KubeClient& client;
   ProfileSource profiles;
-  const NamespaceStore* namespaces = nullptr;  // null: the existing ones are unknown
-  std::string trial_ns{};                      // where the operator may create Pods
+  const NamespaceStore* namespaces = nullptr;  // null: namespaces are not watched
+  std::string trial_ns{};                      // a namespace where the operator may create Pods
 };
 
 class ProfileStatuses {
@@ -38,13 +38,13 @@ class ProfileStatuses {
   Result<runtime::ReconcileResult> Reconcile(const std::string& key);
 
  private:
-  // The API server's answer about its Pods; each spec is tried once, and again while its priority
-  // class does not exist.
+  // Returns the API server's answer about the profile's Pods. Tries each spec once, and repeats it
+  // while the priority class does not exist.
   Result<Trial> Try(const std::string& key, const Profile& profile);
   std::vector<std::string> AbsentOf(const Profile& profile) const;
 
   struct Tried {
-    std::string text;  // of the profile
+    std::string text;  // the profile's spec
     Trial trial;
   };
 

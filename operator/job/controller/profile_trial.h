@@ -2,7 +2,7 @@
 
 // Checks with a dry run, strict about fields, whether the API server accepts the Pods that a
 // TrainingProfile's workload would create. Mistakes in a template, which the CRD cannot detect, are
-// thus reported to the profile's author before a job meets them. Used by ProfileStatuses.
+// thus reported to the profile's author before they affect a job. Used by ProfileStatuses.
 
 #include <string>
 
@@ -13,11 +13,11 @@
 namespace ringmaster::job {
 
 struct Trial {
-  std::string refused{};       // what is wrong, under the path of the profile's field
-  std::string absent_class{};  // its priority class, which may be created later
+  std::string refused{};       // the error, with the path of the profile's field
+  std::string absent_class{};  // its priority class, if it does not exist yet
 };
 
-// Both are empty if nothing is wrong, or if the refusal is not about the Pods
+// Both fields are empty if there is no error, or if the refusal is not about the Pods
 // themselves. Refusals by quotas, policies and webhooks of `ns` are ignored, because
 // other namespaces may not have them. Errors are transient. REQUIRES: profile.problem is
 // empty.

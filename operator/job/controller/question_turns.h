@@ -15,7 +15,7 @@ namespace ringmaster::job {
 
 class QuestionTurns {
  public:
-  // Zero: the events may be read now, and Done() is called afterwards. Else when to come again.
+  // Returns zero if events may be read now; then call Done() afterwards. Else the time to wait.
   std::chrono::milliseconds Take(const std::string& ns, const std::string& job_uid,
                                  Clock::Time now);
   void Done() { busy_ = false; }
@@ -23,12 +23,12 @@ class QuestionTurns {
  private:
   struct Place {
     std::string job_uid;
-    Clock::Time at;    // not before
+    Clock::Time at;    // earliest time of the read
     Clock::Time seen;  // when its job last asked
   };
 
   std::map<std::string, Place> places_;  // by namespace
-  Clock::Time next_{};                   // the first free moment
+  Clock::Time next_{};                   // earliest time of the next read
   bool busy_ = false;
 };
 

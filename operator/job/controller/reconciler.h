@@ -43,7 +43,7 @@ struct ReconcilerParts {
   LauncherPoller& launchers;
   ProfileSource profiles;
   Scope scope;
-  std::function<int64_t()> leader_term;  // stamps the orders; higher than any leader's before us
+  std::function<int64_t()> leader_term;  // stamps orders; higher than any earlier leader's
 };
 
 class Reconciler {
@@ -56,20 +56,20 @@ class Reconciler {
  private:
   using JobPtr = std::shared_ptr<const api::TrainingJob>;
 
-  // What is known about a job beyond the stores, by key. Used by the one worker that has the key.
+  // State of a job that is not in the stores. Only the worker that processes the key uses it.
   struct Known {
     std::string uid;
     JobMemory memory;
     JobPtr seen;  // the job whose spec, under this profile, has this revision
     ProfilePtr seen_under;
-    std::string revision;  // of what a run would keep of it
+    std::string revision;  // of the spec that a run would pin
     std::shared_ptr<const api::TrainingJobSpec>
-        merged;     // with the values that its profile sets; null: none
-    JobPtr judged;  // the one whose spec, as its run has it, these are the violations of
+        merged;     // the spec merged with its profile's workload; null: none
+    JobPtr judged;  // the job to which the violations belong
     Choice judged_under;
     std::vector<Violation> violations;
   };
-  // A job with the text of its run in its spec.
+  // A job with the spec of its run.
   struct Run {
     JobPtr job{};
     std::string revision{};
@@ -88,7 +88,7 @@ class Reconciler {
     }
   };
 
-  // A deleted job that is held until its checkpoints are removed.
+  // Handles a deleted job whose finalizer waits for the removal of checkpoints.
   Result<runtime::ReconcileResult> RemoveCheckpoints(const JobPtr& stored);
   bool IsOurs(const api::TrainingJob& job) const;
   Known& KnownOf(const api::TrainingJob& job);
@@ -101,7 +101,7 @@ class Reconciler {
   void JudgeSpec(const Run& run, const Observed& observed, Known& known, Clock::Time now) const;
   void Forget(const std::string& key);
   void ForgetUid(const std::string& uid);
-  // Null if the job needs none or none is available; the job's memory then says why.
+  // Returns null if the job needs no credentials, or if none are available (see job memory).
   Result<std::shared_ptr<const Credentials>> NeedCredentials(const api::TrainingJob& job,
                                                              const Observed& observed,
                                                              JobMemory& memory, Clock::Time now);
@@ -110,7 +110,7 @@ class Reconciler {
   void TalkToLauncher(const api::TrainingJob& job, const Observed& observed, const Plan& plan,
                       const std::shared_ptr<const Credentials>& credentials);
 
-  // Reads what keeps a Pod from starting. When to look at the job again, at the latest.
+  // Reads why a Pod does not start. Returns the latest time for the next reconcile.
   std::chrono::milliseconds AskAbout(const api::TrainingJob& job, const PodQuestion& question,
                                      JobMemory& memory);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Carries out one removal plan of a deleted job. The reconciler creates it for each reconcile; as
-// in actor.h, every action may be repeated.
+// Executes one removal plan of a deleted job. The reconciler creates it for each reconcile. As in
+// actor.h, all actions are idempotent.
 
 #include <chrono>
 #include <optional>
@@ -17,14 +17,14 @@ namespace ringmaster::job {
 
 class RemovalActor {
  public:
-  // `job` is the one in the store; `judged` has the text of its run, and may be empty unless the
-  // plan makes a Pod. All but `memory` outlive it.
+  // `job` is the job in the store. `judged` has the spec of its run, and may be empty unless the
+  // plan creates a Pod. All arguments except `memory` outlive it.
   RemovalActor(const ActorTools& tools, const api::TrainingJob& job,
                const std::optional<JudgedJob>& judged, const JobRules& rules, RemovalMemory memory);
 
-  // When to look again; unset once the job is released. An error is for the queue's back-off.
+  // Returns when to reconcile again; unset once the job is released. Errors cause a back-off.
   Result<std::optional<std::chrono::milliseconds>> Act(const RemovalPlan& plan);
-  // What to remember afterwards.
+  // The updated memory, to be stored after Act().
   const RemovalMemory& memory() const { return memory_; }
 
  private:

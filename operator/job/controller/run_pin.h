@@ -17,7 +17,7 @@
 
 namespace ringmaster::job {
 
-// Names a run spec (api::EncodeRunSpec) by its content; a label's value.
+// Returns a hash of a run spec (api::EncodeRunSpec) that is a valid label value.
 std::string RevisionOf(const nlohmann::json& run_spec);
 
 // In addition to the run's spec, it contains the run's profile and tools image (empty: none),

@@ -21,7 +21,7 @@ class StatusWriter {
 
   // Adds the finalizer to the job, or removes it.
   void WriteHold(bool held);
-  // By compare-and-set, so that changes of other clients are not overwritten.
+  // Writes the status with compare-and-set, so it does not overwrite changes of other clients.
   void WriteStatus(const Plan& plan);
 
  private:

@@ -1,9 +1,9 @@
 #pragma once
 
 // Derives a job's keys and tokens from a seed of the keyring and the job's UID (ADR 8). The same
-// inputs always give the same bytes, so nothing is read back from the cluster. Used by the
-// reconciler (the job's Secret, the hashes in its Pods) and the launcher poller (certificate,
-// token). keyring.h stores the seeds.
+// inputs always give the same bytes, so the operator never reads them back from the cluster. Used
+// by the reconciler (the job's Secret, the hashes in its Pods) and the launcher poller
+// (certificate, token). keyring.h stores the seeds.
 
 #include <map>
 #include <memory>
@@ -20,10 +20,10 @@
 
 namespace ringmaster::job {
 
-// A seed of the keyring. Bytes are never logged.
+// A seed of the keyring. `bytes` is secret and never logged.
 struct Seed {
   std::string id;
-  std::string bytes;  // 32 or more
+  std::string bytes;  // at least 32
 };
 
 struct Credentials {
@@ -35,18 +35,18 @@ struct Credentials {
   const std::string& Item(const std::string& name) const { return items.at(name); }
 };
 
-// The items a Pod of each role mounts; no Pod gets an item beyond its role's.
+// The items that Pods of each role mount. A Pod never gets other items.
 const std::vector<std::string>& WorkerItems();
 const std::vector<std::string>& LauncherItems();
 
-// kInternal when OpenSSL refuses, which it does not.
+// Returns kInternal if OpenSSL fails, which is not expected.
 Result<Credentials> DeriveCredentials(const Seed& seed, const std::string& job_name,
                                       const std::string& job_uid);
 
-// The job's immutable Secret, without owner and labels (manifests.h adds them).
+// Builds the job's immutable Secret, without owner and labels, which manifests.h adds.
 nlohmann::json SecretManifest(const api::TrainingJob& job, const Credentials& credentials);
 
-// Derived once per job UID and kept while the job lives. Thread-safe.
+// Derives credentials once per job UID and keeps them while the job exists. Thread-safe.
 class CredentialsCache {
  public:
   Result<std::shared_ptr<const Credentials>> Get(const Seed& seed, const std::string& job_name,

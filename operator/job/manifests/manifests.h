@@ -1,7 +1,7 @@
 #pragma once
 
-// The common parts of all objects of a job: owner reference and labels, and the common parts of its
-// Pods. Used for Pods, Services and the reconciler's Secret.
+// Adds the common parts of all objects of a job, the owner reference and labels, and the common
+// parts of its Pods. Used for Pods, Services and the reconciler's Secret.
 
 #include <string>
 
@@ -11,16 +11,16 @@
 
 namespace ringmaster::job {
 
-// Sets metadata's owner reference (controller, blockOwnerDeletion) and the labels of every object
-// of the job. Labels already there stay; ours win.
+// Sets the owner reference (controller, blockOwnerDeletion) and Ringmaster's labels in the object's
+// metadata. Keeps other labels, and overwrites labels with the same keys.
 void Own(nlohmann::json& object, const api::TrainingJob& job);
 
-// A template or volume of the spec; an empty object if there is none.
+// Parses a template or volume of the spec. Returns an empty object if the text is empty.
 nlohmann::json ParseTemplate(const std::string& text);
 
-// Completes a Pod's spec to Pod Security "restricted", for all containers: the namespace may
-// enforce it on sidecars too. Exceptions that the job's rules allow remain: a privileged container
-// can always gain privileges, and one that runs as root cannot be denied root.
+// Makes a Pod's spec comply with Pod Security "restricted". This includes sidecars, because the
+// namespace may enforce it for all containers. Keeps exceptions that the job's rules allow, and
+// sets no field that contradicts a privileged container or a container that runs as root.
 void RestrictPod(nlohmann::json& spec);
 
 }  // namespace ringmaster::job

@@ -1,9 +1,9 @@
 #pragma once
 
 // Builds the manifests of a job's Pods from the job, its credentials and the addresses of its
-// Services. The builders start from the user's template and add what Ringmaster needs. Without a
-// template, the Pods comply with Pod Security "restricted". They accept only specs that judgement.h
-// has validated. Pure functions.
+// Services. The builders start from the user's template and add the fields that Ringmaster needs.
+// Without a template, the Pods comply with Pod Security "restricted". They accept only specs that
+// judgement.h has validated. Pure functions.
 
 #include <cstdint>
 #include <string>
@@ -27,21 +27,21 @@ inline constexpr char kDataVolume[] = "ringmaster-data";
 struct PodContext {
   const JudgedJob& judged;
   const Credentials& credentials;
-  const std::string& revision;  // of the run's text (run_pin.h)
+  const std::string& revision;  // of the run's spec (run_pin.h)
   std::string tools_image{};    // injection.h
 
   const api::TrainingJob& job() const { return judged.job(); }
 };
 
-// The common part of all workers of a run, and single workers. The template is parsed only
-// once.
+// Builds the common part of all worker Pods of a run, so the template is parsed only once.
+// WorkerPod() then builds each Pod.
 nlohmann::json CommonWorkerPod(const PodContext& context, const std::string& launcher_address);
-// The scheduler takes one of these nodes only where no other has room.
+// Makes the scheduler use these nodes only if no other node has room.
 void AvoidNodes(nlohmann::json& pod, const std::vector<std::string>& nodes);
 nlohmann::json WorkerPod(const nlohmann::json& common, const std::string& job_name, int index);
 nlohmann::json LauncherPod(const PodContext& context, int64_t term);
 
-// The description of the user's program for agent and launcher.
+// Describes the user's program for the agents and the launcher.
 control::LaunchSpec LaunchSpecOf(const api::TrainingJobSpec& spec);
 
 }  // namespace ringmaster::job

@@ -1,8 +1,8 @@
 #pragma once
 
-// Corrects times from the clock of another machine, such as a kubelet's in a Pod or an earlier
-// leader's in a job's status. A time in the future would delay everything computed from it, so it
-// is replaced by the current time and stored as such. Pure functions, used by the reconciler and
+// Corrects times from other machines' clocks, such as a kubelet's times in a Pod or an earlier
+// leader's times in a job's status. A future time would delay every action that depends on it, so
+// these functions replace it with the current time. Pure functions, used by the reconciler and
 // verdict_policy.
 
 #include <memory>
@@ -14,14 +14,14 @@
 
 namespace ringmaster::job {
 
-// Parses an RFC 3339 time as Kubernetes writes it (UTC); empty if the text is not one.
+// Parses an RFC 3339 time as Kubernetes writes it (UTC). Returns nothing if the text is invalid.
 std::optional<Clock::WallTime> ParseTime(const std::string& text);
 
-// `text` where it is a time before `now`, else `now`; both as Kubernetes writes them.
+// Returns `text` if it is a valid time up to `now`, else `now`. Both have Kubernetes' format.
 std::string NotAfter(const std::string& text, const std::string& now);
 
-// The job with every future time in its status replaced by `now`, or the same job if there is none.
-// The expected end of training may be in the future.
+// Returns the job with `now` in place of all future times in its status, or the same job if there
+// are none. The estimated completion time is not changed.
 std::shared_ptr<const api::TrainingJob> WithoutFutureTimes(
     std::shared_ptr<const api::TrainingJob> job, Clock::WallTime now);
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The process's memory of a job between reconciles. All of it may be lost at any time: a restart
-// costs an early retry, a longer wait for a drain, or evidence that the launcher then collects
-// itself. Written only by the reconciler; read by the plan and the actor.
+// The in-memory state of a job between reconciles. The process may lose it at any time: a restart
+// only causes an early retry, a longer wait for a drain, or lost evidence that the launcher then
+// collects itself. Only the reconciler writes it; the plan and the actor read it.
 
 #include <chrono>
 #include <cstdint>
@@ -22,109 +22,109 @@
 
 namespace ringmaster::job {
 
-// Why the last creates failed, until when not to try again.
+// Why the last creates failed, and when to retry.
 struct Refusal {
   std::string reason;   // a condition reason of api/names.h
-  std::string message;  // the API server's words
+  std::string message;  // the API server's message
   bool user_error =
-      false;  // the objects we make from the spec are invalid: trying again cannot help
-  // For a job that never began: nothing is made of it until its spec is another one.
+      false;  // the objects created from the spec are invalid, so a retry cannot succeed
+  // Only for a job that has never started: no object is created until its spec changes.
   bool stalled = false;
-  int failures = 0;  // in a row
+  int failures = 0;  // consecutive refusals
   Clock::Time retry_at{};
 };
 
 // The object that keeps the spec of a job's run (run_pin.h).
 struct RunPin {
   std::string uid;                 // of the ControllerRevision
-  std::string revision;            // of its content; the job's Pods bear it
-  std::string profile;             // under which the run began; empty: none
-  std::string tools_image;         // with which it began (manifests/injection.h); empty: none
-  bool has_default_image = false;  // the job named none: its spec has the operator's of that time
-  // Its content. Null: the same as the job's spec, of which no second copy is kept.
+  std::string revision;            // of its content; a label of the job's Pods
+  std::string profile;             // of the run at its start; empty: none
+  std::string tools_image;         // of the run at its start (manifests/injection.h); empty: none
+  bool has_default_image = false;  // the job has no image; `spec` has the default of that time
+  // The content of the object. Null: it equals the job's spec, so no second copy is kept.
   std::shared_ptr<const api::TrainingJobSpec> spec;
 };
 
-// A worker Pod that was seen and whose object is gone: it certainly ended.
+// A worker Pod that existed and whose object is now gone, so the Pod has certainly ended.
 struct GoneWorker {
   std::string pod_uid;
   std::optional<control::Epoch>
-      epoch;  // the launcher's when it was missed, as soon as one is known
+      epoch;  // the launcher's epoch when the Pod was missed, once it is known
   std::string pod{};
   std::string node{};
-  bool news = true;  // it was not missed before
+  bool news = true;  // missed in the latest pass
 };
 
-// Pods on their nodes that do not start and whose status does not say why (pod_events.h).
+// Scheduled Pods that do not start and whose status does not give the reason (pod_events.h).
 struct SlowStart {
-  std::map<std::string, Clock::Time> since;  // seen first, by UID
-  std::string asked;                         // UID of the one whose events were read last
-  std::string warning;                       // its newest one; empty: there is none
+  std::map<std::string, Clock::Time> since;  // when first seen, by Pod UID
+  std::string asked;                         // UID of the Pod whose events were read last
+  std::string warning;                       // its newest warning event; empty: none
   Clock::Time ask_again{};
-  int times = 0;  // of the last question
+  int times = 0;  // number of times that events were read
 };
 
-// A suspension that is under way.
+// A suspension that is in progress.
 struct SuspensionMemory {
   Clock::Time since{};
-  int64_t step = 0;                         // that training had reached by then
-  std::optional<Clock::Time> ending_since;  // since when the ranks are told to end
+  int64_t step = 0;                         // the training step at that time
+  std::optional<Clock::Time> ending_since;  // when the ranks were first told to stop
 };
 
 // The removal of a deleted job's checkpoints (removal_plan.h).
 struct RemovalMemory {
-  std::optional<Clock::Time> since;  // since when the job is seen to be deleted
-  std::string pod_uid;               // of the Pod that was made for it last
-  std::optional<Refusal> refusal;    // of such a Pod
-  bool for_good = false;             // trying again cannot help
-  // The finalizer is off. The store may show the job with it for a moment more: the answer to a
-  // patch that takes the last finalizer off a deleted object is the object as it was, so no newer
-  // version tells.
+  std::optional<Clock::Time> since;  // when the deletion was first seen
+  std::string pod_uid;               // of the last Pod created for the removal
+  std::optional<Refusal> refusal;    // of the create of such a Pod
+  bool for_good = false;             // a retry cannot succeed
+  // The finalizer is removed. The store may still show the job with it for a moment, and this write
+  // has no new resourceVersion to wait for: a patch that removes the last finalizer of a deleted
+  // object returns the unchanged object.
   bool released = false;
 };
 
 struct JobMemory {
   std::optional<Refusal> refusal;
-  std::optional<RunPin> pin;  // that keeps the run's text; unset: there is none, or
-  bool pin_sought = false;    // it has not been looked for
-  int looked_again = 0;       // in a row, because the stores were behind
-  int64_t unused_term = 0;    // a term that was raised and whose Pod was certainly not created
+  std::optional<RunPin> pin;  // keeps the run's spec; unset: not found, or not looked up
+  bool pin_sought = false;    // whether the pin was looked up
+  int looked_again = 0;       // consecutive early retries because the stores were behind
+  int64_t unused_term = 0;    // a raised term whose Pod was certainly not created; 0: none
   std::set<std::string> taken_names;
   std::optional<Clock::Time> progress_written;
-  std::optional<Clock::Time> unclaimed_since;  // since when an unclaimed job is to be ended
-  ReportBudget reports;                        // for writes that the launcher's reports cause
-  std::optional<Clock::Time> ended_since;      // since when we know that the job is over
+  std::optional<Clock::Time> unclaimed_since;  // when the claim was first planned
+  ReportBudget reports;                        // limits writes that the launcher's reports cause
+  std::optional<Clock::Time> ended_since;      // when the end of the job was first seen
   std::optional<SuspensionMemory> suspension;
-  std::optional<Clock::WallTime> phase_since;  // when this process wrote the present status.state
+  std::optional<Clock::WallTime> phase_since;  // when this process wrote the current status.state
 
-  std::map<std::string, PodPtr> workers;             // the worker Pods that exist, by UID
-  std::set<std::string> nodes;                       // of this job's Pods, seen to exist
+  std::map<std::string, PodPtr> workers;             // the existing worker Pods, by UID
+  std::set<std::string> nodes;                       // nodes of this job's Pods that have existed
   std::vector<GoneWorker> gone;                      // oldest first
   std::map<std::string, Clock::Time> leaving_since;  // when a Pod's mark was first seen, by UID
   SlowStart slow_start;
   RemovalMemory removal;
-  bool isolated = false;  // the job's NetworkPolicies were as made at `isolation_checked`
+  bool isolated = false;  // NetworkPolicies were correct at `isolation_checked`
   std::optional<Clock::Time> isolation_checked;
-  std::string not_isolated;           // why they cannot be; empty: they are, or it is not known
-  std::vector<std::string> admitted;  // addresses of nodes that the launcher's admits
-  // Problems that were already reported, so that each is reported once.
+  std::string not_isolated;           // why isolation failed; empty: it did not, or unknown
+  std::vector<std::string> admitted;  // node addresses that the launcher's policy admits
+  // Problems that were already reported. Each problem is reported only once.
   bool told_of_nodes = false;      // the event NodesUnreachable
-  bool told_of_drain = false;      // the event NotDrained, of workers that are waited for
+  bool told_of_drain = false;      // the event NotDrained, for workers that leave too slowly
   bool told_of_launchers = false;  // that silent launchers are not replaced
 
-  // When the Pod's mark was first seen; unset: it was not.
+  // Returns when the Pod's leaving mark was first seen; unset: it has not been seen.
   std::optional<Clock::Time> LeavingSince(const std::string& pod_uid) const {
     const auto found = leaving_since.find(pod_uid);
     return found == leaving_since.end() ? std::nullopt : std::optional(found->second);
   }
 };
 
-// How soon a job's NetworkPolicies must be checked: they are not watched, and users may edit or
-// delete them. Zero: now.
+// Returns the time until the next check of the job's NetworkPolicies; zero: now. The operator does
+// not watch them, and users may edit or delete them.
 inline constexpr std::chrono::minutes kCheckIsolation{10};
 std::chrono::milliseconds IsolationCheckDue(const JobMemory& memory, Clock::Time now);
 
-// Takes in what is seen now; before every plan.
+// Updates the memory with the current observations. Called before every plan.
 void Remember(const Observed& observed, const std::optional<LauncherView>& launcher,
               Clock::Time now, JobMemory& memory);
 

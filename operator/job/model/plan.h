@@ -1,7 +1,7 @@
 #pragma once
 
-// The input and output of a plan, as values. make_plan.h computes a plan with policies that each
-// read part of the input; the actor carries it out.
+// The input and output of a reconcile's plan. make_plan.h computes a plan with policies that each
+// read part of the input; the actor executes it.
 
 #include <chrono>
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace ringmaster::job {
 
-// For a job among few: how often its status is written for its progress alone (ProgressPeriod).
+// The shortest period between status writes that change only the progress (ProgressPeriod).
 inline constexpr std::chrono::milliseconds kLeastProgressPeriod{2'000};
 
 struct PlanInput {
@@ -30,33 +30,33 @@ struct PlanInput {
   const JobMemory& memory;
   Clock::Time now;
   Clock::WallTime wall_now;
-  LaunchersHeard launchers{};    // counted only while this job's launcher is not heard
-  bool network_policies = true;  // jobs get them
-  std::string installation{};    // ours
-  std::string profile{};         // that the run is judged and merged by; empty: as the status says
-  // Progress alone is written this often; anything else that changes is written at once.
+  LaunchersHeard launchers{};    // counted only while this job's launcher does not answer
+  bool network_policies = true;  // whether jobs get NetworkPolicies
+  std::string installation{};    // this operator's
+  std::string profile{};         // that applies to the run; empty: the profile in the status
+  // The period of status writes that change only the progress. Other changes are written at once.
   std::chrono::milliseconds progress_period = kLeastProgressPeriod;
-  // Fields of the job's spec that differ from what its run is made from; `job` has the run's.
+  // Fields of the job's spec that differ from the spec of its run. `job` has the run's values.
   std::vector<std::string> changed{};
 };
 
-// The plan's decisions about Pods that the status reports.
+// The plan's decisions about Pods, for the job's status.
 struct PodsOutlook {
   bool complete = false;       // the launcher and all wanted workers exist
-  bool launcher_lost = false;  // there is none, or it ended: nothing of it counts any more
-  std::chrono::milliseconds back_off{0};  // creates wait this long after failures
-  bool worker_lost = false;               // at least one was found lost or ended just now
-  std::string launcher_held;  // why a silent launcher is not replaced; empty: it is none, or it is
-  std::string unreachable;    // why nothing is done about nodes that are not ready; empty: nothing
+  bool launcher_lost = false;  // there is none, or it has ended, so its reports are ignored
+  std::chrono::milliseconds back_off{0};  // delay of creates after failures
+  bool worker_lost = false;               // whether this plan found a lost or ended worker
+  std::string launcher_held;  // why a silent launcher is kept; empty: it answers or is replaced
+  std::string unreachable;    // why nodes that are not ready are ignored; empty: they are not
 };
 
 struct PodDelete {
   std::string name;
   std::string uid;
-  std::string resource_version{};  // of the only version that is deleted; empty: of any
+  std::string resource_version{};  // a precondition of the delete; empty: any version
 };
 
-// Why a Pod must leave, written to the Pod before any other action.
+// The reason why a Pod must leave. It is written to the Pod before any other action.
 struct PodMark {
   std::string name;
   std::string uid;
@@ -64,7 +64,7 @@ struct PodMark {
   std::string reason;
 };
 
-// A Pod whose events are read, as nothing else says why it does not start (pod_events.h).
+// A Pod whose events are read to find out why the Pod does not start (pod_events.h).
 struct PodQuestion {
   std::string pod;
   std::string uid;
@@ -75,62 +75,62 @@ struct PlannedEvent {
   std::string reason;
   std::string action;
   std::string note;
-  bool of_status = false;  // tells of a change in the status, and only together with it
+  bool of_status = false;  // recorded only if the status is written
 };
 
-// A job on its way to be suspended: its next checkpoint is waited for, or its ranks and then its
-// Pods are being ended.
+// The progress of a suspension: the operator waits for the job's next checkpoint, or it stops the
+// ranks and then the Pods.
 enum class Suspending { kNo, kAwaitingCheckpoint, kEnding };
 
-// The order of the fields is the order in which the reconciler acts.
+// The fields are listed approximately in the order in which the actor executes them.
 struct Plan {
-  // A launcher that runs according to the store but must not: it does not answer, or the job's time
-  // is over. The store may be older than its verdict: if the Pod has changed since, nothing of this
-  // plan is carried out.
+  // A running launcher to delete: it does not answer, or the job's time limit has passed. The store
+  // may not show the launcher's verdict yet. If the Pod has changed since, no part of the plan is
+  // executed.
   std::optional<PodDelete> end_launcher;
   std::optional<int64_t>
       raise_term;      // write status.launcher_term (compare-and-set) before its Pod is created
-  bool pin = false;    // the run's text is not pinned yet
-  bool unpin = false;  // the run is over: the next one takes its text from the job's spec
-  bool create_services = false;             // at least one is missing
-  std::optional<int64_t> point_service_at;  // the launcher's Service selects another term
-  bool claim_service = false;  // the launcher's Service names the installation that had the job
-  bool isolate = false;  // the NetworkPolicies of a job that has its Pods are looked at, and mended
-  // The launcher's NetworkPolicy admits these addresses of nodes from now on.
+  bool pin = false;    // pin the run's spec, which is not pinned yet
+  bool unpin = false;  // the run is over, so the next run uses the current spec of the job
+  bool create_services = false;             // at least one Service is missing
+  std::optional<int64_t> point_service_at;  // set the term that the launcher's Service selects
+  bool claim_service = false;  // write this installation's name to the launcher's Service
+  bool isolate = false;  // check and repair the NetworkPolicies of a job that already has Pods
+  // The new list of node addresses that the launcher's NetworkPolicy admits.
   std::optional<std::vector<std::string>> admit_nodes;
   std::optional<int64_t> create_launcher;
   std::vector<int> create_workers;
   std::vector<PodMark> marks;
   api::TrainingJobStatus status;
   bool write_status = false;
-  bool of_reports = false;         // that write brings only what the launcher reports
-  std::vector<PodDelete> deletes;  // after the status, which names what they are about
-  // The job gets its finalizer before its first worker, or as soon as it wants one, and loses it
-  // when it does not want one any more (removal_plan.h).
+  bool of_reports = false;         // the status write changes only reported values
+  std::vector<PodDelete> deletes;  // after the status, which gives the reasons
+  // Add or remove the job's finalizer. It is added before the first worker or when the job needs
+  // it, and removed when the job no longer needs it (removal_plan.h).
   bool hold = false;
   bool let_go = false;
-  bool delete_job = false;  // it has ended, and its time to live is over
+  bool delete_job = false;  // the job has ended, and its TTL has expired
   std::vector<PlannedEvent> events;
   std::optional<control::Order>
-      order;  // for the launcher; unset when there is none to ask. The stamp is the reconciler's
+      order;  // for the launcher; unset if there is no launcher. The reconciler adds the stamp
   std::optional<PodQuestion> ask_about;
   std::optional<std::chrono::milliseconds> requeue_after;
 
-  // The first term needs no compare-and-set before its Pod: the Pod's name is as good.
+  // The first term needs no compare-and-set before its Pod, because the Pod name is unique.
   bool CreatesFirstLauncher() const { return create_launcher == 1 && raise_term == 1; }
-  bool nodes_unreachable = false;  // nothing is done about nodes that are not ready: too many
+  bool nodes_unreachable = false;  // too many nodes are not ready, so they are ignored
   Suspending suspending = Suspending::kNo;
-  bool claims = false;  // the job is to be ended, and first taken
+  bool claims = false;  // the plan claims the job before it ends the job
   bool confirm_claim =
-      false;                  // the status may be written only if no other has the job by a Service
-  bool drain_held = false;    // a worker had its time to leave, and is waited for all the same
-  std::string launcher_held;  // why a silent launcher is not replaced, as a sentence; empty: it is
-                              // not silent, or replaced
+      false;                  // the status is written only if no other installation has the Service
+  bool drain_held = false;    // a worker exceeded its time to leave and is still draining
+  std::string launcher_held;  // why a silent launcher is kept, as a sentence; empty: it answers,
+                              // or it is replaced
 
   void EndLauncher(const PodView& pod) {
     end_launcher = {.name = pod.name, .uid = pod.uid, .resource_version = pod.resource_version};
   }
-  // False where that is left to the next plan.
+  // Adds a delete. Returns false if the plan is full and the next plan must do it.
   bool Delete(const PodView& pod) {
     if (deletes.size() >= kMostPodsAtOnce) {
       GoOnAtOnce();

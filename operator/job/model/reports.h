@@ -1,7 +1,7 @@
 #pragma once
 
-// The current launcher's reports about the job's workers, by Pod UID. Answers of an earlier
-// launcher's Pod are ignored. Created for one plan; refers to the plan's input.
+// The current launcher's reports about the job's workers, by Pod UID. Ignores answers of earlier
+// launchers. Created for one plan; refers to the plan's input.
 
 #include <chrono>
 #include <optional>
@@ -16,15 +16,15 @@
 
 namespace ringmaster::job {
 
-// The poller's view of the current launcher; null if it was never asked. Valid as long as `input`,
-// like the next one.
+// The poller's view of the current launcher; null if it was never polled. This pointer and that of
+// AnswerOf() are valid as long as `input`.
 const LauncherView* PresentLauncher(const PlanInput& input);
 
-// Null when the present launcher has not answered yet.
+// Returns the current launcher's newest status, or null if it has not answered yet.
 const control::LauncherStatus* AnswerOf(const PlanInput& input);
 
-// There is a launcher, and this operator has not heard yet whether it answers. Within two seconds
-// it has: how soon to look again.
+// Returns true if a launcher runs but this operator has not polled it yet. The first poll ends
+// within two seconds, so the plan is repeated after kAskFirst.
 bool NotAskedYet(const PlanInput& input);
 inline constexpr std::chrono::seconds kAskFirst{1};
 
@@ -32,23 +32,23 @@ class Reports {
  public:
   explicit Reports(const PlanInput& input);
 
-  // AnswerOf the input.
+  // AnswerOf() of the plan's input.
   const control::LauncherStatus* answer() const { return answer_; }
-  // When the launcher gave its first answer; unset if it was never asked.
+  // When the launcher answered for the first time; unset if it has not answered.
   std::optional<Clock::Time> answered_since() const { return answered_since_; }
-  // Null when the launcher says nothing about the Pod.
+  // Returns null if the launcher does not report on the Pod.
   const control::WorkerReport* Find(std::string_view pod_uid) const;
-  // The slowdown of the Pod's slowest straggler relative to its peers, as a factor; 0: it has none.
+  // Returns the slowdown factor of the Pod's slowest straggler relative to its peers; 0: none.
   double Slowness(std::string_view pod_uid) const;
-  // True when the launcher answered the last question.
+  // Returns true if the launcher answered the latest poll.
   bool current() const { return current_; }
 
-  // For a job with workers on their way out, so that each of them needs no look at all others.
-  // The launcher's newest order that it has answered is known, and does not have the Pod.
+  // Returns true if the last order that the launcher acknowledged does not contain the Pod. The set
+  // of ordered Pods is built only for jobs with leaving workers.
   bool ExcludedByOrder(std::string_view pod_uid) const {
     return order_known_ && !ordered_.contains(pod_uid);
   }
-  // A worker that stays trains, as the launcher said just now.
+  // Returns true if the launcher's latest status shows that a worker that is not leaving trains.
   bool others_train() const { return others_train_; }
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
 
-// The stores' projections of a job's Pods and Services, of Nodes and Namespaces, and of their
-// TrainingProfiles: structs with typed fields instead of JSON documents (6,400 Pods as JSON trees
-// take 145 MiB). The projections below create them as objects arrive; observe and plan read them.
+// The stored forms of Pods, Services, Nodes, Namespaces and LocalTrainingProfiles: structs with
+// typed fields instead of JSON documents (6,400 Pods as JSON trees take 145 MiB). The Project
+// functions create them when objects arrive; observe.h and the planner read them.
 
 #include <cstdint>
 #include <string>
@@ -18,17 +18,17 @@ enum class Role { kOther, kWorker, kLauncher };
 
 enum class PodPhase { kPending, kRunning, kSucceeded, kFailed, kUnknown };
 
-// The state of the container that matters: the managed one, or another that cannot start.
+// The state of the managed container, or of another container of the Pod that cannot start.
 struct ContainerView {
-  std::string waiting_reason;  // the kubelet's, for example ImagePullBackOff; empty unless it waits
+  std::string waiting_reason;  // from the kubelet, such as ImagePullBackOff; empty: not waiting
   std::string waiting_message;
   bool terminated = false;
   int exit_code = 0;
   int signal = 0;
-  std::string ended_reason;   // for example OOMKilled, StartError
+  std::string ended_reason;   // for example OOMKilled or StartError
   std::string ended_message;  // its termination message
   std::string finished_at;    // RFC 3339
-  std::string memory_limit;   // of one that ran out of memory, as its spec has it; empty: none
+  std::string memory_limit;   // only if it ran out of memory: the limit in its spec; empty: none
 };
 
 struct PodView {
@@ -38,31 +38,31 @@ struct PodView {
   std::string resource_version;
   std::string owner_uid;
   std::string node;          // empty until scheduled
-  std::string ip;            // empty until it has one
+  std::string ip;            // empty until assigned
   std::string created_at;    // RFC 3339
-  std::string scheduled_at;  // the same, of when it got its node; empty: it has none
-  std::string disruption;    // why Kubernetes takes it away, for example EvictionByEvictionAPI
+  std::string scheduled_at;  // RFC 3339; empty until scheduled
+  std::string disruption;    // why Kubernetes evicts it, for example EvictionByEvictionAPI
   Role role = Role::kOther;
   int index = -1;         // workers
   int64_t term = 0;       // launchers
-  std::string revision;   // of the text that it is made from (run_pin.h)
+  std::string revision;   // of the spec that it was created from (run_pin.h)
   bool deleting = false;  // deletionTimestamp is set
-  std::string seed_id;    // launchers: of the keyring, whose keys it has
-  std::string leaving;    // api::kAnnotationLeaving: why it has to go; empty: it stays
+  std::string seed_id;    // launchers: the keyring seed of its keys
+  std::string leaving;    // api::kAnnotationLeaving: why it must leave; empty: it stays
   PodPhase phase = PodPhase::kPending;
   std::string reason;         // status.reason, for example Evicted
   std::string message;        // status.message
   std::string unschedulable;  // the scheduler's message while no node fits; else empty
   ContainerView container;
 
-  // The managed container has ended, whatever others of the Pod do, or the Pod has as a whole.
+  // Returns true if the managed container has ended, or all containers of the Pod have.
   bool Ended() const { return container.terminated || Over(); }
-  // It ended, with success. A Pod that was taken away (evicted, preempted) has not.
+  // Returns true if it succeeded. An evicted or preempted Pod has not succeeded.
   bool Completed() const {
     if (!container.terminated) return phase == PodPhase::kSucceeded;
     return container.exit_code == 0 && (phase != PodPhase::kFailed || reason.empty());
   }
-  // Nothing of it runs any more.
+  // Returns true if no container of the Pod runs any more.
   bool Over() const { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
 };
 
@@ -72,21 +72,21 @@ struct ServiceView {
   std::string uid;
   std::string resource_version;
   std::string owner_uid;
-  std::string cluster_ip;  // "None" for headless ones
+  std::string cluster_ip;  // "None" for headless Services
   std::string seed_id;
-  std::string installation;  // that has the job
-  int64_t term = 0;          // of the launcher Pods it selects
+  std::string installation;  // that manages the job
+  int64_t term = 0;          // term of the launcher Pod that it selects
 };
 
 struct NodeView {
   std::string name;
-  // False when its condition Ready says False, or Unknown: the kubelet has not been heard.
+  // False if its condition Ready is False, or Unknown because the kubelet does not report.
   bool ready = true;
-  std::string not_ready_reason;  // of that condition, for example NodeStatusUnknown
+  std::string not_ready_reason;  // reason of that condition, for example NodeStatusUnknown
   bool unschedulable = false;    // cordoned
-  bool out_of_service = false;   // tainted so by a person: nothing runs there any more
-  // From which its own processes may be seen to connect: its addresses, and the first ones of its
-  // Pods' ranges, which network plugins take for the node.
+  bool out_of_service = false;   // has the taint out-of-service: no Pod runs there any more
+  // The source addresses of connections from the node's own processes: its addresses, and the first
+  // addresses of its Pod ranges, which network plugins assign to the node.
   std::vector<std::string> addresses{};
 
   friend bool operator==(const NodeView&, const NodeView&) = default;
@@ -101,14 +101,14 @@ struct NamespaceView {
 struct LocalProfileView {
   std::string name;
   std::string uid;
-  std::string installation;  // that keeps it
+  std::string installation;  // that maintains it
   std::string spec;          // JSON
 };
 
-// True for the waiting reasons of a healthy start, and for none.
+// Returns true for the waiting reasons of a normal start, and for an empty reason.
 bool IsNormalWait(const std::string& waiting_reason);
 
-// kInvalid when the object has no name.
+// The projections return kInvalid if the object has no name.
 Result<PodView> ProjectPod(const nlohmann::json& object);
 Result<ServiceView> ProjectService(const nlohmann::json& object);
 Result<NodeView> ProjectNode(const nlohmann::json& object);

@@ -1,7 +1,7 @@
 #pragma once
 
-// A field of a spec or a finished manifest that is not allowed. The policies that validate a job
-// find violations before any object of it is created; the plan then fails the job with them.
+// A field of a spec or a complete manifest that is not allowed. The admission policies find
+// violations before the operator creates any object of the job; the job's status reports them.
 
 #include <string>
 
@@ -10,8 +10,8 @@ namespace ringmaster::job {
 struct Violation {
   std::string
       path;  // for example spec.worker.template.spec.containers[0].securityContext.privileged
-  std::string message;  // what is wrong and what to do: the rest of the sentence that `path` begins
-  bool by_policy = false;  // a profile could allow it
+  std::string message;  // the error and how to fix it; completes a sentence that starts with path
+  bool by_policy = false;  // whether a profile can allow it
 
   std::string Text() const { return path + " " + message; }
 };

@@ -1,9 +1,9 @@
 #pragma once
 
-// Detects jobs that crash repeatedly without training progress, in ranks or whole Pods. The
-// launcher counts the ranks that it sees die; this policy counts Pods that end together with their
-// agents. The sum is stored in status.crashes, so that a new launcher or operator continues the
-// count. Pods that the cluster ended (evictions, preemptions, lost nodes, deletions) do not count.
+// Detects jobs whose ranks or Pods crash repeatedly without training progress. The launcher counts
+// crashed ranks; this policy counts crashed Pods, whose agents can no longer report. The sum is
+// stored in status.crashes, so that a new launcher or operator continues the count. Pods that the
+// cluster ended (evictions, preemptions, lost nodes, deletions) do not count.
 // Pure functions.
 
 #include <optional>
@@ -17,36 +17,36 @@
 
 namespace ringmaster::job {
 
-// Its container was killed by a signal or for lack of memory, without having been asked to end.
+// Returns true if a signal or the OOM killer ended the container and nobody asked it to stop.
 bool HasCrashed(const PodView& pod);
 
-// In words for people: what is to be done about the container's lack of memory. REQUIRES: it was
-// killed for that.
+// A message for users that says what to do if the container ran out of memory. REQUIRES: the
+// container was OOM-killed.
 std::string MemoryText(const PodView& pod);
 
-// An entry of status.failures in words: who, where, how it ended, what it printed last.
+// Describes an entry of status.failures: worker, node, how it ended, and its last output lines.
 std::string FailureText(const api::Failure& failure);
 
-// Pods of one job that crash within a few seconds count once, because one node may end many.
-// `answer` is the launcher's newest; null: there is none.
+// Adds a crashed Pod to status.crashes. Pods of a job that crash within a few seconds count once,
+// because one node may end many Pods. `answer`: the launcher's newest status, or null.
 void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus* answer,
                      Clock::WallTime now, api::TrainingJobStatus& status);
 
-// The current launcher's count, and whether training has progressed since.
+// Adds the current launcher's count. Resets the count if training has progressed.
 void CountCrashesOfLauncher(const api::TrainingJob& job, const control::LauncherStatus* answer,
                             Clock::WallTime now, api::TrainingJobStatus& status);
 
-// The next answer comes from another launcher.
+// Called when another launcher replaces the current one, because its count starts at zero.
 void BeginCountOfNextLauncher(api::TrainingJobStatus& status);
 
-// A description of the newest crash in status.failures. Empty if training has progressed since, or
-// for a single crash by a signal that the other ranks survived.
+// Describes the newest crash in status.failures. Empty if training has progressed since, or if the
+// only crash so far was not an out-of-memory kill.
 std::string CrashText(const api::TrainingJob& job, const api::TrainingJobStatus& status);
 
-// Why it crashes: OOMKilled or CrashLoop. REQUIRES: CrashText() is not empty.
+// The reason of the crashes: OOMKilled or CrashLoop. REQUIRES: CrashText() is not empty.
 std::string CrashReason(const api::TrainingJobStatus& status);
 
-// Nothing while the limit is not reached.
+// Returns the job's failure if the crash limit is reached; otherwise nothing.
 std::optional<Outcome> JudgeCrashes(const api::TrainingJob& job,
                                     const api::TrainingJobStatus& status);
 

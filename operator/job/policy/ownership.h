@@ -1,14 +1,14 @@
 #pragma once
 
-// Decides which TrainingJobs this operator manages. Pure functions, used by reconciler and
+// Decides which TrainingJobs this operator manages. Pure functions, used by the reconciler and the
 // plan.
 //
 // An installation consists of all operators that share a Lease. Two installations that watch the
-// same namespaces never manage the same job: it belongs to the one that creates the launcher's
-// Service, which only one can. Its name is stored on the Service and in the job's status. An
-// operator claims a job without a Service by writing its status (compare-and-set), and before it
-// writes a failure, in a separate write, because others may accept the job. Users move a job
-// with an annotation, which takes precedence: the named installation takes over the Service.
+// same namespaces never manage the same job: it belongs to the installation that creates the
+// launcher's Service, and only one create succeeds. The Service and the job's status store the name
+// of the installation. To fail a job without a Service, an operator first claims it with a separate
+// compare-and-set write of the status, because another installation may accept the job. Users move
+// a job with an annotation, which takes precedence: the named installation takes over the Service.
 
 #include <set>
 #include <string>
@@ -19,19 +19,19 @@
 namespace ringmaster::job {
 
 struct Scope {
-  std::string installation{};  // "<namespace>/<name of the Lease>"; empty: there is but one
+  std::string installation{};  // "<namespace>/<name of the Lease>"; empty: there is only one
   std::set<std::string> excluded_namespaces{};
 };
 
-// `launcher_service`: the job's own, or null.
+// Returns true if this operator manages the job. `launcher_service`: the job's own, or null.
 bool IsOurs(const api::TrainingJob& job, const ServiceView* launcher_service, const Scope& scope);
 
-// No installation has it yet, as far as known. `installation`: ours; empty if there is only one,
-// which manages every job.
+// Returns true if no installation is known to manage the job yet. `installation`: this operator's;
+// empty if there is only one installation, which manages every job.
 bool IsUnclaimed(const api::TrainingJob& job, const ServiceView* launcher_service,
                  const std::string& installation);
 
-// A person has named ours on the job.
+// Returns true if a user has assigned the job to `installation` with the annotation.
 bool IsHandedOver(const api::TrainingJob& job, const std::string& installation);
 
 }  // namespace ringmaster::job

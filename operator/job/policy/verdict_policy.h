@@ -17,29 +17,29 @@ struct Outcome {
   bool succeeded = false;
   std::string reason;
   std::string message;
-  std::optional<control::Verdict> verdict;  // when the launcher said so itself
-  std::optional<api::Failure> failure;      // the first thing that went wrong
+  std::optional<control::Verdict> verdict;  // if the launcher reported the outcome
+  std::optional<api::Failure> failure;      // the first failure
 };
 
-// The launcher's verdict in its Pod's status, if it left one.
+// Returns the launcher's verdict from its Pod's termination message, if there is one.
 std::optional<control::Verdict> VerdictOf(const PodView& launcher);
 
-// Why this container can never start, in a sentence that names Pod and node; empty when it may yet.
-// Waiting for an image or a slow runtime is not such a reason.
+// Explains, with the names of the Pod and node, why this container can never start. Empty if it may
+// still start, for example while it waits for an image or a slow runtime.
 std::string CannotStart(const PodView& pod);
 
-// Empty while the job continues. A job that has trained (`begun`) has proved that its containers
-// can start: later failures to start are caused by a node. `wall_now` is RFC 3339, for failures
+// Returns nothing while the job continues. If the job has trained (`begun`), its containers can
+// start, so later failures to start are caused by a node. `wall_now` is RFC 3339, for failures
 // whose time is unknown.
 std::optional<Outcome> JudgeOutcome(const Observed& observed, bool begun,
                                     const std::string& wall_now);
 
-// Which Pod ended, and how, in words.
+// Describes which Pod ended and how.
 std::string HowItEnded(const PodView& pod);
 
-// An entry for status.failures about a Pod that ended.
+// Creates an entry of status.failures for a Pod that ended.
 api::Failure FailureOf(const PodView& pod, const std::string& wall_now);
-// The same about a rank that ended.
+// Creates an entry of status.failures for a rank that ended.
 api::Failure FailureOf(const control::RankExit& exit, const std::string& reason,
                        const std::string& wall_now);
 
