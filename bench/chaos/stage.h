@@ -22,8 +22,7 @@ struct StageOptions {
   int at_first = 0;  // number of workers at the beginning; 0: all
   int min_replicas = 1;
   int64_t global_batch = 48;
-  double cpus =
-      0;  // CPU quota of each worker, so that survivors cannot use a dead one's; 0: none
+  double cpus = 0;  // CPU quota of each worker, so that survivors cannot use a dead one's; 0: none
   std::vector<std::string> trainer_flags{};  // in addition to the usual ones
   // A Python script that uses the package and replaces ringmaster-train. It gets only the trainer
   // flags.

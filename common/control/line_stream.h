@@ -160,7 +160,7 @@ class LineStream final : public LineConnection,
   }
 
   static std::string CloseReason(const boost::system::error_code& error) {
-    // Peers close without a TLS shutdown. A truncated stream is no error here, because every
+    // Peers close without a TLS shutdown. A truncated stream is not an error here, because every
     // message is a whole line.
     if (error == boost::asio::error::eof || error == boost::asio::ssl::error::stream_truncated) {
       return "the peer closed the connection";

@@ -45,9 +45,9 @@ inline constexpr std::size_t kPositionWords = 16;
 // Lock-free, so that it works between processes and in a signal handler.
 struct PositionPage {
   std::array<std::atomic<uint64_t>, kPositionWords> position;
-  std::atomic<int64_t> peer;      // the rank that it waits for, plus 1; 0: unknown
-  std::atomic<int64_t> stack_of;  // the thread whose stack was written last: its thread id
-  std::atomic<int64_t> connect_stage;               // a ConnectStage, of the world that it enters
+  std::atomic<int64_t> peer;           // the rank that it waits for, plus 1; 0: unknown
+  std::atomic<int64_t> stack_of;       // the thread whose stack was written last: its thread id
+  std::atomic<int64_t> connect_stage;  // a ConnectStage, of the world that it enters
   std::array<std::atomic<int64_t>, 2> collectives;  // as EncodeCounts() encodes them
   std::atomic<uint32_t> owner;                      // see kOwnerWord
   uint32_t unused;

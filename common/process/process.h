@@ -19,8 +19,8 @@ struct ProcessSpec {
   std::vector<std::string> environment;  // "NAME=VALUE"
   bool capture_output = false;           // false: it uses our standard output and error
   bool keep_stdin = false;               // false: standard input is /dev/null
-  bool keep_descriptors = false;  // false: it inherits only the standard streams
-  int death_signal = SIGKILL;     // the signal that it receives when we die
+  bool keep_descriptors = false;         // false: it inherits only the standard streams
+  int death_signal = SIGKILL;            // the signal that it receives when we die
   // True: processes that it leaves in its process group outlive it, such as a daemon that is about
   // to detach itself.
   bool leaves_daemons = false;

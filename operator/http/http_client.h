@@ -107,8 +107,8 @@ struct HttpClientOptions {
   std::string base_url{};  // "https://10.0.0.1:443"; "http://..." only for tests on loopback
   std::string
       ca_pem{};  // the only certificates trusted; https without ca_pem and ca_file is kInvalid
-  std::string ca_file{};  // instead of ca_pem; read for each new connection, so that the client
-                          // uses a rotated file
+  std::string ca_file{};      // instead of ca_pem; read for each new connection, so that the client
+                              // uses a rotated file
   std::string server_name{};  // server name to verify and to send as Host and SNI; empty: the host
                               // of base_url
   std::string certificate_pem{};  // client certificate; set both this and key_pem, or none

@@ -51,11 +51,10 @@ Result<std::map<std::string, ProfilePtr>> ReadPresets(std::string_view text);
 
 // The profile and limits of a job.
 struct Choice {
-  ProfilePtr profile{};  // null: none
-  std::vector<ProfilePtr>
-      limits{};                     // the namespace's defaults: limits that `profile` does not set
-  std::string problem{};            // why there is no profile; empty: there is one
-  std::vector<std::string> open{};  // profile names that jobs of the namespace can use
+  ProfilePtr profile{};              // null: none
+  std::vector<ProfilePtr> limits{};  // the namespace's defaults: limits that `profile` does not set
+  std::string problem{};             // why there is no profile; empty: there is one
+  std::vector<std::string> open{};   // profile names that jobs of the namespace can use
 
   // Returns true if both choices are equal.
   friend bool operator==(const Choice&, const Choice&) = default;

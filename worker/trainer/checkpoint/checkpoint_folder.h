@@ -87,9 +87,9 @@ class CheckpointFolder {
 
   // Loads the newest complete checkpoint above `than` that is not damaged; nothing if none exists.
   // Logs each damaged checkpoint that it skips, why, and what is used instead. It adds them to
-  // `damaged` and does not read them again; it logs them again only if `than` is no state yet.
+  // `damaged` and does not read them again; it logs them again only if `than` is empty.
   // kUnavailable: the folder cannot be read now. kInvalid: the newest undamaged one is of another
-  // model or a newer format, or all are damaged and `than` is no state yet.
+  // model or a newer format, or all are damaged and `than` is empty.
   Result<std::optional<LoadedShard>> LoadNewest(const StateVersion& than,
                                                 const StateIdentity& identity,
                                                 const std::vector<uint64_t>& parts,
