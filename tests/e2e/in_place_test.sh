@@ -24,7 +24,12 @@ packages_volume pytorch "$("$repository/deploy/local/pytorch.sh")"
 claims=(pytorch) arguments=
 case $job in
   gpt) arguments=', --loaders=1' ;;
-  huggingface) claims+=(transformers) && packages_volume transformers "$("$repository/deploy/local/pypi.sh" transformers)" ;;
+  huggingface)
+    for package in accelerate transformers; do
+      packages_volume "$package" "$("$repository/deploy/local/pypi.sh" "$package")"
+      claims+=("$package")
+    done
+    ;;
 esac
 each_claim() { printf '%s\n' "${claims[@]}" | sed "s|.*|$1|"; } # a line, & in it being the claim
 
