@@ -37,10 +37,10 @@ struct Refusal {
 // The object that keeps the spec of a job's run (run_pin.h).
 struct RunPin {
   std::string uid;                 // of the ControllerRevision
-  std::string revision;            // of its content; a label of the job's Pods
+  std::string revision;            // hash of its content; a label of the job's Pods
   std::string profile;             // of the run at its start; empty: none
   std::string tools_image;         // of the run at its start (manifests/injection.h); empty: none
-  bool has_default_image = false;  // the job has no image; `spec` has the default of that time
+  bool has_default_image = false;  // the job has no image; `spec` has the default at the start
   // The content of the object. Null: it equals the job's spec, so no second copy is kept.
   std::shared_ptr<const api::TrainingJobSpec> spec;
 };
@@ -59,7 +59,7 @@ struct GoneWorker {
 struct SlowStart {
   std::map<std::string, Clock::Time> since;  // when first seen, by Pod UID
   std::string asked;                         // UID of the Pod whose events were read last
-  std::string warning;                       // its newest warning event; empty: none
+  std::string warning;                       // newest warning event of that Pod; empty: none
   Clock::Time ask_again{};
   int times = 0;  // number of times that events were read
 };
@@ -68,7 +68,7 @@ struct SlowStart {
 struct SuspensionMemory {
   Clock::Time since{};
   int64_t step = 0;                         // the training step at that time
-  std::optional<Clock::Time> ending_since;  // when the ranks were first told to stop
+  std::optional<Clock::Time> ending_since;  // when the ranks were first asked to stop
 };
 
 // The removal of a deleted job's checkpoints (removal_plan.h).
@@ -103,9 +103,9 @@ struct JobMemory {
   std::map<std::string, Clock::Time> leaving_since;  // when a Pod's mark was first seen, by UID
   SlowStart slow_start;
   RemovalMemory removal;
-  bool isolated = false;  // NetworkPolicies were correct at `isolation_checked`
+  bool isolated = false;  // the NetworkPolicies were correct at `isolation_checked`
   std::optional<Clock::Time> isolation_checked;
-  std::string not_isolated;           // why isolation failed; empty: it did not, or unknown
+  std::string not_isolated;           // why isolation failed; empty: not failed, or unknown
   std::vector<std::string> admitted;  // node addresses that the launcher's policy admits
   // Problems that were already reported. Each problem is reported only once.
   bool told_of_nodes = false;      // the event NodesUnreachable
@@ -119,8 +119,8 @@ struct JobMemory {
   }
 };
 
-// Returns the time until the next check of the job's NetworkPolicies; zero: now. The operator does
-// not watch them, and users may edit or delete them.
+// Returns the time until the next check of the job's NetworkPolicies; zero: now. The check is
+// needed because the operator does not watch them, and users may edit or delete them.
 inline constexpr std::chrono::minutes kCheckIsolation{10};
 std::chrono::milliseconds IsolationCheckDue(const JobMemory& memory, Clock::Time now);
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // The poller's view of a job's launcher: its latest status, the order that it had received by then,
-// and since when it has not answered. Also a summary of all launchers. Plain values: written by
-// launcher_session.cc and launcher_poller.cc, read by the plan.
+// and since when it has not answered. Also a summary of all launchers. Plain values, written by
+// launcher_session.cc and launcher_poller.cc, and read by the plan.
 
 #include <chrono>
 #include <map>
@@ -43,7 +43,7 @@ struct LaunchersHeard {
 // Returns true if `part` is more than half of `all`.
 inline bool Most(int part, int all) { return 2 * part > all; }
 
-// `views`: the views of all jobs, by job UID. `ns`: the namespace of the job in question.
+// Counts for a job in the namespace `ns`. `views`: the views of all jobs, by job UID.
 LaunchersHeard CountLaunchers(const std::map<std::string, LauncherView>& views,
                               std::string_view ns);
 

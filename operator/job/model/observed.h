@@ -44,11 +44,11 @@ struct Observed {
   std::vector<PodPtr> completed;  // succeeded, not being deleted
   std::vector<PodPtr> failed;     // failed, not being deleted
   std::vector<PodPtr> deleting;
-  // Not being deleted, but created from another spec than the run's (run_pin.h): not used.
+  // Not being deleted, but created from another spec than the run's (run_pin.h), so not used.
   std::vector<PodPtr> of_other_text;
 
-  // Returns true if a Pod that is not a worker of this job has the Pod name of this index. Only
-  // plans that create workers call it. It reads the store, which must still exist.
+  // Returns true if a Pod that is not a worker of this job has the Pod name of this index. Called
+  // only by plans that create workers. It reads the store, which must still exist.
   std::function<bool(int index)> name_taken = [](int) { return false; };
 
   ServicePtr worker_service;  // null if missing or not owned by the job
