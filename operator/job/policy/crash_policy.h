@@ -28,7 +28,7 @@ std::string MemoryText(const PodView& pod);
 std::string FailureText(const api::Failure& failure);
 
 // Adds a crashed Pod to status.crashes. Pods of a job that crash within a few seconds count once,
-// because one node may end many Pods. `answer`: the launcher's newest status, or null.
+// because a node failure may end many Pods. `answer`: the launcher's newest status, or null.
 void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus* answer,
                      Clock::WallTime now, api::TrainingJobStatus& status);
 
