@@ -11,7 +11,7 @@ namespace {
 
 // An event follows its write within a second, even on a busy server.
 constexpr auto kLate = std::chrono::seconds(5);
-// Watches are not opened again more often than this.
+// The shortest time between two calls of on_late for a resource.
 constexpr auto kTellAgain = std::chrono::seconds(15);
 
 }  // namespace

@@ -35,7 +35,7 @@ struct ActResult {
   bool pin_changed = false;           // another object has the pin's name
 
   // The executed actions; unset if an action was not executed.
-  std::optional<RunPin> pin;  // created, or already there
+  std::optional<RunPin> pin;  // the pin that was created or that already existed
   bool unpinned = false;
   std::optional<int64_t> unused_term;  // term whose launcher Pod was certainly not created; or 0
   std::optional<IsolationSeen> isolation;
