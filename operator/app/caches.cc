@@ -124,7 +124,7 @@ void Caches::Watch(kube::KubeClient& client, const Clock& clock, runtime::Metric
          needed});
   };
   const std::string& watched = config_.watch_namespace;
-  // They start before the watch of jobs: no job is reconciled until all are synced.
+  // The watch of profiles starts first. Jobs are not reconciled until all needed caches are filled.
   add(kube::kTrainingProfiles, profiles_, config_.ns, "", true);
   add(kube::kTrainingJobs, jobs_, watched, "", true);
   add(kube::kPods, pods_, watched, api::kManagedBySelector, true);

@@ -50,19 +50,19 @@ class Caches {
   const job::NodeStore& nodes() const { return nodes_; }
   const job::ProfileStore& profiles() const { return profiles_; }
   const job::LocalProfileStore& local_profiles() const { return local_profiles_; }
-  // Null if only one is watched.
+  // Returns null if only one namespace is watched.
   const job::NamespaceStore* namespaces() const {
     return config_.watch_namespace.empty() ? &namespaces_ : nullptr;
   }
 
-  // Returns an order for the queue's keys: the oldest job first, keys of deleted jobs last.
+  // Returns a comparison for the queue's keys: the oldest job first, keys of deleted jobs last.
   std::function<bool(const std::string&, const std::string&)> ByAge() const;
 
-  // Caches that the operator requires; Nodes and LocalTrainingProfiles are not among
-  // them.
+  // Returns true if all caches that the operator requires are filled. Nodes, Namespaces
+  // and LocalTrainingProfiles are not required.
   bool Synced() const;
   std::string Problems() const;
-  // False if a thread has made no progress for long.
+  // Returns false if a thread has made no progress within `limit`.
   bool Healthy(std::chrono::milliseconds limit) const;
 
  private:
@@ -76,8 +76,8 @@ class Caches {
   void LookAtNamespaces() const;
   // Queues the profiles that list the namespace. Empty: all profiles.
   void LookAtProfiles(const std::string& ns = {}) const;
-  // kAll: the spec changed, or the answer whether runs can start with the profile, so jobs change.
-  // kVerdict: the profile's condition Accepted is now current, so its namespaces change.
+  // kAll: the spec changed, or whether runs can start with the profile, so jobs are affected.
+  // kVerdict: the profile's condition Accepted is now current, so its namespaces are affected.
   enum class ProfileChange { kNone, kVerdict, kAll };
   // `profile` is null if it was deleted. Called on the watch's thread only.
   ProfileChange NoteProfile(const kube::ObjectMeta& meta, const job::Profile* profile);

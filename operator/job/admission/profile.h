@@ -84,7 +84,7 @@ struct ProfileFindings {
 };
 
 // Returns the profile's condition Accepted, without a time: whether jobs may use the profile and,
-// if it is a default, whether they get it as such. `profiles`: all profiles, including this one.
+// for a default, whether it applies as the default. `profiles`: all profiles, including this one.
 api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr>& profiles,
                             const ProfileFindings& found = {});
 

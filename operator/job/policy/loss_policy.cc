@@ -13,7 +13,7 @@ namespace {
 // The time that agents need to connect to a launcher after its first answer.
 constexpr std::chrono::seconds kTimeToDial{5};
 
-// Returns the time until which missing workers are ignored, because the launcher is new.
+// Returns how much longer missing workers are ignored, because the launcher is new.
 std::chrono::milliseconds TimeToDialLeft(const Reports& reports, Clock::Time now) {
   const Clock::Time since = reports.answered_since().value_or(now);
   return std::chrono::ceil<std::chrono::milliseconds>(since + kTimeToDial - now);

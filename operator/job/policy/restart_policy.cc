@@ -88,7 +88,7 @@ void TellRestartByLauncher(const api::TrainingJob& job, const PodPtr& launcher, 
 void TellRestartInNewWorld(const api::TrainingJobStatus& old, Clock::WallTime now, Plan& plan) {
   const auto& recovery = plan.status.last_recovery;
   if (!recovery || recovery == old.last_recovery || !recovery->from_start) return;
-  if (recovery->cause == api::kReasonLauncherLost) return;  // reported when it was seen
+  if (recovery->cause == api::kReasonLauncherLost) return;  // TellRestartByLauncher() reported it
   api::Failure where;
   where.worker = recovery->worker;
   where.node = recovery->node;
