@@ -157,7 +157,7 @@ struct TrainingJobSpec {
   bool suspend = false;
   std::string managed_by{};                // empty: this operator
   std::vector<TypedField> typed_fields{};  // the typed fields that the templates contain
-  std::vector<FieldProblem> problems{};    // of unusable fields; if any, no Pod is created
+  std::vector<FieldProblem> problems{};    // unusable fields; if any, no Pod is created
   // Whether the spec has its texts, and if not, why. Jobs that have ended, are suspended or are
   // managed by another controller do not need them, and texts that are too long are dropped. No Pod
   // is created from a spec without texts. The command and the checkpoint settings are always kept.
@@ -286,7 +286,7 @@ struct Crashes {
   int count = 0;
   int of_launcher = 0;  // the part that the current launcher counted
   int64_t step = 0;     // the last committed step at that time
-  std::string time{};   // of the newest crash; RFC 3339
+  std::string time{};   // time of the newest crash; RFC 3339
 
   friend bool operator==(const Crashes&, const Crashes&) = default;
 };
@@ -296,7 +296,7 @@ struct TrainingJobStatus {
   std::string state{};
   std::string reason{};           // the reason of the condition that explains the state
   std::string start_time{};       // RFC 3339; empty while suspended
-  std::string first_step_time{};  // of the first committed step after start_time; RFC 3339
+  std::string first_step_time{};  // time of the first step after start_time; RFC 3339
   std::string completion_time{};  // when the job ended; RFC 3339
   int64_t launcher_term = 0;
   std::string installation{};  // manages the job; empty until the launcher's Service exists

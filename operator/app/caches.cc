@@ -129,7 +129,7 @@ void Caches::Watch(kube::KubeClient& client, const Clock& clock, runtime::Metric
   add(kube::kTrainingJobs, jobs_, watched, "", true);
   add(kube::kPods, pods_, watched, api::kManagedBySelector, true);
   add(kube::kServices, services_, watched, api::kManagedBySelector, true);
-  // Nodes are cluster-scoped: an operator for a single namespace may lack access to them.
+  // Nodes are cluster-scoped, so an operator for a single namespace may not be able to read them.
   add(kube::kNodes, nodes_, "", "", false);
   add(kube::kLocalTrainingProfiles, local_profiles_, watched, "", false);
   if (watched.empty()) add(kube::kNamespaces, namespaces_, "", "", false);

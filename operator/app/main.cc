@@ -132,7 +132,7 @@ using Presets = std::map<std::string, job::ProfilePtr>;
 // The operator's objects, in the order of their dependencies.
 class Operator {
  public:
-  // All arguments must outlive it.
+  // All arguments must outlive the Operator.
   Operator(const Config& config, const Presets& presets, const Clock& clock,
            runtime::Metrics& metrics, Connections& connections, const MainEvents& events);
 

@@ -42,7 +42,7 @@ void SetUpTls(boost::asio::ssl::context& context, const HttpClientOptions& optio
 web::http::client::http_client_config MakeConfig(const HttpClientOptions& options) {
   web::http::client::http_client_config config;
   config.set_timeout(options.idle_timeout);
-  config.set_max_redirects(0);  // a redirect would send our token to another host
+  config.set_max_redirects(0);  // a redirect would send the token to another host
   config.set_ssl_context_callback(
       [options](boost::asio::ssl::context& context) { SetUpTls(context, options); });
   return config;

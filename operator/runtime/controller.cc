@@ -101,8 +101,8 @@ void Controller::Work(std::stop_token stop) {
 
 void Controller::Process(const std::string& key) {
   if (!freshness_.Fresh(key)) {
-    // Our own write has not reached the cache yet. Any event of the job brings the key back
-    // sooner.
+    // The cache does not contain the operator's write yet. An event of the job may queue the key
+    // earlier.
     queue_.AddAfter(key, options_.freshness_retry);
     queue_.Done(key);
     return;

@@ -124,7 +124,7 @@ class EventRecorder final : public EventSink {
   Mutex mutex_;
   StoppableCondVar changed_;
   std::deque<Queued> queue_ RINGMASTER_GUARDED_BY(mutex_);
-  Clock::Time paused_until_ RINGMASTER_GUARDED_BY(mutex_){};  // as the API server requested
+  Clock::Time paused_until_ RINGMASTER_GUARDED_BY(mutex_){};  // end of a requested Retry-After
   bool sending_ RINGMASTER_GUARDED_BY(mutex_) = false;
 
   std::jthread thread_;

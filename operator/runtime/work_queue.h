@@ -28,7 +28,7 @@
 
 namespace ringmaster::runtime {
 
-// Observes the queue; metrics.h implements it. The queue holds its lock during calls, so
+// Observes the queue; metrics.h implements it. Calls are made with the queue's lock held, so
 // implementations must only count.
 class WorkQueueObserver {
  public:

@@ -28,7 +28,7 @@ struct IsolationSeen {
 struct ActResult {
   // Errors and notes of this plan.
   std::optional<Refusal> refusal;
-  std::optional<Error> error;  // for the queue's back-off
+  std::optional<Error> error;  // transient error, for which the queue backs off
   bool again = false;          // the stores are behind, or another client changed an object first
   bool job_gone = false;
   std::set<std::string> taken_names;  // Pod names that an object still occupies

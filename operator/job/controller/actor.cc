@@ -51,7 +51,7 @@ bool Actor::EndFirst(const Plan& plan) {
       return false;
     }
   }
-  if (plan.unpin) {  // before the status is Suspended, because the spec may then change
+  if (plan.unpin) {  // precedes the status Suspended, after which the spec may change
     const Result<void> removed = DeletePin(requests_, input_.memory.pin->uid);
     if (!removed.ok()) {
       requests_.NoteBackOff(

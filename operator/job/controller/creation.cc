@@ -83,7 +83,7 @@ bool Creation::JudgeText() {
 void Creation::CreatePods(const Plan& plan) {
   if (!plan.CreatesPods()) return;
   if (launcher_address_.empty() || !pinned_) return requests_.NoteAgain();
-  // Create the policies before a Pod can listen, but only after the Service shows the job is ours.
+  // Create the policies before a Pod can listen, but after the Service shows who owns the job.
   if (requests_.tools().isolation.enabled) {
     requests_.RunAll({[this] { isolation_.Post(); }});
     if (!requests_.CleanSoFar()) return;
@@ -122,7 +122,7 @@ void Creation::PostSecret() {
   requests_.NoteError(stored.error());
 }
 
-// If a pin exists, uses it, even if its spec differs from the spec in the input.
+// Creates the pin. An existing pin is used, even if its spec differs from the spec in the input.
 void Creation::PostPin() {
   const api::TrainingJob& job = input_.job;
   const std::optional<json> stored = requests_.Create(

@@ -23,7 +23,7 @@ namespace ringmaster::job {
 
 class Creation {
  public:
-  // All arguments must outlive it.
+  // All arguments must outlive the Creation.
   Creation(JobRequests& requests, StatusWriter& status, JobIsolation& isolation,
            const ActorInput& input);
 
@@ -55,7 +55,7 @@ class Creation {
   std::optional<JudgedJob> judged_;  // set before any request
   // Each member is written by only one request.
   std::string launcher_address_;
-  std::string launcher_uid_;  // of the launcher Pod that was created
+  std::string launcher_uid_;  // UID of the launcher Pod that was created
   bool pinned_;
   const std::string tools_image_;
   bool other_text_ = false;   // the run is pinned to another spec

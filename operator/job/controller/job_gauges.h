@@ -44,7 +44,7 @@ struct NamespaceGauges {
   int64_t gpus_requested = 0;
   int gpus_productive = 0;                           // GPUs of workers in a training world
   std::map<std::string, FloatSeconds> longest_wait;  // by phase: Pending, Starting, Paused
-  std::optional<FloatSeconds> longest_stall;         // of running jobs that report steps
+  std::optional<FloatSeconds> longest_stall;         // longest time of a running job without a step
 };
 
 struct JobGauges {

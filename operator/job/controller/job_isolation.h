@@ -18,7 +18,7 @@ namespace ringmaster::job {
 
 class JobIsolation {
  public:
-  // Both arguments must outlive it.
+  // Both arguments must outlive the JobIsolation.
   JobIsolation(JobRequests& requests, const JobMemory& memory);
 
   // Checks or updates the job's policies as the plan requires.

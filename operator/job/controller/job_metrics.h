@@ -30,8 +30,8 @@ namespace ringmaster::job {
 // Thread-safe.
 class JobMetrics final : public JobObserver {
  public:
-  // All arguments except `scope` must outlive it. Every counter exists from the start, so that the
-  // first event is an increase.
+  // All arguments except `scope` must outlive the JobMetrics. Every counter exists from the start,
+  // so that the first event is an increase.
   JobMetrics(prometheus::Registry& registry, const Clock& clock, const JobStore& jobs,
              const Scope& scope);
 

@@ -46,14 +46,14 @@ struct ActorTools {
   runtime::RequestPool& pool;
   runtime::EventSink& events;
   NetworkIsolation isolation{};
-  std::string installation{};       // of this operator (ownership.h)
+  std::string installation{};       // this operator's installation (ownership.h)
   JobObserver* observer = nullptr;  // may be null
   Injection injection{};
 };
 
 // The input of an actor. The referenced objects must outlive the actor and must not change.
 struct ActorInput {
-  const api::TrainingJob& job;  // with the spec of its run at `revision` (run_pin.h)
+  const api::TrainingJob& job;  // has the spec of its run, whose revision follows (run_pin.h)
   std::string revision;
   JobRules rules;  // the rules that apply to the run
   const Observed& observed;

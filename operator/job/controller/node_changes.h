@@ -15,7 +15,7 @@ namespace ringmaster::job {
 // Not thread-safe: only the thread of the Nodes' reflector uses it.
 class NodeChanges {
  public:
-  // All arguments must outlive it.
+  // All arguments must outlive the NodeChanges.
   NodeChanges(const NodeStore& nodes, const PodStore& pods, const JobStore& jobs)
       : nodes_(nodes), pods_(pods), jobs_(jobs) {}
 

@@ -24,7 +24,7 @@ class QuestionTurns {
   struct Place {
     std::string job_uid;
     Clock::Time at;    // earliest time of the read
-    Clock::Time seen;  // when its job last asked
+    Clock::Time seen;  // when the job last called Take()
   };
 
   std::map<std::string, Place> places_;  // by namespace

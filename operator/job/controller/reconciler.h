@@ -43,7 +43,7 @@ struct ReconcilerParts {
   LauncherPoller& launchers;
   ProfileSource profiles;
   Scope scope;
-  std::function<int64_t()> leader_term;  // for orders; higher than that of all earlier leaders
+  std::function<int64_t()> leader_term;  // term in orders; higher than all earlier leaders' terms
 };
 
 class Reconciler {
@@ -62,7 +62,7 @@ class Reconciler {
     JobMemory memory;
     JobPtr seen;  // the job for which `revision` was computed, with the profile `seen_under`
     ProfilePtr seen_under;
-    std::string revision;  // of the spec that a new run would pin
+    std::string revision;  // revision of the spec that a new run would pin
     std::shared_ptr<const api::TrainingJobSpec>
         merged;     // the spec merged with its profile's workload; null: none
     JobPtr judged;  // the job to which the violations belong

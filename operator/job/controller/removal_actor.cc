@@ -94,7 +94,7 @@ Result<void> RemovalActor::MakePod() {
     return {};
   }
   if (IsTransient(error)) return error;
-  // Only quota refusals may end: the job's Pods free quota when they end.
+  // Retry only after a quota refusal: the job's Pods free quota when they end. Other refusals last.
   memory_.refusal = RefusalOf(error, true, failures, now);
   memory_.for_good = !kube::IsQuotaRefusal(error);
   return {};

@@ -210,7 +210,7 @@ Result<SshKeyPair> MakeSshKeyPair(std::string_view raw_private_key, const std::s
   std::string file(kOpenSshMagic.data(), kOpenSshMagic.size());
   PutString(file, "none");  // cipher
   PutString(file, "none");  // key derivation
-  PutString(file, "");      // its options
+  PutString(file, "");      // options of the key derivation
   PutNumber(file, 1);       // number of keys
   PutString(file, public_blob);
   PutString(file, PrivateBlob(raw_private_key, *public_key, comment));

@@ -27,8 +27,8 @@ inline constexpr char kDataVolume[] = "ringmaster-data";
 struct PodContext {
   const JudgedJob& judged;
   const Credentials& credentials;
-  const std::string& revision;  // of the run's spec (run_pin.h)
-  std::string tools_image{};    // injection.h
+  const std::string& revision;  // revision of the run's spec (run_pin.h)
+  std::string tools_image{};    // see injection.h; empty: none
 
   const api::TrainingJob& job() const { return judged.job(); }
 };

@@ -28,7 +28,7 @@ struct Refusal {
   std::string message;  // the API server's message
   bool user_error =
       false;  // the objects created from the spec are invalid, so a retry cannot succeed
-  // Only for a job that has never started: no object is created until its spec changes.
+  // True only for a job that has never started: no object is created until its spec changes.
   bool stalled = false;
   int failures = 0;  // consecutive refusals
   Clock::Time retry_at{};
@@ -36,10 +36,10 @@ struct Refusal {
 
 // The object that keeps the spec of a job's run (run_pin.h).
 struct RunPin {
-  std::string uid;                 // of the ControllerRevision
+  std::string uid;                 // UID of the ControllerRevision
   std::string revision;            // hash of its content; a label of the job's Pods
-  std::string profile;             // of the run at its start; empty: none
-  std::string tools_image;         // of the run at its start (manifests/injection.h); empty: none
+  std::string profile;             // the run's profile at its start; empty: none
+  std::string tools_image;         // the run's tools image (manifests/injection.h); empty: none
   bool has_default_image = false;  // the job has no image; `spec` has the default at the start
   // The content of the object. Null: it equals the job's spec, so no second copy is kept.
   std::shared_ptr<const api::TrainingJobSpec> spec;
@@ -74,8 +74,8 @@ struct SuspensionMemory {
 // The removal of a deleted job's checkpoints (removal_plan.h).
 struct RemovalMemory {
   std::optional<Clock::Time> since;  // when the deletion was first seen
-  std::string pod_uid;               // of the last Pod created for the removal
-  std::optional<Refusal> refusal;    // of the create of such a Pod
+  std::string pod_uid;               // UID of the last Pod created for the removal
+  std::optional<Refusal> refusal;    // why the create of such a Pod was refused
   bool for_good = false;             // a retry cannot succeed
   // The finalizer is removed. The store may still show the job with it for a moment, and this write
   // has no new resourceVersion to wait for: a patch that removes the last finalizer of a deleted
@@ -110,7 +110,7 @@ struct JobMemory {
   // Problems that were already reported. Each problem is reported only once.
   bool told_of_nodes = false;      // the event NodesUnreachable
   bool told_of_drain = false;      // the event NotDrained, for workers that leave too slowly
-  bool told_of_launchers = false;  // that silent launchers are not replaced
+  bool told_of_launchers = false;  // silent launchers that are not replaced
 
   // Returns when the Pod's leaving mark was first seen; unset: it has not been seen.
   std::optional<Clock::Time> LeavingSince(const std::string& pod_uid) const {

@@ -17,12 +17,12 @@
 namespace ringmaster::job {
 
 struct LauncherView {
-  std::string ns;       // of the job
-  std::string pod_uid;  // of the polled launcher Pod
+  std::string ns;       // the job's namespace
+  std::string pod_uid;  // UID of the polled launcher Pod
   std::optional<control::LauncherStatus> status;
   // The last order that it had acknowledged when it sent `status`; null: none.
   std::shared_ptr<const control::Order> order;
-  // The job's status, written by an earlier operator, says that it had formed a world.
+  // True if the job's status, which an earlier operator wrote, shows that it had formed a world.
   bool answered_before = false;
   std::optional<Clock::Time> answered_since;  // when it sent its first status
   std::optional<Clock::Time> silent_since;    // unset: the last exchange returned a status

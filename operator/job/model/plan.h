@@ -104,7 +104,7 @@ struct Plan {
   api::TrainingJobStatus status;
   bool write_status = false;
   bool of_reports = false;         // the status write changes only values from the launcher
-  std::vector<PodDelete> deletes;  // after the status, which gives the reasons
+  std::vector<PodDelete> deletes;  // done after the status write, which gives the reasons
   // Add or remove the job's finalizer. It is added before the first worker or when the job needs
   // it, and removed when the job no longer needs it (removal_plan.h).
   bool hold = false;
@@ -112,7 +112,7 @@ struct Plan {
   bool delete_job = false;  // the job has ended, and its TTL has expired
   std::vector<PlannedEvent> events;
   std::optional<control::Order>
-      order;  // for the launcher; unset if there is no launcher. The reconciler adds the stamp
+      order;  // the launcher's order; unset: no launcher. The reconciler adds the leader's term
   std::optional<PodQuestion> ask_about;
   std::optional<std::chrono::milliseconds> requeue_after;
 

@@ -250,8 +250,8 @@ void LivePlanner::ReplaceLost(const LostWorker& lost) {
   }
 }
 
-// If a node pool disappears, thousands of workers end together. Reports only as many of them as the
-// status can list.
+// Adds an event for a lost worker, but for only as many workers as the status can list: if a node
+// pool disappears, thousands of workers end together.
 void LivePlanner::TellLoss(const char* reason, std::string note) {
   if (losses_++ < api::kMaxFailures) {
     plan_.Tell(true, reason, api::kActionReplace, std::move(note));

@@ -24,7 +24,7 @@ namespace ringmaster::job {
 inline constexpr std::chrono::seconds kRemovalLimit{600};
 
 struct RemovalInput {
-  const api::TrainingJob& job;  // with the spec of its run
+  const api::TrainingJob& job;  // the job with the spec of its run
   const std::vector<Violation>& violations;
   const std::vector<PodPtr>& pods;  // all of the job
   const PodPtr& remover;            // the Pod of this name; null if none

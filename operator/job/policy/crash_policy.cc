@@ -63,7 +63,7 @@ bool HasCrashed(const PodView& pod) {
   const ContainerView& container = pod.container;
   if (pod.deleting || !pod.reason.empty() || !container.terminated) return false;
   if (container.ended_reason == control::kReasonOOMKilled) return true;
-  // With other reasons (ContainerStatusUnknown), the kubelet may report an invented exit code.
+  // If the reason is not "Error" (ContainerStatusUnknown), the kubelet may invent the exit code.
   if (container.ended_reason != "Error" || container.exit_code == kToldToGo) return false;
   return container.signal > 0 ||
          (container.exit_code > kBySignal && container.exit_code <= kBySignal + kHighestSignal);
@@ -148,7 +148,7 @@ void CountCrashesOfLauncher(const api::TrainingJob& job, const control::Launcher
     crashes.time = FormatTime(now);
     crashes.step = std::max(crashes.step, step);
   }
-  // In mode Restart, the launcher stops counting old crashes, so the sum decreases, too.
+  // In mode Restart, the launcher's count decreases when crashes are old, so decrease the sum, too.
   if (counted < crashes.of_launcher && !job.spec.InPlace()) {
     crashes.count += counted - crashes.of_launcher;
     if (counted > 0) crashes.time = FormatTime(now);
