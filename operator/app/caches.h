@@ -74,7 +74,7 @@ class Caches {
 
   void Reconnect(const kube::Resource& resource);
   void LookAtNamespaces() const;
-  // Queues the profiles that list the namespace. Empty: all profiles.
+  // Queues the profiles that list the namespace, or all profiles if `ns` is empty.
   void LookAtProfiles(const std::string& ns = {}) const;
   // kAll: the spec changed, or whether runs can start with the profile, so jobs are affected.
   // kVerdict: the profile's condition Accepted is now current, so its namespaces are affected.

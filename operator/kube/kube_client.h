@@ -134,7 +134,7 @@ class KubeClient {
   TokenSource* const tokens_;
   std::chrono::milliseconds deadline_{30'000};
 
-  // Self-synchronised.
+  // Has its own lock.
   const std::unique_ptr<WarningLog> warnings_;
 };
 

@@ -3,7 +3,7 @@
 // The queue of keys to reconcile. A key is queued at most once and never processed concurrently; a
 // key that is added while it is in progress is queued again when it is done. Delayed adds wait in a
 // heap; if a key has several deadlines, the earliest applies. Failures back off per key, so that a
-// failing job does not delay others. Used by the Controller, and by listeners of Stores and timers.
+// failing job does not delay others. Used by the Controller, the Stores' listeners and timers.
 //
 // Each added key wakes only one idle worker, and only one worker waits for the next deadline. With
 // hundreds of idle workers, waking all of them for each key would waste CPU time.

@@ -25,7 +25,7 @@ namespace beast = boost::beast;
 namespace bhttp = boost::beast::http;
 using boost::system::error_code;
 
-// Shorter silences are not logged.
+// The shortest silence that is logged.
 constexpr auto kLongSilence = std::chrono::seconds(5);
 // Weight of the newest pace in the moving average.
 constexpr double kPaceWeight = 0.2;

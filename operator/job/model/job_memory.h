@@ -77,8 +77,8 @@ struct RemovalMemory {
   std::string pod_uid;               // UID of the last Pod created for the removal
   std::optional<Refusal> refusal;    // why the create of such a Pod was refused
   bool for_good = false;             // a retry cannot succeed
-  // The finalizer is removed. The store may still show the job with it for a moment, and this write
-  // has no new resourceVersion to wait for: a patch that removes the last finalizer of a deleted
+  // Whether the finalizer was removed. The store may still show it for a moment. There is no new
+  // resourceVersion to wait for, because a patch that removes the last finalizer of a deleted
   // object returns the unchanged object.
   bool released = false;
 };

@@ -10,7 +10,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// The interval of checks. Changes of the removing Pod, which the job does not own, cause none.
+// The interval of checks. Changes of the removing Pod do not queue the job, which does not own it.
 constexpr std::chrono::milliseconds kLookForPods{500};
 constexpr std::size_t kMostWordsOfPod = 512;
 

@@ -206,8 +206,8 @@ void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Pl
     return DescribeSuspending(input, "the ranks are being stopped; then the Pods are deleted",
                               plan.status);
   }
-  // The first term's Pod may exist before the status contains its term. No term may be used twice,
-  // so the status is written before the Pod is deleted.
+  // The Pod of the first term may exist before the status contains the term. A term must not be
+  // used twice, so write the status before the Pod is deleted.
   const int64_t term = launcher == nullptr ? 0 : launcher->term;
   plan.status.launcher_term = std::max(plan.status.launcher_term, term);
   if (plan.status.launcher_term == input.job.status.launcher_term) {

@@ -17,7 +17,7 @@
 
 namespace ringmaster::job {
 
-// Returns true if a signal or the OOM killer ended the container and nobody asked it to stop.
+// Returns true if a signal or the OOM killer ended the container, unless it was asked to stop.
 bool HasCrashed(const PodView& pod);
 
 // A message for users that says what to do if the container ran out of memory. REQUIRES: the

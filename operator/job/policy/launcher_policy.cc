@@ -6,7 +6,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// The smallest number of failed exchanges. A single one may be caused by a delay of this operator.
+// The minimum of failed exchanges for a lost launcher. A delay of the operator may cause one.
 constexpr int kLeastUnanswered = 2;
 // After this time, a silent launcher is replaced even if the operator's network may be broken.
 constexpr std::chrono::seconds kLongestSilence = kLauncherSilenceLimit + kLauncherHoldLimit;

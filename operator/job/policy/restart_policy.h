@@ -1,6 +1,6 @@
 #pragma once
 
-// Reports restarts of a direct job's program, caused by a new world or a lost launcher. A Warning
+// Reports restarts of programs in mode Restart, caused by a new world or a lost launcher. A Warning
 // event and an entry of status.failures state the reason and how long it ran. Pure functions.
 
 #include "common/base/clock.h"

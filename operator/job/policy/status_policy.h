@@ -24,15 +24,15 @@ std::optional<api::Condition> JudgeRunning(const control::LauncherStatus* answer
                                            bool launcher_lost, const api::TrainingJobStatus& status,
                                            int min_replicas);
 
-// Returns the state of a running job: Running, Paused, Starting or Pending. `launcher`: may be null
+// Returns a running job's state: Running, Paused, Starting or Pending. `launcher` may be null.
 std::string StateOf(const std::vector<api::Condition>& conditions, const PodPtr& launcher);
 
 // Returns the reason of the condition that best explains `status.state`.
 std::string ReasonOfState(const api::TrainingJobStatus& status);
 
 // Returns the condition Reconciling: whether the job is still changing to what its spec requests:
-// ranks that train, or no Pods. It is false for a paused job, because a pause may last until
-// somebody adds workers. `status` must have its state, its reason and all other conditions.
+// ranks that train, or no Pods. It is false for a paused job, because a pause may last until a user
+// adds workers. `status` must already have its state, its reason and all other conditions.
 api::Condition JudgeReconciling(const api::TrainingJobStatus& status);
 
 }  // namespace ringmaster::job
