@@ -20,11 +20,11 @@ using nlohmann::json;
 
 namespace {
 
-// Anyone who may write a job's status could fill it. The CRD bounds lists; this code bounds texts.
+// Limits for the texts of a status, which other clients may write. The CRD limits the lists.
 constexpr std::size_t kMaxStatusTextBytes = 1024;
 constexpr std::size_t kMaxStatusMessageBytes = 4096;
 
-// In the order of the enums.
+// The names of enum values, in the order of the enums.
 constexpr std::array kCleanPodPolicies = {"None", "Running", "All"};
 constexpr std::array kDeletions = {"Retain", "Delete"};
 constexpr std::array kLaunchModes = {"PerSlot", "PerWorker"};
@@ -41,7 +41,7 @@ struct AsMessage {
   }
 };
 
-// An object that is kept as text instead of a JSON tree.
+// Converts an object that is stored as text instead of a JSON tree.
 struct AsObject {
   json Write(const std::string& text) const {
     Result<json> parsed = ParseJson(text);
@@ -54,7 +54,7 @@ struct AsObject {
   }
 };
 
-// A quantity of bytes may be written as a number.
+// Converts a quantity of bytes, which may be written as a number.
 struct AsQuantity {
   json Write(const std::string& text) const { return text; }
   std::string Read(const json& value, std::string& text) const {
@@ -64,12 +64,12 @@ struct AsQuantity {
   }
 };
 
-// Fields of both spec and status.
+// Describes fields that occur in both spec and status.
 void DescribeMode(auto& b, auto& mode) { b.Sparse("mode", mode, {}, AsWord(kElasticityModes)); }
 
 }  // namespace
 
-// --- spec: all of it for the API server's objects, what a run keeps of it for EncodeRunSpec
+// --- spec: all fields for objects of the API server, the fields of a run for EncodeRunSpec()
 
 void Describe(auto& a, Is<WorkerSpec> auto& v) {
   a.Sparse("replicas", v.replicas, 1);
@@ -272,7 +272,7 @@ void Describe(auto& a, Is<TrainingJobStatus> auto& v) {
   a.Sparse("crashes", v.crashes);
   a.Sparse("failures", v.failures);
   a.Sparse("stragglers", v.stragglers);
-  // After the crashes, because it contains some of their fields.
+  // Decode this after the crashes, because it contains some of their fields.
   a.Inside("internal", [&v](auto& b) {
     b.Field("launcherTerm", v.launcher_term);
     if (v.crashes) b.Sparse("launcherCrashes", v.crashes->of_launcher);
@@ -318,7 +318,7 @@ Result<TrainingJob> DecodeWithoutSpec(const json& object) {
   if (job.name.empty() || job.uid.empty()) {
     return Error{ErrorKind::kInvalid, "its metadata has no name or uid"};
   }
-  // The operator owns the status: unreadable parts count as absent and are written again.
+  // The operator owns the status, so it ignores invalid parts and writes them again.
   if (const json* status = kube::Find(object, {"status"})) {
     job.status = FromJsonLeniently<TrainingJobStatus>(*status, kMaxStatusTextBytes);
   }
@@ -361,7 +361,7 @@ json EncodeRunSpec(const TrainingJobSpec& spec) {
   if (run.checkpoint) run.checkpoint->delete_with_job = false;
   json out = ToJson(run);
   if (run.texts != TrainingJobSpec::Texts::kAll)
-    out["withoutTexts"] = run.longest_text;  // no run has it
+    out["withoutTexts"] = run.longest_text;  // differs from the spec of any run
   for (const FieldProblem& problem : spec.problems) out["problems"][problem.path] = problem.message;
   return out;
 }
@@ -369,8 +369,8 @@ json EncodeRunSpec(const TrainingJobSpec& spec) {
 Result<TrainingJobSpec> DecodeRunSpec(const json& run_spec) {
   auto spec = ReadSpec(run_spec);
   if (!spec.ok()) return spec;
-  spec->suspend = false;     // no part of a run
-  spec->managed_by.clear();  // nor these, whose length is not limited
+  spec->suspend = false;     // not a field of a run
+  spec->managed_by.clear();  // these are not either, and their length is not limited
   spec->profile.clear();
   BoundTexts(*spec);
   return spec;

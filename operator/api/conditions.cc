@@ -9,10 +9,10 @@
 namespace ringmaster::api {
 namespace {
 
-// A refusal of the API server may repeat the whole request. The CRD allows 32 KiB; a longer status
-// would be rejected and lost.
+// The limit of messages. An error of the API server may repeat the whole request. The CRD allows
+// 32 KiB, and the API server would reject a status with a longer message.
 constexpr std::size_t kMaxMessageBytes = 4096;
-// A reason may come from a kubelet and is also an event's, which has at most 128 bytes.
+// The limit of reasons, which may come from a kubelet. An event's reason has at most 128 bytes.
 constexpr std::size_t kMaxReasonBytes = 128;
 
 }  // namespace

@@ -14,12 +14,12 @@ namespace ringmaster::api {
 // Adds the condition, or replaces the condition of the same type. `now` is an RFC 3339 time.
 void SetCondition(std::vector<Condition>& conditions, Condition condition, const std::string& now);
 
-// Returns null without such a condition. The pointer is valid while `conditions` is unchanged.
+// Returns null if there is no such condition. The pointer is valid until `conditions` changes.
 const Condition* FindCondition(const std::vector<Condition>& conditions, std::string_view type);
 
 bool IsTrue(const std::vector<Condition>& conditions, std::string_view type);
 
-// Returns true if the job has succeeded or failed, so no part of it runs any more.
+// Returns true if the job has succeeded or failed, so that it does not run any more.
 bool IsTerminal(const TrainingJobStatus& status);
 
 }  // namespace ringmaster::api

@@ -39,8 +39,8 @@ inline constexpr char kAnnotationSeedId[] = "ringmaster.dev/seed-id";
 // installation that maintains the object.
 inline constexpr char kAnnotationInstallation[] = "ringmaster.dev/installation";
 
-// The reason why a worker Pod must leave. The operator sets it first, and deletes the Pod once it
-// is drained. Users may set it too: then the worker leaves, and a new worker replaces it.
+// The reason why a worker Pod must leave. The operator sets it first, and deletes the Pod after it
+// has drained. Users may set it, too: then the worker leaves, and a new worker replaces it.
 inline constexpr char kAnnotationLeaving[] = "ringmaster.dev/leaving";
 
 // The finalizer of jobs whose checkpoints are deleted with them (job/planner/removal_plan.h).

@@ -26,7 +26,7 @@ constexpr std::size_t kShortCommandBytes = 4096;
 
 bool NeedsTexts(const TrainingJob& job) {
   const std::string& manager = job.spec.managed_by;
-  // The update that resumes a suspended job contains the whole object again.
+  // When a suspended job is resumed, the operator receives the whole object again.
   const bool suspended = job.spec.suspend && IsTrue(job.status.conditions, kSuspended);
   const bool ended = IsTerminal(job.status);
   const bool makes_pods = (!suspended && !ended) || (job.deleting && job.held);
@@ -60,7 +60,7 @@ void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
   rest.managed_by = std::move(spec.managed_by);
   rest.texts = why;
   rest.longest_text = std::move(spec.longest_text);
-  // A plain assignment would keep the long strings' memory for the short ones.
+  // An assignment would keep the capacity of the long strings.
   std::exchange(spec, std::move(rest));
 }
 

@@ -7,10 +7,10 @@
 
 namespace ringmaster::api {
 
-// Whether the operator creates the job's Pods from its spec.
+// Returns true if the operator creates the job's Pods from its spec.
 bool NeedsTexts(const TrainingJob& job);
 
-// Removes the texts and keeps only the fields that are used for jobs without Pods.
+// Removes the texts. Keeps only the fields that are used for jobs without Pods.
 void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec);
 
 // Removes the texts if together they exceed kMaxTextBytes, and sets longest_text.

@@ -19,17 +19,17 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int64_t kMostGpus = 64;  // of a worker, as slotsPerWorker
+constexpr int64_t kMostGpus = 64;  // per worker; the same limit as for slotsPerWorker
 
 constexpr const char* kContainerFields[] = {"env", "envFrom", "volumeMounts", "workingDir"};
 constexpr const char* kPodFields[] = {"volumes", "nodeSelector", "tolerations"};
 constexpr const char* kFieldsOfAllPods[] = {"imagePullSecrets", "priorityClassName"};
 
-// A Pod template that takes typed fields. It is copied when the first field is set.
+// A Pod template to which typed fields are written. It is copied when the first field is set.
 class Template {
  public:
-  // `written` is null if there is none. `container` is the managed one. `written` and `spec`
-  // outlive this.
+  // `written`: the template; null if there is none. `container`: the managed container's name.
+  // `written` and `spec` must outlive this object.
   Template(const json* written, std::string path, const char* container, TrainingJobSpec& spec)
       : written_(written), path_(std::move(path)), container_(container), spec_(spec) {}
 
@@ -52,14 +52,14 @@ class Template {
     Set(typed, Inside(resources, "limits"), key, resource, amount);
   }
 
-  // Returns the template's text; `before` if no field was set.
+  // Returns the template's text, or `before` if no field was set.
   std::string Text(std::string before) && {
     return changed_ ? DumpJson(*template_) : std::move(before);
   }
 
  private:
-  // An object of the template; null if the path holds another type or, for an empty path, if the
-  // list of containers lacks the managed one, which template_policy.h rejects.
+  // An object of the template. It is null if the value at the path has another type. It is also
+  // null, with an empty path, if the managed container is missing (template_policy.h rejects that).
   struct Place {
     json* object = nullptr;
     std::string path{};
@@ -134,7 +134,7 @@ void SetGpus(const json& gpus, TrainingJobSpec& spec, Template& pod_template) {
   }
 }
 
-// The Pod gets the claims, and its managed container uses all of them.
+// Adds the claims to the Pod, and makes its managed container use all of them.
 void SetResourceClaims(const json& claims, Template& pod_template) {
   const std::string typed = "spec.worker.resourceClaims";
   json names = json::array();
@@ -154,7 +154,7 @@ void LowerTypedFields(const json& written, TrainingJobSpec& spec) {
   Template launcher(kube::Find(written, {"launcher", "template"}), "spec.launcher.template",
                     control::kLauncherContainer, spec);
   const std::string of_worker = "spec.worker.";
-  // First all resources, then those that are added to them.
+  // Set all resources first, because GPUs and claims are then added to them.
   if (const json* value = kube::Find(written, {"worker", "resources"})) {
     worker.SetInContainer(of_worker + "resources", "resources", *value);
   }

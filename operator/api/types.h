@@ -36,7 +36,7 @@ struct CheckpointSpec {
   int64_t every_steps = 500;
   int keep = 3;
   bool delete_with_job = false;  // onDelete: whether the job's own folder is deleted with the job
-  // The checkpoint from which the job starts as long as it has none. At most one of both is set.
+  // The checkpoint from which the job starts if it has no checkpoint. At most one of these is set.
   std::string restore_job{};
   std::string restore_path{};
 
@@ -51,7 +51,7 @@ struct DataCacheSpec {
   friend bool operator==(const DataCacheSpec&, const DataCacheSpec&) = default;
 };
 
-// The Pods that are deleted after a job has ended. With each value, training stops.
+// The Pods that are deleted after a job has ended. Training stops with all values.
 enum class CleanPodPolicy {
   kNone,          // only Pods whose managed container still runs
   kStillRunning,  // only Pods in which any container still runs
@@ -157,7 +157,7 @@ struct TrainingJobSpec {
   bool suspend = false;
   std::string managed_by{};                // empty: this operator
   std::vector<TypedField> typed_fields{};  // the typed fields that the templates contain
-  std::vector<FieldProblem> problems{};    // of unusable fields; if any, no Pod is created
+  std::vector<FieldProblem> problems{};    // unusable fields; if any, no Pod is created
   // Whether the spec has its texts, and if not, why. Jobs that have ended, are suspended or are
   // managed by another controller do not need them, and texts that are too long are dropped. No Pod
   // is created from a spec without texts. The command and the checkpoint settings are always kept.
@@ -172,7 +172,7 @@ struct TrainingJobSpec {
   }
   bool InPlace() const { return Mode() == ElasticityMode::kInPlace; }
   bool DeletesCheckpoints() const { return checkpoint && checkpoint->delete_with_job; }
-  // Whether ringmaster-train partitions its classes across the ranks. Each lost worker then
+  // Returns true if ringmaster-train partitions the classes across the ranks. Each lost worker then
   // increases the number of classes per remaining rank.
   bool SpreadsClasses() const {
     for (std::size_t i = 0; i < command.size(); ++i) {
@@ -286,7 +286,7 @@ struct Crashes {
   int count = 0;
   int of_launcher = 0;  // the part that the current launcher counted
   int64_t step = 0;     // the last committed step at that time
-  std::string time{};   // of the newest crash; RFC 3339
+  std::string time{};   // time of the newest crash; RFC 3339
 
   friend bool operator==(const Crashes&, const Crashes&) = default;
 };
@@ -294,12 +294,12 @@ struct Crashes {
 struct TrainingJobStatus {
   int64_t observed_generation = 0;
   std::string state{};
-  std::string reason{};           // of the condition that explains the state
+  std::string reason{};           // the reason of the condition that explains the state
   std::string start_time{};       // RFC 3339; empty while suspended
-  std::string first_step_time{};  // of the first committed step after start_time; RFC 3339
+  std::string first_step_time{};  // time of the first step after start_time; RFC 3339
   std::string completion_time{};  // when the job ended; RFC 3339
   int64_t launcher_term = 0;
-  std::string installation{};  // that manages the job; empty until the launcher's Service exists
+  std::string installation{};  // manages the job; empty until the launcher's Service exists
   std::string profile{};       // the TrainingProfile that applies to the run
   std::vector<Condition> conditions;
   WorkerCounts workers;
@@ -328,7 +328,7 @@ struct TrainingJob {
   int64_t generation = 0;
   bool deleting = false;
   bool held = false;  // has kFinalizer, so the job is kept until its checkpoints are removed
-  std::string installation{};  // from its annotation; empty: the owner does not change
+  std::string installation{};  // from its annotation; empty: the installation does not change
   TrainingJobSpec spec;
   bool has_default_image = false;  // the job has no image, so `spec` has the default
   TrainingJobStatus status;

@@ -33,13 +33,13 @@ bool Lists(const List& list, std::string_view text) {
   return std::find(std::begin(list), std::end(list), text) != std::end(list);
 }
 
-// A map's key, as a path names it.
+// Returns a map's key as a part of a path.
 std::string Step(const std::string& key) {
   const bool plain = key.find_first_of("./") == std::string::npos;
   return plain ? "." + key : "[" + key + "]";
 }
 
-// A path's parts: a.b[c.d] and a[b][c.d] are the same.
+// Splits a path into its parts: a.b[c.d] and a[b][c.d] have the same parts.
 std::vector<std::string> Parts(std::string_view path) {
   std::vector<std::string> parts;
   while (!path.empty()) {
@@ -56,7 +56,7 @@ class Merge {
  public:
   explicit Merge(const std::vector<std::string>& overridable) {
     for (const std::string& path : overridable) {
-      std::string plain;  // as fields are named
+      std::string plain;  // the path in normal form
       for (const std::string& part : Parts(path)) plain += Step(part);
       if (plain.starts_with('.')) plain.erase(0, 1);
       for (const std::string& lowered : PathsInTemplates(plain)) {
@@ -65,7 +65,7 @@ class Merge {
     }
   }
 
-  // `path` is that of both.
+  // Merges `under` into `own`, whose values take precedence. `path`: the path of both.
   void Under(json& own, const json& under, const std::string& path) const {
     if (own == under) return;
     if (own.is_null()) {
@@ -136,7 +136,7 @@ class Merge {
   std::vector<std::vector<std::string>> kept_;
 };
 
-// In Kubernetes' notation. Unset: no quantity.
+// Parses a quantity in Kubernetes' notation. Returns nothing if it is invalid.
 std::optional<double> Amount(const json& quantity) {
   if (quantity.is_number()) return quantity.get<double>();
   if (!quantity.is_string()) return std::nullopt;

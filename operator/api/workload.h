@@ -18,19 +18,19 @@ namespace ringmaster::api {
 struct Workload {
   TrainingJobSpec spec{};  // the values that the profile sets; other fields have defaults
   std::string text{};      // `spec` as a run spec (codec.h); empty: it sets no fields
-  std::vector<std::string> overridable{};  // paths below `spec` where the job's own value wins
+  std::vector<std::string> overridable{};  // paths below `spec` where the job's value applies
 };
 
-// `written`: the JSON of spec.workload. kInvalid names the invalid field.
+// `written`: the JSON of spec.workload. Returns kInvalid with the name of an invalid field.
 Result<Workload> DecodeWorkload(const nlohmann::json& written,
                                 const std::vector<std::string>& overridable);
 
-// The spec of a run: maps are merged by key; containers, variables, volumes and claims by name;
-// mounts by path; tolerations, sources of variables (envFrom) and passed variables are
-// concatenated; any other list is one value. If both set a value, that of the workload wins, or
-// that of the job if the workload lists the path as overridable. Variables and init containers of
-// the workload come first, because the kubelet processes them in order. Fields that a run does
-// not fix are the job's. Errors become problems of the spec. REQUIRES: the job has all of its
+// Returns the spec of a run: maps are merged by key; containers, variables, volumes and claims by
+// name; mounts by path; tolerations, envFrom sources and passed variables are concatenated; any
+// other list is one value. If both set a value, the workload's value applies, or the job's value if
+// the workload lists the path as overridable. Variables and init containers of the workload come
+// first, because the kubelet processes them in order. Fields that may change during a run come from
+// the job. Errors are added to the problems of the spec. REQUIRES: the job has all of its
 // texts.
 TrainingJobSpec MergeWorkload(const TrainingJobSpec& job, const Workload& workload);
 

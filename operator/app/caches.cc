@@ -124,12 +124,12 @@ void Caches::Watch(kube::KubeClient& client, const Clock& clock, runtime::Metric
          needed});
   };
   const std::string& watched = config_.watch_namespace;
-  // They start before the watch of jobs: no job is reconciled until all are synced.
+  // The watch of profiles starts first. Jobs are not reconciled until all needed caches are filled.
   add(kube::kTrainingProfiles, profiles_, config_.ns, "", true);
   add(kube::kTrainingJobs, jobs_, watched, "", true);
   add(kube::kPods, pods_, watched, api::kManagedBySelector, true);
   add(kube::kServices, services_, watched, api::kManagedBySelector, true);
-  // Nodes are cluster-scoped: an operator for a single namespace may lack access to them.
+  // Nodes are cluster-scoped, so an operator for a single namespace may not be able to read them.
   add(kube::kNodes, nodes_, "", "", false);
   add(kube::kLocalTrainingProfiles, local_profiles_, watched, "", false);
   if (watched.empty()) add(kube::kNamespaces, namespaces_, "", "", false);

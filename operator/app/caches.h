@@ -26,7 +26,7 @@ namespace ringmaster {
 
 class Caches {
  public:
-  explicit Caches(const Config& config);  // outlives the caches, like all arguments below
+  explicit Caches(const Config& config);  // `config` and all arguments below must outlive this
 
   // Call the Feed functions once each, in this order. A job is queued when it, one of its objects
   // or a node of its Pods changes. All jobs are queued when a profile's spec changes.
@@ -50,19 +50,19 @@ class Caches {
   const job::NodeStore& nodes() const { return nodes_; }
   const job::ProfileStore& profiles() const { return profiles_; }
   const job::LocalProfileStore& local_profiles() const { return local_profiles_; }
-  // Null if only one is watched.
+  // Returns null if only one namespace is watched.
   const job::NamespaceStore* namespaces() const {
     return config_.watch_namespace.empty() ? &namespaces_ : nullptr;
   }
 
-  // Returns an order for the queue's keys: the oldest job first, keys of deleted jobs last.
+  // Returns a comparison for the queue's keys: the oldest job first, keys of deleted jobs last.
   std::function<bool(const std::string&, const std::string&)> ByAge() const;
 
-  // Caches that the operator requires; Nodes and LocalTrainingProfiles are not among
-  // them.
+  // Returns true if all caches that the operator requires are filled. Nodes, Namespaces
+  // and LocalTrainingProfiles are not required.
   bool Synced() const;
   std::string Problems() const;
-  // False if a thread has made no progress for long.
+  // Returns false if a thread has made no progress within `limit`.
   bool Healthy(std::chrono::milliseconds limit) const;
 
  private:
@@ -74,10 +74,10 @@ class Caches {
 
   void Reconnect(const kube::Resource& resource);
   void LookAtNamespaces() const;
-  // Queues the profiles that list the namespace. Empty: all profiles.
+  // Queues the profiles that list the namespace, or all profiles if `ns` is empty.
   void LookAtProfiles(const std::string& ns = {}) const;
-  // kAll: the spec changed, or the answer whether runs can start with the profile, so jobs change.
-  // kVerdict: the profile's condition Accepted is now current, so its namespaces change.
+  // kAll: the spec changed, or whether runs can start with the profile, so jobs are affected.
+  // kVerdict: the profile's condition Accepted is now current, so its namespaces are affected.
   enum class ProfileChange { kNone, kVerdict, kAll };
   // `profile` is null if it was deleted. Called on the watch's thread only.
   ProfileChange NoteProfile(const kube::ObjectMeta& meta, const job::Profile* profile);

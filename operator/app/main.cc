@@ -1,6 +1,6 @@
-// Assembles the operator: flags -> configuration -> objects -> run -> orderly stop. Beside
-// caches.cc and rights.cc the only file that names concrete types; read it as the architecture.
-// What each part does is in its header.
+// Assembles the operator: flags -> configuration -> objects -> run -> orderly stop. This file,
+// caches.cc and rights.cc are the only ones that use concrete types, so they show the architecture.
+// The headers describe each part.
 
 #include <atomic>
 #include <cstdio>
@@ -46,16 +46,16 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A thread that makes no progress for this long is considered stuck. Longer than a watch may be
-// silent plus its longest back-off, and than the slowest reconcile.
+// A thread without progress for this time counts as stuck. It is longer than the idle limit of a
+// watch plus the longest back-off, and longer than the slowest reconcile.
 constexpr seconds kUnhealthyAfter{300};
 constexpr seconds kStopLimit{8};
-constexpr int kNamespacesAtOnce = 4;  // few requests, as these objects are for people
-// Both reviews of a token have to fit into the time that Prometheus gives a scrape.
+constexpr int kNamespacesAtOnce = 4;  // few requests: only users read these objects
+// Both reviews of a token must fit into Prometheus' time limit of a scrape.
 constexpr seconds kReviewLimit{4};
 
-// One use of the API server: its own connections, limit and idle time, so that none can hold up
-// another.
+// A client for one use of the API server. Each has its own connections, limit and idle timeout, so
+// that the uses cannot delay each other.
 struct Connection {
   std::unique_ptr<http::HttpClient> http;
   std::unique_ptr<kube::KubeClient> kube;
@@ -95,7 +95,7 @@ net::HttpAnswer Healthy(const Caches& caches, const runtime::Controller& control
   return {200, "ok\n"};
 }
 
-// Other operators may act from now on, so do not finish or clean up anything.
+// Ends the process at once. Another operator may already act, so this one must not clean up.
 [[noreturn]] void EndAtOnce(const std::string&) { std::_Exit(1); }
 
 struct Connections {
@@ -109,7 +109,7 @@ Result<Connections> ConnectAll(http::HttpClientFactory& factory, const kube::Clu
                                kube::TokenSource& tokens, runtime::Metrics& metrics) {
   Result<Connection> requests = Connect(factory, cluster, tokens, metrics, seconds(30));
   if (!requests.ok()) return requests.error();
-  // Bookmarks come about once a minute: a watch that is silent for longer has a dead peer.
+  // Bookmarks arrive about once a minute. If a watch receives nothing for longer, its peer is dead.
   Result<Connection> watches = Connect(factory, cluster, tokens, metrics, seconds(90));
   if (!watches.ok()) return watches.error();
   Result<Connection> lease = Connect(factory, cluster, tokens, metrics, seconds(5));
@@ -129,14 +129,14 @@ job::Scope ScopeOf(const Config& config) {
 
 using Presets = std::map<std::string, job::ProfilePtr>;
 
-// All objects, in the order of their dependencies.
+// The operator's objects, in the order of their dependencies.
 class Operator {
  public:
-  // All outlive it.
+  // All arguments must outlive the Operator.
   Operator(const Config& config, const Presets& presets, const Clock& clock,
            runtime::Metrics& metrics, Connections& connections, const MainEvents& events);
 
-  // Blocks until a signal; ends the process at once when the lease is lost.
+  // Blocks until a signal arrives. Ends the process at once if the lease is lost.
   Result<void> Run();
 
  private:
@@ -146,7 +146,7 @@ class Operator {
   void Stop();
 
   std::atomic<bool> leads_{false};
-  std::atomic<int64_t> term_{0};  // stamps our orders
+  std::atomic<int64_t> term_{0};  // the leader's term, for orders
   const Config& config_;
   const MainEvents& events_;
   const Clock& clock_;
@@ -163,7 +163,7 @@ class Operator {
   job::Keyring keyring_;
   job::LauncherPoller launchers_;
   job::JobMetrics job_metrics_;
-  std::unique_ptr<runtime::LeaderElector> elector_;  // null if it is not shared
+  std::unique_ptr<runtime::LeaderElector> elector_;  // null: --leader-elect=false
   job::Reconciler reconciler_;
   runtime::Controller controller_;
   job::LocalProfiles local_profiles_;
@@ -254,7 +254,7 @@ void Operator::Lead(int64_t term) {
   metrics_.SetLeader(true);
   leads_ = true;
   caches_.Reconnect();
-  queue_.Sort(caches_.ByAge());  // keys that were added until now are in the order of names
+  queue_.Sort(caches_.ByAge());  // so far, the keys are in the order of their names
   recorder_.Start();
   keyring_.Start();
   controller_.Start();
@@ -277,7 +277,7 @@ Result<void> Operator::Run() {
   return {};
 }
 
-// A standby is warm: it syncs its caches before it tries to acquire the lease.
+// A standby fills its caches before it tries to acquire the lease.
 void Operator::CampaignUntilStopped() {
   bool campaigning = false;
   while (true) {
@@ -294,7 +294,7 @@ void Operator::CampaignUntilStopped() {
     if (elector_) {
       elector_->Start();
     } else {
-      // Higher than all resourceVersions before this operator started, as an elector's term is.
+      // Use a term like an elector's: not lower than any resourceVersion before the start.
       Lead(kube::NumberOf(caches_.jobs().LastSeenVersion()).value_or(0));
     }
   }
@@ -302,12 +302,12 @@ void Operator::CampaignUntilStopped() {
 
 void Operator::Stop() {
   LogInfo("Stopping");
-  (void)namespace_controller_.Stop(milliseconds(0));  // all at the same time
+  (void)namespace_controller_.Stop(milliseconds(0));  // stop all at the same time
   (void)profile_controller_.Stop(milliseconds(0));
   if (!controller_.Stop(kStopLimit) || !namespace_controller_.Stop(seconds(1)) ||
       !profile_controller_.Stop(seconds(1))) {
     LogError("Stopped before all jobs, namespaces and profiles were reconciled");
-    EndAtOnce({});  // the lease expires by itself: it must not be released while we may still act
+    EndAtOnce({});  // do not release the lease while this process may still act; it will expire
   }
   recorder_.Flush(seconds(1));
   if (elector_) elector_->StopAndRelease();
@@ -351,7 +351,7 @@ int Main(int argc, char** argv) {
     std::fputs(config->Text().c_str(), stdout);
     return 0;
   }
-  // Otherwise, threads that mostly wait would keep heaps of their own.
+  // Use one heap: otherwise each thread would keep its own, although most threads only wait.
   mallopt(M_ARENA_MAX, 1);
   InitLog("operator", config->log_level, config->log_format);
   const MainEvents events;

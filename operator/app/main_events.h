@@ -16,10 +16,10 @@ class MainEvents {
   MainEvents(const MainEvents&) = delete;
   MainEvents& operator=(const MainEvents&) = delete;
 
-  // Can be called from any thread.
+  // Sends an event to the main thread. Can be called from any thread.
   void Post(Event event) const;
 
-  // Blocks until an event; both signals are kStop.
+  // Blocks until there is an event. Both signals cause kStop.
   Event Wait() const;
 
  private:

@@ -16,7 +16,7 @@
 namespace ringmaster {
 namespace {
 
-// Longer than Prometheus waits between scrapes, so that an admitted client keeps its connection.
+// Longer than the interval of Prometheus' scrapes, so that an admitted client keeps its connection.
 constexpr std::chrono::seconds kScraperMayBeSilent{120};
 
 std::shared_ptr<boost::asio::ssl::context> ContextOf(std::shared_ptr<control::TlsContext> tls) {
@@ -24,8 +24,8 @@ std::shared_ptr<boost::asio::ssl::context> ContextOf(std::shared_ptr<control::Tl
   return {std::move(tls), context};
 }
 
-// A certificate of this process only: clients know the operator by its address, and the tokens that
-// they send are useless elsewhere.
+// Creates a self-signed certificate for this process. Clients identify the operator by its address,
+// and their tokens are not valid elsewhere.
 Result<net::TlsSource> OwnCertificate(const std::string& name) {
   std::string key(32, '\0');
   if (RAND_bytes(reinterpret_cast<unsigned char*>(key.data()), static_cast<int>(key.size())) != 1) {
@@ -39,8 +39,8 @@ Result<net::TlsSource> OwnCertificate(const std::string& name) {
       [context = ContextOf(std::shared_ptr(*std::move(tls)))] { return context; });
 }
 
-// tls.crt and tls.key in a folder, as a mounted Secret has them; read again when they change. Runs
-// on the server's thread.
+// The certificate in a folder's files tls.crt and tls.key, such as a mounted Secret. Reads them
+// again when they change. Used on the server's thread.
 class MountedCertificate {
  public:
   explicit MountedCertificate(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -119,7 +119,7 @@ MetricsPort::MetricsPort(std::unique_ptr<runtime::TokenAccess> access)
     : access_(std::move(access)) {}
 
 MetricsPort::~MetricsPort() {
-  if (access_) access_->Stop();  // before the server, whose callers it answers
+  if (access_) access_->Stop();  // before the server, which its callbacks use
 }
 
 Result<std::unique_ptr<MetricsPort>> MetricsPort::Start(const Config& config,

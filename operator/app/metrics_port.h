@@ -18,8 +18,8 @@ namespace ringmaster {
 
 class MetricsPort {
  public:
-  // Serves `text` until destroyed. `reviews` and `clock` outlive it. kInvalid names the flag to
-  // change.
+  // Serves `text` until destroyed. `reviews` and `clock` must outlive it. Returns kInvalid with the
+  // flag to change.
   static Result<std::unique_ptr<MetricsPort>> Start(const Config& config, kube::KubeClient& reviews,
                                                     const Clock& clock,
                                                     std::function<std::string()> text);

@@ -54,7 +54,7 @@ CommandLine ParseCommandLine(int argc, char** argv);
 
 struct Config {
   kube::ClusterConfig cluster;
-  std::string ns;               // the operator's own
+  std::string ns;               // the operator's namespace
   std::string watch_namespace;  // empty: all namespaces
   std::vector<std::string> exclude_namespaces;
   std::string presets;       // JSON that job/admission/profile.h decodes
@@ -80,14 +80,14 @@ struct Config {
   // The name of this installation, which is the same for all operators that share a Lease.
   std::string Installation() const { return ns + "/" + lease_name; }
 
-  // This process's identity and timing for the Lease.
+  // Returns this process's identity and timing for the Lease.
   runtime::LeaderElectorOptions Election() const;
 
   // Returns one "name: value" line for each option, without tokens and keys.
   std::string Text() const;
 };
 
-// Reads the kubeconfig or the service account. kInvalid names the flag and how to correct it.
+// Reads the kubeconfig or the service account. Returns kInvalid with the flag and its correction.
 Result<Config> Finalize(const Options& options, const kube::Environment& environment);
 
 // Parses durations such as "900ms", "4s", "1.5m" or "2h". Returns kInvalid for any other text.

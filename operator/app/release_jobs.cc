@@ -22,7 +22,7 @@ namespace ringmaster {
 namespace {
 
 constexpr std::chrono::minutes kLeaseLimit{2};
-constexpr int kMostPasses = 10;  // a job that another client writes meanwhile is read again
+constexpr int kMostPasses = 10;  // jobs that another client has changed are read again
 
 api::TrainingJobStatus Released(const api::TrainingJob& job, const Clock& clock) {
   api::TrainingJobStatus status = job.status;
@@ -53,7 +53,7 @@ class JobReleaser {
   JobReleaser(kube::KubeClient& client, const Clock& clock, const Config& config)
       : client_(client), clock_(clock), config_(config) {}
 
-  // Returns true once a pass found nothing left to do.
+  // Returns true if all objects have been released.
   Result<bool> Pass() {
     const Result<bool> jobs = ForEach(kube::kTrainingJobs, &JobReleaser::Release);
     if (!jobs.ok()) return jobs.error();
@@ -75,7 +75,7 @@ class JobReleaser {
         options.limit /= 2;
         continue;
       }
-      // If the CRD is gone, so are its objects.
+      // If the CRD does not exist any more, neither do its objects.
       if (!page.ok() && page.error().kind == ErrorKind::kNotFound) return true;
       if (!page.ok()) return page.error();
       for (const nlohmann::json& object : page->items) {
@@ -89,7 +89,7 @@ class JobReleaser {
     return clean;
   }
 
-  // Deletes LocalTrainingProfiles, which have no operator now. Returns true if nothing is left.
+  // Deletes this installation's LocalTrainingProfiles. Returns true if there is nothing left to do.
   Result<bool> Remove(const nlohmann::json& object) {
     const auto shown = job::ProjectLocalProfile(object);
     if (!shown.ok() || shown->installation != config_.Installation()) return true;
@@ -102,14 +102,14 @@ class JobReleaser {
 
   // Returns false if another client changed the job first.
   Result<bool> Release(const nlohmann::json& object) {
-    // Independent of the spec, which may be of another version: a held job could never be deleted.
+    // Do not decode the spec, which may have another version: all jobs must be released.
     const Result<api::TrainingJob> job = api::DecodeWithoutSpec(object);
     if (!job.ok() || job->status.installation != config_.Installation()) return true;
     const Result<bool> described = Describe(*job);
     return described.ok() && *described && job->held ? LetGo(*job) : described;
   }
 
-  // No operator is left to remove its checkpoints, so the job could never be deleted.
+  // Removes the finalizer: without an operator, the job could never be deleted.
   Result<bool> LetGo(const api::TrainingJob& job) {
     const Result<job::FinalizerWrite> written = job::WriteFinalizer(client_, job, false);
     if (written.ok()) return true;

@@ -13,8 +13,8 @@
 
 namespace ringmaster {
 
-// Blocks for at most two minutes for the Lease, and then until all jobs are written. Returns the
-// number of written jobs.
+// Waits for the Lease for at most two minutes, and then blocks until all jobs are updated. Returns
+// the number of updated jobs.
 Result<int> ReleaseJobs(kube::KubeClient& requests, kube::KubeClient& lease, const Clock& clock,
                         const Config& config);
 

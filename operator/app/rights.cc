@@ -24,7 +24,7 @@ std::vector<runtime::AccessRule> NeededRights(const Config& config) {
                        .ns = config.watch_namespace});
     }
   };
-  // delete: spec.runPolicy's times to live; get, patch: the finalizer of spec.checkpoint.onDelete.
+  // delete: for spec.runPolicy's TTLs; get, patch: for the finalizer of spec.checkpoint.onDelete.
   add(kube::kTrainingJobs, {"get", "list", "watch", "patch", "delete"});
   add(kube::kTrainingJobs, {"patch"}, "status");
   add(kube::kTrainingJobs, {"update"}, "finalizers");  // owner references that block deletion

@@ -26,9 +26,9 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Runs for every new connection. Its exceptions leave the library as exceptions of the request.
+// Configures TLS for a new connection. The library reports its exceptions as those of the request.
 void SetUpTls(boost::asio::ssl::context& context, const HttpClientOptions& options) {
-  // The library has loaded the system's authorities: drop them.
+  // Remove the system's certificate authorities, which the library has loaded.
   SSL_CTX_set_cert_store(context.native_handle(), X509_STORE_new());
   SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION);
   const std::string authorities =
@@ -42,7 +42,7 @@ void SetUpTls(boost::asio::ssl::context& context, const HttpClientOptions& optio
 web::http::client::http_client_config MakeConfig(const HttpClientOptions& options) {
   web::http::client::http_client_config config;
   config.set_timeout(options.idle_timeout);
-  config.set_max_redirects(0);  // a redirect would send our token to another host
+  config.set_max_redirects(0);  // a redirect would send the token to another host
   config.set_ssl_context_callback(
       [options](boost::asio::ssl::context& context) { SetUpTls(context, options); });
   return config;
@@ -56,9 +56,9 @@ Headers ReadHeaders(const web::http::http_response& response) {
   return headers;
 }
 
-// Ends a request for one of three causes and remembers which: the library's error codes do not tell
-// them apart. Dropping a request does not end it, so a Canceller that was not told Finished()
-// cancels in its destructor.
+// Cancels a request at its deadline or on a stop request, and stores the cause, because the
+// library's error codes do not show it. Releasing a request does not end it, so the destructor
+// cancels unless Finished() was called.
 class Canceller {
  public:
   Canceller(DeadlineWatch& watch, std::optional<SteadyTime> deadline, const std::stop_token& stop)
@@ -72,14 +72,14 @@ class Canceller {
   Canceller& operator=(const Canceller&) = delete;
 
   pplx::cancellation_token token() const { return source_.get_token(); }
-  // The answer is complete: its connection returns to the pool and must not be closed.
+  // Call it when the answer is complete: its connection returns to the pool and must stay open.
   void Finished() { finished_ = true; }
 
   Error Classify(const std::string& what, const std::exception& thrown) const {
     if (stopped_) return {ErrorKind::kCancelled, what + ": stopped"};
     if (expired_) return {ErrorKind::kTimeout, what + ": deadline exceeded"};
     const auto* http = dynamic_cast<const web::http::http_exception*>(&thrown);
-    // Only this one of the library's error codes is reliable.
+    // This is the only reliable error code of the library.
     if (http != nullptr && http->error_code() == std::errc::timed_out) {
       return {ErrorKind::kTimeout, what + ": the server sent nothing for too long"};
     }
@@ -181,7 +181,7 @@ class CpprestHttpClient final : public HttpClient {
     return translated;
   }
 
-  // Reads the whole body, completely unless it is too long.
+  // Reads the whole body. Returns an error if it is too long.
   Result<bool> ReadBody(web::http::http_response& answer, std::string& body) const {
     const Error too_long{ErrorKind::kInvalid,
                          "the response of " + options_.base_url + " is longer than " +
@@ -201,9 +201,9 @@ class CpprestHttpClient final : public HttpClient {
     return true;
   }
 
-  // Passes on data as it arrives. The stream functions of the library that look for a delimiter
-  // wait on a pool thread and deadlock a small pool; waiting for one byte and then taking what is
-  // there does not. True when the peer ended the body.
+  // Passes data to `on_bytes` as it arrives. It waits for one byte and then reads all available
+  // bytes. The library's functions that search for a delimiter would block a thread of the pool and
+  // could deadlock a small pool. Returns true if the peer ended the body.
   static bool Drain(web::http::http_response& answer, const OnBytes& on_bytes) {
     auto buffer = answer.body().streambuf();
     std::string bytes;
@@ -240,8 +240,8 @@ Result<void> Check(const HttpClientOptions& options) {
 }  // namespace
 
 Result<void> InitializeHttpThreads(int threads) {
-  // The library loads all of the system's authorities for each connection, and SetUpTls drops them.
-  // Avoid this work, since they are never wanted.
+  // The library loads all of the system's certificate authorities for each connection. They are
+  // never used, because SetUpTls() removes them, so avoid this work.
   ::setenv("SSL_CERT_FILE", "/dev/null", 1);
   try {
     crossplat::threadpool::initialize_with_threads(static_cast<size_t>(threads));

@@ -22,7 +22,7 @@ Result<void> InitializeHttpThreads(int threads = 4);
 
 class DeadlineWatch;
 
-// Thread-safe. The factory outlives its clients.
+// Thread-safe. The factory must outlive its clients.
 class CpprestHttpClientFactory final : public HttpClientFactory {
  public:
   CpprestHttpClientFactory();

@@ -1,7 +1,7 @@
 #pragma once
 
-// Calls a function at a deadline unless it is disarmed before. cpprestsdk has no such total time
-// limit: its own timeout restarts with every byte. One thread serves any number of deadlines. Used
+// Calls a function at a deadline, unless its Guard is destroyed first. cpprestsdk has no time limit
+// for a whole request: its timeout restarts with every byte. One thread serves all deadlines. Used
 // by CpprestHttpClient.
 
 #include <chrono>
@@ -21,7 +21,7 @@ class DeadlineWatch {
 
   DeadlineWatch();
 
-  // Disarms when destroyed; waits for a call in progress. The DeadlineWatch outlives it.
+  // Its destructor cancels the deadline or waits for the call. The DeadlineWatch must outlive it.
   class Guard {
    public:
     Guard(DeadlineWatch& owner, Time deadline, std::function<void()> on_passed);

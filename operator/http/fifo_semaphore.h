@@ -19,7 +19,7 @@ class FifoSemaphore {
  public:
   explicit FifoSemaphore(int slots) : free_(slots) {}
 
-  // Held until destroyed. The FifoSemaphore outlives it.
+  // Holds a slot until destroyed. The FifoSemaphore must outlive it.
   class Slot {
    public:
     explicit Slot(FifoSemaphore* owner) : owner_(owner) {}

@@ -25,7 +25,7 @@ class ServerJsonBuilder {
   bool number_unsigned(json::number_unsigned_t value) { return Add(value); }
   bool number_float(json::number_float_t value, const json::string_t&) { return Add(value); }
   bool string(json::string_t& value) { return Add(std::move(value)); }
-  bool binary(json::binary_t&) { return false; }  // JSON text has none
+  bool binary(json::binary_t&) { return false; }  // not called for JSON text
   bool start_object(std::size_t) { return Open(json::object()); }
   bool end_object() { return Close(); }
   bool start_array(std::size_t) { return Open(json::array()); }

@@ -4,7 +4,7 @@
 // throws, and numbers are never silently narrowed. null counts as absent, because Go servers send
 // null for empty lists. Paths are field names, outermost first: GetString(pod, {"status",
 // "podIP"}). The Get functions return the default if the value is absent or has another type. To
-// decode whole structs, describe their fields instead (common/json/fields.h).
+// decode whole structs, use common/json/fields.h instead.
 
 #include <cstdint>
 #include <initializer_list>
@@ -21,7 +21,7 @@ namespace ringmaster::kube {
 
 using JsonPath = std::initializer_list<std::string_view>;
 
-// Returns the value at the path; null if a part is absent or no object. Valid as long as `json`.
+// Returns the value at the path, or null if it does not exist. Valid as long as `json`.
 const nlohmann::json* Find(const nlohmann::json& json, JsonPath path);
 
 std::string GetString(const nlohmann::json& json, JsonPath path, std::string_view otherwise = {});
@@ -41,11 +41,11 @@ std::map<std::string, std::string> GetStringMap(const nlohmann::json& json, Json
 // Lists are replaced as a whole.
 nlohmann::json MakeMergePatch(const nlohmann::json& from, const nlohmann::json& to);
 
-// Like ParseJson() (common/json/json.h), but skips metadata.managedFields, which is unused and a
-// third of the size of many objects. For the API server's objects.
+// Parses an object of the API server. Like ParseJson() (common/json/json.h), but skips
+// metadata.managedFields, which is not used and is a third of many objects.
 Result<nlohmann::json> ParseServerJson(std::string_view text);
-// The object of a watch event of which only the beginning was read. Fields are empty if they are in
-// the part that was cut off.
+// Identifies the object of a watch event of which only the beginning was read. Fields that were not
+// read are empty.
 struct EventBeginning {
   std::string ns;
   std::string name;

@@ -233,7 +233,7 @@ Result<http::Response> KubeClient::ExchangeBounded(http::Request request, const 
   std::string body;
   bool too_long = false;
   const auto on_bytes = [&](std::string_view bytes) {
-    if (bytes.empty()) body.clear();  // an answer begins
+    if (bytes.empty()) body.clear();  // a response starts
     too_long = body.size() + bytes.size() > max_bytes;
     if (!too_long) body += bytes;
     return !too_long;

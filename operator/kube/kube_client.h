@@ -4,7 +4,7 @@
 // to kinds. The client has no threads and retries only once, after a 401 with a new token; callers
 // decide how to handle errors. Thread-safe.
 //
-// All calls return the errors of HttpClient, and the server's refusals as ReadStatusError()
+// All calls return the errors of HttpClient, and the server's errors as ReadStatusError()
 // (status_error.h) maps them: kNotFound, kAlreadyExists, kConflict, kInvalid, kForbidden (reason
 // QuotaExceeded for quotas), kExpired, kThrottled (with retry_after), kUnavailable. Messages name
 // the verb, the resource and the object: "while creating pods team-a/x: ...".
@@ -36,7 +36,7 @@ struct ListOptions {
   std::string continue_token{};    // from the previous page; empty: the first page
   std::string resource_version{};  // empty: the newest, with a quorum read
   bool metadata_only = false;      // return only the metadata of each object
-  std::size_t max_bytes = 0;       // kInvalid for a longer page; 0: the HTTP client's limit
+  std::size_t max_bytes = 0;       // a longer page returns kInvalid; 0: the HTTP client's limit
 };
 
 struct ListPage {
@@ -62,12 +62,12 @@ struct DeletePreconditions {
   std::string resource_version{};
 };
 
-// Whether the objects that the deleted object owns are deleted after it, or before it.
+// Whether dependents are deleted after the deleted object (background) or before it (foreground).
 enum class Propagation { kBackground, kForeground };
 
 class KubeClient {
  public:
-  // `http` and `tokens` outlive the client; `tokens` may be null (client certificates).
+  // `http` and `tokens` must outlive the client; `tokens` may be null (client certificates).
   KubeClient(http::HttpClient& http, TokenSource* tokens);
   ~KubeClient();
 
@@ -105,8 +105,8 @@ class KubeClient {
   Result<nlohmann::json> Update(const Resource& resource, std::string_view ns,
                                 std::string_view name, const nlohmann::json& object);
 
-  // Uses the object's own grace period. Returns the resourceVersion of the object with its deletion
-  // mark, for the freshness gate; empty if it was deleted at once. kNotFound if it does not exist.
+  // Deletes with the object's grace period. Returns its resourceVersion with the deletionTimestamp,
+  // for the freshness gate; empty if it was deleted at once; or kNotFound if it does not exist.
   Result<std::string> Delete(const Resource& resource, std::string_view ns, std::string_view name,
                              const DeletePreconditions& preconditions,
                              Propagation propagation = Propagation::kBackground);
@@ -134,7 +134,7 @@ class KubeClient {
   TokenSource* const tokens_;
   std::chrono::milliseconds deadline_{30'000};
 
-  // Self-synchronised.
+  // Has its own lock.
   const std::unique_ptr<WarningLog> warnings_;
 };
 

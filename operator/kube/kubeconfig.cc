@@ -1,5 +1,5 @@
-// Reads kubeconfig files; the only user of yaml-cpp. Everything is copied out of the YAML tree at
-// once.
+// Reads kubeconfig files. The only user of yaml-cpp. The values are copied out of the YAML tree, so
+// that no other code depends on it.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,13 +15,13 @@ namespace {
 
 Error Invalid(std::string message) { return {ErrorKind::kInvalid, std::move(message)}; }
 
-// Scalars only; empty when absent.
+// Returns a field's scalar value; empty if it is absent or not a scalar.
 std::string Text(const YAML::Node& map, const char* key) {
   const YAML::Node value = map.IsMap() ? map[key] : YAML::Node();
   return value.IsDefined() && value.IsScalar() ? value.Scalar() : std::string();
 }
 
-// The map under `field` of the entry called `name` in the list `list`.
+// Returns the map in the field `field` of the entry with the name `name` in the list `list`.
 Result<YAML::Node> Entry(const YAML::Node& file, const char* list, const char* field,
                          const std::string& name) {
   const YAML::Node entries = file[list];
@@ -35,7 +35,7 @@ Result<YAML::Node> Entry(const YAML::Node& file, const char* list, const char* f
   return Invalid("there is no " + std::string(field) + " named \"" + name + "\"");
 }
 
-// Base64 that may be broken into lines.
+// Decodes Base64 that may contain line breaks.
 Result<std::string> DecodeLines(std::string text, const std::string& field) {
   std::erase_if(text, [](char c) { return c == '\n' || c == '\r' || c == ' '; });
   std::optional<std::string> decoded = DecodeBase64(text);
@@ -49,8 +49,8 @@ std::string Absolute(const std::string& path, const std::string& kubeconfig) {
                              : (std::filesystem::path(kubeconfig).parent_path() / given).string();
 }
 
-// The text of "<field>-data" (base64 inline) or of the file that "<field>" names; empty without
-// either.
+// Returns the content of "<field>-data" (Base64), or of the file in "<field>"; empty if neither
+// exists.
 Result<std::string> Material(const YAML::Node& map, const std::string& field,
                              const std::string& kubeconfig) {
   const std::string data_field = field + "-data";
@@ -113,7 +113,7 @@ Result<ClusterConfig> Read(const YAML::Node& file, const std::string& path) {
 
   ClusterConfig config;
   if (Result<void> read = ReadCluster(*cluster, path, config); !read.ok()) return read.error();
-  // A context without user is allowed: anonymous.
+  // A context without a user is allowed; its requests are anonymous.
   if (const std::string user_name = Text(*context, "user"); !user_name.empty()) {
     const Result<YAML::Node> user = Entry(file, "users", "user", user_name);
     if (!user.ok()) return user.error();

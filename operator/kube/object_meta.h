@@ -1,7 +1,7 @@
 #pragma once
 
 // The metadata of an object that generic code needs: identity, version and controlling
-// owner. Parsed once, when the object arrives. Code for each kind reads all other
+// owner. It is parsed once, when the object arrives. The code for each kind reads the other
 // fields.
 
 #include <string>
@@ -17,7 +17,7 @@ struct ObjectMeta {
   std::string name;
   std::string uid;
   std::string resource_version;
-  // From the owner reference with controller: true. Empty without a controlling owner.
+  // The owner reference with controller: true. Empty if there is none.
   std::string owner_kind;
   std::string owner_name;
   std::string owner_uid;

@@ -1,8 +1,8 @@
 #pragma once
 
 // Compares resourceVersions as the API guarantees (KEP-5504): they are decimal numbers of any
-// length, comparable within one resource. Other values cannot be compared. Used by the freshness
-// gate and for the terms of leaders.
+// length, and those of one resource can be compared. Other values cannot be compared. Used by the
+// freshness gate and for the terms of leaders.
 
 #include <compare>
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace ringmaster::kube {
 
-// Empty if either is not a decimal number without leading zeros.
+// Returns nothing if either is not a decimal number without leading zeros.
 std::optional<std::strong_ordering> CompareResourceVersions(std::string_view a, std::string_view b);
 
-// As a number; empty if it is not one or exceeds an int64_t.
+// Returns the version as a number, or nothing if it is not a number that fits in an int64_t.
 std::optional<int64_t> NumberOf(std::string_view version);
 
 }  // namespace ringmaster::kube

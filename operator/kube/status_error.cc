@@ -42,9 +42,9 @@ ErrorKind KindOf(int status, const std::string& reason) {
   }
 }
 
-// Whole seconds; HTTP dates are not used by the API server. A proxy between the API server and this
-// process may send any value, and an hour without a retry would be an outage of the operator, so it
-// never waits for longer than half a minute, whatever the server says.
+// Returns the time before which not to retry. Supports whole seconds but not HTTP dates, which the
+// API server does not send. A proxy may send any value, and an hour without a retry would be an
+// outage of the operator, so the time is at most 30 seconds.
 std::chrono::milliseconds RetryAfter(const http::Response& response, const nlohmann::json& body) {
   int64_t seconds = GetInt64(body, {"details", "retryAfterSeconds"}).value_or(0);
   if (const auto header = response.headers.find("Retry-After"); header != response.headers.end()) {
@@ -62,7 +62,7 @@ std::string Excerpt(const std::string& body) {
   return body.size() <= kLongest ? body : body.substr(0, kLongest) + "...";
 }
 
-// The API server reports exceeded quotas and missing rights alike, as 403 Forbidden.
+// The API server reports both exceeded quotas and missing permissions as 403 Forbidden.
 std::string ForbiddenReason(const std::string& message) {
   if (message.find("exceeded quota") != std::string::npos) return kReasonQuotaExceeded;
   if (message.find(" cannot ") != std::string::npos) return kReasonMissingPermission;

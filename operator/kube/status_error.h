@@ -8,7 +8,7 @@
 
 namespace ringmaster::kube {
 
-// Error::reason of a kForbidden from a ResourceQuota. A later retry may succeed, but more
+// Error::reason of a kForbidden from a ResourceQuota. A later retry may succeed, but additional
 // permissions do not help.
 inline constexpr char kReasonQuotaExceeded[] = "QuotaExceeded";
 // Error::reason of a kForbidden for a missing permission (RBAC). The message contains the verb and

@@ -17,8 +17,8 @@ std::string TokenSource::Token() {
   std::string token{std::istreambuf_iterator<char>(file), {}};
   while (!token.empty() && (token.back() == '\n' || token.back() == '\r' || token.back() == ' '))
     token.pop_back();
-  // A file may be missing briefly while it is replaced: keep the current token
-  // meanwhile.
+  // The file may be missing briefly while the kubelet replaces it, so keep the
+  // current token.
   if (!token.empty()) token_ = std::move(token);
   read_at_ = clock_.Now();
   valid_ = true;

@@ -1,7 +1,7 @@
 #pragma once
 
 // Reads the bearer token of the operator's service account. The kubelet replaces the file before
-// the token expires, so it is re-read at most a minute later, and at once after the server rejects
+// the token expires, so the file is read again after a minute, and at once if the server rejects
 // the token. Used by KubeClient.
 
 #include <chrono>
@@ -15,13 +15,13 @@ namespace ringmaster::kube {
 // Thread-safe.
 class TokenSource {
  public:
-  // A token that never changes (kubeconfig), or a file that does; `file` wins when both are given.
+  // Uses a fixed token (from a kubeconfig), or the token in a file if `file` is not empty.
   TokenSource(const Clock& clock, std::string fixed_token, std::string file);
 
-  // Empty if there is none or the file cannot be read: the server will then answer 401.
+  // Returns the token; empty if there is none or if the file cannot be read.
   std::string Token();
 
-  // The server refused `token`: read the file again at the next Token().
+  // Call it when the server has rejected `token`. The next Token() reads the file again.
   void Drop(const std::string& token);
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// Logs the API server's Warning headers (deprecated versions, unknown fields, Pod Security hints),
-// each text once. Used by KubeClient. Thread-safe.
+// Logs the API server's Warning headers (deprecated versions, unknown fields, Pod Security hints).
+// Logs each text only once. Used by KubeClient. Thread-safe.
 
 #include <set>
 #include <string>

@@ -23,29 +23,29 @@ struct AccessRule {
   std::string subresource{};  // "status", or empty
   std::string ns{};           // empty: in all namespaces
   std::string name{};         // empty: any
-  std::string without{};      // the effect of lacking it; empty: it is required
+  std::string without{};      // the effect if it is missing; empty: it is required
 
-  // What the verb applies to: "trainingjobs.ringmaster.dev/status in all namespaces".
+  // Returns the target of the verb: "trainingjobs.ringmaster.dev/status in all namespaces".
   std::string Target() const;
 };
 
 class AccessCheck {
  public:
-  // `client` outlives the check.
+  // `client` must outlive the check.
   AccessCheck(kube::KubeClient& client, std::vector<AccessRule> rules,
               std::chrono::milliseconds interval = std::chrono::seconds(10));
   ~AccessCheck();  // stops
 
-  // Asks on its own thread until everything is allowed.
+  // Starts a thread that repeats the check until everything is allowed.
   void Start();
 
   bool Complete() const { return complete_; }
-  // The missing permissions, in one sentence; empty if complete or not asked yet.
+  // Returns a sentence about the missing permissions; empty if none are missing or not checked yet.
   std::string Problem() const;
-  // The missing optional permissions, in one sentence.
+  // Returns a sentence about the missing optional permissions.
   std::string Note() const;
 
-  // Asks for every rule once. True when all are allowed. What the thread does in a loop; for tests.
+  // Checks every rule once, as the thread does. Returns true if all are allowed. For tests.
   bool CheckOnce();
 
  private:

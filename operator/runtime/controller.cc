@@ -9,7 +9,7 @@ namespace ringmaster::runtime {
 
 namespace {
 
-// The server could not be reached, or did not answer in time.
+// Returns true if the server could not be reached or did not answer in time.
 bool IsUnreached(ErrorKind kind) {
   return kind == ErrorKind::kUnavailable || kind == ErrorKind::kTimeout;
 }
@@ -50,7 +50,7 @@ bool Controller::Stop(std::chrono::milliseconds limit) {
   stopped_ = true;
   for (std::jthread& worker : workers_) worker.request_stop();
   queue_.ShutDown();
-  // Remaining keys stay in the queue; the caches of the next process add them again.
+  // The remaining keys stay in the queue. The next process adds them again from its caches.
   const bool ended = ended_.WaitUntil(
       mutex_, until, [this]() RINGMASTER_REQUIRES(mutex_) { return running_ == 0; });
   if (!ended) return false;  // the destructor waits for them, or the process ends
@@ -101,8 +101,8 @@ void Controller::Work(std::stop_token stop) {
 
 void Controller::Process(const std::string& key) {
   if (!freshness_.Fresh(key)) {
-    // Our own write has not reached the cache yet. Any event of the job brings the key back
-    // sooner.
+    // The cache does not contain the operator's write yet. An event of the job may queue the key
+    // earlier.
     queue_.AddAfter(key, options_.freshness_retry);
     queue_.Done(key);
     return;
@@ -153,8 +153,8 @@ std::chrono::milliseconds Controller::Retry(const std::string& key, const Error&
   const auto delay = PassesByItself(error.kind)
                          ? queue_.AddAfterFailure(key, options_.transient_limit)
                          : queue_.AddAfterFailure(key);
-  // Do not retry before the time that the server specified. The earlier deadline would win, so
-  // replace it.
+  // Do not retry before the time that the server specified. The queue keeps the earlier of two
+  // deadlines, so replace it.
   if (error.retry_after <= delay) return delay;
   queue_.Postpone(key, error.retry_after);
   return error.retry_after;

@@ -1,8 +1,8 @@
 #pragma once
 
-// The worker threads that call a reconciler for the keys of the queue. A worker takes a key, waits
-// until the caches contain the operator's own writes, reconciles, and then requeues the key, backs
-// off or forgets it. The controller does not interpret keys.
+// The worker threads that call a reconciler for the keys of the queue. A worker takes a key. If the
+// caches contain the operator's own writes, it reconciles the key and then requeues it, backs off
+// or forgets it; otherwise it retries the key later. The controller does not interpret keys.
 
 #include <chrono>
 #include <functional>
@@ -21,8 +21,8 @@
 
 namespace ringmaster::runtime {
 
-// When to reconcile a key again. An Error means: retry after the key's back-off, or after the
-// error's retry_after if the server named one.
+// When to reconcile a key again. After an Error, the key is retried after its back-off, or after
+// the error's retry_after if the server specified one.
 struct ReconcileResult {
   std::optional<std::chrono::milliseconds> requeue_after{};  // events may requeue the key earlier
 };
@@ -43,17 +43,17 @@ class ControllerObserver {
 struct ControllerOptions {
   int workers = 256;  // maximum; a thread starts if all others are busy
   std::chrono::milliseconds freshness_retry{
-      20};  // delay before a key is retried if the caches lack its writes
+      20};  // delay before a key is retried if the caches do not contain its writes
   // The longest back-off of a key after a transient error of the API server. It is short, because
-  // nothing reports the recovery of, for example, an admission webhook.
+  // the operator is not notified when, for example, an admission webhook works again.
   std::chrono::milliseconds transient_limit{30'000};
   const char* key_name = "job";  // name of the key's field in log lines
 };
 
 class Controller {
  public:
-  // All references outlive the controller. Several threads call `reconcile`, but never concurrently
-  // for the same key. An exception from it is logged as a bug and counts as an error.
+  // All references must outlive the controller. Several threads call `reconcile`, but not at the
+  // same time for the same key. An exception from it is logged as a bug and counts as an error.
   Controller(const Clock& clock, WorkQueue& queue, FreshnessGate& freshness, Reconcile reconcile,
              ControllerOptions options = {}, ControllerObserver* observer = nullptr);
   ~Controller();  // stops
@@ -61,15 +61,15 @@ class Controller {
   // Starts the first worker. REQUIRES: the caches are synced. Does nothing after Stop().
   void Start();
 
-  // Takes no more keys and waits for the reconciles in progress, whose requests have deadlines.
+  // Stops taking keys and waits for the reconciles in progress, whose requests have deadlines.
   // Returns true if all reconciles ended within `limit`.
   bool Stop(std::chrono::milliseconds limit);
 
   // Returns false if a reconcile has taken longer than `limit`, or if a worker thread has died.
   bool Healthy(std::chrono::milliseconds limit) const;
 
-  // Called when the server is reachable again. Retries the keys whose last reconcile failed because
-  // the server was unreachable now, not after their back-off.
+  // Call it when the server is reachable again. Retries at once, without back-off, the keys whose
+  // last reconcile failed because the server was unreachable.
   void RetryUnreached();
 
   // Processes one key, as each worker does in a loop. Returns false if the queue was empty. For

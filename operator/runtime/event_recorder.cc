@@ -28,7 +28,7 @@ std::string NamespaceOf(const Event& event) {
   return event.regarding.ns.empty() ? "default" : event.regarding.ns;
 }
 
-// Events with the same values are repetitions.
+// Returns a key of the event. Events with equal keys are repetitions of each other.
 std::string IdentityOf(const Event& event) {
   std::string identity = NamespaceOf(event);
   for (const std::string& part : {event.regarding.kind, event.regarding.name, event.regarding.uid,
@@ -71,7 +71,7 @@ void EventRecorder::Record(Event event) {
 
 void EventRecorder::Push(Queued queued) {
   if (queue_.size() >= options_.max_queued) {
-    // Events that one namespace always refuses must not displace those of others.
+    // Events of a namespace that refuses all events must not displace those of other namespaces.
     auto victim = std::find_if(queue_.begin(), queue_.end(),
                                [](const Queued& other) { return other.refusals > 0; });
     if (victim == queue_.end()) victim = queue_.begin();
@@ -163,7 +163,7 @@ Result<void> EventRecorder::Send(const Queued& queued) {
   const auto known = sent_.find(IdentityOf(queued.event));
   if (known == sent_.end()) return SendFirst(queued);
   const Result<void> counted = SendRepetition(queued, known->second);
-  // Events live for an hour; after that, a repetition is a new event.
+  // The API server deletes events after an hour. A later repetition is a new event.
   const bool gone = !counted.ok() && counted.error().kind == ErrorKind::kNotFound;
   return gone ? SendFirst(queued) : counted;
 }

@@ -5,7 +5,7 @@
 // that the API server temporarily refuses are retried with growing delays for ten minutes, without
 // blocking others. Events that it rejects, or that do not fit into the queue, are dropped and
 // counted. A repetition within six minutes increases the count (`series`) of the first event.
-// Record an event after the status write it belongs to; never base decisions on events.
+// Record an event after the status write it belongs to, and do not base decisions on events.
 
 #include <atomic>
 #include <chrono>
@@ -42,11 +42,11 @@ struct Event {
   std::optional<ObjectReference> related{};
   EventType type = EventType::kNormal;
   std::string reason{};  // CamelCase, from api/names.h
-  std::string action{};  // CamelCase: the action of the operator
-  std::string note{};    // for people; cut at 1024 bytes
+  std::string action{};  // CamelCase: what the operator does
+  std::string note{};    // message for users; cut at 1024 bytes
 };
 
-// The seam: reconcilers record through this.
+// The interface that reconcilers use to record events.
 class EventSink {
  public:
   virtual ~EventSink() = default;
@@ -56,30 +56,30 @@ class EventSink {
 struct EventRecorderOptions {
   std::string reporting_controller = "ringmaster.dev/operator";
   std::string reporting_instance{};  // Pod name
-  // One more drops the oldest of those that were refused; the oldest, where none was.
+  // If the queue is full, the oldest refused event is dropped, or else the oldest event.
   std::size_t max_queued = 1000;
   BackoffOptions backoff{
       .initial = std::chrono::seconds(1), .limit = std::chrono::seconds(60), .jitter = 0.2};
   std::chrono::seconds keep_trying{600};
-  std::function<void()> on_dropped{};  // for metrics; on any thread, must return at once
+  std::function<void()> on_dropped{};  // for metrics; called on any thread, must not block
   std::chrono::seconds series_window{360};
 };
 
 // Thread-safe.
 class EventRecorder final : public EventSink {
  public:
-  // `client` and `clock` outlive the recorder.
+  // `client` and `clock` must outlive the recorder.
   EventRecorder(kube::KubeClient& client, const Clock& clock, EventRecorderOptions options);
-  ~EventRecorder() override;  // sends nothing more, joins its thread
+  ~EventRecorder() override;  // stops sending and joins its thread
 
   void Start();
   void Record(Event event) override;
 
-  // Waits, at most for `limit`, until only refused events are left.
+  // Waits up to `limit` until only refused events are left in the queue.
   void Flush(std::chrono::milliseconds limit);
 
-  // Tries one event whose time has come, if there is one: what the thread does in a loop. For
-  // tests. Returns false if there was none.
+  // Sends one event that is due, as the thread does in a loop. Returns false if no event was due.
+  // For tests.
   bool SendOne();
 
   int64_t dropped() const { return dropped_; }
@@ -87,19 +87,19 @@ class EventRecorder final : public EventSink {
  private:
   struct Queued {
     Event event;
-    Clock::WallTime at;       // when it happened, for people
-    Clock::Time recorded_at;  // the same, for us
-    Clock::Time due;          // not to be retried before
+    Clock::WallTime at;       // wall-clock time of the event, which the API object contains
+    Clock::Time recorded_at;  // the same time on the monotonic clock
+    Clock::Time due;          // the earliest time of the next try
     int refusals = 0;
   };
-  struct Sent {  // the stored event that repetitions count on
+  struct Sent {  // a stored event whose count repetitions increase
     std::string name;
     int count = 1;
     Clock::Time last;
   };
 
   void Work(std::stop_token stop);
-  // All return the API server's answer.
+  // The Send functions return the API server's answer.
   Result<void> Send(const Queued& queued);
   Result<void> SendRepetition(const Queued& queued, Sent& sent);
   Result<void> SendFirst(const Queued& queued);
@@ -117,14 +117,14 @@ class EventRecorder final : public EventSink {
 
   std::atomic<int64_t> dropped_{0};
 
-  // The sending thread only.
+  // Used only by the sending thread.
   std::map<std::string, Sent> sent_;
   std::minstd_rand random_{std::random_device{}()};
 
   Mutex mutex_;
   StoppableCondVar changed_;
   std::deque<Queued> queue_ RINGMASTER_GUARDED_BY(mutex_);
-  Clock::Time paused_until_ RINGMASTER_GUARDED_BY(mutex_){};  // the API server asked for it
+  Clock::Time paused_until_ RINGMASTER_GUARDED_BY(mutex_){};  // end of a requested Retry-After
   bool sending_ RINGMASTER_GUARDED_BY(mutex_) = false;
 
   std::jthread thread_;

@@ -9,9 +9,9 @@ namespace ringmaster::runtime {
 
 namespace {
 
-// An event follows its write within a second, even on a busy server.
+// The time after which an event is late. It usually follows its write within a second.
 constexpr auto kLate = std::chrono::seconds(5);
-// Watches are not opened again more often than this.
+// The shortest time between two calls of on_late for a resource.
 constexpr auto kTellAgain = std::chrono::seconds(15);
 
 }  // namespace

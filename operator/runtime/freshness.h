@@ -21,25 +21,25 @@ namespace ringmaster::runtime {
 // Thread-safe.
 class FreshnessGate {
  public:
-  // A key that waited longer than `ceiling` for a version passes, so that a stuck cache does not
-  // block a job forever.
+  // A key that has waited longer than `ceiling` for a version counts as fresh, so that a cache that
+  // is not updated does not block a job forever.
   explicit FreshnessGate(const Clock& clock,
                          std::chrono::milliseconds ceiling = std::chrono::minutes(5));
 
-  // `last_seen` returns the newest version the resource's store has seen (Store::LastSeenVersion).
-  // `on_late`, if there is one, is called when a write has not been seen for long, and again while
-  // it is not: its watch may hang on a peer that is gone. REQUIRES: called before the Controller
-  // starts.
+  // `last_seen` returns the newest version that the resource's store has seen
+  // (Store::LastSeenVersion). `on_late`, if set, is called repeatedly while a write has not been
+  // seen for a long time, because the connection of the watch may be dead. REQUIRES: called before
+  // the Controller starts.
   void Watch(const kube::Resource& resource, std::function<std::string()> last_seen,
              std::function<void()> on_late = {});
 
-  // A write for this key succeeded and returned `resource_version`. Versions that cannot be
-  // compared are ignored. A delete counts with the version of the object as it was marked or
-  // removed, when the server returned one.
+  // Records that a write for this key succeeded and returned `resource_version`. Ignores versions
+  // that cannot be compared. For a delete, pass the version that KubeClient::Delete() returned, if
+  // it returned one.
   void Wrote(const std::string& key, const kube::Resource& resource,
              std::string_view resource_version);
 
-  // Returns true if every noted write of the key has been seen, and forgets those.
+  // Returns true if all recorded writes of the key have been seen, and removes them.
   bool Fresh(const std::string& key);
 
   void Forget(const std::string& key);  // the job is gone
@@ -64,7 +64,7 @@ class FreshnessGate {
   Mutex mutex_;
   std::unordered_map<std::string, std::map<std::string, Pending, std::less<>>> pending_
       RINGMASTER_GUARDED_BY(mutex_);
-  // When on_late was called last, by resource plural.
+  // When on_late was last called, by resource plural.
   std::map<std::string, Clock::Time, std::less<>> told_at_ RINGMASTER_GUARDED_BY(mutex_);
 };
 

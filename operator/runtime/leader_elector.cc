@@ -15,10 +15,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kRetryJitter = 1.2;  // of the retry period, so that standbys do not ask in step
+constexpr double kRetryJitter = 1.2;  // factor of the retry period; standbys must not synchronise
 
-// Lease durations are whole seconds in the API; rounded up, since a standby may only wait longer,
-// never shorter.
+// Rounds a lease duration up to whole seconds, as the API requires. A standby may wait longer than
+// the duration, but not shorter.
 int64_t WholeSeconds(milliseconds duration) {
   return std::max<int64_t>(1, (duration.count() + 999) / 1000);
 }
@@ -86,15 +86,15 @@ milliseconds LeaderElector::Step() {
     LogWarn("Failed to acquire the lease", {{"error", trouble}});
   trouble_ = trouble;
   if (!tried.ok()) return delay;
-  // A standby looks twice as often as the leader renews and wakes when the lease runs out, so that
-  // it takes over soon after a leader's death.
+  // A standby reads the lease twice as often as the leader renews it, and when the lease expires.
+  // This way it takes over soon after the leader has ended.
   const auto left =
       std::chrono::duration_cast<milliseconds>(observed_at_ + record_.duration - clock_.Now());
   return std::clamp(std::min(delay / 2, left + milliseconds(1)), milliseconds(10), delay);
 }
 
-// A try must not outlive the renew deadline. A leader that was paused beyond it has one short try:
-// the compare-and-set succeeds only if nobody took over meanwhile.
+// Returns the time limit of a try. It must end before the renew deadline. A leader that was paused
+// for longer gets one short try, which succeeds only if no standby has taken over.
 milliseconds LeaderElector::TryLimit() const {
   const milliseconds half = options_.renew_deadline / 2;
   if (!leading_) return half;
@@ -106,7 +106,7 @@ milliseconds LeaderElector::TryLimit() const {
 Result<void> LeaderElector::TryAcquireOrRenew() {
   const Clock::Time started = clock_.Now();
   if (leading_) {
-    // Our record's version makes this a compare-and-set: nobody else can have written in between.
+    // The record's version makes this a compare-and-set, which fails after any other write.
     Result<void> renewed = UpdateLease(true);
     if (renewed.ok()) {
       renewed_at_ = started;
@@ -156,7 +156,7 @@ Result<void> LeaderElector::CreateLease() {
   return Became(started);
 }
 
-// Any change restarts the wait for expiry, by this process's clock.
+// Reads the lease. If it changed, its duration counts again from now, by this process's clock.
 Result<void> LeaderElector::Observe(const nlohmann::json& lease) {
   Record seen;
   seen.resource_version = kube::GetString(lease, {"metadata", "resourceVersion"});
@@ -227,7 +227,7 @@ void LeaderElector::StopAndRelease() {
     thread_.join();
   }
   if (!leading_.exchange(false)) return;
-  // A lease without a holder that is valid for a second: standbys treat it as expired at once.
+  // Write a lease without a holder, valid for a second. Standbys treat it as expired at once.
   const auto released = client_.Update(
       kube::kLeases, options_.ns, options_.name,
       LeaseJson({}, std::chrono::seconds(1), record_.transitions, record_.acquire_time));

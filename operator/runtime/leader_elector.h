@@ -1,10 +1,10 @@
 #pragma once
 
 // Leader election with a coordination.k8s.io/v1 Lease, so that only one of several operators acts.
-// Expiry depends on when this process saw the record change, never on the times in it. Each update
-// contains the resourceVersion, so one of two competing updates gets a conflict. Orders to
-// launchers contain term(), by which launchers reject a former leader. Losing the lease is final:
-// the process exits at once (OnLost), and the kubelet restarts it.
+// Expiry counts from when this process saw the record change; the times in the record are not used.
+// Each update contains the resourceVersion, so one of two competing updates gets a conflict. Orders
+// to launchers contain term(), so that launchers can reject a former leader. A process that loses
+// the lease exits at once (on_lost), and the kubelet restarts it.
 
 #include <atomic>
 #include <chrono>
@@ -32,36 +32,36 @@ struct LeaderElectorOptions {
   std::chrono::milliseconds retry_period{1000};
 };
 
-// kInvalid with a sentence unless lease_duration > renew_deadline > 1.2 * retry_period > 0.
+// Returns kInvalid unless lease_duration > renew_deadline > 1.2 * retry_period > 0.
 Result<void> Validate(const LeaderElectorOptions& options);
 
 class LeaderElector {
  public:
   struct Callbacks {
-    std::function<void(int64_t term)> on_elected;  // on the elector's thread; must return soon
+    std::function<void(int64_t term)> on_elected;  // on the elector's thread; must return quickly
     std::function<void(const std::string& why)>
         on_lost;  // must end the process instead of returning to its caller
   };
 
-  // `client` has its own HttpClient (nothing else may hold its slots); it and `clock` outlive the
+  // `client` must have an HttpClient that nothing else uses. It and `clock` must outlive the
   // elector.
   LeaderElector(kube::KubeClient& client, const Clock& clock, LeaderElectorOptions options,
                 Callbacks callbacks);
   ~LeaderElector();  // stops without releasing
 
   void Start();
-  // Ends the thread and, when we lead, gives the lease up so that a standby takes over at once.
-  // Call when workers are drained. on_lost is not called.
+  // Ends the thread and, if this process leads, releases the lease, so that a standby takes over at
+  // once. Call it after the workers have stopped. Does not call on_lost.
   void StopAndRelease();
 
   bool IsLeader() const { return leading_; }
-  // The resourceVersion with which we took the lease: above that of every leader before, also where
-  // the lease was deleted and made again, and whatever the clocks say. Meaningless unless
-  // IsLeader().
+  // Returns the resourceVersion with which this process acquired the lease. It is higher than that
+  // of all earlier leaders, even if the lease was deleted and re-created, and does not depend on
+  // clocks. Valid only if IsLeader().
   int64_t term() const { return term_; }
 
-  // One try to acquire or renew; returns how long to wait for the next. What the thread does in a
-  // loop; for tests.
+  // Tries once to acquire or renew the lease, as the thread does in a loop. Returns the time until
+  // the next try. For tests.
   std::chrono::milliseconds Step();
 
  private:
@@ -93,11 +93,11 @@ class LeaderElector {
   std::atomic<bool> leading_{false};
   std::atomic<int64_t> term_{0};
 
-  // The elector's thread only (or the test that calls Step).
+  // Used only by the elector's thread, or by a test that calls Step().
   Record record_;
-  Clock::Time observed_at_{};  // when record_ last changed, by our clock
+  Clock::Time observed_at_{};  // when this process saw record_ change
   Clock::Time renewed_at_{};   // start of the last successful renewal
-  std::string trouble_;        // of the last try, logged when it changes
+  std::string trouble_;        // error of the last try; logged when it changes
   std::minstd_rand random_{std::random_device{}()};
 
   Mutex mutex_;

@@ -2,8 +2,8 @@
 
 // The operator's metrics, based on prometheus-cpp, with the names that Kubernetes dashboards expect
 // (workqueue_*, rest_client_*, controller_runtime_*, leader_election_*). Implements the observer
-// interfaces of this folder; main.cc passes them on and serves Text() as /metrics. Labels contain
-// no object names.
+// interfaces of this folder, which main.cc sets. main.cc also serves Text() as /metrics. Labels do
+// not contain object names.
 
 #include <functional>
 #include <memory>
@@ -22,7 +22,7 @@ class Registry;
 
 namespace ringmaster::runtime {
 
-// Thread-safe. Outlives everything it observes.
+// Must outlive the objects that it observes. Thread-safe.
 class Metrics {
  public:
   explicit Metrics(
@@ -32,26 +32,26 @@ class Metrics {
   WorkQueueObserver& queue();
   ControllerObserver& controller();
   ReflectorObserver& reflector();
-  // For HttpClientOptions::on_answer.
+  // Returns the function for HttpClientOptions::on_answer.
   std::function<void(const http::Answered&)> OnAnswer();
-  // For EventRecorderOptions::on_dropped.
+  // Returns the function for EventRecorderOptions::on_dropped.
   std::function<void()> OnDroppedEvent();
 
   void SetLeader(bool leading);
 
-  // The queue whose work in progress each Text() measures; alive whenever Text() is called.
+  // Sets the queue whose work in progress Text() measures. It must exist when Text() is called.
   void WatchQueue(const WorkQueue& queue);
 
-  // For metrics of other modules, named ringmaster_*.
+  // Returns the registry for the metrics of other modules (ringmaster_*).
   prometheus::Registry& registry();
 
-  // Appends values that are computed at each scrape. Called by each Text(), by several threads at
-  // once; must answer from memory.
+  // Appends values that are computed at each scrape. Text() calls it, possibly on several threads
+  // at once, so it must not block.
   using Collector = std::function<void(std::vector<prometheus::MetricFamily>&)>;
-  // REQUIRES: before the first Text(). Its references are valid whenever Text() is called.
+  // REQUIRES: called before the first Text(). Its references must be valid when Text() is called.
   void AddCollector(Collector collector);
 
-  // The text exposition format.
+  // Returns all metrics in the text exposition format.
   std::string Text() const;
 
  private:

@@ -14,7 +14,7 @@
 namespace ringmaster::runtime {
 namespace {
 
-// Of /proc/self/stat, numbered as proc(5) does.
+// Numbers of fields in /proc/self/stat, as in proc(5).
 constexpr int kFirstAfterName = 3;
 constexpr int kUserTicks = 14;
 constexpr int kSystemTicks = 15;

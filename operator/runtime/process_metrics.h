@@ -1,7 +1,7 @@
 #pragma once
 
-// Metrics of the process, with the names of all Prometheus client libraries (process_*). Reads
-// /proc at each scrape. Used by metrics.cc.
+// Metrics of the process (process_*), with the names that all Prometheus client libraries use.
+// Reads /proc at each scrape. Used by metrics.cc.
 
 #include <vector>
 
@@ -13,7 +13,7 @@ namespace ringmaster::runtime {
 
 class ProcessMetrics {
  public:
-  // Appends them; skips those that cannot be read.
+  // Appends the metrics. Skips those that cannot be read.
   void Collect(std::vector<prometheus::MetricFamily>& families) const;
 };
 

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 
 constexpr char kInitialEventsEnd[] = "k8s.io/initial-events-end";
 
-// An ERROR event carries the Status that a refused request would have had as its body.
+// An ERROR event contains the Status that would be the body of an error response.
 Error ReadErrorEvent(const nlohmann::json& status) {
   const auto code = kube::GetInt32(status, {"code"}).value_or(500);
   return kube::ReadStatusError({.status = code, .body = DumpJson(status)});
@@ -70,8 +70,8 @@ void Reflector::Work(std::stop_token stop) {
       wake_.WaitFor(mutex_, stop, delay, [] { return false; });
     }
   } catch (const std::exception& thrown) {
-    // A bug in Ringmaster. Healthy() becomes false and the kubelet restarts the process; the rest
-    // continues until then.
+    // This is a bug in Ringmaster. Healthy() becomes false, so the kubelet restarts the process.
+    // The other threads continue until then.
     LogError("A watch thread failed",
              {{"resource", options_.resource.FullName()}, {"error", thrown.what()}});
     SetProblem(std::string("the watch thread failed: ") + thrown.what());
@@ -101,7 +101,7 @@ milliseconds Reflector::StepEmpty() {
 milliseconds Reflector::StepInitialWatch(std::stop_token stop) {
   const auto started = clock_.Now();
   const Result<void> ended = RunWatch({}, true, stop);
-  // The stream goes on as the watch once the list is complete; then its end is a watch's end.
+  // Once the list is complete, the same stream is the watch, so its end is the end of a watch.
   if (std::holds_alternative<Watching>(state_)) {
     WatchEnded(clock_.Now() - started);
     return ended.ok() ? milliseconds(0) : Recover(ended.error());
@@ -127,8 +127,8 @@ milliseconds Reflector::StepPaging(const Paging& paging, std::stop_token stop) {
                                              stop);
   if (!page.ok() && page.error().reason == http::kTooLong) return ShortenPage(paging, stop);
   if (!page.ok()) {
-    // After an expired page the whole list must be restarted; for simplicity, the same applies to
-    // any other error.
+    // After an expired page, the list must be restarted from the beginning. For simplicity, restart
+    // it after all other errors, too.
     state_ = Empty{};
     return Recover(page.error());
   }
@@ -146,7 +146,7 @@ milliseconds Reflector::ShortenPage(const Paging& paging, std::stop_token stop) 
     state_ = Paging{paging.continue_token, paging.limit / 2};
     return {};
   }
-  // The name of the object, and where the list continues.
+  // Read only the metadata: the name of the object, and where the list continues.
   const Result<kube::ListPage> page = client_.List(options_.resource, options_.ns,
                                                    {.label_selector = options_.label_selector,
                                                     .limit = 1,
@@ -177,8 +177,8 @@ milliseconds Reflector::StepWatching(const Watching& watching, std::stop_token s
   const auto lasted = clock_.Now() - started;
   WatchEnded(lasted);
   if (!ended.ok()) return Recover(ended.error());
-  // The server ends watches now and then; one that ends at once and empty, again and again, must
-  // not become a hot loop.
+  // The server ends watches regularly. If a watch ends at once and without events, wait, so that
+  // repetitions do not cause a hot loop.
   if (events_ == 0 && lasted < options_.backoff.initial) return NextDelay();
   return {};
 }
@@ -304,7 +304,7 @@ milliseconds Reflector::Recover(const Error& error) {
       LogInfo("Restarted listing",
               {{"resource", options_.resource.FullName()}, {"reason", error.message}});
       state_ = Empty{};
-      // Immediately the first time; a server that keeps expiring versions is asked less often.
+      // Retry immediately the first time. If versions keep expiring, back off.
       if (failures_ == 0) at_once_ = true;
       return NextDelay(options_.blind_backoff);
     }

@@ -1,12 +1,12 @@
 #pragma once
 
-// Keeps a Store in sync with the API server's objects of one resource: lists, then watches, in one
-// thread. It starts with a WatchList (the server streams the existing objects, then a marked
-// bookmark) and falls back to paged lists if the server does not support that. It recovers from
-// broken and silent streams, expired versions (410: it lists again and keeps serving the old
-// content meanwhile), throttling and missing permissions, which Problem() reports. If a page is
-// too long, it requests half as many objects. A single object that is too long is skipped and
-// logged.
+// Keeps a Store in sync with the API server's objects of one resource. One thread lists the objects
+// and then watches them. It starts with a WatchList (the server streams the existing objects, then
+// a marked bookmark), or with paged lists if the server does not support that. It recovers from
+// broken and silent streams, expired versions (410: it lists again; the store keeps the old content
+// meanwhile), throttling and missing permissions; Problem() reports them. If a page is too long, it
+// requests half as many objects. If a single object is too long, the reflector skips it and writes
+// a log line.
 //
 //   Empty ──► InitialWatch ──────► Watching ──► (410, bad event) Empty
 //     └─────► Paging (page by page) ──►  └────► (ended) Watching from the last version seen
@@ -35,7 +35,7 @@ namespace ringmaster::runtime {
 
 struct ReflectorOptions {
   kube::Resource resource{};
-  // Once, on the reflector's thread, when the first list is in the store.
+  // Called once, on the reflector's thread, when the first list is in the store.
   std::function<void()> on_synced{};
   std::string ns{};  // empty: all namespaces
   std::string label_selector{};
@@ -44,24 +44,24 @@ struct ReflectorOptions {
                          .factor = 2.0,
                          .jitter = 1.0};
   std::chrono::milliseconds forbidden_limit{10'000};  // permissions may be granted at any time
-  // After a server that could not be reached, said that it cannot serve, or let our version expire:
-  // a request of each watch costs little, and until then the operator sees nothing.
+  // The back-off if the server is unreachable or unavailable, or if the version has expired. It is
+  // short, because the operator sees no changes until the watch works, and a request costs little.
   BackoffOptions blind_backoff{.initial = std::chrono::milliseconds(100),
                                .limit = std::chrono::seconds(2),
                                .factor = 2.0,
                                .jitter = 1.0};
-  // A watch that had failed works again; on the reflector's thread.
+  // Called on the reflector's thread when a watch that had failed works again.
   std::function<void()> on_recovered{};
-  // A watch that lasted this long ends a row of failures, and the next is opened at once: a
-  // connection that is cut every few seconds delays nothing, and there is at most one a second.
+  // After a watch that lasted this long, the failure count is reset and the next watch starts at
+  // once. Connections that break every few seconds thus cause no delays, and few requests.
   std::chrono::milliseconds healthy_after{1'000};
   std::chrono::seconds shortest_watch{
-      300};  // each watch asks for a random length between these two
+      300};  // each watch requests a random duration between these two
   std::chrono::seconds longest_watch{600};
 };
 
-// Whether the server supports WatchList; set by the first reflector that is refused, used by all of
-// them.
+// Whether the server supports WatchList. All reflectors share it; the first one that the server
+// refuses sets it to false.
 struct WatchListSupport {
   std::atomic<bool> usable{true};
 };
@@ -77,8 +77,8 @@ class ReflectorObserver {
 
 class Reflector {
  public:
-  // All references outlive the reflector; `client`'s idle limit must be longer than the server's
-  // bookmark interval (one minute), so that silence means a dead peer.
+  // All references must outlive the reflector. `client`'s idle limit must be longer than the
+  // server's bookmark interval (one minute), so that only dead connections exceed it.
   Reflector(kube::KubeClient& client, const Clock& clock, StoreWriter& store,
             WatchListSupport& watch_list, ReflectorOptions options,
             ReflectorObserver* observer = nullptr);
@@ -87,18 +87,18 @@ class Reflector {
   void Start();
   void Stop();  // ends a watch in progress at once
 
-  // Ends the stream in progress and opens another from the last version seen: this one should have
-  // brought news, or may be as dead as its peer. From any thread.
+  // Ends the current stream and opens another one from the last version seen. Call it, on any
+  // thread, if the stream did not deliver an expected event, because its connection may be dead.
   void Reconnect();
 
   bool Synced() const { return synced_; }  // the first full list is in the store
-  // Why it is not getting on, as a sentence for people; empty while all is well.
+  // Returns a sentence about why the watch fails; empty while it works.
   std::string Problem() const;
-  // Returns true while the thread runs and made progress within `limit`.
+  // Returns true if the thread runs and has made progress within `limit`.
   bool Healthy(std::chrono::milliseconds limit) const;
 
-  // One step of the state machine; returns how long to wait before the next. What the thread does
-  // in a loop; for tests.
+  // Executes one step of the state machine, as the thread does in a loop. Returns the time until
+  // the next step. For tests.
   std::chrono::milliseconds Step(std::stop_token stop);
 
  private:
@@ -117,7 +117,7 @@ class Reflector {
   std::chrono::milliseconds StepEmpty();
   std::chrono::milliseconds StepInitialWatch(std::stop_token stop);
   std::chrono::milliseconds StepPaging(const Paging& paging, std::stop_token stop);
-  // The page was longer than the client reads.
+  // Handles a page that is longer than the client's limit.
   std::chrono::milliseconds ShortenPage(const Paging& paging, std::stop_token stop);
   std::chrono::milliseconds StepWatching(const Watching& watching, std::stop_token stop);
 
@@ -125,7 +125,7 @@ class Reflector {
   Result<void> HandleLine(std::string_view line, bool& initial);
   Result<void> HandleBookmark(const nlohmann::json& object, bool& initial);
   void HandleObject(const std::string& type, const nlohmann::json& object, bool initial);
-  // An event that is too long to read; its object is no longer served.
+  // Handles an event that is too long to read: removes its object from the store.
   void PassOver(std::string_view beginning, bool initial);
   std::chrono::milliseconds Recover(const Error& error);
   std::chrono::milliseconds NextDelay(const BackoffOptions& backoff);
@@ -143,11 +143,11 @@ class Reflector {
   const ReflectorOptions options_;
   ReflectorObserver* const observer_;
 
-  // The reflector's thread only (or the test that calls Step).
+  // Used only by the reflector's thread, or by a test that calls Step().
   State state_ = Empty{};
-  int failures_ = 0;      // in a row
-  bool at_once_ = false;  // the next try: the first after a watch that lasted
-  int events_ = 0;        // of the watch in progress
+  int failures_ = 0;      // consecutive failures
+  bool at_once_ = false;  // the next retry has no delay, as after a long watch
+  int events_ = 0;        // number of events of the current watch
   std::minstd_rand random_{std::random_device{}()};
 
   std::atomic<bool> synced_{false};
@@ -157,7 +157,7 @@ class Reflector {
   mutable Mutex mutex_;
   StoppableCondVar wake_;
   std::string problem_ RINGMASTER_GUARDED_BY(mutex_);
-  // For the watch in progress.
+  // Stops the current watch.
   std::stop_source stream_ RINGMASTER_GUARDED_BY(mutex_){std::nostopstate};
 
   std::jthread thread_;

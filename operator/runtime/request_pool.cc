@@ -34,8 +34,8 @@ void RequestPool::RunAll(const std::string& key, std::vector<std::function<void(
     CondVar ended;
     std::size_t left RINGMASTER_GUARDED_BY(mutex);
   } batch{{}, {}, closures.size()};
-  // Counts down even if the closure throws, so that the caller does not wait forever; the exception
-  // is reported where it runs.
+  // Count down even if the closure throws, so that the caller does not wait forever. Run() logs the
+  // exception.
   const auto counted = [&batch](std::function<void()> closure) {
     return [&batch, run = std::move(closure)] {
       struct CountDown {
@@ -59,7 +59,7 @@ void RequestPool::RunAll(const std::string& key, std::vector<std::function<void(
     lock.Lock();
     --first_.in_flight;
     OpenLocked(std::move(started));
-    WakeLocked(1);  // for the place that is free again
+    WakeLocked(1);  // one more request may be in flight
   }
   lock.Unlock();
   const MutexLock ended(batch.mutex);
@@ -67,7 +67,7 @@ void RequestPool::RunAll(const std::string& key, std::vector<std::function<void(
                    [&batch]() RINGMASTER_REQUIRES(batch.mutex) { return batch.left == 0; });
 }
 
-// Returns the new lane of a job without one, whose first request does not wait; else null.
+// Returns a new lane if the job has none and its first request can run at once; otherwise null.
 std::unique_ptr<RequestPool::Lane> RequestPool::StartAtOnceLocked(const std::string& key) {
   if (lanes_.contains(key) || first_.in_flight + first_.lanes.size() >= limit_) return nullptr;
   ++first_.in_flight;

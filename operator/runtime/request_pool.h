@@ -1,16 +1,16 @@
 #pragma once
 
-// Runs requests to the API server in parallel and shares the capacity fairly between jobs. The
-// first request of a job with no waiting requests is of one kind, and all others are of another; at
-// most 32 requests of each kind are in flight. The other requests of a job wait for its first, so
-// the first requests of many new jobs precede all others. The others take turns by job, except that
-// every second turn goes to the job whose requests have waited longest: without that, a job would
-// get ever fewer turns when jobs arrive faster than they are served. A job with 1,000 Pods to
-// create thus keeps 32 requests in flight, the first requests of other jobs do not wait for it, and
-// many new jobs cannot starve it. Used by the actor.
+// Runs requests to the API server in parallel and shares the capacity fairly between jobs. There
+// are two kinds of requests: the first request of a job that has no other requests, and all others.
+// At most 32 requests of each kind are in flight. The other requests of a job wait for its first
+// request. They take turns by job, except that every second turn goes to the job whose requests
+// have waited longest: otherwise a job would get fewer and fewer turns while jobs arrive faster
+// than they are served. A job that creates 1,000 Pods keeps 32 requests in flight, but the first
+// requests of other jobs do not wait for it, and many new jobs cannot starve it. Used by the
+// actor.
 //
 //   std::vector<std::function<void()>> creates = ...;   // each writes its result into its own slot
-//   pool.RunAll(job_key, std::move(creates));           // returns when all ran
+//   pool.RunAll(job_key, std::move(creates));           // returns when all have ended
 
 #include <cstddef>
 #include <cstdint>
@@ -30,16 +30,16 @@ namespace ringmaster::runtime {
 // Thread-safe.
 class RequestPool {
  public:
-  // Threads start as they are needed: an idle operator has none.
+  // Starts threads only when they are needed.
   explicit RequestPool(std::size_t in_flight = 32) : limit_(in_flight) {}
-  ~RequestPool();  // runs what is queued, then joins
+  ~RequestPool();  // runs the queued requests, then joins the threads
 
-  // Runs every closure once, the first alone, and returns when the last has ended. Blocks the
-  // caller, which may be any thread but one of the pool's, and runs the first there where it need
-  // not wait. Closures must not throw; one that does is logged as a bug and counts as ended.
+  // Runs every closure once, and the first before the others. Blocks until all have ended. May run
+  // the first closure on the caller's thread, which must not be a thread of the pool. Closures must
+  // not throw. If one does, it is logged as a bug and counts as ended.
   void RunAll(const std::string& key, std::vector<std::function<void()>> closures);
 
-  // Queues one closure and returns. For work whose end is reported by itself.
+  // Queues one closure and returns. The closure itself must report that it has ended.
   void Post(const std::string& key, std::function<void()> closure);
 
   std::size_t queued() const;
@@ -53,13 +53,13 @@ class RequestPool {
   };
   // One kind of requests.
   struct Kind {
-    std::deque<std::unique_ptr<Lane>> lanes;  // with closures that wait; the front has its turn
+    std::deque<std::unique_ptr<Lane>> lanes;  // jobs with waiting closures; the front one is next
     std::size_t waiting = 0;                  // closures of this kind that may run
     std::size_t in_flight = 0;
   };
   struct Request {
     std::function<void()> run;
-    std::unique_ptr<Lane> opens;  // the lane to open once it has ended
+    std::unique_ptr<Lane> opens;  // the lane to open when the request has ended; or null
   };
 
   void Work(std::stop_token stop);
@@ -72,21 +72,21 @@ class RequestPool {
   Request TakeTurnLocked() RINGMASTER_REQUIRES(mutex_);
   void OpenLocked(std::unique_ptr<Lane> lane) RINGMASTER_REQUIRES(mutex_);
   Kind* NextLocked() RINGMASTER_REQUIRES(mutex_);
-  // One thread for each of so many requests that became ready; more are started where too few wait.
+  // Wakes a thread for each of `requests` ready requests. Starts threads if too few are idle.
   void WakeLocked(std::size_t requests) RINGMASTER_REQUIRES(mutex_);
-  // The number of closures that could run now with enough threads.
+  // Returns the number of closures that could run now if there were enough threads.
   std::size_t ReadyLocked() const RINGMASTER_REQUIRES(mutex_);
 
-  const std::size_t limit_;  // in flight, of each kind
+  const std::size_t limit_;  // maximum number of requests in flight, for each kind
 
   mutable Mutex mutex_;
   StoppableCondVar changed_;
   Kind first_ RINGMASTER_GUARDED_BY(mutex_);
   Kind turns_ RINGMASTER_GUARDED_BY(mutex_);
-  bool for_the_oldest_ RINGMASTER_GUARDED_BY(mutex_) = false;  // the next turn
-  uint64_t made_ RINGMASTER_GUARDED_BY(mutex_) = 0;            // lanes
+  bool for_the_oldest_ RINGMASTER_GUARDED_BY(mutex_) = false;  // who gets the next turn
+  uint64_t made_ RINGMASTER_GUARDED_BY(mutex_) = 0;            // number of lanes created
   std::map<std::string, Lane*, std::less<>> lanes_ RINGMASTER_GUARDED_BY(mutex_);
-  // Threads that wait for a closure, or are about to.
+  // Number of threads that wait for a closure or are about to wait.
   std::size_t idle_ RINGMASTER_GUARDED_BY(mutex_) = 0;
   std::vector<std::jthread> threads_ RINGMASTER_GUARDED_BY(mutex_);
 };

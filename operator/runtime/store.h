@@ -1,10 +1,10 @@
 #pragma once
 
-// A cache of the objects of one resource: key ("ns/name") to a projection T with typed
+// A cache of the objects of one resource. It maps keys ("ns/name") to projections T with typed
 // fields. One Reflector writes it and reconcilers read it. Reads return shared_ptr<const T>
 // snapshots, which later updates do not change. The store also keeps each object's metadata
-// and an index by the UID of the controlling owner. A template, so the implementation is in
-// this header.
+// and an index by the UID of the controlling owner. It is a template, so its implementation
+// is in this header.
 //
 //   Store<PodView> pods(ProjectPod);  // Result<PodView> ProjectPod(const nlohmann::json&)
 //
@@ -40,19 +40,19 @@ class Store final : public StoreWriter {
 
   explicit Store(Projection project) : project_(std::move(project)) {}
 
-  // Called after each change is visible, on the Reflector's thread, without locks held. It must
-  // only enqueue a key. REQUIRES: called before the Reflector starts.
+  // Sets the function that the Reflector's thread calls after each change, without locks held. It
+  // must only enqueue a key. REQUIRES: called before the Reflector starts.
   void OnChange(Listener listener) { listener_ = std::move(listener); }
 
-  // Null when there is none.
+  // Returns null if the object does not exist.
   Snapshot Get(const std::string& key) const {
     const MutexLock lock(mutex_);
     const auto found = entries_.find(key);
     return found == entries_.end() ? nullptr : found->second.value;
   }
 
-  // The objects of this namespace whose controlling owner has this UID, ordered by key. Ignores
-  // other namespaces, because an owner must be in the namespace of its objects.
+  // Returns the objects of this namespace whose controlling owner has this UID, ordered by key.
+  // Ignores other namespaces, because an owner must be in the namespace of its objects.
   std::vector<Snapshot> ByOwner(const std::string& ns, const std::string& owner_uid) const {
     const MutexLock lock(mutex_);
     std::vector<Snapshot> found;
@@ -73,7 +73,7 @@ class Store final : public StoreWriter {
     return all;
   }
 
-  // Ordered by name.
+  // Returns the objects of a namespace, ordered by name.
   std::vector<Snapshot> InNamespace(const std::string& ns) const {
     const MutexLock lock(mutex_);
     std::vector<Snapshot> found;
@@ -90,7 +90,7 @@ class Store final : public StoreWriter {
     return entries_.size();
   }
 
-  // The newest version seen, of events and bookmarks; empty before the first list.
+  // Returns the newest version in events and bookmarks so far; empty before the first list.
   std::string LastSeenVersion() const {
     const MutexLock lock(mutex_);
     return last_seen_;
@@ -220,7 +220,7 @@ class Store final : public StoreWriter {
   const Projection project_;
   Listener listener_;
 
-  // The Reflector's thread only.
+  // Used only by the Reflector's thread.
   Entries staged_;
   ByOwnerUid staged_by_owner_;
 

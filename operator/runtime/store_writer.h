@@ -14,25 +14,25 @@ namespace ringmaster::runtime {
 
 enum class Change { kApplied, kDeleted };
 
-// Calls come from one thread.
+// All methods are called by one thread.
 class StoreWriter {
  public:
   virtual ~StoreWriter() = default;
 
-  // ADDED or MODIFIED. An error says that the object could not be projected; the store then forgets
-  // it, since serving an older state as current would be worse.
+  // Handles ADDED and MODIFIED. Returns an error if the object could not be projected. The store
+  // then removes the object, because its older state may be wrong.
   virtual Result<void> Apply(const nlohmann::json& object, kube::ObjectMeta meta) = 0;
   virtual void Delete(const kube::ObjectMeta& meta) = 0;
 
-  // A full list arrives: Stage() every object, then Swap() makes them the store's content in one
-  // step and reports what was added, changed or vanished. Readers see the old content until then.
-  // Unstage() takes one object back that was deleted meanwhile, DropStaged() all.
+  // Handle a full list: call Stage() for every object, and then Swap(), which replaces the store's
+  // content in one step and reports the differences. Until then, readers see the old content.
+  // Unstage() removes a staged object that was deleted meanwhile; DropStaged() removes all.
   virtual Result<void> Stage(const nlohmann::json& object, kube::ObjectMeta meta) = 0;
   virtual void Unstage(const kube::ObjectMeta& meta) = 0;
   virtual void Swap(const std::string& resource_version) = 0;
   virtual void DropStaged() = 0;
 
-  // A bookmark: everything up to this version has been seen.
+  // Handles a bookmark: all changes up to this version have been seen.
   virtual void Seen(const std::string& resource_version) = 0;
 };
 

@@ -62,7 +62,7 @@ void TokenAccess::Judge(const std::string& token, Done done) {
       same->done.push_back(std::move(done));
       return std::nullopt;
     }
-    // Tokens that were recently allowed precede unknown ones, however many those are.
+    // Tokens that were recently allowed are reviewed before all unknown ones.
     const bool friendly = AllowedSince(hash, now - options_.allowed_unasked);
     if (!friendly && (waiting_.size() >= options_.max_waiting || !TakeTurnOfStranger(now))) {
       return Access::kBusy;
@@ -113,7 +113,7 @@ bool TokenAccess::JudgeOne() {
   {
     const MutexLock lock(mutex_);
     access = Keep(hash, reviewed);
-    // Known clients may have queued before it, and the same token may be queued again.
+    // The queue may have changed during the review: other tokens may now precede this one.
     const auto judged = std::find_if(waiting_.begin(), waiting_.end(),
                                      [&](const Waiting& waiting) { return waiting.hash == hash; });
     waited = std::move(judged->done);
@@ -147,7 +147,7 @@ Access TokenAccess::Review(const std::string& token) {
   return kube::GetBool(*allowed, {"status", "allowed"}) ? Access::kAllowed : Access::kForbidden;
 }
 
-// The verdict that applies: an earlier one if the API server did not answer.
+// Stores the result and returns it, or an earlier one if the API server did not answer.
 Access TokenAccess::Keep(const std::string& hash, Access access) {
   const Clock::Time now = clock_.Now();
   if (access == Access::kUnknown) {
@@ -156,7 +156,7 @@ Access TokenAccess::Keep(const std::string& hash, Access access) {
   }
   kept_[hash] = {access, now};
   if (kept_.size() > options_.max_kept) {
-    // Verdicts of unknown tokens are dropped first, the oldest of them before others.
+    // Remove results of tokens that are not allowed first, and older results before newer ones.
     kept_.erase(std::min_element(kept_.begin(), kept_.end(), [](const auto& a, const auto& b) {
       const auto rank = [](const Kept& kept) {
         return std::pair(kept.access == Access::kAllowed, kept.at);

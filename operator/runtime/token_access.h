@@ -1,8 +1,8 @@
 #pragma once
 
-// Decides who may read an operator page. As in Kubernetes' own components, the API server
+// Decides who may read a page of the operator. As in Kubernetes' components, the API server
 // reviews bearer tokens (TokenReview, then SubjectAccessReview of "get" on the page's path).
-// Results are cached for a while, and the number of requests to the API server is bounded. Used
+// Results are cached for a while, and the number of requests to the API server is limited. Used
 // for /metrics.
 
 #include <chrono>
@@ -27,9 +27,9 @@ inline constexpr kube::Resource kSubjectAccessReviews{
 
 enum class Access {
   kAllowed,
-  kUnauthenticated,  // an invalid token
-  kForbidden,        // of a user without the permission
-  kBusy,             // too many unknown tokens at once: ask again
+  kUnauthenticated,  // the token is invalid
+  kForbidden,        // the token's user does not have the permission
+  kBusy,             // too many unknown tokens at once; try again later
   kUnknown,          // the API server did not answer
 };
 
@@ -37,12 +37,12 @@ struct TokenAccessOptions {
   std::string path = "/metrics";
   std::chrono::seconds allowed_for{60};
   std::chrono::seconds refused_for{10};
-  // While the API server says nothing, who was allowed stays so for this long: what it does is
-  // measured then above all.
+  // While the API server does not answer, tokens that were allowed remain allowed for this time:
+  // metrics are most important during an outage.
   std::chrono::seconds allowed_unasked{600};
   std::size_t max_kept = 256;
   std::size_t max_waiting = 32;
-  int strangers_per_second = 10;  // tokens that were not allowed lately
+  int strangers_per_second = 10;  // reviews of tokens that were not allowed recently
 };
 
 // Thread-safe.
@@ -50,18 +50,18 @@ class TokenAccess {
  public:
   using Done = std::function<void(Access)>;
 
-  // `client` has its own HttpClient (nothing else may hold its slots); it and `clock` outlive this.
+  // `client` must have an HttpClient that nothing else uses. It and `clock` must outlive this.
   TokenAccess(kube::KubeClient& client, const Clock& clock, TokenAccessOptions options = {});
   ~TokenAccess();  // stops
 
   void Start();
-  // Ends the thread; callers that wait or ask from here on get kUnknown.
+  // Ends the thread. Callers that wait, and all later ones, get kUnknown.
   void Stop();
 
-  // Calls `done` once: at once where the verdict is kept, later on our own thread otherwise.
+  // Calls `done` once: in this call if the result is cached, otherwise later on the thread.
   void Judge(const std::string& token, Done done);
 
-  // Judges one waiting token: what the thread does in a loop. For tests. False when none waits.
+  // Reviews one waiting token, as the thread does. Returns false if none waits. For tests.
   bool JudgeOne();
 
  private:
@@ -90,7 +90,7 @@ class TokenAccess {
   StoppableCondVar changed_;
   std::map<std::string, Kept> kept_ RINGMASTER_GUARDED_BY(mutex_);  // by the token's hash
   std::deque<Waiting> waiting_ RINGMASTER_GUARDED_BY(mutex_);
-  // When those of the last second came.
+  // The times of the last second's reviews of unknown tokens.
   std::deque<Clock::Time> strangers_ RINGMASTER_GUARDED_BY(mutex_);
   bool stopped_ RINGMASTER_GUARDED_BY(mutex_) = false;
 

@@ -76,13 +76,13 @@ std::optional<std::string> WorkQueue::Pop(std::stop_token stop) {
   MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
     if (std::optional<std::string> key = PopLocked()) {
-      if (timer_ == nullptr && !delayed_.empty()) CallOneLocked();  // to wait for the next deadline
+      if (timer_ == nullptr && !delayed_.empty()) CallOneLocked();  // it awaits the next deadline
       return key;
     }
     if (shut_down_) return std::nullopt;
     WaitLocked(stop);
   }
-  CallOneLocked();  // this one may have been called for a key
+  CallOneLocked();  // this worker may have been woken for a key, so wake another one
   return std::nullopt;
 }
 
@@ -189,7 +189,7 @@ void WorkQueue::MoveDueLocked() {
     if (due == due_.end() || due->second != delayed.due)
       continue;  // replaced by an earlier deadline
     due_.erase(due);
-    // The caller takes the first one.
+    // The caller takes the first key, so wake a worker only for further keys.
     if (AddLocked(delayed.key) && ready_.size() > 1) CallOneLocked();
   }
 }

@@ -2,8 +2,8 @@
 
 // The queue of keys to reconcile. A key is queued at most once and never processed concurrently; a
 // key that is added while it is in progress is queued again when it is done. Delayed adds wait in a
-// heap; the earliest deadline wins. Failures back off per key, so one failing job does not delay
-// others. Used by the Controller (pop, done), the Stores' listeners and timers (add).
+// heap; if a key has several deadlines, the earliest applies. Failures back off per key, so that a
+// failing job does not delay others. Used by the Controller, the Stores' listeners and timers.
 //
 // Each added key wakes only one idle worker, and only one worker waits for the next deadline. With
 // hundreds of idle workers, waking all of them for each key would waste CPU time.
@@ -28,7 +28,7 @@
 
 namespace ringmaster::runtime {
 
-// Observes the queue; metrics.h implements it. The queue holds its lock during calls, so
+// Observes the queue; metrics.h implements it. Calls are made with the queue's lock held, so
 // implementations must only count.
 class WorkQueueObserver {
  public:
@@ -50,7 +50,7 @@ struct WorkQueueOptions {
 // Thread-safe.
 class WorkQueue {
  public:
-  // `clock` and `observer` (may be null) outlive the queue.
+  // `clock` and `observer` (may be null) must outlive the queue.
   explicit WorkQueue(const Clock& clock, WorkQueueOptions options = {},
                      WorkQueueObserver* observer = nullptr);
 
@@ -105,9 +105,9 @@ class WorkQueue {
   bool AddLocked(const std::string& key) RINGMASTER_REQUIRES(mutex_);
   void MoveDueLocked() RINGMASTER_REQUIRES(mutex_);
   std::optional<std::string> PopLocked() RINGMASTER_REQUIRES(mutex_);
-  // Blocks until called or stopped; one worker also waits for the next deadline.
+  // Blocks until the worker is called or stopped. One worker also waits for the next deadline.
   void WaitLocked(const std::stop_token& stop) RINGMASTER_REQUIRES(mutex_);
-  // Wakes the worker that began to wait last, or the one that waits for a deadline if it is alone.
+  // Wakes the last worker that began to wait. Prefers workers that do not wait for a deadline.
   void CallOneLocked() RINGMASTER_REQUIRES(mutex_);
   void CallTimerLocked() RINGMASTER_REQUIRES(mutex_);
 
@@ -119,7 +119,7 @@ class WorkQueue {
   mutable Mutex mutex_;
   CondVar drained_;
   std::vector<Waiter*> waiting_ RINGMASTER_GUARDED_BY(mutex_);
-  // The worker that waits for the next deadline; null when nothing is delayed or all are busy.
+  // The worker that waits for the next deadline; null if no key is delayed or all workers are busy.
   Waiter* timer_ RINGMASTER_GUARDED_BY(mutex_) = nullptr;
   std::deque<std::pair<std::string, Clock::Time>> ready_ RINGMASTER_GUARDED_BY(mutex_);
   std::unordered_set<std::string> dirty_ RINGMASTER_GUARDED_BY(mutex_);

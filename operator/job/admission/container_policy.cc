@@ -20,7 +20,7 @@ constexpr char kCredentialsRoot[] = "/etc/ringmaster";
 // The only reserved variable that users may set (worker/trainer/telemetry/audit_log.h).
 constexpr char kAuditLogVariable[] = "RINGMASTER_AUDIT_LOG";
 
-// An absolute path without ".", ".." and doubled slashes.
+// Returns the path as an absolute path without ".", ".." and repeated slashes.
 std::string NormalPath(const std::string& path) {
   std::string out;
   for (const auto& part : std::filesystem::path(path).relative_path()) {

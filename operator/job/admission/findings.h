@@ -25,14 +25,14 @@ class Findings {
   using Check = std::function<void(const nlohmann::json&, const std::string&)>;
 
   void Add(const std::string& path, const std::string& message);
-  // For violations that a profile could allow.
+  // Adds a violation that a profile could allow.
   void AddByPolicy(const std::string& path, const std::string& message);
-  // Rejects a field that exists and is not null. `path` is the object's.
+  // Rejects a field that exists and is not null. `path` is the path of the object.
   void RefuseSet(const nlohmann::json& object, const char* field, const std::string& path,
                  const char* message);
 
-  // Checks the content of a field that exists and is not null. A list must be a list and its items
-  // objects; otherwise their content would escape the checks.
+  // Call `check` for the content of a field that exists and is not null. Add a finding if the field
+  // is not a list of objects (or an object): otherwise its content would not be checked.
   void ForEach(const nlohmann::json& object, const char* field, const std::string& path,
                const Check& check);
   void IfObject(const nlohmann::json& object, const char* field, const std::string& path,

@@ -17,11 +17,11 @@ using nlohmann::json;
 
 namespace {
 
-// Kubernetes' own resources have no domain, or one of kubernetes.io's; but under this one they are
-// devices of a DeviceClass (KEP-5004, extended resources backed by dynamic allocation).
+// Resources of this domain are devices of a DeviceClass (KEP-5004, extended resources backed by
+// dynamic allocation). Other resources of kubernetes.io, or without a domain, are Kubernetes' own.
 constexpr std::string_view kDeviceClassDomain = "deviceclass.resource.kubernetes.io";
 
-// Accepts any way to write the quantity: "0k" is zero, and zero devices are never allocated.
+// Returns true if the quantity, in any notation, is not zero. For example, "0k" is zero.
 bool IsSome(const json& quantity) {
   if (!quantity.is_string()) return quantity.is_number() && quantity != json(0);
   const std::string text = quantity.get<std::string>();
@@ -29,7 +29,7 @@ bool IsSome(const json& quantity) {
   return number.find_first_of("123456789") != std::string::npos;
 }
 
-constexpr int64_t kMostGpus = 1024;  // of one worker
+constexpr int64_t kMostGpus = 1024;  // per worker
 
 int64_t GpusIn(const json& amount) {
   return std::clamp<int64_t>(kube::ReadWholeQuantity(amount).value_or(0), 0, kMostGpus);

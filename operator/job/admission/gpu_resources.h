@@ -45,8 +45,8 @@ bool HidesGpus(const nlohmann::json& variable);
 // because the content is not available here.
 bool MayNameGpus(const nlohmann::json& source);
 
-// The number of GPUs in the limits of the worker's container. Any number of shared GPUs or slices
-// counts as one GPU, because a process sees only one of them.
+// Returns the number of GPUs in the limits of the worker's container. Any number of shared GPUs or
+// slices counts as one GPU, because a process sees only one of them.
 int GpusPerWorker(const api::TrainingJobSpec& spec);
 
 // Returns the slots per worker: spec.slotsPerWorker, or one per GPU, or 1 without GPUs.

@@ -46,7 +46,7 @@ struct JobRules {
   // Copies the limits of `other` that are not set in these rules.
   void LimitAs(const JobRules& other);
 
-  // The end of a rejection message: who can allow `item` (a path below a profile's spec).
+  // Returns the end of a rejection message: who can allow `item`, a path below a profile's spec.
   std::string HowToAllow(const std::string& item) const;
 
   friend bool operator==(const JobRules&, const JobRules&) = default;

@@ -18,7 +18,7 @@ Judgement Judge(const api::TrainingJob& job, const JobRules& rules) {
                                     .by_policy = true});
     return judgement;
   }
-  // A violation that both templates take from one field is found twice.
+  // Skip duplicates: if both templates get a value from the same field, its violation occurs twice.
   const auto add = [&](Violation violation) {
     violation.path = api::PathAsWritten(job.spec.typed_fields, violation.path);
     const std::string text = violation.Text();

@@ -68,7 +68,7 @@ class PodChecker {
       }
     }
   }
-  // Returns whether the host path is allowed and mounted read-only everywhere.
+  // Returns true if the host path is allowed and all its mounts are read-only.
   bool MayMount(const json& spec, const json& volume) const {
     const std::string type = kube::GetString(volume, {"hostPath", "type"});
     if (!type.empty() && type != "Directory" && type != "File") return false;
@@ -115,7 +115,7 @@ class PodChecker {
       }
     }
   }
-  // Counted GPUs can only be requested by limits.
+  // Checks that a container does not get GPUs by its environment, which no limit counts.
   void Environment(const json& container, const std::string& path) {
     bool hidden = TakesGpus(container);
     for (const json& source : kube::GetArray(container, {"envFrom"})) {
@@ -128,7 +128,7 @@ class PodChecker {
     }
     if (!hidden) Add(path + ".env[" + kVisibleGpus + "]");
   }
-  // Absent, null and false are the defaults of a Pod.
+  // Adds a violation if the field is set to a value other than null or false.
   void Truth(const json& object, const char* field, const std::string& path = {}) {
     const json* value = kube::Find(object, {field});
     if (value != nullptr && *value != json(false)) Add(path + field);

@@ -17,7 +17,7 @@ namespace ringmaster::job {
 
 using nlohmann::json;
 
-// spec.allows and spec.limits of a profile.
+// Describes spec.allows and spec.limits of a profile.
 void Describe(auto& a, Is<JobRules> auto& v) {
   a.Inside("allows", [&v](auto& b) {
     b.Sparse("hostNetwork", v.host_network);
@@ -57,7 +57,7 @@ void Describe(auto& a, Is<Reach> auto& v) {
   a.Sparse("overridable", v.overridable);
 }
 
-// Returns what the profile's own rules reject in its workload; empty if nothing.
+// Returns the parts of the workload that the profile's own rules reject; empty if there are none.
 std::string Uncovered(const Profile& profile) {
   const api::TrainingJobSpec& spec = profile.workload.spec;
   std::vector<Violation> found = CheckSpec(spec, profile.rules);
@@ -94,7 +94,7 @@ Result<Profile> ReadProfileSpec(std::string name, const json& spec) {
   return profile;
 }
 
-// A profile that cannot be read cannot be used by any job.
+// Reads a profile. If that fails, returns a profile that jobs cannot use.
 Profile ReadAnySpec(const std::string& name, const json& spec) {
   auto profile = ReadProfileSpec(name, spec);
   if (profile.ok()) return *std::move(profile);
@@ -138,7 +138,7 @@ bool Lists(const Profile& profile, const std::string& ns) {
          profile.namespaces.end();
 }
 
-// At most one: names are unique.
+// Returns the profile with this name, if it lists the namespace. Names are unique.
 std::vector<ProfilePtr> Named(const std::vector<ProfilePtr>& profiles, const std::string& name,
                               const std::string& ns) {
   for (const ProfilePtr& profile : profiles) {
@@ -177,7 +177,7 @@ std::string CannotBeUsed(const std::string& name, const std::string& why) {
          "; ask the platform team";
 }
 
-// Reports listed namespaces that do not exist.
+// Returns the end of a message that reports listed namespaces that do not exist.
 std::string Absent(std::vector<std::string> names) {
   constexpr std::size_t kMostShown = 10;
   if (names.empty()) return {};
@@ -194,7 +194,7 @@ std::string AbsentClass(const std::string& name) {
   return "; its PriorityClass \"" + name + "\" does not exist, so jobs that use it get no Pods";
 }
 
-// Reports namespaces that had the preset of this name and now have neither.
+// Returns the end of a message that reports namespaces that can no longer use the preset.
 std::string TakenFrom(const Profile& profile, const ProfilePtr& preset) {
   if (preset == nullptr || Lists(profile, kAll)) return {};
   std::vector<std::string> others;

@@ -24,7 +24,7 @@ namespace ringmaster::job {
 struct Profile {
   std::string name{};
   std::vector<std::string> namespaces{};  // "*": all
-  bool is_default = false;                // whether it is their default
+  bool is_default = false;                // whether it is the default of these namespaces
   JobRules rules{};                       // `ns` is not set
   api::Workload workload{};
   std::string problem{};  // why no job can use it, as "it ..."; empty: jobs can use it
@@ -42,8 +42,8 @@ using ProfilePtr = std::shared_ptr<const Profile>;
 Profile ReadProfile(const nlohmann::json& object);
 
 // The name of the built-in profile, for namespaces without a default: it allows only ordinary Pods.
-// Jobs in a namespace with a default cannot name it, because it would avoid the default's limits.
-// A TrainingProfile with this name is not special, and replaces the built-in in its namespaces.
+// Jobs in a namespace with a default cannot name it, because they would avoid the default's limits.
+// A TrainingProfile with this name is not special. It replaces the built-in one in its namespaces.
 inline constexpr char kRestricted[] = "restricted";
 
 // Decodes the operator's built-in profiles from JSON: {NAME: a profile's spec}.
@@ -51,7 +51,7 @@ Result<std::map<std::string, ProfilePtr>> ReadPresets(std::string_view text);
 
 // The profile and limits of a job.
 struct Choice {
-  ProfilePtr profile{};              // null: none
+  ProfilePtr profile{};              // the profile that applies; null: none
   std::vector<ProfilePtr> limits{};  // the namespace's defaults: limits that `profile` does not set
   std::string problem{};             // why there is no profile; empty: there is one
   std::vector<std::string> open{};   // profile names that jobs of the namespace can use
@@ -61,7 +61,7 @@ struct Choice {
 };
 
 // `wanted`: the profile that the job names. If empty, chooses the default that lists the namespace,
-// then the default for all namespaces, then kRestricted. A missing profile and a profile of other
+// else the default for all namespaces, else kRestricted. A missing profile and a profile of other
 // namespaces give the same error message.
 Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string& ns,
                      const std::string& wanted, const std::string& operator_ns);
@@ -75,16 +75,16 @@ struct OpenProfile {
 std::vector<OpenProfile> ProfilesOpenTo(const std::vector<ProfilePtr>& profiles,
                                         const std::string& ns, const std::string& operator_ns);
 
-// Facts about a profile that neither it nor the other profiles contain.
+// Facts about a profile that come from the API server or the operator's presets.
 struct ProfileFindings {
-  std::string refused{};              // why the API server rejects its Pods; empty: it does not
+  std::string refused{};              // why the API server rejects its Pods; empty: it accepts them
   std::string absent_class{};         // its priority class, if the class does not exist
   std::vector<std::string> absent{};  // those of its namespaces that do not exist
   ProfilePtr preset{};                // the preset with the same name; null: none
 };
 
-// Returns the profile's condition Accepted, without a time. It says whether jobs may use the
-// profile, also as the default if it is one. `profiles`: all profiles, including this one.
+// Returns the profile's condition Accepted, without a time: whether jobs may use the profile and,
+// for a default, whether it applies as the default. `profiles`: all profiles, including this one.
 api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr>& profiles,
                             const ProfileFindings& found = {});
 

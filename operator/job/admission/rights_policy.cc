@@ -23,8 +23,8 @@ using nlohmann::json;
 
 namespace {
 
-// Whether the first part of an image's name is a host, as container runtimes tell one from a part
-// of a path.
+// Returns true if the first part of an image's name is a registry's host and not a part of the
+// path, by the rules of container runtimes.
 bool IsRegistry(std::string_view part) {
   return part.find_first_of(".:") != std::string_view::npos || part == "localhost";
 }
@@ -33,12 +33,12 @@ bool Contains(const std::vector<std::string>& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// What in the template keeps the workers' container from running as root; empty if nothing.
+// Describes the template's field that prevents the workers' container from running as root; or "".
 std::string OtherUserOfWorker(const std::string& template_json) {
   if (template_json.empty()) return "";
   const Result<json> parsed = ParseJson(template_json);
-  if (!parsed.ok()) return "";        // template_policy.h says so
-  std::vector<const json*> contexts;  // the container's counts before the Pod's
+  if (!parsed.ok()) return "";        // template_policy.h reports it
+  std::vector<const json*> contexts;  // the container's takes precedence over the Pod's
   for (const json& container : kube::GetArray(*parsed, {"spec", "containers"})) {
     if (kube::GetString(container, {"name"}) != control::kWorkerContainer) continue;
     contexts.push_back(kube::Find(container, {"securityContext"}));
@@ -90,7 +90,7 @@ class Requests {
   const api::TrainingJobSpec& spec_;
   const JobRules& rules_;
   std::vector<Violation> found_;
-  // By resource.
+  // Numbers of devices and GPUs, by resource.
   std::map<std::string, int64_t> per_worker_;
   std::map<std::string, int64_t> of_launcher_;
   bool gpus_unreadable_ = false;
@@ -110,7 +110,7 @@ void Requests::HostReach() {
   }
 }
 
-// The capabilities of a privileged container are effective only for root.
+// Checks privileges. The capabilities of a privileged container are effective only for root.
 void Requests::Privileged() {
   const char* path = "spec.worker.privileged";
   if (const std::string user = OtherUserOfWorker(spec_.worker.template_json); !user.empty()) {
@@ -178,7 +178,7 @@ void Requests::Container(const json& container, const std::string& path, bool wo
   if (rules_.max_gpus) Environment(container, path, by_rdma || TakesGpus(container));
 }
 
-// For each resource of a container, the larger one of its limit and request counts.
+// Counts an amount of a resource. A container counts with the larger of its limit and its request.
 void Requests::Count(const std::string& resource, const json& amount, const std::string& path,
                      std::map<std::string, int64_t>& amounts) {
   const bool gpu = IsGpuOf(spec_, resource);
@@ -197,7 +197,7 @@ void Requests::Count(const std::string& resource, const json& amount, const std:
   }
 }
 
-// Ringmaster hides GPUs from containers without any (pods.h), which overrides envFrom.
+// Checks variables that expose GPUs. In a container without GPUs, pods.h overrides envFrom.
 void Requests::Environment(const json& container, const std::string& path, bool takes_gpus) {
   const auto refuse = [&](const char* list, std::size_t i, const char* what, const char* instead) {
     Add(path + "." + list + "[" + std::to_string(i) + "]",
@@ -223,7 +223,7 @@ void Requests::Environment(const json& container, const std::string& path, bool 
 void Requests::Template(const std::string& text, const std::string& path, bool worker) {
   if (text.empty()) return;
   const Result<json> parsed = ParseJson(text);
-  if (!parsed.ok()) return;  // template_policy.h says so
+  if (!parsed.ok()) return;  // template_policy.h reports it
   const json* claims = kube::Find(*parsed, {"spec", "resourceClaims"});
   if (claims != nullptr && !(claims->is_array() && claims->empty()) && !rules_.resource_claims) {
     Add(path + ".spec.resourceClaims", "it gives the Pod devices of the node",
@@ -241,7 +241,7 @@ void Requests::Template(const std::string& text, const std::string& path, bool w
 
 void Requests::Numbers() {
   const int64_t workers = spec_.worker.replicas;
-  // The API server rejects what it can compute; it does not know slots that come from GPUs.
+  // Check the number of ranks. The API server cannot check it if the slots depend on the GPUs.
   const bool may_grow = spec_.worker.max_replicas.has_value();
   const int64_t most = may_grow ? *spec_.worker.max_replicas : workers;
   const int64_t slots = SlotsPerWorker(spec_);
@@ -322,10 +322,10 @@ bool IsUnderPrefix(std::string_view image, std::string_view prefix) {
   const bool one_image =
       last.find('@') != std::string_view::npos ||
       (slash != std::string_view::npos && last.find(':') != std::string_view::npos);
-  if (one_image) return false;  // with its tag or digest: only this image
-  // Without a registry it is an image of Docker Hub, and no organisation there.
+  if (one_image) return false;  // a prefix with a tag or digest allows only this image
+  // A prefix without a slash or registry is an image of Docker Hub, not an organisation there.
   if (rest.front() == '/') return slash != std::string_view::npos || IsRegistry(prefix);
-  // A tag or a digest ends the name. What follows may be another port of the same host.
+  // Accept a tag or a digest after the prefix, but not the port of a registry.
   return (rest.front() == ':' || rest.front() == '@') && last.find(':') == std::string_view::npos &&
          rest.find('/') == std::string_view::npos;
 }

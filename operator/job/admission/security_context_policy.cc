@@ -28,7 +28,7 @@ bool IsListed(const List& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// A profile could allow `item`, but this one does not.
+// Rejects a field because the profile does not allow `item`, which another profile could allow.
 void Deny(const std::string& path, const char* item, const JobRules& rules, Findings& found) {
   found.AddByPolicy(path, "is rejected in namespace " + rules.ns +
                               ", because it gives the Pod rights beyond Pod "

@@ -19,7 +19,7 @@ constexpr std::array kVolumeKinds{"configMap", "csi",       "downwardAPI", "empt
 constexpr char kIfPossible[] = "IfPossible";
 constexpr std::array kReadOnlyKinds{"configMap", "downwardAPI", "projected", "secret"};
 
-// Types for which the kubelet creates nothing and that cannot be used to talk to the host.
+// Allows only types that do not create files on the host and that are neither sockets nor devices.
 bool IsAllowedHostPath(const json& source, const JobRules& rules) {
   const std::string type = kube::GetString(source, {"type"});
   if (!type.empty() && type != "Directory" && type != "File") return false;
@@ -36,7 +36,7 @@ bool MountsHostPath(const json& spec, const json& mount) {
   });
 }
 
-// Checks a volume's source; `allowed` is a kind in addition to kVolumeKinds.
+// Checks a volume's source. `allowed`: a kind that is allowed in addition to kVolumeKinds.
 void CheckKinds(const json& volume, const std::string& path, std::string_view allowed,
                 Findings& found) {
   for (const auto& [key, value] : volume.items()) {

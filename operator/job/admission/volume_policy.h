@@ -18,9 +18,9 @@ namespace ringmaster::job {
 void CheckVolume(const nlohmann::json& volume, const std::string& path, bool may_use_token,
                  const JobRules& rules, Findings& found);
 
-// Returns true if a Pod's mount is read-only, with all mounts below it, and if later mounts of the
-// host do not appear in it. recursiveReadOnly is IfPossible, because kernels before 5.12 do not
-// support it.
+// Returns true if a Pod's mount and all mounts below it are read-only, and if later mounts of the
+// host do not appear in it. recursiveReadOnly must be IfPossible, because kernels before 5.12 do
+// not support it.
 bool IsReadOnlyMount(const nlohmann::json& mount);
 
 // Makes the host path mounts in a Pod's spec recursively read-only.

@@ -6,7 +6,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// After a refusal, or if another client changed an object first.
+// The first delay of a retry after a refusal, or after another client changed an object first.
 constexpr std::chrono::milliseconds kLookAgain{10};
 
 void TakeInDone(const ActResult& result, const api::TrainingJob& job, const Plan& plan,
@@ -35,14 +35,14 @@ void TakeInDone(const ActResult& result, const api::TrainingJob& job, const Plan
   }
 }
 
-// The stores will soon catch up; a store that does not is checked less and less often.
+// Returns the delay of a retry. It grows, in case a store does not catch up for a long time.
 std::optional<std::chrono::milliseconds> LookAgain(JobMemory& memory) {
   constexpr int kMostDoublings = 9;
   const int times = std::min(memory.looked_again++, kMostDoublings);
   return kLookAgain * (1 << times);
 }
 
-// Immediately only if the condition does not report it yet.
+// Returns the delay after a refusal: short if the condition must still report the refusal.
 std::optional<std::chrono::milliseconds> AfterRefusal(const Refusal& refusal, Clock::Time now,
                                                       JobMemory& memory) {
   const std::optional<Refusal>& known = memory.refusal;
@@ -67,7 +67,7 @@ Result<std::optional<std::chrono::milliseconds>> TakeIn(const ActResult& result,
   const bool tried = plan.CreatesPods() || plan.create_services;
   if (memory.refusal && (tried || memory.refusal->retry_at <= now)) {
     memory.refusal.reset();
-    return LookAgain(memory);  // the condition still reports it
+    return LookAgain(memory);  // to update the condition, which still reports the refusal
   }
   return plan.requeue_after;
 }

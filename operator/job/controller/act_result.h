@@ -28,14 +28,14 @@ struct IsolationSeen {
 struct ActResult {
   // Errors and notes of this plan.
   std::optional<Refusal> refusal;
-  std::optional<Error> error;  // for the queue's back-off
+  std::optional<Error> error;  // transient error, for which the queue backs off
   bool again = false;          // the stores are behind, or another client changed an object first
   bool job_gone = false;
   std::set<std::string> taken_names;  // Pod names that an object still occupies
   bool pin_changed = false;           // another object has the pin's name
 
   // The executed actions; unset if an action was not executed.
-  std::optional<RunPin> pin;  // created, or already there
+  std::optional<RunPin> pin;  // the pin that was created or that already existed
   bool unpinned = false;
   std::optional<int64_t> unused_term;  // term whose launcher Pod was certainly not created; or 0
   std::optional<IsolationSeen> isolation;

@@ -43,7 +43,7 @@ ActResult Actor::Act(const Plan& plan) {
 
 bool Actor::EndFirst(const Plan& plan) {
   if (plan.end_launcher) {
-    // Report a conflict as an error, to back off: the store is behind, possibly for long.
+    // Report a conflict as an error, to back off: the store may be behind for a long time.
     const Result<void> deleted = DeletePod(tools_, input_.job, *plan.end_launcher);
     if (!deleted.ok()) {
       requests_.NoteBackOff(deleted.error().WithContext(
@@ -51,7 +51,7 @@ bool Actor::EndFirst(const Plan& plan) {
       return false;
     }
   }
-  if (plan.unpin) {  // before the status says Suspended: from then on the spec may change
+  if (plan.unpin) {  // precedes the status Suspended, after which the spec may change
     const Result<void> removed = DeletePin(requests_, input_.memory.pin->uid);
     if (!removed.ok()) {
       requests_.NoteBackOff(

@@ -4,7 +4,7 @@
 // (creation.h), updates NetworkPolicies (job_isolation.h), marks Pods, writes the status once
 // (status_writer.h), deletes objects (deletion.h) and sends events. The reconciler creates an actor
 // for each reconcile, on the job's worker thread. An actor does not write the job's memory; it
-// returns its result. The only lock is that of JobRequests, through which its parts send requests.
+// returns its result. Its parts send requests through JobRequests, which has the only lock.
 
 #include "operator/job/controller/act_result.h"
 #include "operator/job/controller/creation.h"
@@ -17,7 +17,7 @@ namespace ringmaster::job {
 
 class Actor {
  public:
-  // `tools` outlives the actor.
+  // `tools` must outlive the actor.
   Actor(const ActorTools& tools, ActorInput input);
 
   // Call it once. Blocks on the API server.

@@ -73,7 +73,7 @@ bool Creation::JudgeText() {
   judged_ = judgement.allowed;
   if (judged_) return true;
   if (judgement.violations.empty()) {
-    requests_.NoteAgain();  // the job has ended; its text is no longer kept
+    requests_.NoteAgain();  // the job has ended, so its texts were removed from memory
   } else {
     requests_.NoteRefusal(JudgedRefusal(judgement.violations, true, requests_.tools().clock.Now()));
   }
@@ -83,7 +83,7 @@ bool Creation::JudgeText() {
 void Creation::CreatePods(const Plan& plan) {
   if (!plan.CreatesPods()) return;
   if (launcher_address_.empty() || !pinned_) return requests_.NoteAgain();
-  // Before the first Pod listens, but not before the Service states that the job is ours.
+  // Create the policies before a Pod can listen, but after the Service shows who owns the job.
   if (requests_.tools().isolation.enabled) {
     requests_.RunAll({[this] { isolation_.Post(); }});
     if (!requests_.CleanSoFar()) return;
@@ -116,13 +116,13 @@ void Creation::PostSecret() {
   json manifest = SecretManifest(input_.job, *input_.credentials);
   Own(manifest, input_.job);
   const Result<json> stored = requests_.client().Create(kube::kSecrets, input_.job.ns, manifest);
-  // An existing one has our unguessable name, and Pods compare its content with the hashes in their
-  // spec.
+  // Accept an existing Secret: its name cannot be guessed, and Pods compare its content with the
+  // hashes in their spec.
   if (stored.ok() || stored.error().kind == ErrorKind::kAlreadyExists) return;
   requests_.NoteError(stored.error());
 }
 
-// The first one created is used, even if its text differs from ours.
+// Creates the pin. An existing pin is used, even if its spec differs from the spec in the input.
 void Creation::PostPin() {
   const api::TrainingJob& job = input_.job;
   const std::optional<json> stored = requests_.Create(
@@ -153,7 +153,7 @@ void Creation::PostLauncherService(int64_t term) {
       kube::GetString(*stored, {"metadata", "annotations", api::kAnnotationSeedId});
   const std::string owner =
       kube::GetString(*stored, {"metadata", "annotations", api::kAnnotationInstallation}, ours);
-  // Keys come from the seed that the Service names, and the job belongs to the named installation.
+  // An existing Service determines the seed of the keys and the installation that owns the job.
   other_owner_ = seed != seed_id || (owner != ours && !IsHandedOver(input_.job, ours));
   if (other_owner_) return requests_.NoteAgain();
   launcher_address_ = kube::GetString(*stored, {"spec", "clusterIP"});
@@ -187,7 +187,7 @@ void Creation::PostLauncher(int64_t term) {
 }
 
 void Creation::PostWorker(const json& common, int index) {
-  // A quota or policy that refused one worker refuses the others too; the next try will tell.
+  // If a quota or policy has refused one worker, it would refuse the others, too. Retry later.
   if (!requests_.CleanSoFar()) return;
   const json manifest = WorkerPod(common, input_.job.name, index);
   if (MayPost(manifest)) (void)requests_.Create(kube::kPods, manifest);

@@ -1,10 +1,10 @@
 #pragma once
 
 // Creates the objects of a plan: first the pin, the Secret and the Services, then the
-// Pods, which contain the term and the launcher Service's address. A part of the actor,
-// called on the job's worker thread. Its requests run in parallel on the request pool's
-// threads. Each writes to a separate member, which is read after all have ended, so no lock
-// is needed.
+// Pods, which contain the term and the launcher Service's address. It is a part of the
+// actor and called on the job's worker thread. Its requests run in parallel on the request
+// pool's threads. Each writes to a separate member, which is read after all have ended, so
+// no lock is needed.
 
 #include <cstdint>
 #include <optional>
@@ -23,7 +23,7 @@ namespace ringmaster::job {
 
 class Creation {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive the Creation.
   Creation(JobRequests& requests, StatusWriter& status, JobIsolation& isolation,
            const ActorInput& input);
 
@@ -35,7 +35,7 @@ class Creation {
   void CreatePods(const Plan& plan);
 
  private:
-  // Returns false if no Pod may be created, and notes why.
+  // Checks the job's spec. Returns false and notes the reason if no Pod may be created.
   bool JudgeText();
   PodContext Context() const;
   void PostSecret();
@@ -55,7 +55,7 @@ class Creation {
   std::optional<JudgedJob> judged_;  // set before any request
   // Each member is written by only one request.
   std::string launcher_address_;
-  std::string launcher_uid_;  // of the launcher Pod that was created
+  std::string launcher_uid_;  // UID of the launcher Pod that was created
   bool pinned_;
   const std::string tools_image_;
   bool other_text_ = false;   // the run is pinned to another spec

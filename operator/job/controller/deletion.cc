@@ -28,7 +28,7 @@ void MarkPods(JobRequests& requests, const std::vector<PodMark>& pods) {
   std::vector<std::function<void()>> patches;
   for (const PodMark& pod : pods) {
     patches.emplace_back([&requests, &pod] {
-      // UID and version: a Pod that changed since it was chosen is evaluated again.
+      // The UID and the version ensure that a Pod that has changed is evaluated again.
       const json patch{{"metadata",
                         {{"uid", pod.uid},
                          {"resourceVersion", pod.resource_version},
@@ -51,7 +51,7 @@ void DeletePods(JobRequests& requests, const std::vector<PodDelete>& pods) {
   for (const PodDelete& pod : pods) {
     deletes.emplace_back([&requests, &pod] {
       const Result<void> deleted = DeletePod(requests.tools(), requests.job(), pod);
-      // Another object has this name: the one to delete is gone.
+      // After a conflict, another Pod has this name, so the Pod to delete is gone.
       if (deleted.ok() || deleted.error().kind == ErrorKind::kConflict) return;
       requests.NoteError(deleted.error());
     });
@@ -64,7 +64,7 @@ Result<void> DeletePin(JobRequests& requests, const std::string& uid) {
   const auto deleted = requests.client().Delete(kube::kControllerRevisions, job.ns,
                                                 api::RunPinName(job.name, job.uid), {.uid = uid});
   if (!deleted.ok() && deleted.error().kind != ErrorKind::kNotFound) {
-    // Another object has this name: it is evaluated before the next attempt.
+    // After a conflict, another object has this name. Read it before the next attempt.
     const bool changed = deleted.error().kind == ErrorKind::kConflict;
     requests.Note([&](ActResult& result) { result.pin_changed = changed; });
     return deleted.error();
@@ -73,7 +73,7 @@ Result<void> DeletePin(JobRequests& requests, const std::string& uid) {
   return {};
 }
 
-// Foreground deletion: the job, and with it its name, exists until all of its objects are deleted.
+// Uses foreground deletion, so that the job and its name exist until all its objects are deleted.
 void DeleteJob(JobRequests& requests) {
   const api::TrainingJob& job = requests.job();
   const auto deleted = requests.client().Delete(

@@ -2,7 +2,7 @@
 
 // Marks Pods for deletion and deletes Pods, the pin of a finished run, and the job itself. A part
 // of the actor, called on the job's worker thread; requests for many Pods run in parallel on the
-// request pool's threads. Has no state and no lock of its own.
+// request pool's threads. It has no state and no lock.
 
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@
 
 namespace ringmaster::job {
 
-// Succeeds if the Pod is already gone. kConflict: it has changed, or another Pod has its name.
+// Succeeds if the Pod is gone. Returns kConflict if it has changed or another Pod has its name.
 Result<void> DeletePod(const ActorTools& tools, const api::TrainingJob& job, const PodDelete& pod);
 
 void MarkPods(JobRequests& requests, const std::vector<PodMark>& pods);

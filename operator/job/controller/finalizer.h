@@ -17,7 +17,7 @@ struct FinalizerWrite {
   std::string after{};
 };
 
-// kConflict: another client changed the job first, or it was replaced.
+// Returns kConflict if another client changed the job first, or if the job was replaced.
 Result<FinalizerWrite> WriteFinalizer(kube::KubeClient& client, const api::TrainingJob& job,
                                       bool held);
 

@@ -16,7 +16,7 @@ using api::Condition;
 using api::TrainingJob;
 using api::TrainingJobStatus;
 
-// Why a worker Pod ended: Ringmaster's reasons, and those of the kubelet and the scheduler.
+// Returns the reasons why a worker Pod ends: Ringmaster's, and those of the kubelet and scheduler.
 const std::vector<std::string>& WorkerCauses() {
   static const std::vector<std::string> causes{api::kReasonWorkerFailed,
                                                api::kReasonWorkerLost,
@@ -55,7 +55,7 @@ FloatSeconds Between(Clock::WallTime from, Clock::WallTime to) {
   return std::max(FloatSeconds(0), FloatSeconds(to - from));
 }
 
-// A suspension sets the epoch back, so a job that was resumed counts only in its first term.
+// A suspension resets the epoch, so a resumed job counts as never trained only in its first term.
 bool NeverTrained(const TrainingJobStatus& status, int64_t term) {
   const bool resumed = api::FindCondition(status.conditions, api::kSuspended) != nullptr;
   return status.epoch == 0 && (!resumed || term <= 1);
@@ -75,15 +75,15 @@ std::optional<FloatSeconds> SubmitToRunning(const TrainingJob& job,
 std::vector<Restart> NewRestarts(const TrainingJobStatus& before, const TrainingJobStatus& after) {
   std::vector<Restart> restarts;
   if (api::IsTerminal(after)) return restarts;  // the failure that ended the job is not retried
-  // Newest first: what is in front of the newest known one is new. Entries are compared by what
-  // names them: a stack may be cut from an older one, and a time that lay in the future is
+  // Entries are newest first, so those before the newest known one are new. Compare only fields
+  // that identify an entry: the stack of an older entry may be removed, and a future time is
   // corrected.
   const auto same = [](const api::Failure& a, const api::Failure& b) {
     return a.pod_uid == b.pod_uid && a.start == b.start && a.reason == b.reason && a.rank == b.rank;
   };
   for (const api::Failure& failure : after.failures) {
     if (!before.failures.empty() && same(failure, before.failures.front())) break;
-    if (failure.reason == api::kReasonProgramRestarted) continue;  // a recovery counts it
+    if (failure.reason == api::kReasonProgramRestarted) continue;  // counted as a recovery
     restarts.push_back(RestartOf(failure));
   }
   return restarts;
@@ -136,8 +136,8 @@ std::optional<Clock::WallTime> WaitingSince(const TrainingJob& job) {
   if (status.state != api::kStatePending && status.state != api::kStateStarting) {
     return std::nullopt;
   }
-  // A world that was lost ended with the condition; without one the job is on its way since it was
-  // created or resumed.
+  // If the job had a world, it waits since the condition Running became false. Otherwise it waits
+  // since it was created or resumed.
   if (status.epoch > 0) {
     if (const auto lost = TransitionOf(status, api::kRunning)) return lost;
   }
@@ -167,7 +167,7 @@ const std::vector<Restart>& Restarts() {
   return all;
 }
 
-// The causes that launchers report (control::Recovery::cause).
+// Returns the causes that launchers report (control::Recovery::cause).
 const std::vector<std::string>& RecoveryCauses() {
   static const std::vector<std::string> causes{
       control::kCauseRankKilled,     control::kReasonOOMKilled,   control::kCauseRankExited,

@@ -56,12 +56,12 @@ class JobObserver {
   virtual void OnDrained(FloatSeconds /*took*/) {}
 };
 
-// Derives the change from job.status to `after`. `phase_since`: when the phase before began, if the
-// process knows it; otherwise PhaseSince(job).
+// Derives the change from job.status to `after`. `phase_since`: when the previous phase began;
+// unset: use PhaseSince(job).
 JobChange ObserveChange(const api::TrainingJob& job, const api::TrainingJobStatus& after,
                         std::optional<Clock::WallTime> phase_since, Clock::WallTime now);
 
-// Returns when the job's current phase began, if the status tells it: not for phase Starting.
+// Returns when the job's current phase began. The status does not contain it for phase Starting.
 std::optional<Clock::WallTime> PhaseSince(const api::TrainingJob& job);
 
 // Returns since when the job has been Pending, Starting or Paused; empty in any other phase.
@@ -70,8 +70,8 @@ std::optional<Clock::WallTime> WaitingSince(const api::TrainingJob& job);
 // Returns the drain times of the workers that the plan deletes: from their marks until `now`.
 std::vector<FloatSeconds> DrainTimes(const Plan& plan, const JobMemory& memory, Clock::Time now);
 
-// The fixed values of the metrics' labels. Any other value becomes "Other", so text from users or
-// kubelets never becomes a label value.
+// The fixed values of the metrics' labels. Any other value becomes "Other", so that text from users
+// or kubelets never becomes a label value.
 inline constexpr char kOther[] = "Other";
 inline constexpr char kRoleRank[] = "rank";
 const std::vector<Restart>& Restarts();

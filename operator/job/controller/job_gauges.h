@@ -20,8 +20,8 @@ namespace ringmaster::job {
 
 using Jobs = std::vector<std::shared_ptr<const api::TrainingJob>>;
 
-// When each running job's step was last seen to change, by UID. Jobs that report no steps are not
-// watched. Steps reach the status every ten seconds.
+// Stores when the step of each running job last changed, by UID. Ignores jobs that report no steps.
+// The operator writes steps to the status at least every ten seconds.
 class StallWatch {
  public:
   // Records the current steps, and forgets jobs that are no longer running.
@@ -44,7 +44,7 @@ struct NamespaceGauges {
   int64_t gpus_requested = 0;
   int gpus_productive = 0;                           // GPUs of workers in a training world
   std::map<std::string, FloatSeconds> longest_wait;  // by phase: Pending, Starting, Paused
-  std::optional<FloatSeconds> longest_stall;         // of running jobs that report steps
+  std::optional<FloatSeconds> longest_stall;         // longest time of a running job without a step
 };
 
 struct JobGauges {
@@ -52,7 +52,7 @@ struct JobGauges {
   std::map<std::string, NamespaceGauges> by_namespace;
 };
 
-// `jobs` are those of this operator. A job without a status counts as Pending.
+// `jobs`: the jobs that this operator manages. A job without a status counts as Pending.
 JobGauges CountJobs(const Jobs& jobs, const StallWatch& stalls, Clock::Time now,
                     Clock::WallTime wall_now);
 

@@ -29,7 +29,7 @@ void JobIsolation::Keep(const Plan& plan) {
 void JobIsolation::Check() {
   bool isolated = true;
   for (const json& manifest : Policies()) isolated = Mend(manifest) && isolated;
-  if (NoteIsolation(isolated)) requests_.NoteAgain();  // the condition does not report it yet
+  if (NoteIsolation(isolated)) requests_.NoteAgain();  // to update the condition
 }
 
 bool JobIsolation::AdmitNodes() {
@@ -97,7 +97,7 @@ bool JobIsolation::Mend(const json& manifest) {
   }
   LogWarn("Restored a NetworkPolicy",
           {{"job", requests_.key()}, {"name", name}, {"was_gone", gone}});
-  // Not news for a job without the condition NetworkIsolated.
+  // Record an event only if the condition NetworkIsolated was true.
   if (!api::IsTrue(job.status.conditions, api::kNetworkIsolated)) return true;
   requests_.Record({.warning = true,
                     .reason = api::kEventPolicyRestored,
@@ -107,7 +107,7 @@ bool JobIsolation::Mend(const json& manifest) {
   return true;
 }
 
-// If the API server did not answer, the previous result stays.
+// Keeps the previous result if the API server did not answer.
 bool JobIsolation::NoteIsolation(bool isolated) {
   const ActResult so_far = requests_.SoFar();
   if (!isolated && !so_far.refusal) return false;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Creates a job's two NetworkPolicies and restores them after foreign changes. A part of the actor,
-// called on the job's worker thread, or on a thread of the request pool while the worker waits. It
-// never runs twice at once for a job, so it has no lock of its own.
+// Creates a job's two NetworkPolicies and restores them if other clients change them. A part of the
+// actor, called on the job's worker thread, or on a thread of the request pool while the worker
+// waits. Calls for a job do not overlap, so it has no lock.
 
 #include <array>
 #include <string>
@@ -18,7 +18,7 @@ namespace ringmaster::job {
 
 class JobIsolation {
  public:
-  // Both outlive it.
+  // Both arguments must outlive the JobIsolation.
   JobIsolation(JobRequests& requests, const JobMemory& memory);
 
   // Checks or updates the job's policies as the plan requires.
@@ -28,9 +28,9 @@ class JobIsolation {
 
  private:
   void Check();
-  // Returns false if the API server rejected them, and notes why.
+  // Updates the admitted node addresses. Returns false and notes the reason if that fails.
   bool AdmitNodes();
-  // Restores a policy that was changed or deleted. If that fails, notes why and returns false.
+  // Restores a policy that was changed or deleted. Returns false and notes the reason on failure.
   bool Mend(const nlohmann::json& manifest);
   // Records the result. Returns true if it differs from the previous one.
   bool NoteIsolation(bool isolated);

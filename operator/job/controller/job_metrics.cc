@@ -18,7 +18,7 @@ using Buckets = prometheus::Histogram::BucketBoundaries;
 using MetricLabels = std::vector<prometheus::ClientMetric::Label>;
 using prometheus::MetricFamily;
 
-// FloatSeconds. Jobs may wait in a queue for hours.
+// Bucket limits in seconds. Jobs may wait in a queue for hours.
 const Buckets kStartBuckets{1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200};
 const Buckets kPhaseBuckets{1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400, 259200, 604800};
 const Buckets kRecoveryBuckets{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300};

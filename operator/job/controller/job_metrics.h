@@ -1,11 +1,11 @@
 #pragma once
 
-// The metrics of jobs (ringmaster_*), based on prometheus-cpp. It counts what the actor
-// did, and computes gauges at each scrape (job_changes.h, job_gauges.h). Only the leader
-// exports gauges, so sums over all operators are correct. The only label that users choose
-// is the jobs' namespace, to which GPUs are accounted; a namespace's series end with its
-// last job. The label is "job_namespace", because Prometheus sets "namespace" to that of
-// the operator.
+// The metrics of jobs (ringmaster_*), based on prometheus-cpp. It counts the actor's
+// changes, and computes gauges at each scrape (job_changes.h, job_gauges.h). Only the
+// leader exports gauges, so that sums over all operators are correct. The only label that
+// users choose is the namespace of jobs, by which GPUs are counted. The series of a
+// namespace end with its last job. The label is "job_namespace", because Prometheus sets
+// "namespace" to that of the operator.
 
 #include <map>
 #include <string>
@@ -30,8 +30,8 @@ namespace ringmaster::job {
 // Thread-safe.
 class JobMetrics final : public JobObserver {
  public:
-  // All except `scope` outlive it. Every counter exists from the start, so that the first event is
-  // an increase.
+  // All arguments except `scope` must outlive the JobMetrics. Every counter exists from the start,
+  // so that the first event is an increase.
   JobMetrics(prometheus::Registry& registry, const Clock& clock, const JobStore& jobs,
              const Scope& scope);
 

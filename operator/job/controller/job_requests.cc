@@ -17,8 +17,8 @@ using nlohmann::json;
 
 namespace {
 
-// A pass starts no request after this time, however slow the API server is: /healthz fails if a
-// pass takes too long, and the job may need something else meanwhile.
+// A reconcile does not start requests after this time, even if the API server is slow: /healthz
+// fails if it takes too long, and the job's needs may change meanwhile.
 constexpr std::chrono::seconds kPass{60};
 
 }  // namespace
@@ -150,7 +150,7 @@ void JobRequests::NoteNotCreated(const kube::Resource& resource, Error error,
 
 void JobRequests::NoteRefusal(Refusal refusal) {
   Note([&](ActResult& result) {
-    // Report first what the user must correct, because waiting does not resolve it.
+    // Prefer a refusal that the user must correct, because it does not resolve itself.
     if (!result.refusal || (refusal.user_error && !result.refusal->user_error)) {
       result.refusal = std::move(refusal);
     }

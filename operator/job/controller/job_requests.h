@@ -38,7 +38,7 @@ struct NetworkIsolation {
   std::string operator_ns{};
 };
 
-// The process-wide dependencies of an actor. All of them outlive the actor.
+// The process-wide dependencies of an actor. All of them must outlive the actor.
 struct ActorTools {
   const Clock& clock;
   kube::KubeClient& client;
@@ -46,14 +46,14 @@ struct ActorTools {
   runtime::RequestPool& pool;
   runtime::EventSink& events;
   NetworkIsolation isolation{};
-  std::string installation{};       // this operator's (ownership.h)
+  std::string installation{};       // this operator's installation (ownership.h)
   JobObserver* observer = nullptr;  // may be null
   Injection injection{};
 };
 
-// The input of an actor. The referenced objects outlive the actor and do not change meanwhile.
+// The input of an actor. The referenced objects must outlive the actor and must not change.
 struct ActorInput {
-  const api::TrainingJob& job;  // with the spec of its run at `revision` (run_pin.h)
+  const api::TrainingJob& job;  // has the spec of its run, whose revision follows (run_pin.h)
   std::string revision;
   JobRules rules;  // the rules that apply to the run
   const Observed& observed;
@@ -77,9 +77,9 @@ class JobRequests {
   const api::TrainingJob& job() const { return job_; }
   const std::string& key() const { return key_; }
 
-  // Runs requests in parallel and returns when all have ended. Requests that cannot start within a
-  // pass's time limit are skipped, and the next pass plans them again. An exception in a request is
-  // noted as an internal error, and the job is retried.
+  // Runs requests in parallel and returns when all have ended. Skips requests that cannot start
+  // within the time limit of a reconcile; the next reconcile plans them again. An exception in a
+  // request is noted as an internal error, and the job is retried.
   void RunAll(std::vector<std::function<void()>> requests);
 
   // Returns the stored object if the job owns it; otherwise notes the reason and returns nothing.
@@ -94,7 +94,7 @@ class JobRequests {
   void Wrote(const kube::Resource& resource, const nlohmann::json& stored);
   void Record(const PlannedEvent& event);
 
-  // Records a failed request: as an error for the back-off if it is transient, else as a refusal.
+  // Records a failed request: a transient error for the back-off, any other error as a refusal.
   void NoteError(const Error& error, bool of_pod = false);
   void NoteNotCreated(const kube::Resource& resource, Error error, const nlohmann::json& manifest);
   // Records an error of any kind for the queue's back-off.

@@ -19,7 +19,7 @@
 
 namespace ringmaster::job {
 
-// All references outlive the keeper.
+// All references must outlive LocalProfiles.
 struct LocalProfilesParts {
   kube::KubeClient& client;
   runtime::FreshnessGate& freshness;
@@ -34,7 +34,7 @@ class LocalProfiles {
   explicit LocalProfiles(LocalProfilesParts parts);
 
   // `key` is the name of a namespace, which may be gone. Blocks on the API server. Does nothing
-  // before the store of existing ones is filled.
+  // before the store of LocalTrainingProfiles is filled.
   Result<runtime::ReconcileResult> Reconcile(const std::string& key);
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
 
 // Computes which jobs a change of a Node affects: those with a Pod on it, and only if the change
-// matters to a plan. Nodes report every few minutes even without changes. Called by the listener of
-// the Node store.
+// matters to a plan. Kubelets update their Nodes every few minutes even without changes. Called by
+// the listener of the Node store.
 
 #include <map>
 #include <string>
@@ -15,7 +15,7 @@ namespace ringmaster::job {
 // Not thread-safe: only the thread of the Nodes' reflector uses it.
 class NodeChanges {
  public:
-  // All outlive it.
+  // All arguments must outlive the NodeChanges.
   NodeChanges(const NodeStore& nodes, const PodStore& pods, const JobStore& jobs)
       : nodes_(nodes), pods_(pods), jobs_(jobs) {}
 

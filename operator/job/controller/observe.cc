@@ -34,7 +34,7 @@ void SortPods(const api::TrainingJob& job, const PodStore& pods, const std::stri
               Observed& observed) {
   for (PodPtr& pod : pods.ByOwner(job.ns, job.uid)) {
     if (pod->role == Role::kLauncher) {
-      // The first term's Pod may exist before the status names its term.
+      // The Pod of the first term may exist before the status contains the term.
       const int64_t present = std::max<int64_t>(1, job.status.launcher_term);
       if (pod->term == present && IsOf(*pod, revision)) {
         observed.launcher = std::move(pod);
@@ -91,7 +91,7 @@ Observed Observe(const api::TrainingJob& job, const Stores& stores, const std::s
   };
   observed.next_term = job.status.launcher_term + 1;
   while (taken(api::LauncherPodName(job.name, observed.next_term))) ++observed.next_term;
-  // The create finds a worker that has only since appeared in the store.
+  // Ignore this job's worker of this index: if it has appeared meanwhile, the create finds it.
   observed.name_taken = [&pods, taken_names, ns = job.ns, name = job.name,
                          uid = job.uid](int index) {
     const std::string pod_name = api::WorkerPodName(name, index);

@@ -1,7 +1,7 @@
 #pragma once
 
 // Collects a job's objects from the stores (observed.h). An object belongs to the job if its
-// controlling owner has the job's UID. Objects of earlier jobs with this name only occupy names.
+// controlling owner has the job's UID. Objects of earlier jobs of this name only use up names.
 
 #include <set>
 #include <string>
@@ -22,7 +22,7 @@ using ProfileStore = runtime::Store<Profile>;
 using NamespaceStore = runtime::Store<NamespaceView>;
 using LocalProfileStore = runtime::Store<LocalProfileView>;
 
-// The stores to read from. All of them outlive the call.
+// The stores to read from. All of them must outlive the call.
 struct Stores {
   const PodStore& pods;
   const ServiceStore& services;

@@ -27,7 +27,7 @@ bool IsPathCharacter(char c) {
          std::string_view("._-[]/").find(c) != std::string_view::npos;
 }
 
-// Returns whether `text` is a number with the suffix of a quantity.
+// Returns true if `text` is a number with the suffix of a quantity.
 bool IsQuantity(const std::string& text) {
   static constexpr std::array<std::string_view, 15> kSuffixes = {
       "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi"};
@@ -45,7 +45,7 @@ bool IsQuantity(const std::string& text) {
                             end == power.data() + power.size());
 }
 
-// Returns the first invalid quantity below a Pod's path, as "path is "value"".
+// Returns the first invalid quantity below a path in a Pod, in the form "path is "value"".
 std::optional<std::string> WrongQuantity(const json& quantities, const std::string& path) {
   if (!quantities.is_object()) return std::nullopt;
   for (const auto& [name, value] : quantities.items()) {
@@ -79,7 +79,7 @@ std::optional<std::string> WrongQuantityOf(const json& pod) {
   return std::nullopt;
 }
 
-// Returns the origin of a Pod's field.
+// Finds the field of the job's spec from which a Pod's field comes.
 class Origin {
  public:
   Origin(const json& pod, const api::TrainingJobSpec& spec, const std::string& root)
@@ -114,10 +114,10 @@ class Origin {
   struct Item {
     const json& object;
     std::size_t index;
-    std::string rest;  // of the path
+    std::string rest;  // the path after the item
   };
 
-  // Returns the origin if `path` is an item of the list that starts with `begin`.
+  // Returns the item of the Pod's list to which `path` belongs, if `path` starts with `begin`.
   std::optional<Item> Indexed(const std::string& path, std::string_view begin) const {
     if (!path.starts_with(begin)) return std::nullopt;
     std::size_t index = 0;
@@ -152,17 +152,17 @@ std::string InWordsOfTheJob(const std::string& message, const json& pod,
   std::string text;
   std::size_t at = 0;
   while (at < message.size()) {
-    // "Go struct field Container.spec.containers.env of type string"
+    // An example is "Go struct field Container.spec.containers.env of type string".
     if (message.compare(at, kGoField.size(), kGoField) == 0) {
       text += "the field ";
       at = std::min(message.find('.', at), message.size() - 1) + 1;
     }
-    while (at < message.size() && message[at] == '[') text += message[at++];  // a list's begin
+    while (at < message.size() && message[at] == '[') text += message[at++];  // start of a list
     std::size_t end = at;
     while (end < message.size() && IsPathCharacter(message[end])) ++end;
     std::string word = message.substr(at, end - at);
     std::string tail;
-    while (!word.empty() && word.back() == '.') {  // the sentence's
+    while (!word.empty() && word.back() == '.') {  // ends the sentence
       word.pop_back();
       tail += '.';
     }

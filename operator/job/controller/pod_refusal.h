@@ -1,7 +1,7 @@
 #pragma once
 
 // Translates the API server's refusal of a Pod for the author of the TrainingJob: it replaces the
-// Pod's fields with those of the spec, and adds the field where the server does not name one. Pure
+// Pod's fields with those of the spec, and adds the field if the server does not name one. Pure
 // functions, used by the actor for conditions and events.
 
 #include <string>

@@ -12,7 +12,7 @@
 namespace ringmaster::job {
 
 struct ProfileSource {
-  const ProfileStore& stored;                   // of the operator's namespace; outlives this
+  const ProfileStore& stored;                   // the operator namespace's; must outlive this
   std::map<std::string, ProfilePtr> presets{};  // by name; stored profiles take precedence
   std::string operator_ns{};
 

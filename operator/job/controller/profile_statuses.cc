@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-// For a missing priority class that a profile names, because priority classes are not watched.
+// The interval of checks for a missing priority class. Priority classes are not watched.
 constexpr std::chrono::minutes kTryAgain{1};
 
 }  // namespace

@@ -23,7 +23,7 @@ using nlohmann::json;
 
 namespace {
 
-// Uses what the profile names only if jobs may bring it.
+// Adds an item that the profile refers to but does not contain, because a job may contain it.
 void AddMissing(const json& named, const char* list, json item, json& spec) {
   const std::string name = kube::GetString(named, {"name"});
   const json& items = kube::GetArray(spec, {list});
@@ -36,8 +36,8 @@ void AddMissing(const json& named, const char* list, json item, json& spec) {
   all.push_back(std::move(item));
 }
 
-// Adds to the profile's part what every job may have: images, memory, volumes and claims. Service
-// accounts belong to the job's namespace.
+// Completes the profile's template with fields that jobs may set: images, memory, volumes and
+// claims. Removes the service account, which exists only in the job's namespace.
 void Complete(json& spec) {
   spec.erase("serviceAccountName");
   for (const char* list : {"containers", "initContainers"}) {
@@ -61,7 +61,7 @@ void Complete(json& spec) {
 }
 
 std::vector<json> PodsOf(const api::TrainingJob& job, JobRules rules) {
-  rules.image_prefixes.reset();  // the image is a job's
+  rules.image_prefixes.reset();  // the image comes from the job
   const Judgement judgement = Judge(job, rules);
   if (!judgement.allowed) return {};
   Credentials credentials;
@@ -79,7 +79,7 @@ std::vector<json> PodsOf(const api::TrainingJob& job, JobRules rules) {
   return pods;
 }
 
-// Extracts messages about the Pod itself, which the server starts in one of two ways.
+// Extracts a message about the Pod itself. The server starts such messages in one of two ways.
 std::string SaidOfThePod(const std::string& message, const std::string& name) {
   for (const std::string& begin :
        {"Pod \"" + name + "\" is invalid: ", std::string(" cannot be handled as a Pod: ")}) {
@@ -89,7 +89,7 @@ std::string SaidOfThePod(const std::string& message, const std::string& name) {
   return {};
 }
 
-// In this case the server checks nothing else.
+// Returns true if the Pod's priority class does not exist. The server then checks nothing else.
 bool LacksItsClass(const Result<void>& tried) {
   return !tried.ok() &&
          tried.error().message.find("no PriorityClass with name") != std::string::npos;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Checks with a dry run, strict about fields, whether the API server accepts the Pods that a
-// TrainingProfile's workload would create. Mistakes in a template, which the CRD cannot detect, are
-// thus reported to the profile's author before they affect a job. Used by ProfileStatuses.
+// Checks with a dry run and strict field validation whether the API server accepts the Pods of a
+// TrainingProfile's workload. The author of the profile thus sees mistakes in a template, which the
+// CRD cannot detect, before they affect a job. Used by ProfileStatuses.
 
 #include <string>
 
@@ -17,10 +17,10 @@ struct Trial {
   std::string absent_class{};  // its priority class, if it does not exist yet
 };
 
-// Both fields are empty if there is no error, or if the refusal is not about the Pods
-// themselves. Refusals by quotas, policies and webhooks of `ns` are ignored, because
-// other namespaces may not have them. Errors are transient. REQUIRES: profile.problem is
-// empty.
+// Both fields of the result are empty if the API server accepts the Pods. Refusals by
+// quotas, policies and webhooks of `ns` are ignored, because other namespaces may not have
+// them. A returned Error is transient, so the caller must retry. REQUIRES: profile.problem
+// is empty.
 Result<Trial> TryPods(kube::KubeClient& client, const std::string& ns, const Profile& profile);
 
 }  // namespace ringmaster::job

@@ -7,9 +7,9 @@ namespace ringmaster::job {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenQuestions{200};
-// For a namespace that is already queued, and for the one whose events are being read.
+// The delay of a job whose namespace is already in the queue with another job.
 constexpr std::chrono::milliseconds kComeAgain{1'000};
-// A job that has not asked for this long needs no answer: its Pod has started, or the job is gone.
+// A job that has not asked for this time loses its place: its Pod has started, or the job is gone.
 constexpr std::chrono::milliseconds kPlaceKept{2'000};
 
 }  // namespace

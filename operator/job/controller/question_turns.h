@@ -1,9 +1,9 @@
 #pragma once
 
-// Schedules reads of Pods' events (pod_events.h). Listing events makes the API server read those of
-// the whole namespace, so only one list runs at a time and at most five per second. Each namespace
-// has one place in the queue, so that a thousand Pods that fail to start do not block other
-// namespaces. Used by the reconciler; not thread-safe.
+// Schedules reads of Pods' events (pod_events.h). For each list, the API server reads all events of
+// the namespace, so only one list runs at a time, and at most five per second. Each namespace has
+// one place in the queue, so that a thousand Pods that fail to start do not block other namespaces.
+// Used by the reconciler. Not thread-safe.
 
 #include <chrono>
 #include <map>
@@ -15,7 +15,7 @@ namespace ringmaster::job {
 
 class QuestionTurns {
  public:
-  // Returns zero if events may be read now; then call Done() afterwards. Else the time to wait.
+  // Returns zero if events may be read now; call Done() after that. Otherwise the time to wait.
   std::chrono::milliseconds Take(const std::string& ns, const std::string& job_uid,
                                  Clock::Time now);
   void Done() { busy_ = false; }
@@ -24,7 +24,7 @@ class QuestionTurns {
   struct Place {
     std::string job_uid;
     Clock::Time at;    // earliest time of the read
-    Clock::Time seen;  // when its job last asked
+    Clock::Time seen;  // when the job last called Take()
   };
 
   std::map<std::string, Place> places_;  // by namespace

@@ -65,7 +65,7 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
     parts_.launchers.Forget(stored->uid);
     return runtime::ReconcileResult{};
   }
-  if (stored->deleting) {  // owner references do the rest
+  if (stored->deleting) {  // Kubernetes deletes the objects that it owns
     parts_.launchers.Forget(stored->uid);
     return stored->held ? RemoveCheckpoints(stored) : runtime::ReconcileResult{};
   }
@@ -147,8 +147,8 @@ Result<runtime::ReconcileResult> Reconciler::RemoveCheckpoints(const JobPtr& sto
   return again.error().WithContext("removing the checkpoints of the TrainingJob " + stored->Key());
 }
 
-// Events are not indexed: for each list the API server scans those of the whole namespace, and the
-// namespace's other users determine their number and size.
+// Lists are expensive: events are not indexed, so the API server reads all events of the namespace,
+// and the namespace's other users determine their number and size.
 std::chrono::milliseconds Reconciler::AskAbout(const api::TrainingJob& job,
                                                const PodQuestion& question, JobMemory& memory) {
   constexpr std::chrono::milliseconds kAtOnce{1};
@@ -220,7 +220,7 @@ Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
   run.job = known.merged == nullptr ? job : with_text(*known.merged);
   run.revision = known.revision;
   std::optional<RunPin>& pin = known.memory.pin;
-  if (job->spec.texts == api::TrainingJobSpec::Texts::kNotNeeded) {  // no Pods are made
+  if (job->spec.texts == api::TrainingJobSpec::Texts::kNotNeeded) {  // no Pods are created
     run.revision = pin ? pin->revision : std::string();
     return run;
   }
@@ -233,16 +233,16 @@ Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
   const Choice today = run.profile;
   const std::string name = today.profile == nullptr ? "" : today.profile->name;
   if (!pin->profile.empty()) run.profile = ProfileOf(*job, pin->profile);
-  // The namespace now has a default, whose limits apply to all jobs.
+  // If the namespace now has a default, its limits apply to all jobs, so use the default.
   if (pin->profile == kRestricted && run.profile.profile == nullptr) {
     run.profile = ProfileOf(*job, "");
   }
   const bool another = !pin->profile.empty() && pin->profile != name;
   if (pin->revision == known.revision) {
     pin->spec = nullptr;
-  } else if (!another || today.problem.empty()) {  // otherwise, what it would set is unknown
+  } else if (!another || today.problem.empty()) {  // otherwise the new profile's fields are unknown
     api::TrainingJobSpec spec = run.job->spec;
-    // An upgrade may have changed the operator's default image, which does not change the job.
+    // An upgrade may have changed the operator's default image. This is not a change of the job.
     if (job->has_default_image && pin->has_default_image) spec.image = pin->spec->image;
     run.changed = ChangedFields(*pin->spec, spec);
   }
@@ -258,8 +258,8 @@ Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
   return run;
 }
 
-// Read if the job seems to have started and this process does not know its pin or the pin's
-// content. If there is none, the first one created counts.
+// Reads the pin if the job seems to have started and this process does not know the pin or its
+// content. Without a pin, the next plan creates one.
 Result<void> Reconciler::FindPin(const api::TrainingJob& job, Known& known) {
   std::optional<RunPin>& pin = known.memory.pin;
   const auto begun = [&] {
@@ -286,7 +286,7 @@ Result<void> Reconciler::FindPin(const api::TrainingJob& job, Known& known) {
 void Reconciler::JudgeSpec(const Run& run, const Observed& observed, Known& known,
                            Clock::Time now) const {
   std::optional<Refusal>& refusal = known.memory.refusal;
-  if (run.job->spec.texts == api::TrainingJobSpec::Texts::kNotNeeded) {  // no Pod is made
+  if (run.job->spec.texts == api::TrainingJobSpec::Texts::kNotNeeded) {  // no Pod is created
     known.judged.reset();
     known.violations.clear();
     return;
@@ -299,7 +299,7 @@ void Reconciler::JudgeSpec(const Run& run, const Observed& observed, Known& know
   known.judged = run.job;
   known.judged_under = run.profile;
   if (known.violations.empty()) return;
-  // Determined by its objects; the status is not trusted.
+  // The job's objects show whether it has begun; the status is not trusted.
   const bool begun = known.memory.pin || observed.launcher_service != nullptr;
   refusal = JudgedRefusal(known.violations, begun, now);
 }
@@ -319,7 +319,7 @@ Result<std::shared_ptr<const Credentials>> Reconciler::NeedCredentials(const api
     return found;
   }
   if (IsTransient(found.error())) return found;
-  // Until its time the refusal keeps the plan from creating anything, and becomes a condition.
+  // Until the retry, the refusal prevents the plan from creating objects, and becomes a condition.
   memory.refusal = MakeRefusal(api::kReasonCredentialsUnavailable, found.error().message,
                                refused ? memory.refusal->failures : 0, now);
   return none;
@@ -333,7 +333,7 @@ Result<std::shared_ptr<const Credentials>> Reconciler::CredentialsOf(const api::
   if (service != nullptr) {
     seed_id = service->seed_id;
   } else if (launcher != nullptr) {
-    seed_id = launcher->seed_id;  // the Service was deleted: running Pods keep their keys
+    seed_id = launcher->seed_id;  // if the Service was deleted, running Pods keep their keys
   }
   Result<Seed> seed = service == nullptr && seed_id.empty() ? parts_.keyring.Current()
                                                             : parts_.keyring.Find(seed_id);

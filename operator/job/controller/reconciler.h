@@ -32,7 +32,7 @@
 
 namespace ringmaster::job {
 
-// The reconciler's dependencies; all outlive it.
+// The reconciler's dependencies. All must outlive it.
 struct ReconcilerParts {
   ActorTools tools;
   const JobStore& jobs;
@@ -43,7 +43,7 @@ struct ReconcilerParts {
   LauncherPoller& launchers;
   ProfileSource profiles;
   Scope scope;
-  std::function<int64_t()> leader_term;  // stamps orders; higher than any earlier leader's
+  std::function<int64_t()> leader_term;  // term in orders; higher than all earlier leaders' terms
 };
 
 class Reconciler {
@@ -60,9 +60,9 @@ class Reconciler {
   struct Known {
     std::string uid;
     JobMemory memory;
-    JobPtr seen;  // the job whose spec, under this profile, has this revision
+    JobPtr seen;  // the job for which `revision` was computed, with the profile `seen_under`
     ProfilePtr seen_under;
-    std::string revision;  // of the spec that a run would pin
+    std::string revision;  // revision of the spec that a new run would pin
     std::shared_ptr<const api::TrainingJobSpec>
         merged;     // the spec merged with its profile's workload; null: none
     JobPtr judged;  // the job to which the violations belong
@@ -81,7 +81,7 @@ class Reconciler {
       rules.has_tools = has_tools;
       return rules;
     }
-    // The revision of the run's spec; empty if the job has no Pods.
+    // Returns the name of the run's profile; empty if the job does not need Pods.
     std::string ProfileName() const {
       const bool makes_pods = job->spec.texts != api::TrainingJobSpec::Texts::kNotNeeded;
       return makes_pods && profile.profile != nullptr ? profile.profile->name : std::string();
@@ -101,7 +101,7 @@ class Reconciler {
   void JudgeSpec(const Run& run, const Observed& observed, Known& known, Clock::Time now) const;
   void Forget(const std::string& key);
   void ForgetUid(const std::string& uid);
-  // Returns null if the job needs no credentials, or if none are available (see job memory).
+  // Returns null if the job needs no credentials, or if none are available (see JobMemory).
   Result<std::shared_ptr<const Credentials>> NeedCredentials(const api::TrainingJob& job,
                                                              const Observed& observed,
                                                              JobMemory& memory, Clock::Time now);
@@ -110,7 +110,7 @@ class Reconciler {
   void TalkToLauncher(const api::TrainingJob& job, const Observed& observed, const Plan& plan,
                       const std::shared_ptr<const Credentials>& credentials);
 
-  // Reads why a Pod does not start. Returns the latest time for the next reconcile.
+  // Reads the events of a Pod that does not start. Returns the longest time to the next reconcile.
   std::chrono::milliseconds AskAbout(const api::TrainingJob& job, const PodQuestion& question,
                                      JobMemory& memory);
 

@@ -13,11 +13,11 @@ namespace ringmaster::job {
 
 namespace {
 
-// Every reconcile detects violations again.
+// The retry period after violations. Each reconcile also checks the spec again.
 constexpr std::chrono::minutes kJudgeAgain{1};
 constexpr std::size_t kMostViolationsShown = 5;
 
-// Quotas become free and users change policies: retry after seconds at first, then every minute.
+// Retry after a second at first and later every minute, because quotas and policies may change.
 constexpr BackoffOptions kRetry{.initial = std::chrono::milliseconds(1000),
                                 .limit = std::chrono::milliseconds(60'000),
                                 .factor = 2.0,

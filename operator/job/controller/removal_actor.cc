@@ -27,7 +27,7 @@ RemovalActor::RemovalActor(const ActorTools& tools, const api::TrainingJob& job,
     : tools_(tools), job_(job), judged_(judged), rules_(rules), memory_(std::move(memory)) {}
 
 Result<std::optional<std::chrono::milliseconds>> RemovalActor::Act(const RemovalPlan& plan) {
-  // A Pod that cannot be deleted must not hold the job.
+  // A Pod that cannot be deleted must not prevent the deletion of the job.
   const Result<void> deleted = DeletePods(plan);
   if (!deleted.ok() && !plan.release) return deleted.error();
   if (plan.create_pod) {
@@ -56,7 +56,7 @@ Result<void> RemovalActor::DeletePods(const RemovalPlan& plan) {
   for (std::size_t i = 0; i < plan.deletes.size(); ++i) {
     requests.emplace_back([this, &pod = plan.deletes[i], &result = results[i]] {
       result = DeletePod(tools_, job_, pod);
-      // Another Pod has the name: the one to delete is gone.
+      // After a conflict, another Pod has this name, so the Pod to delete is gone.
       if (!result.ok() && result.error().kind == ErrorKind::kConflict) result = {};
     });
   }
@@ -86,7 +86,7 @@ Result<void> RemovalActor::MakePod() {
   const Error& error = created.error();
   const int failures = memory_.refusal ? memory_.refusal->failures : 0;
   if (error.kind == ErrorKind::kAlreadyExists) {
-    // If it belongs to this job, the store will show it.
+    // If the existing Pod belongs to this job, the store will show it soon.
     memory_.refusal = MakeRefusal(api::kReasonNameConflict,
                                   "a Pod with this name already exists; delete the Pod " +
                                       api::CleanUpPodName(job_.name, job_.uid),
@@ -94,7 +94,7 @@ Result<void> RemovalActor::MakePod() {
     return {};
   }
   if (IsTransient(error)) return error;
-  // The job's own Pods may free quota; a policy or a terminating namespace does not change.
+  // Retry only after a quota refusal: the job's Pods free quota when they end. Other refusals last.
   memory_.refusal = RefusalOf(error, true, failures, now);
   memory_.for_good = !kube::IsQuotaRefusal(error);
   return {};
@@ -123,7 +123,7 @@ Result<void> RemovalActor::SayWhatIsAwaited(const std::string& reason, const std
                            kube::GetString(*stored, {"metadata", "resourceVersion"}));
     return {};
   }
-  // Only messages: a change by another client appears soon, so a conflict is not an error.
+  // Ignore a conflict: the write changes only messages, and the store will soon show the change.
   const ErrorKind kind = stored.error().kind;
   if (kind == ErrorKind::kConflict || kind == ErrorKind::kNotFound) return {};
   return stored.error();

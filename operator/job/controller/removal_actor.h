@@ -17,8 +17,8 @@ namespace ringmaster::job {
 
 class RemovalActor {
  public:
-  // `job` is the job in the store. `judged` has the spec of its run, and may be empty unless the
-  // plan creates a Pod. All arguments except `memory` outlive it.
+  // `job`: the job in the store. `judged`: the job with the spec of its run; may be empty unless
+  // the plan creates a Pod. All arguments except `memory` must outlive this object.
   RemovalActor(const ActorTools& tools, const api::TrainingJob& job,
                const std::optional<JudgedJob>& judged, const JobRules& rules, RemovalMemory memory);
 

@@ -22,9 +22,9 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kRevisionDigits = 32;
-constexpr std::size_t kMostNameBytes = 253;  // of an object, in Kubernetes
+constexpr std::size_t kMostNameBytes = 253;  // limit of Kubernetes for object names
 constexpr std::size_t kMostImageBytes = 1 << 10;
-constexpr std::size_t kMostTypedBytes = 16 << 10;  // they are for messages alone
+constexpr std::size_t kMostTypedBytes = 16 << 10;  // used only for messages
 
 std::vector<api::TypedField> ReadTypedFields(const json& object) {
   std::vector<api::TypedField> fields;

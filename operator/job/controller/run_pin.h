@@ -1,10 +1,10 @@
 #pragma once
 
 // The spec of a job's run: its Pods are created from it until the job is suspended or ends
-// (ADR 163). It is stored in a ControllerRevision of the job, whose data is immutable; the
-// fixed name ensures that only one can exist. Its content is as untrusted as any spec:
-// Pods that are created from it are validated under a profile of the job's namespace.
-// Plain values and pure functions; the actor writes the object and the reconciler reads
+// (ADR 163). It is stored in a ControllerRevision of the job, whose data is immutable; its
+// fixed name ensures that only one can exist. Its content is untrusted, like any spec, so
+// Pods that are created from it are checked against a profile of the job's namespace.
+// Plain values and pure functions. The actor writes the object, and the reconciler reads
 // it.
 
 #include <string>
@@ -20,12 +20,12 @@ namespace ringmaster::job {
 // Returns a hash of a run spec (api::EncodeRunSpec) that is a valid label value.
 std::string RevisionOf(const nlohmann::json& run_spec);
 
-// In addition to the run's spec, it contains the run's profile and tools image (empty: none),
-// whether its image is the operator's default, and the job's typed fields for messages.
+// Builds the object. It contains the run's spec, profile and tools image (empty: none), whether the
+// run's image is the operator's default, and the job's typed fields for messages.
 nlohmann::json RunPinManifest(const api::TrainingJob& job, const std::string& profile,
                               const std::string& tools_image, const nlohmann::json& run_spec);
 
-// kInvalid if the object contains no run spec.
+// Returns kInvalid if the object does not contain a run spec.
 Result<RunPin> ReadRunPin(const nlohmann::json& object);
 
 }  // namespace ringmaster::job

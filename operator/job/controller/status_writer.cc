@@ -18,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-// The condition contains the whole text.
+// The limit of a message in the log. The condition contains the whole message.
 constexpr std::size_t kLoggedMessageBytes = 512;
 
 void LogRefusal(const std::string& key, const api::Condition& why) {
@@ -48,7 +48,7 @@ void LogJobChange(const api::TrainingJob& before, const api::TrainingJobStatus& 
   if (!stalled && api::IsTrue(after.conditions, api::kStalled)) {
     return LogRefusal(before.Key(), *api::FindCondition(after.conditions, api::kStalled));
   }
-  // A suspension sets the epoch back: a job that is resumed starts again.
+  // A suspension resets the epoch, so a resumed job is logged as started again.
   if (before.status.epoch > 0 || !api::IsTrue(after.conditions, api::kRunning)) return;
   LogInfo("Started a job", {{"job", before.Key()},
                             {"workers", after.workers.members},
@@ -73,14 +73,14 @@ void StatusWriter::WriteHold(bool held) {
     return requests_.Note([](ActResult& result) { result.job_gone = true; });
   }
   requests_.tools().freshness.Wrote(requests_.key(), kube::kTrainingJobs, written->after);
-  // Do not overwrite what another client has written meanwhile.
+  // Keep the old version if another client wrote the job, so that the status write gets a conflict.
   if (written->before == job_version_) job_version_ = written->after;
 }
 
 void StatusWriter::WriteStatus(const Plan& plan) {
   if (plan.confirm_claim && !IsStillOurs()) return requests_.NoteAgain();
   const api::TrainingJob& job = requests_.job();
-  // A status that was never written also lacks zeros, so the first one is written completely.
+  // Write the first status completely: the stored one does not contain zeros either.
   const bool first = job.status.observed_generation <= 0;
   const json old = first ? json::object() : api::EncodeStatus(job.status);
   const json patch{{"metadata", {{"resourceVersion", job_version_}}},
@@ -94,7 +94,7 @@ void StatusWriter::WriteStatus(const Plan& plan) {
   if (stored.error().kind == ErrorKind::kNotFound) {
     requests_.Note([](ActResult& result) { result.job_gone = true; });
   } else if (stored.error().kind == ErrorKind::kConflict) {
-    requests_.NoteAgain();  // the store will show what another client wrote
+    requests_.NoteAgain();  // the store will show the other client's write
   } else {
     requests_.NoteBackOff(stored.error());
   }

@@ -2,7 +2,7 @@
 
 // Writes a job's status in one request, and adds the job's finalizer. A part of the actor, called
 // on the job's worker thread, or, when it raises a term, on a thread of the request pool while the
-// worker waits. It never runs twice at once for a job, so it has no lock of its own.
+// worker waits. Calls for a job do not overlap, so it has no lock.
 
 #include <optional>
 #include <string>
@@ -31,7 +31,7 @@ class StatusWriter {
 
   JobRequests& requests_;
   const std::optional<Clock::WallTime> phase_since_;
-  std::string job_version_;  // on which the status is based
+  std::string job_version_;  // the job's resourceVersion on which the status is based
 };
 
 }  // namespace ringmaster::job

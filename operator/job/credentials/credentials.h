@@ -23,7 +23,7 @@ namespace ringmaster::job {
 // A seed of the keyring. `bytes` is secret and never logged.
 struct Seed {
   std::string id;
-  std::string bytes;  // at least 32
+  std::string bytes;  // 32 bytes or more
 };
 
 struct Credentials {

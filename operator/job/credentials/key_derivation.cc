@@ -66,7 +66,7 @@ Result<std::string> PublicKeyOf(const Key& key) {
   return bytes;
 }
 
-// The SSH wire format: a length in four big-endian bytes, then the bytes.
+// The SSH wire format: a number is four big-endian bytes; a string is its length and its bytes.
 void PutNumber(std::string& out, std::uint32_t number) {
   for (int shift = 24; shift >= 0; shift -= 8) {
     out.push_back(static_cast<char>((number >> shift) & 0xffU));
@@ -84,9 +84,9 @@ std::string PublicBlob(std::string_view public_key) {
   return blob;
 }
 
-// What OpenSSH encrypts where a key has a passphrase. The two equal check numbers tell a right
-// passphrase from a wrong one; without a passphrase any value serves, so they come from the public
-// key.
+// Returns the part of a key file that OpenSSH encrypts if the key has a passphrase. It starts with
+// two equal numbers, by which OpenSSH detects a wrong passphrase. Without a passphrase, any numbers
+// are valid, so they are taken from the public key.
 std::string PrivateBlob(std::string_view raw, std::string_view public_key,
                         const std::string& comment) {
   std::uint32_t check = 0;
@@ -104,7 +104,7 @@ std::string PrivateBlob(std::string_view raw, std::string_view public_key,
   return blob;
 }
 
-// Encodes bytes as PEM (RFC 7468). `columns`: characters in a line.
+// Encodes bytes as PEM (RFC 7468). `columns`: maximum number of characters in a line.
 std::string Armour(const std::string& label, const std::string& bytes, std::size_t columns) {
   const std::string text = EncodeBase64(bytes);
   std::string out = "-----BEGIN " + label + "-----\n";
@@ -112,12 +112,12 @@ std::string Armour(const std::string& label, const std::string& bytes, std::size
   return out + "-----END " + label + "-----\n";
 }
 
-// An Ed25519 key in PKCS #8 is this prefix followed by the raw key (RFC 8410, section 10.3). It is
-// written here because OpenSSL's encoders take most of the time that making a job's keys takes.
+// An Ed25519 key in PKCS #8 is this prefix followed by the raw key (RFC 8410, section 10.3). This
+// code does not use OpenSSL's encoders, because they take most of the time to create a job's keys.
 constexpr std::array<char, 16> kPkcs8Prefix{0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06,
                                             0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20};
 
-// Like X509_set_pubkey(), but without its encoder.
+// Does the same as X509_set_pubkey(), but without OpenSSL's encoder.
 bool SetPublicKey(X509* certificate, std::string_view public_key) {
   void* bytes = OPENSSL_memdup(public_key.data(), public_key.size());
   if (bytes != nullptr &&
@@ -138,7 +138,7 @@ bool AddExtension(X509* certificate, int nid, const std::string& value) {
   return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
-// The serial number is the start of SHA-256(name), so that it needs no counter and no randomness.
+// Sets the serial number to the start of SHA-256(name), without a counter or randomness.
 bool SetSerial(X509* certificate, const std::string& name) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
   SHA256(Bytes(std::string_view(name)), name.size(), digest.data());
@@ -150,9 +150,9 @@ bool SetSerial(X509* certificate, const std::string& name) {
   return done;
 }
 
-// The subject stays the same for all jobs: a common name holds 64 characters and job names with
-// UIDs do not always fit; clients check the DNS name. Not an authority: anyone who trusts it trusts
-// this one certificate.
+// Sets the fields of the certificate. The subject is the same for all jobs, because job names with
+// UIDs may exceed the 64 characters of a common name; clients check the DNS name. The certificate
+// is not an authority, so clients that trust it trust only this certificate.
 bool FillCertificate(X509* certificate, EVP_PKEY* key, std::string_view public_key,
                      const std::string& name) {
   X509_NAME* subject = X509_get_subject_name(certificate);
@@ -210,8 +210,8 @@ Result<SshKeyPair> MakeSshKeyPair(std::string_view raw_private_key, const std::s
   std::string file(kOpenSshMagic.data(), kOpenSshMagic.size());
   PutString(file, "none");  // cipher
   PutString(file, "none");  // key derivation
-  PutString(file, "");      // its options
-  PutNumber(file, 1);       // keys that follow
+  PutString(file, "");      // options of the key derivation
+  PutNumber(file, 1);       // number of keys
   PutString(file, public_blob);
   PutString(file, PrivateBlob(raw_private_key, *public_key, comment));
   return SshKeyPair{

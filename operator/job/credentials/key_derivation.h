@@ -10,7 +10,7 @@
 
 namespace ringmaster::job {
 
-// HKDF-SHA256 with `salt` and `info`; `length` bytes.
+// Derives `length` bytes from `secret` with HKDF-SHA256.
 Result<std::string> Hkdf(std::string_view secret, std::string_view salt, std::string_view info,
                          std::size_t length);
 
@@ -19,7 +19,7 @@ struct SshKeyPair {
   std::string public_line;  // "ssh-ed25519 AAAA... comment\n"
 };
 
-// From the 32 bytes of an Ed25519 private key.
+// Creates the key pair from the 32 bytes of an Ed25519 private key.
 Result<SshKeyPair> MakeSshKeyPair(std::string_view raw_private_key, const std::string& comment);
 
 struct TlsKeyPair {

@@ -19,9 +19,9 @@ namespace {
 constexpr std::size_t kSeedBytes = 32;
 constexpr std::size_t kIdBytes = 4;
 constexpr char kCurrent[] = "current";
-// How long new jobs may still get the seed that was current before.
+// The time for which new jobs may still get the previous seed after a rotation.
 constexpr auto kCurrentPeriod = std::chrono::seconds(60);
-// A missing id is looked up again at most this often.
+// The shortest time between two reads of the Secret for an unknown id.
 constexpr auto kReloadPeriod = std::chrono::seconds(10);
 
 Result<std::string> RandomBytes(std::size_t count) {
@@ -164,7 +164,7 @@ Result<Seed> Keyring::Find(const std::string& id) {
   if (auto seed = Known(id)) return *std::move(seed);
   bool may_load = true;
   {
-    // A failed read says nothing about what exists.
+    // After a failed read, the Secret may still contain the seed.
     const MutexLock lock(mutex_);
     may_load = loads_ == 0 || failure_ || clock_.Now() - tried_at_ >= kReloadPeriod;
   }

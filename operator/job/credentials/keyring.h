@@ -23,28 +23,28 @@
 
 namespace ringmaster::job {
 
-// Thread-safe. Reads the Secret when a seed is first asked for, when an unknown id comes up, and
-// from then on every half minute, so that a rotated seed is found; keeps what it read.
+// Reads the Secret when a seed is first requested, when an unknown id is requested, and then every
+// 30 seconds, so that it finds a rotated seed. Keeps the seeds in memory. Thread-safe.
 class Keyring {
  public:
-  // `client` and `clock` outlive the keyring. `ns` is the operator's namespace.
+  // `client` and `clock` must outlive the keyring. `ns`: the operator's namespace.
   Keyring(kube::KubeClient& client, const Clock& clock, std::string ns);
 
-  // Refreshes every `interval` on a thread of its own, until destruction, so that new jobs do not
-  // wait for the API server.
+  // Starts a thread that reads the Secret every `interval` until destruction, so that new jobs do
+  // not wait for the API server.
   void Start(std::chrono::milliseconds interval = std::chrono::seconds(30));
 
-  // The seed for a new job, read at most a minute ago. Creates the Secret if it does not exist;
-  // blocks on the API server the first time, and when nothing was read for a minute.
+  // Returns the seed for a new job. Creates the Secret if it does not exist. Blocks while it reads
+  // the Secret from the API server: on the first call, and if the last read is a minute old.
   Result<Seed> Current();
 
-  // The seed that a job's Service names. kNotFound, with what to do, when the keyring does not have
-  // it.
+  // Returns the seed with the id that a job's Service has. Returns kNotFound, with instructions for
+  // the user, if the keyring does not have it.
   Result<Seed> Find(const std::string& id);
 
  private:
-  // The result of a load by this or another thread that was running at the call. Callers with a
-  // known seed do not wait for it.
+  // Reads the Secret, or waits for a load that another thread has started, and returns the result.
+  // Callers whose seed is known need not wait for it.
   Result<void> Load();
   Result<void> LoadOnce();
   void Refresh(std::stop_token stop, std::chrono::milliseconds interval);
@@ -61,13 +61,13 @@ class Keyring {
   Mutex mutex_;
   std::map<std::string, std::string> seeds_ RINGMASTER_GUARDED_BY(mutex_);
   std::string current_ RINGMASTER_GUARDED_BY(mutex_);
-  uint64_t loads_ RINGMASTER_GUARDED_BY(mutex_) = 0;      // that have ended
-  Clock::Time tried_at_ RINGMASTER_GUARDED_BY(mutex_){};  // the last of them
-  // Why it could not be read that time.
+  uint64_t loads_ RINGMASTER_GUARDED_BY(mutex_) = 0;      // number of completed loads
+  Clock::Time tried_at_ RINGMASTER_GUARDED_BY(mutex_){};  // end of the last load
+  // Why the last load failed; unset: it succeeded.
   std::optional<Error> failure_ RINGMASTER_GUARDED_BY(mutex_);
   StoppableCondVar wake_;
 
-  std::jthread thread_;  // last: it uses the others until it has ended
+  std::jthread thread_;  // the last member, because the thread uses the other members
 };
 
 }  // namespace ringmaster::job

@@ -7,8 +7,8 @@
 // the answers.
 //
 //   LauncherPoller poller(clock, [&](const std::string& job_key) { queue.Add(job_key); });
-//   poller.Watch({.job_key = ..., .pod_ip = ..., .order = ...});   // on every reconcile; cheap
-//   when nothing changed poller.Latest(job_uid);
+//   poller.Watch({.job_key = ..., .pod_ip = ..., .order = ...});  // on every reconcile
+//   const std::optional<LauncherView> view = poller.Latest(job_uid);
 
 #include <chrono>
 #include <functional>
@@ -24,7 +24,7 @@
 
 namespace ringmaster::job {
 
-// A launcher Pod, how to recognise it, and what to tell it.
+// A launcher Pod, the credentials for the connection to it, and its order.
 struct LauncherTarget {
   std::string job_key;
   std::string job_uid;
@@ -32,34 +32,34 @@ struct LauncherTarget {
   std::string pod_ip;
   std::shared_ptr<const Credentials> credentials;
   control::Order order;
-  bool answered_before = false;  // an earlier operator recorded a world of it
+  bool answered_before = false;  // an earlier operator recorded a world of the job
 };
 
 struct LauncherPollerOptions {
   int port = control::kApiPort;
-  std::chrono::milliseconds deadline{2000};       // of one exchange, connection included
+  std::chrono::milliseconds deadline{2000};       // of one exchange, including the connect
   std::chrono::milliseconds first_retry{100};     // until the launcher first answers
-  std::chrono::milliseconds retry{1000};          // after a failure later on
-  std::chrono::milliseconds busy_period{500};     // while anything is about to change
-  std::chrono::milliseconds steady_period{1000};  // while ranks run
+  std::chrono::milliseconds retry{1000};          // after later failures
+  std::chrono::milliseconds busy_period{500};     // in any other phase of the launcher
+  std::chrono::milliseconds steady_period{1000};  // in the phase Running
 };
 
 // Thread-safe.
 class LauncherPoller {
  public:
-  // `on_news` is called on the poller's thread whenever an answer differs from the one before, when
-  // a launcher falls silent, and while it stays so. It must only enqueue a key. `clock` outlives
-  // the poller.
+  // Calls `on_news` on the poller's thread when an answer differs from the previous one, when a
+  // launcher stops answering, and repeatedly while it does not answer. `on_news` must only enqueue
+  // a key. `clock` must outlive the poller.
   LauncherPoller(const Clock& clock, std::function<void(const std::string& job_key)> on_news,
                  LauncherPollerOptions options = {});
-  ~LauncherPoller();  // ends all exchanges, joins the thread
+  ~LauncherPoller();  // ends all exchanges and joins the thread
 
   void Watch(LauncherTarget target);
   void Forget(const std::string& job_uid);
 
-  // Empty until the first exchange with the job's current launcher has ended.
+  // Returns nothing until the first exchange with the job's current launcher has ended.
   std::optional<LauncherView> Latest(const std::string& job_uid) const;
-  // The state of the other launchers, which tells whether the launcher or the operator is at fault.
+  // Counts the launchers that do not answer. If many do not, the operator's network may be broken.
   LaunchersHeard Heard(const std::string& ns) const;
 
  private:

@@ -25,7 +25,7 @@ namespace beast = boost::beast;
 namespace bhttp = boost::beast::http;
 using boost::system::error_code;
 
-// Shorter silences are not logged.
+// The shortest silence that is logged.
 constexpr auto kLongSilence = std::chrono::seconds(5);
 // Weight of the newest pace in the moving average.
 constexpr double kPaceWeight = 0.2;
@@ -55,8 +55,8 @@ class Session final : public LauncherSession {
  private:
   using Stream = beast::ssl_stream<beast::tcp_stream>;
 
-  // A callback that keeps the session and its stream alive, and does nothing once either was
-  // abandoned.
+  // Wraps `handler` in a callback that keeps the session and its stream alive. The callback does
+  // nothing if the session was stopped or the stream was replaced.
   template <typename Handler>
   auto Then(Handler handler) {
     return [self = shared_from_this(), stream = stream_, this, handler](const error_code& error,
@@ -99,7 +99,7 @@ class Session final : public LauncherSession {
 
   std::string order_text_;    // the order that the launcher should have
   std::string sent_text_;     // the order of the exchange in progress; empty for a GET
-  std::string acknowledged_;  // the order that it has confirmed
+  std::string acknowledged_;  // the last order that the launcher accepted
   std::shared_ptr<const control::Order> sent_order_;  // the same as sent_text_
   Clock::Time asked_at_{};                            // when the exchange in progress began
   bool waiting_ = false;
@@ -220,7 +220,7 @@ void Session::Fail(const std::string& why, bool answered) {
   Close();
   buffer_.clear();
   const Clock::Time now = clock_.Now();
-  // At most the duration of an exchange: a suspended operator cannot receive answers.
+  // Go back by at most one exchange's deadline: the operator itself may have been suspended.
   const Clock::Time since = std::max(asked_at_, now - options_.deadline);
   if (answered) {
     Heard();
@@ -254,7 +254,7 @@ void Session::Wait(std::chrono::milliseconds delay) {
   });
 }
 
-// Steps per second in the current world; a new world starts a new measurement.
+// Measures the steps per second in the current world. A new world starts a new measurement.
 void Session::MeasurePace(const control::LauncherStatus& status) {
   const Clock::Time now = clock_.Now();
   const bool same_world = view_.status && view_.status->epoch == status.epoch;

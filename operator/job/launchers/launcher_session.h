@@ -21,7 +21,7 @@ namespace ringmaster::job {
 class LauncherSession : public std::enable_shared_from_this<LauncherSession> {
  public:
   // Called on the io_context's thread after every exchange. `changed`: the answer differs from the
-  // one before.
+  // previous one.
   using OnView = std::function<void(const LauncherView& view, bool changed)>;
 
   static std::shared_ptr<LauncherSession> Make(boost::asio::io_context& io, const Clock& clock,
@@ -29,7 +29,7 @@ class LauncherSession : public std::enable_shared_from_this<LauncherSession> {
                                                LauncherTarget target, OnView on_view);
   virtual ~LauncherSession() = default;
 
-  // Call all of them on the io_context's thread.
+  // Call these methods only on the io_context's thread.
   virtual void Start() = 0;
   virtual void SetOrder(const control::Order& order) = 0;
   virtual void Stop() = 0;

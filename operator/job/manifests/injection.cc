@@ -51,8 +51,8 @@ std::string_view RepositoryOf(std::string_view image) {
   return of_port ? image : image.substr(0, tag);
 }
 
-// Most images run as root, which "restricted" rejects. A template that allows root keeps the user
-// of its image.
+// Sets a user other than root, because most images run as root, which "restricted" rejects. Does
+// not change the user if the template allows root.
 void DefaultUser(json& spec, const json& container) {
   json& context = ObjectAt(spec, "securityContext");
   for (const json* one : {kube::Find(spec, {"securityContext", "runAsNonRoot"}),
@@ -62,8 +62,8 @@ void DefaultUser(json& spec, const json& container) {
   Default(context, "runAsUser", kUser);
 }
 
-// Same as those of the Pod's main container, which runs later: the Pod's QoS class and requests do
-// not change.
+// Returns the CPU and memory of the Pod's main container, which starts later. The same values keep
+// the Pod's QoS class and its total requests unchanged.
 json ResourcesLike(const json& container) {
   json resources = json::object();
   for (const char* part : {"requests", "limits"}) {

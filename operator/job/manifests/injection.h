@@ -1,7 +1,7 @@
 #pragma once
 
-// Adds Ringmaster's programs to Pods whose image lacks them. Either an init container copies them
-// into a volume of the Pod, or the volume is their image (worker/tools). Pure functions.
+// Adds Ringmaster's programs to Pods whose image does not contain them. Either an init container
+// copies them into a volume, or an image volume contains them (worker/tools). Pure functions.
 
 #include <string>
 #include <vector>
@@ -12,25 +12,25 @@
 
 namespace ringmaster::job {
 
-// The operator's own settings.
+// The operator's settings for injection.
 struct Injection {
-  std::string image{};                    // that contains the programs; empty: none are injected
-  std::vector<std::string> own_images{};  // prefixes of images that contain them already
+  std::string image{};                    // image with the programs; empty: none are injected
+  std::vector<std::string> own_images{};  // prefixes of images that already contain them
 };
 
-// The image from which a run that starts now takes the programs, for all of its Pods, because
-// mpirun expects them at one place: set if the job requests it, or if an image of its launcher or
-// workers lacks them. Empty if no Pod needs them.
+// Returns the image whose programs are injected into all Pods of a run that starts now. All Pods
+// get them, because mpirun expects them at the same path everywhere. Empty if no Pod needs them:
+// the job does not request them, and the images of its launcher and workers contain them.
 std::string ToolsImageOf(const Injection& injection, const api::TrainingJobSpec& job);
-// The same of a run that began with `pinned`: that one, whatever the operator has now, or its Pods
-// would be of two releases. A pin is as untrusted as a spec, so of the operator's own repository
-// alone.
+// Returns the image for a run that started with the image `pinned`: the same, even after an upgrade
+// of the operator, so that all Pods of the run have the same release. A pin is untrusted, like a
+// spec, so `pinned` is used only if it is from the repository of the operator's image.
 std::string ToolsImageOfRun(const std::string& pinned, const Injection& injection,
                             const api::TrainingJobSpec& job);
 
-// The volume, the init container that fills it or none by `mode`, and the command of `container`
-// from it; nothing where `tools_image` is empty. `spec` is a Pod's, and has the container, complete
-// but for that.
+// Adds the volume and, depending on `mode`, the init container that fills it to a Pod's `spec`, and
+// makes `container` run its command from the volume. Does nothing if `tools_image` is empty.
+// `container` must be part of `spec`, and complete in all other fields.
 void Inject(const std::string& tools_image, api::InjectMode mode, nlohmann::json& spec,
             nlohmann::json& container);
 

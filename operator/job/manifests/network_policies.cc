@@ -24,7 +24,7 @@ json Policy(const api::TrainingJob& job, const std::string& name, json pod_label
   return policy;
 }
 
-// The labels of the operator's Pods are those of the chart, whatever the release is called.
+// Admits the operator's Pods by the chart's labels, which do not depend on the release's name.
 json OperatorAtItsPort(const std::string& operator_ns) {
   return {
       {"from", json::array({{{"namespaceSelector",
@@ -54,7 +54,7 @@ json LauncherNetworkPolicy(const api::TrainingJob& job, const std::string& opera
     const char* bits = address.find(':') == std::string::npos ? "/32" : "/128";
     nodes.push_back({{"ipBlock", {{"cidr", address + bits}}}});
   }
-  // On any port, because mpirun listens on a port that the kernel chooses.
+  // Admit the nodes to all ports, because mpirun listens on a port that the kernel chooses.
   if (!nodes.empty()) ingress.push_back({{"from", std::move(nodes)}});
   return Policy(job, api::LauncherNetworkPolicyName(job.name, job.uid),
                 {{api::kLabelJobUid, job.uid}, {api::kLabelRole, api::kRoleLauncher}},

@@ -12,12 +12,12 @@
 
 namespace ringmaster::job {
 
-// "<job>-<8 of the UID>": all Pods of the job admit each other. For a job on the host network,
-// which NetworkPolicies do not cover, it selects only the launcher.
+// The policy "<job>-<8 of the UID>": all Pods of the job admit each other. If the workers use the
+// host network, it selects only the launcher: NetworkPolicies do not apply to the host network.
 nlohmann::json JobNetworkPolicy(const api::TrainingJob& job);
 
-// The same with "-launcher": the launcher also admits the operator at its API, and `addresses`,
-// those of the nodes whose network the workers use.
+// The policy of the same name with "-launcher": the launcher also admits the operator to its API,
+// and `addresses`: those of the workers' nodes if the workers use the host network.
 nlohmann::json LauncherNetworkPolicy(const api::TrainingJob& job, const std::string& operator_ns,
                                      const std::vector<std::string>& addresses);
 

@@ -140,11 +140,11 @@ void AddHostReach(const api::TrainingJobSpec& job, json& spec, json& container) 
   if (job.worker.privileged) {
     context["privileged"] = true;
     context.erase("allowPrivilegeEscalation");
-    // The capabilities of any other user are not effective.
+    // A user other than root would have no effective capabilities.
     context["runAsUser"] = 0;
     context["runAsNonRoot"] = false;
   }
-  // The capabilities that sshd needs for logins of root; for other users it needs none.
+  // sshd needs these capabilities if it runs as root; otherwise it needs none.
   if (RunsAsRoot(spec, context)) {
     for (const char* capability : {"SETGID", "SETUID", "SYS_CHROOT"}) {
       ListAt(ObjectAt(context, "capabilities"), "add").push_back(capability);
@@ -155,7 +155,7 @@ void AddHostReach(const api::TrainingJobSpec& job, json& spec, json& container) 
   json& resources = ObjectAt(container, "resources");
   for (const auto& [resource, count] : job.worker.rdma) {
     ObjectAt(resources, "limits")[resource] = count;
-    // A template's own request would have to be the same.
+    // Kubernetes rejects a request that differs from the limit, so drop the template's request.
     const auto requests = resources.find("requests");
     if (requests != resources.end() && requests->is_object()) requests->erase(resource);
   }

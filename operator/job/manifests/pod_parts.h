@@ -1,8 +1,8 @@
 #pragma once
 
-// Helpers that build the manifests of a job's Pods: get-or-create for fields, variables, volumes
-// and a worker's host settings. Used by pods.cc. A returned reference is valid until the list or
-// object that contains it changes.
+// Helpers that build the manifests of a job's Pods. They get or create fields, and add variables,
+// volumes and a worker's host settings. Used by pods.cc. A returned reference is valid until the
+// list or object that contains it changes.
 
 #include <string>
 #include <string_view>
@@ -13,34 +13,34 @@
 
 namespace ringmaster::job {
 
-// The object or list at `field`; creates it if it does not exist.
+// Returns the object or list at `field`. Creates it if it does not exist.
 nlohmann::json& ObjectAt(nlohmann::json& parent, const char* field);
 nlohmann::json& ListAt(nlohmann::json& parent, const char* field);
 
 // Sets `field` if it is absent or null.
 void Default(nlohmann::json& object, const char* field, nlohmann::json value);
 
-// Returns the container of this name in a Pod's spec; null if none.
+// Returns the container of this name in a Pod's spec, or null if there is none.
 const nlohmann::json* FindContainer(const nlohmann::json& spec, std::string_view name);
-// The container of this name, added to the Pod's spec if it is not there.
+// Returns the container of this name. Adds it to the Pod's spec if it does not exist.
 nlohmann::json& ManagedContainer(nlohmann::json& spec, const char* name);
 
-// An empty folder at `path`, unless the template mounts something there itself.
+// Adds an emptyDir volume at `path`, unless the template mounts a volume there.
 void AddScratch(nlohmann::json& spec, nlohmann::json& container, const char* volume,
                 const char* path, nlohmann::json source);
 
-// The kubelet expands $(NAME) in values and takes "$$" for "$": doubled, every "$" stays as it is.
+// Adds a variable. Doubles every "$" of the value, because the kubelet would expand $(NAME).
 void AddVariable(nlohmann::json& container, const char* name, const std::string& value);
 void AddFieldVariable(nlohmann::json& container, const char* name, const char* field);
 
-// The user's volume at its fixed path, and what the trainer's flags take from it.
+// Mounts the user's checkpoint volume at its fixed path, and adds the trainer's variables for it.
 void AddCheckpoints(const api::CheckpointSpec& checkpoint, nlohmann::json& spec,
                     nlohmann::json& container);
 
-// The user's volume, and the memory volume that the agent fills from it.
+// Mounts the user's data volume and the memory volume into which the agent copies the data.
 void AddDataCache(const api::DataCacheSpec& cache, nlohmann::json& spec, nlohmann::json& container);
 
-// The host access of a worker, as far as its profile allows it.
+// Adds the host access of the job's workers, as its spec requests (network, privileges, RDMA).
 void AddHostReach(const api::TrainingJobSpec& job, nlohmann::json& spec, nlohmann::json& container);
 
 }  // namespace ringmaster::job

@@ -31,7 +31,7 @@ constexpr char kTmpVolume[] = "ringmaster-tmp";
 constexpr char kShmVolume[] = "ringmaster-shm";
 
 constexpr int kItemMode = 0440;  // mode of a Secret's items, readable for the Pod's group
-// Agent and launcher end their processes within a second; the rest is for a slow node.
+// The agent and the launcher end their processes within a second; a slow node needs more time.
 constexpr int kGraceSeconds = 10;
 
 std::string WithCommas(const std::vector<int>& numbers) {
@@ -75,13 +75,13 @@ void AddCommonVariables(const PodContext& context, const std::vector<std::string
   AddVariable(container, control::kEnvItemHashes, HashesOf(context.credentials, items));
 }
 
-// Agent, launcher and ranks have their own defaults for what the job leaves unset.
+// Adds the variable if the job sets the limit; otherwise the program uses its default.
 void AddLimit(json& container, const char* name,
               const std::optional<std::chrono::milliseconds>& limit) {
   if (limit) AddVariable(container, name, std::to_string(limit->count()));
 }
 
-// The common part of both kinds of Pod.
+// The values in which worker and launcher Pods differ.
 struct PodKind {
   const std::string& template_json;
   std::string name;
@@ -92,7 +92,7 @@ struct PodKind {
   const std::vector<std::string>& items;
 };
 
-// Returns the managed container within `pod`.
+// Fills `pod` with the fields of both kinds. Returns the managed container within `pod`.
 json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   const json user = ParseTemplate(kind.template_json);
   pod = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", {{"name", kind.name}}}};
@@ -129,8 +129,8 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   return container;
 }
 
-// A container sees only the GPUs that it requests, whatever its image sets. With a request, the
-// device plugin sets the variable; a value in the template has passed the job's rules.
+// Hides GPUs from containers that do not request any, even if their image exposes all. With a
+// request, the device plugin sets the variable; the job's rules have checked the template's value.
 void HideGpus(json& spec) {
   for (const char* list : {"initContainers", "containers"}) {
     if (!spec.contains(list) || !spec[list].is_array()) continue;
@@ -148,16 +148,16 @@ void HideGpus(json& spec) {
 
 json CommonWorkerPod(const PodContext& context, const std::string& launcher_address) {
   const PodKind kind{.template_json = context.job().spec.worker.template_json,
-                     .name = {},  // given by the index
+                     .name = {},  // WorkerPod() sets it
                      .role = api::kRoleWorker,
                      .container = control::kWorkerContainer,
                      .program = control::kAgentProgram,
-                     .message_policy = "FallbackToLogsOnError",  // its last lines, when it failed
+                     .message_policy = "FallbackToLogsOnError",  // after a failure: the last lines
                      .items = WorkerItems()};
   json pod;
   json& container = FillPod(context, kind, pod);
   AddHostReach(context.job().spec, pod["spec"], container);
-  // Shared memory for NCCL, Gloo and snapshots: the default of 64 MiB is too small for all of them.
+  // Add shared memory for NCCL, Gloo and snapshots, for which the default of 64 MiB is too small.
   AddScratch(pod["spec"], container, kShmVolume, "/dev/shm", {{"medium", "Memory"}});
   if (context.job().spec.checkpoint) {
     AddCheckpoints(*context.job().spec.checkpoint, pod["spec"], container);
@@ -215,7 +215,7 @@ json LauncherPod(const PodContext& context, int64_t term) {
       .role = api::kRoleLauncher,
       .container = control::kLauncherContainer,
       .program = control::kLauncherProgram,
-      .message_policy = "File",  // only its verdict, so that a log line cannot be mistaken for one
+      .message_policy = "File",  // only the verdict; a log line could be mistaken for one
       .items = LauncherItems()};
   json pod;
   json& container = FillPod(context, kind, pod);

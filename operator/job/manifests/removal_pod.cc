@@ -52,15 +52,15 @@ json ContainerOf(const api::TrainingJob& job, const json* of_worker) {
     CopyFields(kube::Find(*of_worker, {"securityContext"}),
                {"runAsUser", "runAsGroup", "seLinuxOptions"}, context);
   }
-  if (job.spec.worker.privileged) context["runAsUser"] = 0;  // as its workers
+  if (job.spec.worker.privileged) context["runAsUser"] = 0;  // like the workers
   context["readOnlyRootFilesystem"] = true;
   return container;
 }
 
 }  // namespace
 
-// Uses the workers' user and groups, which own the files, and their scheduling constraints, because
-// not every node can mount the volume.
+// Uses the workers' user and groups, which own the files, and the workers' scheduling constraints,
+// because some nodes may not be able to mount the volume.
 json RemovalPod(const JudgedJob& judged, const Injection& injection) {
   const api::TrainingJob& job = judged.job();
   const json user = ParseTemplate(job.spec.worker.template_json);

@@ -12,18 +12,18 @@
 
 namespace ringmaster::job {
 
-// "<job>": one DNS name per worker, also before it is ready; for users' own scripts.
+// The Service "<job>": each worker has a DNS name, also before it is ready. For users' scripts.
 nlohmann::json WorkerService(const api::TrainingJob& job);
 
-// "<job>-launcher": leads to the launcher Pod of `term` alone, also before it is ready. Carries the
-// seed's id, and the name of the installation that has the job.
+// The Service "<job>-launcher": selects only the launcher Pod of `term`, also before it is ready.
+// Its annotations contain the seed's id and the name of the installation that manages the job.
 nlohmann::json LauncherService(const api::TrainingJob& job, const std::string& seed_id,
                                const std::string& installation, int64_t term);
 
-// Merge patch that points the launcher's Service to another term.
+// Returns the merge patch that makes the launcher's Service select the Pod of another term.
 nlohmann::json LauncherServiceTermPatch(int64_t term);
 
-// Merge patch that names the installation that has the job.
+// Returns the merge patch that sets the installation that manages the job.
 nlohmann::json LauncherServiceOwnerPatch(const std::string& installation);
 
 }  // namespace ringmaster::job

@@ -9,11 +9,11 @@ namespace ringmaster::job {
 
 namespace {
 
-// A job has lost more Pods than that at once without a new epoch: drop the oldest
-// evidence.
+// The maximum number of lost Pods in memory. If a job loses more without a new epoch, the
+// oldest are removed.
 constexpr std::size_t kMostGone = 1024;
 
-// A launcher that trains in a later epoch no longer counts votes of Pods that were missed before.
+// Removes Pods that were missed before the launcher's current epoch: their votes no longer count.
 void ForgetOldEvidence(const std::optional<LauncherView>& launcher, JobMemory& memory) {
   if (launcher && launcher->status && !memory.gone.empty()) {
     const control::LauncherStatus& answer = *launcher->status;

@@ -28,7 +28,7 @@ struct Refusal {
   std::string message;  // the API server's message
   bool user_error =
       false;  // the objects created from the spec are invalid, so a retry cannot succeed
-  // Only for a job that has never started: no object is created until its spec changes.
+  // True only for a job that has never started: no object is created until its spec changes.
   bool stalled = false;
   int failures = 0;  // consecutive refusals
   Clock::Time retry_at{};
@@ -36,11 +36,11 @@ struct Refusal {
 
 // The object that keeps the spec of a job's run (run_pin.h).
 struct RunPin {
-  std::string uid;                 // of the ControllerRevision
-  std::string revision;            // of its content; a label of the job's Pods
-  std::string profile;             // of the run at its start; empty: none
-  std::string tools_image;         // of the run at its start (manifests/injection.h); empty: none
-  bool has_default_image = false;  // the job has no image; `spec` has the default of that time
+  std::string uid;                 // UID of the ControllerRevision
+  std::string revision;            // hash of its content; a label of the job's Pods
+  std::string profile;             // the run's profile at its start; empty: none
+  std::string tools_image;         // the run's tools image (manifests/injection.h); empty: none
+  bool has_default_image = false;  // the job has no image; `spec` has the default at the start
   // The content of the object. Null: it equals the job's spec, so no second copy is kept.
   std::shared_ptr<const api::TrainingJobSpec> spec;
 };
@@ -59,7 +59,7 @@ struct GoneWorker {
 struct SlowStart {
   std::map<std::string, Clock::Time> since;  // when first seen, by Pod UID
   std::string asked;                         // UID of the Pod whose events were read last
-  std::string warning;                       // its newest warning event; empty: none
+  std::string warning;                       // newest warning event of that Pod; empty: none
   Clock::Time ask_again{};
   int times = 0;  // number of times that events were read
 };
@@ -68,17 +68,17 @@ struct SlowStart {
 struct SuspensionMemory {
   Clock::Time since{};
   int64_t step = 0;                         // the training step at that time
-  std::optional<Clock::Time> ending_since;  // when the ranks were first told to stop
+  std::optional<Clock::Time> ending_since;  // when the ranks were first asked to stop
 };
 
 // The removal of a deleted job's checkpoints (removal_plan.h).
 struct RemovalMemory {
   std::optional<Clock::Time> since;  // when the deletion was first seen
-  std::string pod_uid;               // of the last Pod created for the removal
-  std::optional<Refusal> refusal;    // of the create of such a Pod
+  std::string pod_uid;               // UID of the last Pod created for the removal
+  std::optional<Refusal> refusal;    // why the create of such a Pod was refused
   bool for_good = false;             // a retry cannot succeed
-  // The finalizer is removed. The store may still show the job with it for a moment, and this write
-  // has no new resourceVersion to wait for: a patch that removes the last finalizer of a deleted
+  // Whether the finalizer was removed. The store may still show it for a moment. There is no new
+  // resourceVersion to wait for, because a patch that removes the last finalizer of a deleted
   // object returns the unchanged object.
   bool released = false;
 };
@@ -103,14 +103,14 @@ struct JobMemory {
   std::map<std::string, Clock::Time> leaving_since;  // when a Pod's mark was first seen, by UID
   SlowStart slow_start;
   RemovalMemory removal;
-  bool isolated = false;  // NetworkPolicies were correct at `isolation_checked`
+  bool isolated = false;  // the NetworkPolicies were correct at `isolation_checked`
   std::optional<Clock::Time> isolation_checked;
-  std::string not_isolated;           // why isolation failed; empty: it did not, or unknown
+  std::string not_isolated;           // why isolation failed; empty: not failed, or unknown
   std::vector<std::string> admitted;  // node addresses that the launcher's policy admits
   // Problems that were already reported. Each problem is reported only once.
   bool told_of_nodes = false;      // the event NodesUnreachable
   bool told_of_drain = false;      // the event NotDrained, for workers that leave too slowly
-  bool told_of_launchers = false;  // that silent launchers are not replaced
+  bool told_of_launchers = false;  // silent launchers that are not replaced
 
   // Returns when the Pod's leaving mark was first seen; unset: it has not been seen.
   std::optional<Clock::Time> LeavingSince(const std::string& pod_uid) const {
@@ -119,8 +119,8 @@ struct JobMemory {
   }
 };
 
-// Returns the time until the next check of the job's NetworkPolicies; zero: now. The operator does
-// not watch them, and users may edit or delete them.
+// Returns the time until the next check of the job's NetworkPolicies; zero: now. The check is
+// needed because the operator does not watch them, and users may edit or delete them.
 inline constexpr std::chrono::minutes kCheckIsolation{10};
 std::chrono::milliseconds IsolationCheckDue(const JobMemory& memory, Clock::Time now);
 

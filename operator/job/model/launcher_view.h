@@ -1,8 +1,8 @@
 #pragma once
 
 // The poller's view of a job's launcher: its latest status, the order that it had received by then,
-// and since when it has not answered. Also a summary of all launchers. Plain values: written by
-// launcher_session.cc and launcher_poller.cc, read by the plan.
+// and since when it has not answered. Also a summary of all launchers. Plain values, written by
+// launcher_session.cc and launcher_poller.cc, and read by the plan.
 
 #include <chrono>
 #include <map>
@@ -17,12 +17,12 @@
 namespace ringmaster::job {
 
 struct LauncherView {
-  std::string ns;       // of the job
-  std::string pod_uid;  // of the polled launcher Pod
+  std::string ns;       // the job's namespace
+  std::string pod_uid;  // UID of the polled launcher Pod
   std::optional<control::LauncherStatus> status;
   // The last order that it had acknowledged when it sent `status`; null: none.
   std::shared_ptr<const control::Order> order;
-  // The job's status, written by an earlier operator, says that it had formed a world.
+  // True if the job's status, which an earlier operator wrote, shows that it had formed a world.
   bool answered_before = false;
   std::optional<Clock::Time> answered_since;  // when it sent its first status
   std::optional<Clock::Time> silent_since;    // unset: the last exchange returned a status
@@ -43,7 +43,7 @@ struct LaunchersHeard {
 // Returns true if `part` is more than half of `all`.
 inline bool Most(int part, int all) { return 2 * part > all; }
 
-// `views`: the views of all jobs, by job UID. `ns`: the namespace of the job in question.
+// Counts for a job in the namespace `ns`. `views`: the views of all jobs, by job UID.
 LaunchersHeard CountLaunchers(const std::map<std::string, LauncherView>& views,
                               std::string_view ns);
 

@@ -30,7 +30,7 @@ void Clamp(int64_t& value, int64_t most) { value = std::clamp<int64_t>(value, 0,
 void Clamp(int& value, int least, int most) { value = std::clamp(value, least, most); }
 void Cut(std::string& text, std::size_t most_bytes) { text = CutText(std::move(text), most_bytes); }
 
-// A reason is a word in camel case, as in conditions; anything else is ignored.
+// Clears a reason that is not a word in camel case, as conditions require.
 void KeepWord(std::string& reason) {
   const auto letter_or_digit = [](char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');

@@ -29,14 +29,14 @@ struct NodesSeen {
   bool known =
       false;  // false if Nodes cannot be watched: then `of_job` does not show missing nodes
   std::map<std::string, NodePtr> of_job;  // existing nodes of the job's Pods, by name
-  // For the whole cluster; counted only if a node of this job is not ready.
+  // Numbers of nodes in the cluster; counted only if a node of this job is not ready.
   int total = 0;
   int not_ready = 0;
 };
 
 struct Observed {
-  PodPtr launcher;                    // of status.launcher_term; null if it does not exist
-  std::vector<PodPtr> old_launchers;  // of other terms, or created from another spec
+  PodPtr launcher;                    // the launcher of status.launcher_term; null: none
+  std::vector<PodPtr> old_launchers;  // launchers of other terms, or created from another spec
   int64_t next_term = 1;  // the lowest term above status.launcher_term whose Pod name is free
 
   // Workers. Each is in exactly one bucket. Buckets are sorted by index.
@@ -44,11 +44,11 @@ struct Observed {
   std::vector<PodPtr> completed;  // succeeded, not being deleted
   std::vector<PodPtr> failed;     // failed, not being deleted
   std::vector<PodPtr> deleting;
-  // Not being deleted, but created from another spec than the run's (run_pin.h): not used.
+  // Workers from another spec than the run's (run_pin.h), not being deleted. They are not used.
   std::vector<PodPtr> of_other_text;
 
-  // Returns true if a Pod that is not a worker of this job has the Pod name of this index. Only
-  // plans that create workers call it. It reads the store, which must still exist.
+  // Returns true if a Pod that is not a worker of this job has the Pod name of this index. Called
+  // only by plans that create workers. It reads the store, which must still exist.
   std::function<bool(int index)> name_taken = [](int) { return false; };
 
   ServicePtr worker_service;  // null if missing or not owned by the job

@@ -30,10 +30,10 @@ struct PlanInput {
   const JobMemory& memory;
   Clock::Time now;
   Clock::WallTime wall_now;
-  LaunchersHeard launchers{};    // counted only while this job's launcher does not answer
+  LaunchersHeard launchers{};    // set only while this job's launcher does not answer
   bool network_policies = true;  // whether jobs get NetworkPolicies
-  std::string installation{};    // this operator's
-  std::string profile{};         // that applies to the run; empty: the profile in the status
+  std::string installation{};    // the name of this operator's installation
+  std::string profile{};         // the profile of the run; empty: the one in the status
   // The period of status writes that change only the progress. Other changes are written at once.
   std::chrono::milliseconds progress_period = kLeastProgressPeriod;
   // Fields of the job's spec that differ from the spec of its run. `job` has the run's values.
@@ -43,11 +43,11 @@ struct PlanInput {
 // The plan's decisions about Pods, for the job's status.
 struct PodsOutlook {
   bool complete = false;       // the launcher and all wanted workers exist
-  bool launcher_lost = false;  // there is none, or it has ended, so its reports are ignored
+  bool launcher_lost = false;  // the launcher does not exist or has ended; its reports are ignored
   std::chrono::milliseconds back_off{0};  // delay of creates after failures
   bool worker_lost = false;               // whether this plan found a lost or ended worker
   std::string launcher_held;  // why a silent launcher is kept; empty: it answers or is replaced
-  std::string unreachable;    // why nodes that are not ready are ignored; empty: they are not
+  std::string unreachable;    // why nodes that are not ready are ignored; empty: none are ignored
 };
 
 struct PodDelete {
@@ -82,7 +82,7 @@ struct PlannedEvent {
 // ranks and then the Pods.
 enum class Suspending { kNo, kAwaitingCheckpoint, kEnding };
 
-// The fields are listed approximately in the order in which the actor executes them.
+// The fields are approximately in the order in which the actor executes them.
 struct Plan {
   // A running launcher to delete: it does not answer, or the job's time limit has passed. The store
   // may not show the launcher's verdict yet. If the Pod has changed since, no part of the plan is
@@ -103,8 +103,8 @@ struct Plan {
   std::vector<PodMark> marks;
   api::TrainingJobStatus status;
   bool write_status = false;
-  bool of_reports = false;         // the status write changes only reported values
-  std::vector<PodDelete> deletes;  // after the status, which gives the reasons
+  bool of_reports = false;         // the status write changes only values from the launcher
+  std::vector<PodDelete> deletes;  // done after the status write, which gives the reasons
   // Add or remove the job's finalizer. It is added before the first worker or when the job needs
   // it, and removed when the job no longer needs it (removal_plan.h).
   bool hold = false;
@@ -112,7 +112,7 @@ struct Plan {
   bool delete_job = false;  // the job has ended, and its TTL has expired
   std::vector<PlannedEvent> events;
   std::optional<control::Order>
-      order;  // for the launcher; unset if there is no launcher. The reconciler adds the stamp
+      order;  // the launcher's order; unset: no launcher. The reconciler adds the leader's term
   std::optional<PodQuestion> ask_about;
   std::optional<std::chrono::milliseconds> requeue_after;
 
@@ -130,7 +130,7 @@ struct Plan {
   void EndLauncher(const PodView& pod) {
     end_launcher = {.name = pod.name, .uid = pod.uid, .resource_version = pod.resource_version};
   }
-  // Adds a delete. Returns false if the plan is full and the next plan must do it.
+  // Adds a delete. Returns false if the plan has kMostPodsAtOnce deletes; the next plan continues.
   bool Delete(const PodView& pod) {
     if (deletes.size() >= kMostPodsAtOnce) {
       GoOnAtOnce();

@@ -16,8 +16,8 @@
 
 namespace ringmaster::job {
 
-// The poller's view of the current launcher; null if it was never polled. This pointer and that of
-// AnswerOf() are valid as long as `input`.
+// Returns the poller's view of the current launcher, or null if it was never polled. The pointers
+// that this function and AnswerOf() return are valid as long as `input`.
 const LauncherView* PresentLauncher(const PlanInput& input);
 
 // Returns the current launcher's newest status, or null if it has not answered yet.
@@ -32,9 +32,9 @@ class Reports {
  public:
   explicit Reports(const PlanInput& input);
 
-  // AnswerOf() of the plan's input.
+  // Returns AnswerOf() of the plan's input.
   const control::LauncherStatus* answer() const { return answer_; }
-  // When the launcher answered for the first time; unset if it has not answered.
+  // Returns when the launcher answered for the first time; unset if it has not answered.
   std::optional<Clock::Time> answered_since() const { return answered_since_; }
   // Returns null if the launcher does not report on the Pod.
   const control::WorkerReport* Find(std::string_view pod_uid) const;

@@ -35,7 +35,7 @@ int64_t NumberOr(const Labels& labels, const char* name, int64_t otherwise) {
   return error == std::errc() && at == end ? number : otherwise;
 }
 
-// An annotation may have 256 KiB, but only names are read from it, and there may be many Pods.
+// Cuts an annotation to the length of a name, because it may have 256 KiB and there are many Pods.
 std::string Name(const std::string& annotation) {
   constexpr std::size_t kMaxNameBytes = 512;
   return CutText(annotation, kMaxNameBytes);
@@ -72,7 +72,7 @@ void ReadManaged(const json& status, ContainerView& view) {
   view.finished_at = kube::GetString(*ended, {"finishedAt"});
 }
 
-// Read only for Pods that ran out of memory, because there may be thousands of Pods.
+// Reads the memory limit. Called only for Pods that ran out of memory, to save memory.
 void ReadMemoryLimit(const json& object, const std::string& managed, ContainerView& view) {
   for (const json& container : kube::GetArray(object, {"spec", "containers"})) {
     if (kube::GetString(container, {"name"}) != managed) continue;
@@ -113,7 +113,7 @@ void ReadConditions(const json& object, PodView& pod) {
   }
 }
 
-// For an IPv4 range its first two addresses, of an IPv6 range the first one.
+// Adds the first two addresses of an IPv4 range, or the first address of an IPv6 range.
 void AddFirstOf(const std::string& range, std::set<std::string>& addresses) {
   const std::string first = range.substr(0, range.find('/'));
   if (first.empty()) return;

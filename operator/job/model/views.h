@@ -20,7 +20,7 @@ enum class PodPhase { kPending, kRunning, kSucceeded, kFailed, kUnknown };
 
 // The state of the managed container, or of another container of the Pod that cannot start.
 struct ContainerView {
-  std::string waiting_reason;  // from the kubelet, such as ImagePullBackOff; empty: not waiting
+  std::string waiting_reason;  // the kubelet's, such as ImagePullBackOff; empty: not waiting
   std::string waiting_message;
   bool terminated = false;
   int exit_code = 0;
@@ -28,7 +28,7 @@ struct ContainerView {
   std::string ended_reason;   // for example OOMKilled or StartError
   std::string ended_message;  // its termination message
   std::string finished_at;    // RFC 3339
-  std::string memory_limit;   // only if it ran out of memory: the limit in its spec; empty: none
+  std::string memory_limit;   // the limit in its spec; set only if it ran out of memory
 };
 
 struct PodView {
@@ -45,7 +45,7 @@ struct PodView {
   Role role = Role::kOther;
   int index = -1;         // workers
   int64_t term = 0;       // launchers
-  std::string revision;   // of the spec that it was created from (run_pin.h)
+  std::string revision;   // revision of the spec from which it was created (run_pin.h)
   bool deleting = false;  // deletionTimestamp is set
   std::string seed_id;    // launchers: the keyring seed of its keys
   std::string leaving;    // api::kAnnotationLeaving: why it must leave; empty: it stays
@@ -74,7 +74,7 @@ struct ServiceView {
   std::string owner_uid;
   std::string cluster_ip;  // "None" for headless Services
   std::string seed_id;
-  std::string installation;  // that manages the job
+  std::string installation;  // the installation that manages the job
   int64_t term = 0;          // term of the launcher Pod that it selects
 };
 
@@ -101,7 +101,7 @@ struct NamespaceView {
 struct LocalProfileView {
   std::string name;
   std::string uid;
-  std::string installation;  // that maintains it
+  std::string installation;  // the installation that maintains it
   std::string spec;          // JSON
 };
 

@@ -22,7 +22,7 @@ namespace {
 using api::Condition;
 using api::ConditionStatus;
 
-// Without a new condition, the existing one stays.
+// Sets the condition if there is a new one; otherwise the existing one remains.
 void SetIfAny(const PlanInput& input, std::optional<Condition> condition,
               api::TrainingJobStatus& status) {
   if (condition) SetCondition(input, *std::move(condition), status);
@@ -37,7 +37,7 @@ Condition CreatedOf(bool complete, int workers) {
                          : "Pods are being created"};
 }
 
-// A launcher without a world does not know that of its predecessor.
+// Describes the launcher's world. Keeps the old epoch if the launcher does not have a world yet.
 void DescribeWorld(const PlanInput& input, const control::LauncherStatus& answer,
                    api::TrainingJobStatus& status) {
   CountWorkers(input.observed, answer, status.workers);
@@ -55,8 +55,8 @@ void ForgetWorld(api::TrainingJobStatus& status) {
   status.stragglers.clear();
 }
 
-// Lists each kind once, in the order of the status. `answer` is null while the launcher does not
-// answer or is lost.
+// Sets the conditions of a running job. `answer`: the launcher's status; null if the launcher does
+// not answer or is lost.
 void DescribeConditions(const PlanInput& input, const PodsOutlook& outlook,
                         const control::LauncherStatus* answer, api::TrainingJobStatus& status) {
   if (!api::IsTrue(status.conditions, api::kCreated)) {
@@ -77,7 +77,7 @@ void DescribeConditions(const PlanInput& input, const PodsOutlook& outlook,
   SetIfAny(input, JudgeBeginning(answer->beginning), status);
 }
 
-// Tools treat an absent condition as False, and users treat it as trouble.
+// Sets the condition Stalled, or removes it: tools treat an absent condition as False.
 void DescribeStall(const PlanInput& input, api::TrainingJobStatus& status) {
   const std::optional<Refusal>& refusal = input.memory.refusal;
   if (!refusal || !refusal->stalled) {
@@ -92,8 +92,8 @@ void DescribeStall(const PlanInput& input, api::TrainingJobStatus& status) {
                status);
 }
 
-// After a job has ended, conditions about the present are reset and those about the past
-// stay.
+// Updates the conditions of an ended job: resets those about its current state, and keeps
+// those about its past.
 void SettleConditions(const PlanInput& input, api::TrainingJobStatus& status) {
   const auto end = [&](const char* type, std::string message) {
     SetCondition(input,
@@ -103,7 +103,7 @@ void SettleConditions(const PlanInput& input, api::TrainingJobStatus& status) {
                   .message = std::move(message)},
                  status);
   };
-  // Keeps the generation for which the condition was computed.
+  // Changes only the message, and keeps the generation for which the condition was computed.
   const auto reword = [&](Condition condition, std::string message) {
     condition.message = std::move(message);
     api::SetCondition(status.conditions, std::move(condition), FormatTime(input.wall_now));

@@ -11,26 +11,26 @@
 
 namespace ringmaster::job {
 
-// Status of a running job, based on the old one in `status`.
+// Updates `status`, which has the old values, to the status of a running job.
 void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
                   api::TrainingJobStatus& status);
 
-// Status of a job that has ended with `outcome`. Verdict's numbers replace the last known ones.
+// Updates `status` for an ended job. The numbers of its verdict replace the last known numbers.
 void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
                      api::TrainingJobStatus& status);
 
-// The launcher's reports on the training progress and on what is saved.
+// Sets the fields for the training progress and for the saved state from the launcher's reports.
 void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,
                   api::TrainingJobStatus& status);
 
-// Fields of every status that may still change after the end: counts and the observed
+// Sets the fields that may still change after the end of a job: the counts and the observed
 // generation.
 void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status);
 
-// For a job that its spec no longer blocks.
+// Removes the condition Stalled. Called for a job whose spec no longer blocks it.
 void ForgetStall(api::TrainingJobStatus& status);
 
-// Every condition that a plan sets gets its generation and its time here.
+// Sets the condition with its generation and its time. Plans set all conditions with it.
 void SetCondition(const PlanInput& input, api::Condition condition, api::TrainingJobStatus& status);
 
 }  // namespace ringmaster::job

@@ -7,16 +7,16 @@
 
 namespace ringmaster::job {
 
-// Workers on their nodes' network reach the launcher from there, once it is known where they are:
-// their own address is one of the node's, and where nodes may not be read the only one known.
+// Workers on the host network connect to the launcher from the addresses of their nodes. A Pod's
+// address is one of them, and the only one that is known if the operator may not read Nodes.
 void PlanIsolation(const PlanInput& input, bool may_create, Plan& plan) {
   if (!input.network_policies) return;
-  // New Pods create them; this is for the existing Pods of a job. It does not depend on the status.
+  // Check the policies of existing Pods. If the plan creates Pods, it creates the policies, too.
   const auto due = IsolationCheckDue(input.memory, input.now);
   plan.isolate = due.count() == 0 && input.observed.launcher_service != nullptr &&
                  !plan.CreatesPods() && may_create;
   if (due.count() > 0) plan.RequeueWithin(due);
-  // The job was adopted from an installation whose operator may be in another namespace.
+  // If another installation managed the job before, its policies may admit that one's operator.
   const std::string& before = input.job.status.installation;
   const bool adopted = !before.empty() && before != input.installation;
   if (!input.job.spec.host_network) {

@@ -6,7 +6,7 @@
 
 namespace ringmaster::job {
 
-// Like Pods, NetworkPolicies wait for the back-off of refused creates: see `may_create`.
+// `may_create`: false during the back-off after refused creates, which delays NetworkPolicies, too.
 void PlanIsolation(const PlanInput& input, bool may_create, Plan& plan);
 
 }  // namespace ringmaster::job

@@ -28,12 +28,12 @@ namespace ringmaster::job {
 
 namespace {
 
-// Retry interval of a blocked action: the event that unblocks it may concern another job.
+// The interval at which a blocked action is retried. An event of another job may unblock it.
 constexpr auto kLookAgainWhileHeld = std::chrono::seconds(5);
-// Time until the launcher reports again which workers are needed.
+// The time after which the launcher is expected to report again which workers are needed.
 constexpr auto kAskAgainForLeavers = std::chrono::seconds(1);
 
-// Handles one concern after the other.
+// Computes the plan step by step: each method handles one task.
 class LivePlanner {
  public:
   explicit LivePlanner(const PlanInput& input)
@@ -58,12 +58,12 @@ class LivePlanner {
   void ShrinkOrGrow();
   void PlanServices();
   void PlanOrder();
-  // REQUIRES: launcher_ok_. Workers that finished under the present launcher: it told them to end,
-  // and its verdict is on the way.
+  // Returns true if the current launcher told the worker to end, so that its verdict will follow.
+  // REQUIRES: launcher_ok_.
   bool FinishedUnderPresentLauncher(const PodView& worker) const;
-  // Another client asked its agent to exit, and the job continues without it.
+  // Returns true if the worker ended before the job, because another client asked it to exit.
   bool LeftEarly(const PodView& worker) const;
-  // Creates wait for the back-off of the last refusal.
+  // Returns false during the back-off after a refusal, in which nothing is created.
   bool MayCreate() const { return !in_.memory.refusal || in_.memory.refusal->retry_at <= in_.now; }
   void WaitForBackOff(std::chrono::milliseconds delay) {
     outlook_.back_off = std::max(outlook_.back_off, delay);
@@ -78,16 +78,16 @@ class LivePlanner {
   Plan plan_;
   PodsOutlook outlook_;
   bool launcher_ok_ = false;
-  int64_t term_ = 0;  // that the launcher has, or will have after this plan
-  // Workers that count: live ones that stay, and finished ones that wait for the verdict.
+  int64_t term_ = 0;  // the launcher's term after this plan
+  // Workers that count: live ones that do not leave, and finished ones that wait for the verdict.
   std::vector<PodPtr> kept_;
   int missing_ = 0;
-  std::size_t losses_ = 0;  // of workers, first seen by this plan
+  std::size_t losses_ = 0;  // number of workers whose loss this plan reports
 };
 
 bool LivePlanner::FinishedUnderPresentLauncher(const PodView& worker) const {
   const control::WorkerReport* report = reports_.Find(worker.uid);
-  // A kubelet's clock may differ from the API server's: the launcher's report takes precedence.
+  // The launcher's report takes precedence, because the kubelet's clock may be wrong.
   return (report != nullptr && report->member) ||
          worker.container.finished_at > seen_.launcher->created_at;
 }
@@ -100,7 +100,7 @@ bool LivePlanner::LeftEarly(const PodView& worker) const {
 
 void LivePlanner::RecordEndedPods() {
   const PodPtr& launcher = seen_.launcher;
-  // Ended by an earlier suspension.
+  // Ignore a launcher that a suspension has ended.
   if (launcher != nullptr && launcher->Ended() && !IsSuspended(job_.status)) {
     api::Failure failure = FailureOf(*launcher, now_text_);
     const bool memory = failure.reason == control::kReasonOOMKilled;
@@ -134,7 +134,7 @@ void LivePlanner::RecordEndedPods() {
   for (const PodPtr& worker : seen_.of_other_text) plan_.Delete(*worker);
 }
 
-// Out-of-memory failures are reported at once; other exits only if the job does not continue.
+// Reports out-of-memory failures at once, and other exits only if the job does not continue.
 void LivePlanner::RecordRankFailures() {
   const auto* answer = reports_.answer();
   if (answer == nullptr) return;
@@ -155,10 +155,10 @@ void LivePlanner::PlanLauncher() {
   const PodPtr& launcher = seen_.launcher;
   launcher_ok_ = launcher != nullptr && !launcher->deleting && !launcher->Ended();
   term_ = job_.status.launcher_term;
-  // The first term's Pod may exist before the status names its term.
+  // The Pod of the first term may exist before the status contains the term.
   if (launcher != nullptr) term_ = std::max(term_, launcher->term);
-  // Launchers of earlier terms are obsolete. One that is already being deleted needs no second
-  // request.
+  // Delete the launchers of earlier terms, which are obsolete, unless they are already being
+  // deleted.
   for (const PodPtr& old : seen_.old_launchers) {
     if (!old->deleting && !old->Over()) plan_.Delete(*old);
   }
@@ -171,7 +171,7 @@ void LivePlanner::PlanLauncher() {
   if (launcher_ok_ && check.lost.empty()) return;
   const auto delay = ReplacementDelay(plan_.status.failures, FailedRole::kLauncher, in_.wall_now);
   outlook_.launcher_lost = !launcher_ok_;
-  // A silent launcher may still return while its successor has to wait.
+  // Keep a silent launcher during the back-off, because it may answer again.
   if (delay.count() > 0) return WaitForBackOff(delay);
   if (!MayCreate()) return;
   if (launcher_ok_) {
@@ -235,7 +235,7 @@ void LivePlanner::SortWorkers() {
   }
   outlook_.unreachable = ManyUnreachable(seen_);
   plan_.nodes_unreachable = !outlook_.unreachable.empty();
-  // Nodes of other jobs count as well, but changes to them do not trigger this job.
+  // Nodes of other jobs count, too, but changes of them do not cause a reconcile of this job.
   if (plan_.nodes_unreachable) plan_.RequeueWithin(kLookAgainWhileHeld);
 }
 
@@ -250,8 +250,8 @@ void LivePlanner::ReplaceLost(const LostWorker& lost) {
   }
 }
 
-// Thousands of workers end together if a node pool disappears: report one by one only those in the
-// status.
+// Adds an event for a lost worker, but for only as many workers as the status can list: if a node
+// pool disappears, thousands of workers end together.
 void LivePlanner::TellLoss(const char* reason, std::string note) {
   if (losses_++ < api::kMaxFailures) {
     plan_.Tell(true, reason, api::kActionReplace, std::move(note));
@@ -294,7 +294,7 @@ void LivePlanner::ShrinkOrGrow() {
   missing_ = job_.spec.worker.replicas - static_cast<int>(kept_.size());
   if (missing_ < 0) {
     const bool drained = job_.spec.InPlace();
-    // Without the launcher's report, a member could be chosen instead of an idle worker.
+    // Wait for a current report: without it, a member could be chosen instead of an idle worker.
     if (drained && job_.status.epoch > 0 && !reports_.current()) {
       missing_ = 0;
       return plan_.RequeueWithin(kAskAgainForLeavers);

@@ -43,10 +43,10 @@ Plan PlanTheEnd(const PlanInput& input, const Outcome& outcome) {
   return plan;
 }
 
-// Another installation may accept the job; it has this long to create the launcher's Service.
+// The time in which another installation, which may accept the job, can create its Service.
 constexpr auto kOthersFirst = std::chrono::seconds(1);
 
-// Adopts a job without an owner; once the store shows that it is ours, its end is planned.
+// Claims a job that no installation manages. A later plan, after the claim, ends the job.
 Plan PlanClaim(const PlanInput& input) {
   Plan plan;
   plan.claims = true;
@@ -70,14 +70,14 @@ Plan PlanAfterTheEnd(const PlanInput& input) {
   return plan;
 }
 
-// Another installation may allow the job: its profiles are others, or its release is.
+// Returns true if the job is not allowed. Another installation, with other profiles, may allow it.
 bool IsNotAllowed(const JobMemory& memory) {
   return memory.refusal &&
          (memory.refusal->stalled || memory.refusal->reason == api::kReasonRefusedByProfile);
 }
 
 std::optional<Outcome> Judge(const PlanInput& input) {
-  // Its spec was accepted before, so a webhook that rejects its objects now may admit them later.
+  // A job that has begun continues: a webhook that rejects its objects now may admit them later.
   const bool begun = input.job.status.epoch > 0;
   auto outcome = JudgeOutcome(input.observed, begun, FormatTime(input.wall_now));
   if (outcome || begun || !input.memory.refusal || !input.memory.refusal->user_error) {
@@ -91,7 +91,7 @@ std::optional<Outcome> Judge(const PlanInput& input) {
                  .failure = std::nullopt};
 }
 
-// Ends a job after a time limit or repeated crashes. `known` is the failure that is known so far.
+// Ends a job after a time limit or repeated crashes. `known`: has the failures and crashes so far.
 Plan PlanTimeOver(const PlanInput& input, const Outcome& outcome,
                   const api::TrainingJobStatus& known) {
   Plan plan = PlanTheEnd(input, outcome);
@@ -105,13 +105,13 @@ Plan PlanTimeOver(const PlanInput& input, const Outcome& outcome,
   return plan;
 }
 
-// Ranks may have completed steps while no operator was running, so ask the launcher first.
+// Delays the end until the launcher has been polled: ranks may have trained without an operator.
 ClockCheck OnceAsked(const PlanInput& input, const ClockCheck& check) {
   if (check.expired && NotAskedYet(input)) return {.expired = false, .left = kAskFirst};
   return check;
 }
 
-// A job that continues, unless a time limit has expired.
+// Plans for a job that continues, or ends it if a time limit has expired.
 Plan PlanWithinTime(const PlanInput& input) {
   const ClockCheck deadline = CheckDeadline(input.job, input.wall_now);
   if (deadline.expired) {
@@ -135,7 +135,7 @@ Plan PlanWithinTime(const PlanInput& input) {
   return plan;
 }
 
-// An uninstalled installation has recorded that no operator manages the job.
+// Sets the condition Managed to True if an uninstallation has set it to False.
 void DescribeManaged(const PlanInput& input, api::TrainingJobStatus& status) {
   const api::Condition* managed = api::FindCondition(status.conditions, api::kManaged);
   if (managed == nullptr || managed->status == api::ConditionStatus::kTrue) return;
@@ -148,7 +148,7 @@ void DescribeManaged(const PlanInput& input, api::TrainingJobStatus& status) {
       status);
 }
 
-// Rejected changes are also reported as an event.
+// Sets the condition ChangePending. Also records an event for changes that are not applied.
 void DescribeChange(const PlanInput& input, Plan& plan) {
   auto notice = NoticeOfChange(input.changed, plan.status);
   if (!notice) return;
@@ -159,8 +159,8 @@ void DescribeChange(const PlanInput& input, Plan& plan) {
   SetCondition(input, *std::move(notice), plan.status);
 }
 
-// Only workers write checkpoints. A job of an earlier run, or one that has ended, may need it
-// later.
+// Plans to add or remove the finalizer. A job needs it once its workers may have written
+// checkpoints.
 void PlanHold(const api::TrainingJob& job, Plan& plan) {
   const bool wanted = job.spec.DeletesCheckpoints();
   const bool may_have_some = job.status.launcher_term > 0 || !plan.create_workers.empty();

@@ -10,11 +10,11 @@ namespace ringmaster::job {
 
 namespace {
 
-// Changes of these Pods do not trigger the job, because the job does not own the removing Pod.
+// The interval of checks. Changes of the removing Pod do not queue the job, which does not own it.
 constexpr std::chrono::milliseconds kLookForPods{500};
 constexpr std::size_t kMostWordsOfPod = 512;
 
-// A Pod's message is untrusted text.
+// Returns a Pod's message, which is untrusted, as one short line.
 std::string OneLine(const std::string& text) {
   std::string line = CutText(text, kMostWordsOfPod);
   std::replace_if(
@@ -71,7 +71,7 @@ class RemovalPlanner {
   }
 
   void FollowRemover(const PodView& pod) {
-    // Created by an earlier operator process or another client, so what it did is unknown.
+    // An earlier operator process or another client created the Pod, so its work is unknown.
     if (pod.uid != in_.memory.pod_uid) {
       if (!pod.deleting) plan_.deletes.push_back({.name = pod.name, .uid = pod.uid});
       return WaitFor(api::kReasonRemoving, "an earlier Pod " + pod.name + " is being deleted");

@@ -20,11 +20,11 @@
 
 namespace ringmaster::job {
 
-// Since this process saw that the job is deleted: the end of its Pods, and then the removal.
+// Counts from when this process saw the deletion of the job. Includes the end of the job's Pods.
 inline constexpr std::chrono::seconds kRemovalLimit{600};
 
 struct RemovalInput {
-  const api::TrainingJob& job;  // with the text of its run
+  const api::TrainingJob& job;  // the job with the spec of its run
   const std::vector<Violation>& violations;
   const std::vector<PodPtr>& pods;  // all of the job
   const PodPtr& remover;            // the Pod of this name; null if none
@@ -35,18 +35,18 @@ struct RemovalInput {
 struct RemovalPlan {
   std::vector<PodDelete> deletes;
   bool create_pod = false;
-  bool release = false;  // the finalizer goes, and with it the job
-  // While it does not: what is awaited, as a condition's reason and a sentence.
+  bool release = false;  // remove the finalizer, so that the API server deletes the job
+  // If `release` is false: what the removal waits for, as a condition's reason and a sentence.
   std::string waiting_reason;
   std::string waiting_for;
   std::optional<PlannedEvent> event;
   std::optional<std::chrono::milliseconds> requeue_after;
 };
 
-// REQUIRES: the job is deleted and has the finalizer.
+// REQUIRES: the job is being deleted and has the finalizer.
 RemovalPlan PlanRemoval(const RemovalInput& input);
 
-// The path of the folder on its volume: "team-a/digits/UID".
+// Returns the path of the job's folder on its volume, such as "team-a/digits/UID".
 std::string OwnFolderOf(const api::TrainingJob& job);
 
 }  // namespace ringmaster::job

@@ -21,7 +21,7 @@ bool ToldToEnd(const PlanInput& input) {
   return input.launcher->order != nullptr && input.launcher->order->replicas == 0;
 }
 
-// No rank of the job trains any more, as far as its launcher knows.
+// Returns true if, according to the launcher, none of the job's ranks train any more.
 bool RanksHaveEnded(const PlanInput& input) {
   const Observed& seen = input.observed;
   const bool no_launcher =
@@ -49,7 +49,7 @@ bool KeepsCheckpoints(const api::TrainingJobSpec& spec) {
   return spec.checkpoint && spec.InPlace();
 }
 
-// A world that loses or gains a rank is followed by another one, which is asked again.
+// Returns true while a new world is being formed, which is then asked for the checkpoint again.
 bool IsBetweenWorlds(control::LauncherPhase phase) {
   return phase == control::LauncherPhase::kForming || phase == control::LauncherPhase::kAdopting ||
          phase == control::LauncherPhase::kStarting;
@@ -110,11 +110,11 @@ void DescribeSuspending(const PlanInput& input, std::string what, api::TrainingJ
   SetCondition(input, JudgeReconciling(status), status);
 }
 
-// A suspended job is at the step from which it resumes: later ones are repeated, and the last ones
-// may not have been reported.
+// Sets the progress to the step from which the job will resume, because it will repeat all later
+// steps.
 void RollBackProgress(const api::TrainingJobSpec& spec, api::TrainingJobStatus& status) {
   if (!status.progress || !spec.InPlace()) return;
-  // The operator does not know the content of its volume.
+  // If no checkpoint is known, the operator cannot know which ones are on the volume.
   if (spec.checkpoint && !status.checkpoint) return;
   const int64_t kept = spec.checkpoint ? status.checkpoint->step : 0;
   api::JobProgress& progress = *status.progress;
@@ -148,7 +148,7 @@ void DescribeSuspended(const PlanInput& input, api::TrainingJobStatus& status) {
   SetCondition(input, JudgeReconciling(status), status);
 }
 
-// The existing workers continue to train.
+// Returns an order with which the existing workers continue to train.
 control::Order OrderToGoOn(const PlanInput& input) {
   control::Order order;
   order.replicas = input.job.spec.worker.replicas;
@@ -163,7 +163,7 @@ control::Order OrderToGoOn(const PlanInput& input) {
   return order;
 }
 
-// No workers are requested.
+// Returns an order without workers, with which the ranks stop.
 control::Order OrderToEnd() {
   control::Order order;
   order.replicas = order.min_replicas = 0;
@@ -206,8 +206,8 @@ void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Pl
     return DescribeSuspending(input, "the ranks are being stopped; then the Pods are deleted",
                               plan.status);
   }
-  // The first term's Pod may exist before the status contains its term. No term may be used twice,
-  // so the status is written before the Pod is deleted.
+  // The Pod of the first term may exist before the status contains the term. A term must not be
+  // used twice, so write the status before the Pod is deleted.
   const int64_t term = launcher == nullptr ? 0 : launcher->term;
   plan.status.launcher_term = std::max(plan.status.launcher_term, term);
   if (plan.status.launcher_term == input.job.status.launcher_term) {

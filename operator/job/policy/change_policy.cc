@@ -28,8 +28,8 @@ const json& MemberOf(const json& object, const std::string& key) {
   return found == object.end() ? kAbsent : *found;
 }
 
-// Collects the differences of two documents, to kDepthNamed levels. Values that a typed field wrote
-// into a template are named after that field.
+// Collects the differences of two documents, down to kDepthNamed levels. For values that a typed
+// field wrote into a template, it names the typed field.
 class Comparison {
  public:
   explicit Comparison(std::vector<api::TypedField> typed) : typed_(std::move(typed)) {}

@@ -12,14 +12,14 @@
 
 namespace ringmaster::job {
 
-// The differences between two specs in what a run fixes, as field paths
-// ("spec.worker.template.spec"); at most a handful, problems of `today` first. Empty if there are
-// none. `pinned`: the spec that the run's Pods are created from.
+// Returns the paths of the fields that differ in two specs, such as "spec.worker.template.spec".
+// Compares only fields that a run keeps. Returns a few paths at most; if `today` has invalid
+// fields, returns those. `pinned`: the spec from which the run's Pods are created.
 std::vector<std::string> ChangedFields(const api::TrainingJobSpec& pinned,
                                        const api::TrainingJobSpec& today);
 
-// Condition ChangePending. `changed`: fields of the job's spec that differ from what its run is
-// made from. Returns none for a job whose spec never changed.
+// Returns the condition ChangePending, or nothing for a job whose spec never changed. `changed`:
+// the fields of the job's spec that differ from the spec of its run.
 std::optional<api::Condition> NoticeOfChange(const std::vector<std::string>& changed,
                                              const api::TrainingJobStatus& status);
 

@@ -12,8 +12,8 @@
 
 namespace ringmaster::job {
 
-// Workers of a finished job end by themselves when the launcher says so: nothing is deleted for the
-// first three seconds. `ended_since` is when the job was first known to be over; unset: now.
+// Deletes nothing for the first three seconds, because the launcher tells the workers of a finished
+// job to end. `ended_since`: when the end of the job was first seen; unset: now.
 void PlanPodCleanUp(api::CleanPodPolicy policy, const Observed& observed,
                     std::optional<Clock::Time> ended_since, Clock::Time now, Plan& plan);
 

@@ -12,12 +12,12 @@ namespace ringmaster::job {
 
 namespace {
 
-constexpr int64_t kMostCrashes = 1 << 24;  // as many as a status can hold
+constexpr int64_t kMostCrashes = 1 << 24;  // maximum count in a status
 constexpr auto kOneCrash = std::chrono::seconds(5);
-// The exit codes with which shells and container runtimes report the signals 1 … 31.
+// Shells and container runtimes report the signals 1 to 31 as the exit codes 128 + signal.
 constexpr int kBySignal = 128;
 constexpr int kHighestSignal = 31;
-constexpr int kToldToGo = kBySignal + 15;  // an agent or launcher after SIGTERM
+constexpr int kToldToGo = kBySignal + 15;  // exit code of an agent or launcher after SIGTERM
 
 int LimitOf(const api::TrainingJob& job) {
   return job.spec.run_policy.restart.value_or(api::RestartLimit{}).crash_limit;
@@ -28,7 +28,7 @@ bool RanOutOfMemory(const api::Failure& failure) {
          failure.reason == api::kReasonLauncherOOMKilled;
 }
 
-// A rank without a number ended while it was loading.
+// Returns true for crashes. A rank without a number ended while it was loading.
 bool IsCrash(const api::Failure& failure) {
   if (failure.reason == api::kReasonProgramRestarted) return false;  // its world changed
   const bool loading = !failure.start.empty() && failure.rank < 0;
@@ -36,7 +36,7 @@ bool IsCrash(const api::Failure& failure) {
          (failure.exit_code > kBySignal && failure.exit_code <= kBySignal + kHighestSignal);
 }
 
-// Returns the newest entry for this failure, or null if newer entries have displaced it.
+// Returns the newest entry for a crash, or null if the list does not contain one any more.
 const api::Failure* NewestCrash(const api::TrainingJobStatus& status) {
   const auto found = std::find_if(status.failures.begin(), status.failures.end(), IsCrash);
   return found == status.failures.end() ? nullptr : &*found;
@@ -46,13 +46,13 @@ int64_t StepOfStatus(const api::TrainingJobStatus& status) {
   return status.progress ? status.progress->step : 0;
 }
 
-// Prefer the launcher's latest report: the status is written less often.
+// Returns the newest known step. The launcher's report is usually newer than the status.
 int64_t StepNow(const api::TrainingJob& job, const control::LauncherStatus* answer) {
   const int64_t known = StepOfStatus(job.status);
   return answer != nullptr && answer->progress ? std::max(known, answer->progress->step) : known;
 }
 
-// Training has progressed since the last crash.
+// Resets the crashes if training has progressed since the last crash.
 void ForgetOldCrashes(int64_t step, api::TrainingJobStatus& status) {
   if (status.crashes && step > status.crashes->step) status.crashes.reset();
 }
@@ -63,7 +63,7 @@ bool HasCrashed(const PodView& pod) {
   const ContainerView& container = pod.container;
   if (pod.deleting || !pod.reason.empty() || !container.terminated) return false;
   if (container.ended_reason == control::kReasonOOMKilled) return true;
-  // The kubelet invents exit codes if it does not know one (ContainerStatusUnknown).
+  // If the reason is not "Error" (ContainerStatusUnknown), the kubelet may invent the exit code.
   if (container.ended_reason != "Error" || container.exit_code == kToldToGo) return false;
   return container.signal > 0 ||
          (container.exit_code > kBySignal && container.exit_code <= kBySignal + kHighestSignal);
@@ -101,7 +101,7 @@ std::string FailureText(const api::Failure& failure) {
     return text + " has an unhealthy GPU" +
            (failure.last_lines.empty() ? "" : ": " + failure.last_lines.back());
   }
-  // It did not end: it hung, or the other ranks could not reach it.
+  // The rank did not end by itself: it hung, or the other ranks could not reach it.
   if (failure.signal == 0 && failure.exit_code < 0) {
     return failure.last_lines.empty() ? text : text + ": " + failure.last_lines.back();
   }
@@ -118,7 +118,7 @@ void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus*
   api::Crashes& crashes = *status.crashes;
   const auto last = ParseTime(crashes.time);
   const auto age = last ? now - *last : Clock::WallTime::duration::max();
-  // A direct job reports no steps: a long run is the only sign of progress.
+  // A job in mode Restart reports no steps, so only a long run shows progress.
   const bool in_place = job.spec.InPlace();
   const auto window = job.spec.run_policy.restart.value_or(api::RestartLimit{}).window;
   if (!in_place && last && age > window) crashes.count = crashes.of_launcher = 0;
@@ -142,13 +142,13 @@ void CountCrashesOfLauncher(const api::TrainingJob& job, const control::Launcher
   }
   api::Crashes& crashes = *status.crashes;
   if (counted > crashes.of_launcher) {
-    // Limited to the largest valid answer, so that varying answers cannot overflow the sum.
+    // Limit the sum, so that varying answers cannot make it overflow.
     crashes.count = static_cast<int>(
         std::min<int64_t>(int64_t{crashes.count} + counted - crashes.of_launcher, kMostCrashes));
     crashes.time = FormatTime(now);
     crashes.step = std::max(crashes.step, step);
   }
-  // For a direct job, drop crashes that are long past.
+  // In mode Restart, the launcher's count decreases when crashes are old, so decrease the sum, too.
   if (counted < crashes.of_launcher && !job.spec.InPlace()) {
     crashes.count += counted - crashes.of_launcher;
     if (counted > 0) crashes.time = FormatTime(now);
@@ -183,7 +183,7 @@ std::optional<Outcome> JudgeCrashes(const api::TrainingJob& job,
                                     const api::TrainingJobStatus& status) {
   const int limit = LimitOf(job);
   if (limit == 0 || !status.crashes || status.crashes->count < limit) return std::nullopt;
-  // The launcher has seen all of them and reports this itself, with the last output.
+  // If the launcher has counted all crashes, it fails the job itself, with the last output.
   if (status.crashes->count == status.crashes->of_launcher) return std::nullopt;
   const api::Failure* newest = NewestCrash(status);
   Outcome outcome{.succeeded = false,

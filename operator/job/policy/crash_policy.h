@@ -17,7 +17,7 @@
 
 namespace ringmaster::job {
 
-// Returns true if a signal or the OOM killer ended the container and nobody asked it to stop.
+// Returns true if a signal or the OOM killer ended the container, unless it was asked to stop.
 bool HasCrashed(const PodView& pod);
 
 // A message for users that says what to do if the container ran out of memory. REQUIRES: the
@@ -28,7 +28,7 @@ std::string MemoryText(const PodView& pod);
 std::string FailureText(const api::Failure& failure);
 
 // Adds a crashed Pod to status.crashes. Pods of a job that crash within a few seconds count once,
-// because one node may end many Pods. `answer`: the launcher's newest status, or null.
+// because a node failure may end many Pods. `answer`: the launcher's newest status, or null.
 void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus* answer,
                      Clock::WallTime now, api::TrainingJobStatus& status);
 

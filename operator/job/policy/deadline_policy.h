@@ -1,8 +1,8 @@
 #pragma once
 
-// The time limits of spec.runPolicy: the job's duration, the time until its ranks start, and how
-// long it remains after it has ended. All are computed from times in the job's status, so that they
-// survive a restart of the operator. Pure functions.
+// Checks the time limits of spec.runPolicy: the job's duration, the time until its ranks start, and
+// the time for which an ended job remains. They are computed from times in the job's status, so
+// that they survive a restart of the operator. Pure functions.
 
 #include <chrono>
 #include <optional>
@@ -14,27 +14,27 @@
 
 namespace ringmaster::job {
 
-// Whether a time limit has expired and, if not, when it will; neither if there is none.
+// Whether a time limit has expired and, if not, the time left; unset if there is no limit.
 struct ClockCheck {
   bool expired = false;
   std::optional<std::chrono::milliseconds> left;
 };
 
-// `since` is RFC 3339.
+// Checks a limit that counts from `since` (RFC 3339).
 ClockCheck CheckClock(const std::string& since, const std::optional<std::chrono::seconds>& limit,
                       Clock::WallTime now);
 
-// runPolicy.activeDeadlineSeconds.
+// Checks runPolicy.activeDeadlineSeconds.
 ClockCheck CheckDeadline(const api::TrainingJob& job, Clock::WallTime now);
 Outcome DeadlineExceeded(const api::TrainingJob& job);
 
-// runPolicy.startTimeoutSeconds, until the first step is committed. `status` is the current one.
+// Checks runPolicy.startTimeoutSeconds: the time until the first step. `status`: the new status.
 ClockCheck CheckStart(const api::TrainingJob& job, const api::TrainingJobStatus& status,
                       Clock::WallTime now);
-// In the words of the condition WorkersReady.
+// Returns the failure, with the message of the condition WorkersReady as the cause.
 Outcome StartTimedOut(const api::TrainingJob& job, const api::TrainingJobStatus& status);
 
-// runPolicy.ttlSecondsAfterSuccess or ttlSecondsAfterFailure. REQUIRES: the job's status is
+// Checks runPolicy.ttlSecondsAfterSuccess or ttlSecondsAfterFailure. REQUIRES: the job's status is
 // terminal.
 ClockCheck CheckTimeToLive(const api::TrainingJob& job, Clock::WallTime now);
 

@@ -21,7 +21,7 @@ std::string Steps(int64_t steps) {
   return CountText(steps, "step", "was", "were") + " lost";
 }
 
-// For values that a launcher reports, which may change before this one is written.
+// Adds an event that describes values in the status. It is recorded only if the status is written.
 void TellOfStatus(bool warning, std::string reason, const char* action, std::string note,
                   Plan& plan) {
   plan.Tell(warning, std::move(reason), action, std::move(note));
@@ -42,7 +42,7 @@ void TellRecovery(const api::TrainingJobStatus& old, Plan& plan) {
   TellOfStatus(false, api::kEventRecovered, api::kActionTrain, std::move(note), plan);
 }
 
-// Workers that other clients delete, and how.
+// Names the workers that other clients delete or have deleted.
 std::string WhoWasTakenAway(const Observed& observed, const JobMemory& memory) {
   constexpr std::size_t kMostNamed = 5;
   std::vector<std::string> texts;
@@ -80,7 +80,7 @@ void TellWorkers(const api::TrainingJob& job, const Observed& observed, const Jo
   }
 }
 
-// A condition that changed to a reason for which an event of this name is recorded.
+// Adds an event named after the condition's reason, if the reason changed and is not in `quiet`.
 void TellReason(const api::TrainingJobStatus& old, const char* type,
                 const std::set<std::string>& quiet, Plan& plan) {
   const api::Condition* now = api::FindCondition(plan.status.conditions, type);
@@ -121,7 +121,7 @@ void AddEvents(const api::TrainingJob& job, const Observed& observed, const JobM
   if (!unreachable.empty() && !memory.told_of_nodes) {
     plan.Tell(true, api::kEventNodesUnreachable, api::kActionWait, unreachable);
   }
-  // Refusals, Pods that cannot continue and pauses: what users may have to act on.
+  // Report refusals, Pods that cannot continue, and pauses: users may have to act on them.
   TellReason(old, api::kWorkersReady,
              {api::kReasonCreating, api::kReasonWaitingForPods, api::kReasonWaitingForLauncher,
               api::kReasonWorkersReady, api::kReasonNodesUnreachable, control::kReasonOOMKilled},

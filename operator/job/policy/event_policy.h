@@ -1,7 +1,7 @@
 #pragma once
 
-// Creates the events of a plan that no other policy creates, from the difference between the old
-// and the new status. Pure functions.
+// Creates the events of a plan that the other policies do not create, from the difference between
+// the old and the new status. Pure functions.
 
 #include <string>
 
@@ -12,12 +12,12 @@
 
 namespace ringmaster::job {
 
-// To plan.events. `unreachable`: why workers on nodes that are not ready are kept; empty: they are
-// not. REQUIRES: plan.status is final.
+// Adds the events to plan.events. `unreachable`: why workers on nodes that are not ready are kept;
+// empty: no such workers are kept. REQUIRES: plan.status is final.
 void AddEvents(const api::TrainingJob& job, const Observed& observed, const JobMemory& memory,
                const std::string& unreachable, Plan& plan);
 
-// Also for a job that ended before it was reconciled: the state from which training started.
+// Adds the event about the state from which training started. Also called for ended jobs.
 void TellBeginning(const api::TrainingJobStatus& old, Plan& plan);
 
 }  // namespace ringmaster::job

@@ -11,7 +11,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// Messages of registries and runtimes for an image that is missing or forbidden to this Pod.
+// Returns true if the registry or runtime reports that the image is missing or not accessible.
 bool IsFinal(const ContainerView& container) {
   static constexpr std::array kWords{"not found",
                                      "manifest unknown",

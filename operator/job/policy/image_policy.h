@@ -1,8 +1,8 @@
 #pragma once
 
 // Handles images that cannot be pulled. If the registry reports that an image is missing or not
-// accessible, retries do not help: a job that has not started fails after a while, unless it sets
-// its own start timeout. A registry that does not answer may do so later. Pure functions.
+// accessible, retries do not help: a job that has not started fails after kImageTimeout, unless it
+// has a start timeout. If a registry does not answer, retries may succeed. Pure functions.
 
 #include <chrono>
 
@@ -16,7 +16,7 @@ namespace ringmaster::job {
 
 inline constexpr std::chrono::minutes kImageTimeout{10};
 
-// Whether the container waits because its image could not be pulled.
+// Returns true if the container waits because its image could not be pulled.
 bool WaitsForImage(const ContainerView& container);
 
 // Counts from when a Pod was scheduled, so that waiting for a node does not count.

@@ -10,7 +10,7 @@
 
 namespace ringmaster::job {
 
-// `network_policies` is whether jobs get them. Returns none if it is unknown yet.
+// `network_policies`: whether jobs get NetworkPolicies. Returns nothing if the state is unknown.
 std::optional<api::Condition> JudgeIsolation(const api::TrainingJobSpec& spec,
                                              bool network_policies, const JobMemory& memory);
 

@@ -6,9 +6,9 @@ namespace ringmaster::job {
 
 namespace {
 
-// A single failed exchange may be caused by a delay of this operator.
+// The minimum of failed exchanges for a lost launcher. A delay of the operator may cause one.
 constexpr int kLeastUnanswered = 2;
-// After this time it is replaced, whatever the state of the operator's network.
+// After this time, a silent launcher is replaced even if the operator's network may be broken.
 constexpr std::chrono::seconds kLongestSilence = kLauncherSilenceLimit + kLauncherHoldLimit;
 
 bool MoreLikelyOurNetwork(const LaunchersHeard& all) {
@@ -34,7 +34,7 @@ std::chrono::milliseconds Left(Clock::Time::duration time) {
   return std::chrono::ceil<std::chrono::milliseconds>(time);
 }
 
-// "NAME on node X, which is not ready (REASON)".
+// Returns text such as "NAME on node X, which is not ready (REASON)".
 std::string Who(const PodView& launcher, const NodesSeen& nodes) {
   return launcher.name + " " + WherePodRuns(launcher, nodes);
 }

@@ -22,20 +22,20 @@
 namespace ringmaster::job {
 
 inline constexpr std::chrono::seconds kLauncherSilenceLimit{5};
-// Time for which a silent launcher is kept because others are silent, too.
+// The longest time for which a silent launcher is kept because most launchers are silent.
 inline constexpr std::chrono::seconds kLauncherHoldLimit{60};
 
 // The known state of the launchers.
 struct LauncherHearing {
-  const LauncherView* own = nullptr;  // the job's current one; null: it was never asked
-  bool answered_earlier = false;      // an earlier operator, which wrote down a world
+  const LauncherView* own = nullptr;  // the job's current launcher; null: it was never polled
+  bool answered_earlier = false;      // an earlier operator recorded a world of the job
   LaunchersHeard all{};
 };
 
 struct LauncherCheck {
   std::string lost;  // why it is lost, as a sentence; empty if it is not
   std::string held;  // why it is kept although it is silent, as a sentence; or empty
-  std::optional<std::chrono::milliseconds> again;  // when to judge again; unset: on news
+  std::optional<std::chrono::milliseconds> again;  // when to check again; unset: after a change
 };
 
 LauncherCheck CheckLauncher(const Observed& observed, const JobMemory& memory,

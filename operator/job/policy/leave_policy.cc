@@ -7,7 +7,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// Workers with a higher value are needed more.
+// Returns how much the job needs a worker. Those with the lowest values leave first.
 int Worth(const PodView& pod, const control::WorkerReport* report) {
   if (pod.phase != PodPhase::kRunning) return 0;
   if (report == nullptr || !report->ready || report->fenced || !report->faults.empty()) return 1;
@@ -29,14 +29,14 @@ std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports&
 
 Leave JudgeLeaver(const PodView& pod, const api::TrainingJob& job, const Reports& reports,
                   std::optional<Clock::Time> marked_since, Clock::Time now) {
-  // In mode Restart ranks hand over nothing, because all of them restart anyway.
+  // In mode Restart, ranks do not hand over state, because all of them restart anyway.
   if (!job.spec.InPlace()) return Leave::kGo;
   const control::LauncherStatus* answer = reports.answer();
   const bool had_world = job.status.epoch > 0;
   const bool has_world = answer != nullptr && answer->epoch.number > 0 &&
                          answer->phase != control::LauncherPhase::kAdopting;
   if (answer == nullptr && !had_world) return Leave::kGo;
-  // A new launcher adopts the world as it is, and does not know until then who is needed.
+  // Until a new launcher has adopted the world, its reports do not show which workers are needed.
   if (answer != nullptr && (has_world || !had_world)) {
     const control::WorkerReport* report = reports.Find(pod.uid);
     if (report != nullptr && (report->drained || report->fenced)) return Leave::kGo;
@@ -45,7 +45,7 @@ Leave JudgeLeaver(const PodView& pod, const api::TrainingJob& job, const Reports
   }
   if (DrainTimeLeft(marked_since, now).count() > 0) return Leave::kWait;
   const bool nothing_to_lose = !had_world && !has_world;
-  // Its ranks are not the last ones with the training state.
+  // Do not delete a Pod whose ranks may be the last ones with the training state.
   return nothing_to_lose || reports.others_train() ? Leave::kOverdue : Leave::kHeld;
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
-// Decides which workers leave a running job, and when their Pods may be deleted. A worker that is
-// chosen is first marked (api::kAnnotationLeaving), so that a restarted operator does not choose
-// another one. Then it is removed from the order and finishes its step, and its Pod is deleted when
-// the launcher reports it drained. Pure functions.
+// Decides which workers leave a running job, and when their Pods may be deleted. A chosen worker is
+// first marked (api::kAnnotationLeaving), so that a restarted operator does not choose another one.
+// Then it is removed from the order and finishes its step. Its Pod is deleted when the launcher
+// reports that it is drained. Pure functions.
 
 #include <chrono>
 #include <cstddef>
@@ -17,28 +17,28 @@
 
 namespace ringmaster::job {
 
-// From its mark on; then the Pod is deleted all the same, and the launcher counts it as lost,
-// provided that others train on: the last ranks with the state of the training are waited for.
+// The time limit from the mark. After it, the Pod is deleted and the launcher counts it as lost,
+// but only if other workers train: otherwise only its ranks may have the training state.
 inline constexpr std::chrono::seconds kDrainLimit{30};
 
-// `count` of the candidates, first those that do nothing for the job: Pods that do not run, workers
-// that are not ready, workers that are not members; then those whose ranks are stragglers, the
-// slowest first; then the youngest, which has the highest index.
+// Chooses `count` candidates in this order: Pods that do not run, workers that are not ready,
+// workers that are not members of the world, and then members. Among equal ones, it chooses first
+// the slowest stragglers and then the highest indices.
 std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports& reports,
                                   std::size_t count);
 
 enum class Leave {
-  kWait,     // its ranks still train, or hand over
-  kGo,       // it is no longer needed
-  kOverdue,  // its time limit is over
-  kHeld      // its time limit is over, but only its ranks may have the state
+  kWait,     // its ranks still train or hand over their state
+  kGo,       // the Pod may be deleted, because it is no longer needed
+  kOverdue,  // its time limit has expired
+  kHeld      // its time limit has expired, but only its ranks may have the training state
 };
 
-// REQUIRES: the Pod is marked. `marked_since`: when its mark was first seen; unset: just now.
+// REQUIRES: the Pod is marked. `marked_since`: when its mark was first seen; unset: in this pass.
 Leave JudgeLeaver(const PodView& pod, const api::TrainingJob& job, const Reports& reports,
                   std::optional<Clock::Time> marked_since, Clock::Time now);
 
-// The remaining time of a Pod with such a mark; zero once it is overdue.
+// Returns the time until the Pod's drain limit; zero if it has expired.
 std::chrono::milliseconds DrainTimeLeft(std::optional<Clock::Time> marked_since, Clock::Time now);
 
 }  // namespace ringmaster::job

@@ -10,10 +10,10 @@ namespace ringmaster::job {
 
 namespace {
 
-// After a launcher's first answer: agents of ranks that still train need this long to find it.
+// The time that agents need to connect to a launcher after its first answer.
 constexpr std::chrono::seconds kTimeToDial{5};
 
-// Ignore missing workers until a new launcher has had time to report.
+// Returns how much longer missing workers are ignored, because the launcher is new.
 std::chrono::milliseconds TimeToDialLeft(const Reports& reports, Clock::Time now) {
   const Clock::Time since = reports.answered_since().value_or(now);
   return std::chrono::ceil<std::chrono::milliseconds>(since + kTimeToDial - now);
@@ -27,7 +27,7 @@ bool KnowsItsWorkers(const Reports& reports, Clock::Time now) {
          TimeToDialLeft(reports, now).count() <= 0;
 }
 
-// Members that the launcher names but that match no Pod of the job.
+// Returns the members in the launcher's answer that match no Pod of the job.
 std::vector<std::string> MissingMembers(const Observed& observed,
                                         const control::LauncherStatus* answer) {
   if (answer == nullptr) return {};

@@ -2,7 +2,7 @@
 
 // Decides which workers are lost although their Pods look alive, and which have certainly ended.
 // Lost workers are deleted and replaced at once: a launcher never admits a fenced Pod again. Orders
-// list those that certainly ended, as evidence (ADR 158). Pure functions.
+// list the workers that have certainly ended, as evidence (ADR 158). Pure functions.
 
 #include <chrono>
 #include <optional>
@@ -19,22 +19,22 @@ namespace ringmaster::job {
 
 struct LostWorker {
   PodPtr pod;
-  const char* reason;  // of status.failures
-  std::string text;    // for people
+  const char* reason;  // the reason in status.failures
+  std::string text;    // why it is lost, as a sentence for the event
 };
 
-// A subset of observed.live, in its order.
+// Returns the lost workers among observed.live, in the same order.
 std::vector<LostWorker> FindLost(const Observed& observed, const JobMemory& memory,
                                  const Reports& reports, Clock::Time now);
 
-// A launcher that has only just answered is given time before workers on nodes that are not ready
-// are missed there: how long still. Nothing when no such node waits for it.
+// Returns the time for which workers on nodes that are not ready may still connect to a launcher
+// that answered recently. Returns nothing if the time is over, or if all nodes are ready.
 std::optional<std::chrono::milliseconds> JudgeNodesAgainIn(const NodesSeen& nodes,
                                                            const Reports& reports, Clock::Time now);
 
-// UIDs of worker Pods that certainly ended, sorted. Includes members that the launcher's answer
-// names and that match no Pod of the job: another operator may have seen them end. Excludes workers
-// that finished their job: `kept` still count.
+// Returns the sorted UIDs of worker Pods that have certainly ended. Includes members in the
+// launcher's answer that match no Pod of the job: another operator may have seen their end.
+// Excludes `kept`: workers that have completed their work and still count.
 std::vector<std::string> CertainlyDead(const Observed& observed, const JobMemory& memory,
                                        const control::LauncherStatus* answer,
                                        const std::vector<PodPtr>& kept);

@@ -21,7 +21,7 @@ NodeFate FateOfNode(const PodView& pod, const NodesSeen& nodes, const JobMemory&
   if (!nodes.known || pod.node.empty()) return NodeFate::kFine;
   const auto found = nodes.of_job.find(pod.node);
   if (found == nodes.of_job.end()) {
-    // A Pod may be known before its new node.
+    // The operator may see a Pod before it sees the Pod's new node.
     return memory.nodes.contains(pod.node) ? NodeFate::kGone : NodeFate::kFine;
   }
   if (found->second->out_of_service) return NodeFate::kGone;

@@ -1,9 +1,9 @@
 #pragma once
 
-// Evaluates the nodes of a job's Pods. A node that is not ready never removes a worker that its
-// launcher still hears; it only makes replacement faster than Kubernetes' five minutes. If many
-// nodes become not ready together, the cause is more likely the network or the control plane, and
-// nothing changes. Pure functions.
+// Evaluates the nodes of a job's Pods. A worker that is connected to its launcher is kept even if
+// its node is not ready. Other workers are replaced earlier than by Kubernetes (five minutes). If
+// many nodes become not ready together, the cause is more likely the network or the control plane,
+// so no worker is replaced. Pure functions.
 
 #include <string>
 
@@ -14,18 +14,18 @@ namespace ringmaster::job {
 
 enum class NodeFate {
   kFine,      // ready, or unknown
-  kNotReady,  // its kubelet is silent or reports it
-  kGone       // the Node object was deleted, or a person tainted it out-of-service
+  kNotReady,  // its kubelet reports that it is not ready, or does not report
+  kGone       // the Node object was deleted, or somebody tainted it out-of-service
 };
 
 NodeFate FateOfNode(const PodView& pod, const NodesSeen& nodes, const JobMemory& memory);
 
-// Why nothing is done about nodes that are not ready, as a sentence: two or more, and more than
-// half, of the cluster's or of the job's worker nodes are so at once. Empty when something may be.
+// Returns a sentence if nodes that are not ready must be ignored: at least two, and more than half,
+// of the cluster's nodes or of the job's worker nodes are not ready. Otherwise empty.
 std::string ManyUnreachable(const Observed& observed);
 
-// "on node X", "on node X, which is being drained", ... for sentences about a Pod; empty before it
-// is scheduled.
+// Returns "on node X", "on node X, which is being drained" and so on, for sentences about a Pod.
+// Empty if the Pod is not scheduled.
 std::string WherePodRuns(const PodView& pod, const NodesSeen& nodes);
 
 }  // namespace ringmaster::job

@@ -22,7 +22,7 @@ constexpr BackoffOptions kAskAgain{.initial = std::chrono::milliseconds(5'000),
                                    .factor = 2.0,
                                    .jitter = 0.0};
 
-// One line without control characters.
+// Returns the text as one line without control characters, cut to `most_bytes`.
 std::string Line(std::string text, std::size_t most_bytes) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
@@ -30,7 +30,7 @@ std::string Line(std::string text, std::size_t most_bytes) {
   return CutText(std::move(text), most_bytes);
 }
 
-// RFC 3339 in UTC, so that later times are greater as text.
+// Returns the event's newest time. Times in RFC 3339 and UTC can be compared as text.
 std::string TimeOf(const json& event) {
   std::string newest;
   for (const auto& time :
@@ -65,7 +65,7 @@ NextQuestion PodToAskAbout(const Observed& observed, const JobMemory& memory, Cl
   std::erase_if(waiting, [&](const PodPtr& pod) {
     return slow.since.at(pod->uid) + kAskAboutStartAfter > now;
   });
-  // Asks again about Pods with a known event, otherwise about one Pod after the other.
+  // Read the events of the same Pod again if it has a warning; otherwise those of the next Pod.
   auto chosen = std::find_if(waiting.begin(), waiting.end(),
                              [&](const PodPtr& pod) { return pod->uid == slow.asked; });
   if (chosen == waiting.end() || (slow.warning.empty() && ++chosen == waiting.end())) {

@@ -12,14 +12,14 @@ namespace ringmaster::job {
 
 namespace {
 
-// Formats a JSON number for people; six digits are enough for a loss.
+// Formats a number for users. Six digits are enough for a loss.
 std::string ShortNumber(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.6g", value);
   return text.data();
 }
 
-// Without an exponent: 41000, 12.3, 0.4. Empty if the value is not a valid rate.
+// Formats a rate without an exponent: 41000, 12.3, 0.4. Empty if the value is not a valid rate.
 std::string RateText(double rate) {
   if (!(rate >= 0 && rate < 1e15)) return "";
   std::array<char, 32> text{};

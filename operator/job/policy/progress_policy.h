@@ -13,7 +13,7 @@
 
 namespace ringmaster::job {
 
-// `steps_per_second`: 0 when it is unknown.
+// Returns status.progress. `steps_per_second`: 0 if it is unknown.
 api::JobProgress ProgressOf(const control::Progress& progress, double steps_per_second,
                             Clock::WallTime now);
 
@@ -23,24 +23,24 @@ void ForgetRate(api::TrainingJobStatus& status);
 // REQUIRES: 0 <= done <= total, 0 < total.
 int PercentDone(int64_t done, int64_t total);
 
-// The newest checkpoint; `known`: that of the status. Its time changes only with its step, because
-// it is computed from an age.
+// Returns the newest checkpoint. `known`: the one in the status. If the step is the same, keeps the
+// known time, because the new time is computed from an age and varies.
 std::optional<api::CheckpointStatus> CheckpointOf(
     const std::optional<control::CheckpointReport>& newest,
     const std::optional<api::CheckpointStatus>& known, Clock::WallTime now);
 
-// A `known` one keeps its time, because each answer of a launcher contains another age.
+// Returns the stragglers for the status. A known straggler keeps its time, which varies otherwise.
 std::vector<api::Straggler> StragglersOf(const std::vector<control::Straggler>& reported,
                                          const std::vector<api::Straggler>& known,
                                          Clock::WallTime now);
 
-// Whether both contain the same stragglers, whose step times change all the time.
+// Returns true if both contain the same stragglers. Ignores step times, which always change.
 bool SameStragglers(const api::TrainingJobStatus& a, const api::TrainingJobStatus& b);
 
 api::Recovery RecoveryOf(const control::Recovery& recovery);
 
-// Whether a step was completed after those with which training started. In mode Restart, where a
-// program reports no steps: whether its ranks run.
+// Returns true if a step was completed after the state from which training started. In mode
+// Restart, in which a program reports no steps: returns `running`.
 bool HasStepped(const api::TrainingJobSpec& spec, const control::LauncherStatus& answer,
                 bool running);
 

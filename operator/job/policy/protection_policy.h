@@ -11,12 +11,12 @@
 
 namespace ringmaster::job {
 
-// Protected. `known`: the job has this condition. Returns none for a job that could always save its
-// state.
+// Returns the condition Protected, or nothing for a job that could always save its state. `known`:
+// whether the job has this condition.
 std::optional<api::Condition> JudgeProtection(const std::vector<control::ProtectionFault>& faults,
                                               bool known);
 
-// Restored. Returns none if the launcher does not report it.
+// Returns the condition Restored, or nothing if the launcher does not report a start.
 std::optional<api::Condition> JudgeBeginning(const std::optional<control::Beginning>& beginning);
 
 }  // namespace ringmaster::job

@@ -22,7 +22,7 @@ namespace {
 using api::Condition;
 using api::ConditionStatus;
 
-// Shorter silence is caused by a restart, a full queue or a slow node.
+// A shorter silence is not reported: a restart, a full queue or a slow node may cause it.
 constexpr auto kTellSilenceAfter = std::chrono::seconds(5);
 
 std::string ReadyOf(int ready, int wanted) {
@@ -30,7 +30,7 @@ std::string ReadyOf(int ready, int wanted) {
          (wanted == 1 ? " is ready" : " are ready");
 }
 
-// A Pod that cannot start without intervention; the reason comes from Kubernetes.
+// Returns the condition for a Pod that cannot start without intervention, if it is one.
 std::optional<Condition> TroubleOf(const api::TrainingJob& job, const PodView& pod,
                                    const SlowStart& slow) {
   if (!pod.unschedulable.empty()) {
@@ -95,8 +95,8 @@ Condition NotReady(const char* reason, std::string message) {
           .message = std::move(message)};
 }
 
-// Returns why the launcher does not answer. Returns nothing right after an operator's start: the
-// `old` condition is kept until the launcher was asked.
+// Returns why the launcher does not answer. Returns nothing right after the operator's start, to
+// keep the `old` condition until the launcher has been polled.
 std::optional<Condition> Silence(const PodPtr& pod, const LauncherView* launcher,
                                  const std::string& held, const Condition* old, Clock::Time now) {
   if (pod == nullptr || pod->phase != PodPhase::kRunning) {
@@ -116,8 +116,8 @@ std::optional<Condition> Silence(const PodPtr& pod, const LauncherView* launcher
   return NotReady(api::kReasonWaitingForLauncher, "the launcher has not answered yet");
 }
 
-// Describes how often the job has crashed without a further step; empty if that does not block it.
-// In mode Restart a program reports no steps, so it counts as making progress while it runs.
+// Describes the crashes since the last training step; empty if they do not block the job. In mode
+// Restart, a program reports no steps, so it is assumed to make progress while it runs.
 std::string CrashesText(const api::TrainingJob& job, const control::LauncherStatus* answer,
                         const api::TrainingJobStatus& status) {
   const bool runs = answer != nullptr && answer->phase == control::LauncherPhase::kRunning;
@@ -134,7 +134,7 @@ void CountWorkers(const Observed& observed, const control::LauncherStatus& answe
     if (!pod->leaving.empty()) leaving.insert(pod->uid);
   }
   workers.ready = workers.members = 0;
-  // While a job is paused there is no world; the launcher then reports the members of the last one.
+  // A paused job has no world; its launcher still reports the members of the last one.
   const bool has_world = answer.phase != control::LauncherPhase::kPaused;
   for (const control::WorkerReport& worker : answer.workers) {
     workers.ready += worker.ready && !leaving.contains(worker.pod_uid) ? 1 : 0;

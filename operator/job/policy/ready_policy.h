@@ -14,13 +14,13 @@
 
 namespace ringmaster::job {
 
-// For the workers that the launcher's answer names. Leaving workers do not count as ready, because
-// others are wanted.
+// Counts the ready workers and the members in the launcher's answer. Leaving workers do not count
+// as ready, because they are not wanted.
 void CountWorkers(const Observed& observed, const control::LauncherStatus& answer,
                   api::WorkerCounts& workers);
 
-// The condition WorkersReady. `launcher`: the present one; null if it was never asked. `status`
-// has the new counts, failures and crashes, and the old condition. None: that stands.
+// Returns the condition WorkersReady, or nothing to keep the old one. `launcher`: the current one;
+// null if it was never polled. `status`: with new counts, failures and crashes, and old conditions.
 std::optional<api::Condition> JudgeReady(const api::TrainingJob& job, const Observed& observed,
                                          const JobMemory& memory, const LauncherView* launcher,
                                          const PodsOutlook& outlook,

@@ -28,14 +28,14 @@ constexpr BackoffOptions kBackoff{.initial = std::chrono::milliseconds(1000),
                                   .factor = 2.0,
                                   .jitter = 0.0};
 
-// What the cluster did to a Pod says nothing about its successor.
+// Returns true if the cluster ended the Pod, so that its replacement need not fail as well.
 bool IsDisruption(const std::string& reason) {
   static constexpr std::string_view kReasons[]{"Evicted", "Preempting", "NodeShutdown",
                                                api::kReasonNodeLost, api::kReasonNodeNotReady};
   return std::ranges::find(kReasons, reason) != std::end(kReasons);
 }
 
-// Ranks end on a living Pod, whose agent restarts them.
+// Returns true for a failure of a rank. The rank's Pod continues, and its agent restarts the rank.
 bool IsOfRank(const api::Failure& failure) {
   return failure.reason == control::kReasonRankFailed ||
          failure.reason == api::kReasonProgramRestarted || !failure.start.empty();
@@ -46,14 +46,14 @@ bool IsOfLauncher(const api::Failure& failure) {
          failure.reason == api::kReasonLauncherOOMKilled;
 }
 
-// Selects the entry to drop, but not the newest, which AddRankFailures needs.
+// Returns the index of the entry to remove. Never the newest, which AddRankFailures() needs.
 std::size_t LeastNeeded(const std::vector<api::Failure>& failures) {
   constexpr std::ptrdiff_t kLeastOfRanks = 4;
   if (std::ranges::count_if(failures, IsOfRank) > kLeastOfRanks) {
     const auto oldest = std::find_if(failures.rbegin(), failures.rend(), IsOfRank);
     return static_cast<std::size_t>(std::distance(oldest, failures.rend())) - 1;
   }
-  // Starting with the oldest, one entry represents all of its kind within the same five seconds.
+  // Among entries of the same kind within five seconds, keep the oldest and remove another one.
   std::map<std::pair<bool, bool>, Clock::WallTime> events;
   for (std::size_t i = failures.size() - 1; i > 0; --i) {
     const auto time = ParseTime(failures[i].time);
@@ -89,7 +89,7 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
   std::sort(times.begin(), times.end());
   int count = 0;
   Clock::WallTime last{};
-  Clock::WallTime event{};  // its first failure: a Pod that lives for seconds is an event each time
+  Clock::WallTime event{};  // first failure of the event; those within kSameEvent belong to it
   for (const Clock::WallTime time : times) {
     if (time - event > kSameEvent) {
       ++count;
@@ -119,17 +119,17 @@ std::size_t AddRankFailures(const std::vector<control::RankExit>& exits,
                             const std::string& wall_now, std::vector<api::Failure>& failures) {
   const auto entry = [&](const control::RankExit& exit) {
     api::Failure failure = FailureOf(exit, control::kReasonRankFailed, wall_now);
-    // Only a rank's entry has a start; launchers do not report a Pod's lack of memory.
+    // An entry without a start is not from a rank, so do not use the launcher's reason.
     if (failure.start.empty()) failure.reason = control::kReasonRankFailed;
-    // In a direct job, whose ranks have none, the code is the program's own.
+    // In mode Restart, entries have no start, and the exit code is the program's.
     const bool device = failure.exit_code == control::kExitDeviceUnhealthy;
     if (device && !failure.start.empty()) failure.reason = api::kReasonDeviceUnhealthy;
     const bool user_error = failure.exit_code == control::kExitUserError && failure.signal == 0;
     if (user_error && !failure.start.empty()) failure.reason = control::kReasonUserError;
     return failure;
   };
-  // Entries that were dropped from `failures` must not return: entries older than a known one are
-  // known.
+  // Entries that are older than a known entry are known, too. Do not add them again if they were
+  // removed from `failures`.
   auto first_new = exits.end();
   while (first_new != exits.begin() && !Listed(failures, entry(*std::prev(first_new)))) {
     --first_new;

@@ -17,18 +17,18 @@ namespace ringmaster::job {
 enum class FailedRole { kWorker, kLauncher };
 
 // Returns the delay from `now` until the next Pod of this role is created; may be zero. Failures
-// within five seconds of each other count once, because a node that ends many Pods is not a crash
+// within five seconds of each other count once, because a lost node with many Pods is not a crash
 // loop. Failed ranks in a running Pod do not count, because their agent restarts them.
 std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& failures,
                                            FailedRole role, Clock::WallTime now);
 
 // Adds a failure as the newest entry and returns true, unless an entry exists for the same start of
-// the rank, or for the same Pod and reason. If the list is too long, drops old failures of ranks
-// first, then Pods that ended together with others: ReplacementDelay() needs these least.
+// the rank, or for the same Pod and reason. If the list is too long, removes old failures of ranks
+// first, then those of Pods that ended together: ReplacementDelay() needs them least.
 bool AddFailure(std::vector<api::Failure>& failures, api::Failure failure);
 
-// Adds those entries of the launcher's list (newest last) that are newer than all in `failures` to
-// its front, and returns their number. Skips exits without a Pod, because they cannot be
+// Inserts the entries of the launcher's list (newest last) that are newer than all in `failures` at
+// the front of `failures`. Returns their number. Skips exits without a Pod, because they cannot be
 // distinguished from each other.
 std::size_t AddRankFailures(const std::vector<control::RankExit>& exits,
                             const std::string& wall_now, std::vector<api::Failure>& failures);

@@ -15,7 +15,7 @@ namespace {
 
 using control::LauncherPhase;
 
-// A Pod that somebody else deletes: a node that is drained, a preemption, a person.
+// Returns true if another client deletes a worker Pod: a node drain, a preemption or a user.
 bool SomebodyTakesOne(const Observed& observed, const std::vector<api::Failure>& failures) {
   return std::any_of(observed.deleting.begin(), observed.deleting.end(), [&](const PodPtr& pod) {
     return pod->leaving.empty() &&
@@ -48,7 +48,7 @@ std::string ReasonOf(const Observed& observed, const control::LauncherStatus& an
   if (worker_lost) return api::kReasonWorkerLost;
   if (const char* leaving = LeavingReason(observed)) return leaving;
   const api::Condition* old = api::FindCondition(old_status.conditions, api::kResizing);
-  // A job that is resumed grows from no workers.
+  // A resumed job starts without workers, so it scales up.
   if (old != nullptr && old->reason == api::kReasonSuspended) return api::kReasonScalingUp;
   for (const char* lasting : {api::kReasonScalingUp, api::kReasonScalingDown, api::kReasonDraining,
                               api::kReasonWorkerLost}) {
@@ -78,7 +78,7 @@ std::optional<api::Condition> JudgeResizing(
   if (!settled || status.workers.members != status.workers.desired) {
     resizing.status = api::ConditionStatus::kTrue;
     resizing.reason = ReasonOf(observed, answer, outlook.worker_lost, old, status.workers);
-    // A paused job has no world whose workers could be counted.
+    // A paused job has no world, so the number of workers in it is not reported.
     const bool paused = answer.phase == LauncherPhase::kPaused;
     const std::string waits = paused ? WaitText(answer, status, min_replicas) : answer.message;
     if (!waits.empty()) resizing.message = paused ? waits : counted + "; " + waits;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Sets the condition Resizing: whether the workers that train are those that are wanted, and if
-// not, why. Pure functions.
+// Sets the condition Resizing: whether the training workers differ from the wanted ones, and if so,
+// why. Pure functions.
 
 #include <optional>
 
@@ -12,9 +12,9 @@
 
 namespace ringmaster::job {
 
-// From the launcher's answer, with the counts, the epoch and WorkersReady of `status` already in
-// place; `old` is the status before. Nothing is said before the first world; while a launcher is
-// silent what was said stands.
+// Returns the condition Resizing, or nothing before the first world. Called only if the launcher
+// has answered; otherwise the old condition remains. `status` must already have the counts, the
+// epoch and WorkersReady; `old`: the previous status.
 std::optional<api::Condition> JudgeResizing(const Observed& observed,
                                             const control::LauncherStatus& answer,
                                             const PodsOutlook& outlook,

@@ -20,7 +20,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// For people: "2 h 5 min", "12 min 3 s", "4 s".
+// Formats a duration for messages: "2 h 5 min", "12 min 3 s" or "4 s".
 std::string TimeText(std::chrono::milliseconds time) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time).count();
   if (seconds >= 3600) {
@@ -36,13 +36,13 @@ std::string WithNode(const std::string& pod, const std::string& node) {
   return pod + (node.empty() ? "" : " on node " + node);
 }
 
-// Says which rank ended the world and how, if its failure is known, or else which worker.
+// Describes the failure of the rank that ended the world or, if it is unknown, names the worker.
 std::string CauseText(const api::Recovery& recovery, const std::vector<api::Failure>& failures) {
   static constexpr std::string_view kOfRanks[]{control::kCauseRankExited, control::kCauseRankKilled,
                                                control::kCauseStalled, control::kReasonOOMKilled};
   const bool of_rank = std::ranges::find(kOfRanks, recovery.cause) != std::end(kOfRanks);
   const std::string text = (of_rank ? "" : "its world changed, ") + recovery.cause;
-  // Failures are newest first; those behind the last restart caused that one.
+  // Failures are newest first. Those after the entry of the last restart are older than it.
   const auto restarted =
       std::ranges::find(failures, api::kReasonProgramRestarted, &api::Failure::reason);
   const auto failure = std::find_if(failures.begin(), restarted, [&](const api::Failure& known) {
@@ -88,7 +88,7 @@ void TellRestartByLauncher(const api::TrainingJob& job, const PodPtr& launcher, 
 void TellRestartInNewWorld(const api::TrainingJobStatus& old, Clock::WallTime now, Plan& plan) {
   const auto& recovery = plan.status.last_recovery;
   if (!recovery || recovery == old.last_recovery || !recovery->from_start) return;
-  if (recovery->cause == api::kReasonLauncherLost) return;  // reported when it was seen
+  if (recovery->cause == api::kReasonLauncherLost) return;  // TellRestartByLauncher() reported it
   api::Failure where;
   where.worker = recovery->worker;
   where.node = recovery->node;

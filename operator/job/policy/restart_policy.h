@@ -1,6 +1,6 @@
 #pragma once
 
-// Reports restarts of a direct job's program, caused by a new world or a lost launcher. A Warning
+// Reports restarts of programs in mode Restart, caused by a new world or a lost launcher. A Warning
 // event and an entry of status.failures state the reason and how long it ran. Pure functions.
 
 #include "common/base/clock.h"
@@ -10,13 +10,13 @@
 
 namespace ringmaster::job {
 
-// REQUIRES: the launcher is lost; `launcher` may be null. Once for each loss: the condition
-// Running, which is true until then, becomes false by this plan.
+// Reports a restart because of a lost launcher, once for each loss: only if the condition Running
+// is still true. REQUIRES: the launcher is lost. `launcher` may be null.
 void TellRestartByLauncher(const api::TrainingJob& job, const PodPtr& launcher, Clock::WallTime now,
                            Plan& plan);
 
-// Its launcher reports another world than `old` does. REQUIRES: plan.status.last_recovery is the
-// newest.
+// Reports a restart because of a new world: if plan.status.last_recovery, which must be the newest,
+// differs from the one in `old`.
 void TellRestartInNewWorld(const api::TrainingJobStatus& old, Clock::WallTime now, Plan& plan);
 
 }  // namespace ringmaster::job

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a person can do about a Pod that does not start, read from the words of the scheduler, the
-// kubelet and the container runtime. The texts follow those words in conditions and decide
-// nothing. Pure.
+// Tells users how to fix a Pod that does not start, based on the messages of the scheduler, the
+// kubelet and the container runtime. The advice is appended to those messages in conditions and
+// not used for decisions. Pure functions.
 
 #include <string>
 
@@ -13,9 +13,9 @@ namespace ringmaster::job {
 // Returns why no node fits, without the scheduler's preemption results.
 std::string WhyUnschedulable(const std::string& scheduler_message);
 
-// Each starts with "; ", or is empty if the message is unknown. `role`: of the Pod.
+// Return advice that starts with "; ", or nothing if the message is unknown. `role`: of the Pod.
 std::string HowToSchedule(const std::string& scheduler_message, Role role);
-// `spec_image` is the job's; empty: the installation's worker image.
+// `spec_image`: the image in the job's spec; empty: the installation's worker image.
 std::string HowToPull(const ContainerView& container, const std::string& spec_image);
 std::string HowToMount(const std::string& kubelet_message);
 

@@ -15,8 +15,8 @@ namespace {
 using api::Condition;
 using api::ConditionStatus;
 
-// The launcher sees only that a worker has not connected. The operator knows why, if it is because
-// of its Pod: then this is the message of WorkersReady.
+// Returns the condition WorkersReady if it explains why a worker's Pod does not start. The launcher
+// only knows that the worker has not connected.
 const Condition* WhyPodsAreMissing(const api::TrainingJobStatus& status) {
   const Condition* ready = api::FindCondition(status.conditions, api::kWorkersReady);
   if (ready == nullptr || ready->status == ConditionStatus::kTrue) return nullptr;
@@ -59,7 +59,7 @@ Condition RunningBy(const control::LauncherStatus& answer, const api::TrainingJo
   return running;
 }
 
-// The condition that best explains `status.state`; null if there is none.
+// Returns the condition that best explains `status.state`, or null if there is none.
 const Condition* MostTelling(const api::TrainingJobStatus& status) {
   const auto find = [&](const char* type) { return api::FindCondition(status.conditions, type); };
   for (const char* type : {api::kFailed, api::kSucceeded, api::kSuspended}) {

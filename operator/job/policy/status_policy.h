@@ -13,26 +13,26 @@
 
 namespace ringmaster::job {
 
-// What the launcher waits for, in its own words. If a job that starts or is paused lacks Pods, why
-// it lacks them, as WorkersReady of `status` says it.
+// Returns the launcher's message about what it waits for. If Pods of a starting or paused job are
+// missing, returns the reason from the condition WorkersReady in `status` instead.
 std::string WaitText(const control::LauncherStatus& answer, const api::TrainingJobStatus& status,
                      int min_replicas);
 
-// The condition Running. `answer`: of the launcher; null while it is not heard. `status` has the
-// counts, the epoch and WorkersReady already. Returns none to keep the old condition.
+// Returns the condition Running, or nothing to keep the old one. `answer`: the launcher's status;
+// null if there is none. `status` must already have the counts, the epoch and WorkersReady.
 std::optional<api::Condition> JudgeRunning(const control::LauncherStatus* answer,
                                            bool launcher_lost, const api::TrainingJobStatus& status,
                                            int min_replicas);
 
-// For a running job: Running, Paused, Starting or Pending. `launcher` may be null.
+// Returns a running job's state: Running, Paused, Starting or Pending. `launcher` may be null.
 std::string StateOf(const std::vector<api::Condition>& conditions, const PodPtr& launcher);
 
-// The reason of the condition that says most about `status.state`.
+// Returns the reason of the condition that best explains `status.state`.
 std::string ReasonOfState(const api::TrainingJobStatus& status);
 
-// The condition Reconciling: whether the job is on its way to what its spec asks for, which is
-// ranks that train, or no Pods. A paused job is not, because a pause may last until someone adds
-// workers. `status` has its state, its reason and all other conditions.
+// Returns the condition Reconciling: whether the job is still changing to what its spec requests:
+// ranks that train, or no Pods. It is false for a paused job, because a pause may last until a user
+// adds workers. `status` must already have its state, its reason and all other conditions.
 api::Condition JudgeReconciling(const api::TrainingJobStatus& status);
 
 }  // namespace ringmaster::job

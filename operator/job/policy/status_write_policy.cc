@@ -15,14 +15,14 @@ namespace ringmaster::job {
 
 namespace {
 
-// Conditions that follow the launcher's reports.
+// Returns true for conditions that depend on the launcher's reports.
 bool IsReported(const api::Condition& condition) {
   static constexpr std::string_view kTypes[]{api::kWorkersReady, api::kRunning,  api::kResizing,
                                              api::kProtected,    api::kRestored, api::kReconciling};
   return std::ranges::find(kTypes, condition.type) != std::end(kTypes);
 }
 
-// The launcher reports lost ranks; the operator itself observes lost Pods.
+// Returns true if a Pod's failure is new. The operator itself observes it, unlike those of ranks.
 bool NamesLostPod(const std::vector<api::Failure>& failures,
                   const std::vector<api::Failure>& known) {
   return std::ranges::any_of(failures, [&](const api::Failure& failure) {

@@ -13,8 +13,8 @@
 
 namespace ringmaster::job {
 
-// Sets write_status and of_reports, where plan.status differs from the `old` one. `period` is that
-// of progress only. A delayed write also delays the events that describe it.
+// Sets write_status and of_reports if plan.status differs from `old`. `period`: the period of
+// writes that change only the progress. A delayed write also delays the events that describe it.
 void DecideStatusWrite(const api::TrainingJobStatus& old, const JobMemory& memory,
                        std::chrono::milliseconds period, Clock::Time now, Plan& plan);
 

@@ -34,8 +34,8 @@ bool ContainsAny(const std::string& text, const Words& words) {
                      [&](const char* part) { return text.find(part) != std::string::npos; });
 }
 
-// Messages of container runtimes for a program that is not in the image or cannot be executed.
-// Files are missing for other reasons, too: the driver's library, where a node's driver is broken.
+// Returns true if a runtime reports that the program is not in the image or cannot be executed.
+// Other files may be missing because of the node, such as the driver's library.
 bool NamesMissingProgram(const std::string& message) {
   constexpr std::array kWords{"executable file not found", "no command specified",
                               "exec format error"};
@@ -45,13 +45,13 @@ bool NamesMissingProgram(const std::string& message) {
          (ContainsAny(message, kOfAnyFile) && ContainsAny(message, kOfPrograms));
 }
 
-// A kubelet that has just started does not know ConfigMaps, Secrets and Services yet.
+// Returns true if the kubelet has just started and not yet read ConfigMaps, Secrets or Services.
 bool NamesLateKubelet(const std::string& message) {
   constexpr std::array kWords{"failed to sync", "not yet been read"};
   return ContainsAny(message, kWords);
 }
 
-// Explains the runtime's message to the user who chose the image.
+// Explains the runtime's message to the user if the image does not contain the program.
 std::string WhatTheImageLacks(const PodView& pod, const std::string& message) {
   const char* program =
       pod.role == Role::kLauncher ? control::kLauncherProgram : control::kAgentProgram;
@@ -78,7 +78,7 @@ std::vector<std::string> LastLines(const std::string& text) {
   return lines;
 }
 
-// Whether a failure is the program's own: neither killed from outside nor prevented by its host.
+// Returns true if the program itself failed: it was not killed, and its host could start it.
 bool IsOfTheProgram(const control::RankExit& failure) {
   return failure.signal != SIGKILL && failure.signal != SIGTERM &&
          failure.exit_code != control::kExitNotStarted;
@@ -123,7 +123,7 @@ std::optional<Outcome> JudgeVerdicts(const Observed& observed, const std::string
       return OutcomeOf(*std::move(verdict), *observed.launcher, wall_now);
     }
   }
-  // A success that an earlier launcher observed is real; failures may be caused by its own end.
+  // Accept a success from an earlier launcher. Its own end may have caused the failures it reports.
   for (const PodPtr& launcher : observed.old_launchers) {
     auto verdict = VerdictOf(*launcher);
     if (verdict && verdict->succeeded) return OutcomeOf(*std::move(verdict), *launcher, wall_now);
@@ -226,7 +226,7 @@ api::Failure FailureOf(const PodView& pod, const std::string& wall_now) {
     failure.last_lines = LastLines(container.ended_message);
   }
   if (!container.ended_reason.empty()) failure.reason = container.ended_reason;
-  // The agent's exit code; its message says what is wrong.
+  // This is an exit code of the agent, whose termination message describes the problem.
   if (failure.exit_code == control::kExitDeviceUnhealthy && pod.role == Role::kWorker) {
     failure.reason = api::kReasonDeviceUnhealthy;
   }

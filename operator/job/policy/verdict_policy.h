@@ -1,7 +1,7 @@
 #pragma once
 
 // Decides whether and how a job has ended, from the launcher Pod's termination message and from
-// containers that can never start. A launcher that merely disappeared does not end a job (ADR 10).
+// containers that can never start. A job does not end because its launcher is gone (ADR 10).
 // Pure functions.
 
 #include <optional>
@@ -24,13 +24,13 @@ struct Outcome {
 // Returns the launcher's verdict from its Pod's termination message, if there is one.
 std::optional<control::Verdict> VerdictOf(const PodView& launcher);
 
-// Explains, with the names of the Pod and node, why this container can never start. Empty if it may
-// still start, for example while it waits for an image or a slow runtime.
+// Explains, with the names of the Pod and node, why the Pod's container can never start. Empty if
+// it may still start, for example while it waits for an image or a slow runtime.
 std::string CannotStart(const PodView& pod);
 
-// Returns nothing while the job continues. If the job has trained (`begun`), its containers can
-// start, so later failures to start are caused by a node. `wall_now` is RFC 3339, for failures
-// whose time is unknown.
+// Returns the outcome, or nothing while the job continues. If the job has trained (`begun`), its
+// containers can start, so a node causes later failures to start. `wall_now` (RFC 3339) is the time
+// of failures whose time is unknown.
 std::optional<Outcome> JudgeOutcome(const Observed& observed, bool begun,
                                     const std::string& wall_now);
 
