@@ -41,7 +41,7 @@ int GpuDevices() {
   return count;
 }
 
-// Lists GPUs that do not answer, and why: those that the driver lists, and those that it has lost.
+// Lists the GPUs that do not answer, and why. Includes GPUs that the driver has lost.
 std::string SilentGpus(const Config& config, const std::vector<GpuDevice>& devices) {
   std::string text;
   const auto add = [&text](const std::string& uuid, const std::string& why) {
@@ -55,7 +55,7 @@ std::string SilentGpus(const Config& config, const std::vector<GpuDevice>& devic
   auto next_lost = lost.begin();
   for (const GpuDevice& device : devices) {
     if (device.fault.empty()) continue;
-    // The driver does not identify a GPU that it lost; the device plugin does.
+    // The driver does not report the UUID of a lost GPU, but the device plugin assigned it.
     const bool named = device.uuid.empty() && next_lost != lost.end();
     add(named ? *next_lost++ : device.uuid, device.fault);
   }
@@ -93,7 +93,7 @@ std::optional<Finding> CheckMpiDaemon(const Config& config) {
                      path + "); install Open MPI in it"};
 }
 
-// Open MPI keeps its session directory in /tmp; ssh and Ringmaster keep files there.
+// Open MPI keeps its session directory in /tmp, and ssh and Ringmaster keep files there, too.
 std::optional<Finding> CheckScratchSpace(const Config& /*config*/) {
   constexpr unsigned long long kNeededBytes = 16ULL << 20;
   char name[] = "/tmp/.ringmaster-check-XXXXXX";
