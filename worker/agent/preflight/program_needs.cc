@@ -87,7 +87,7 @@ std::optional<Question> AskLoader(const Config& config) {
   return question;
 }
 
-// Prints the versions of PyTorch and of the CUDA and ROCm that it is built with, without loading it.
+// Prints the versions of PyTorch and of the CUDA and ROCm that it was built with. Does not load it.
 constexpr char kAskTorch[] = R"(
 import importlib.util, os, runpy
 spec = importlib.util.find_spec("torch")
