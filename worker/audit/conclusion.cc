@@ -78,7 +78,7 @@ bool Conclusion::Adopt(const Audit::WorldRecord& world) {
   return true;
 }
 
-// Called if another run computed the first steps, so that the logs of this run begin after them.
+// Called if another run computed the first steps. The logs of this run then begin after them.
 void Conclusion::AdoptAnotherRuns(const Audit::WorldRecord& world) {
   inherited_ = committed_ = world.line.adopted_step;
   inherited_checksum_ = world.line.checksum;

@@ -83,7 +83,7 @@ std::optional<control::AgentReady> WorkerReadiness::Ready() const {
   if (sshd_fault_.has_value()) ready.faults.push_back({control::kCheckSshdStart, *sshd_fault_});
   if (data_fault_.has_value()) ready.faults.push_back({"data-cache", *data_fault_});
   const bool filling = data_cache_ != nullptr && !data_cache_->ended();
-  if (filling && fine) return std::nullopt;  // report sshd's fault only then
+  if (filling && fine) return std::nullopt;  // sshd may recover until then
   return ready;
 }
 

@@ -24,7 +24,7 @@ namespace {
 
 // Enough parallel requests for network storage. All threads together buffer 4 MiB.
 constexpr int kThreads = 4;
-constexpr std::size_t kMostWaiting = 256;  // files
+constexpr std::size_t kMostWaiting = 256;  // maximum number of queued files
 
 // A file to open, or a segment of an open one.
 struct Work {

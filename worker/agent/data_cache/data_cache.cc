@@ -96,7 +96,7 @@ class CacheFolder {
   const std::string complete_;  // the mark's text once the copy is complete
 };
 
-// The interval between two reads of the counters until the first report, that the data is measured.
+// How often the counters are read until the data is measured. This is reported first.
 constexpr milliseconds kFirstLook{50};
 
 Result<void> FillOrSay(const DataCacheSettings& settings, const MemorySources& memory,

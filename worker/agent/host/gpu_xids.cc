@@ -12,7 +12,7 @@ struct FatalXid {
 };
 
 // Xids whose immediate action is to reset the GPU, restart the machine or replace the board.
-// Source: excerpts of docs.nvidia.com/deploy/xid-errors, not the whole catalogue.
+// Source: excerpts of docs.nvidia.com/deploy/xid-errors, which do not contain all Xids.
 constexpr std::array kFatalXids{
     FatalXid{48, "an uncorrectable memory error (ECC)"},
     FatalXid{62, "its microcontroller halted"},

@@ -92,7 +92,7 @@ std::map<std::string, std::string> SessionEnvironment(
   // take seconds, or wait for a lock, before mpirun's daemon starts.
   environment["SHLVL"] = "1";
   if (!as_root) return environment;
-  // As root, Open MPI 5's daemon only runs with both variables of a pair.
+  // Open MPI's daemon only runs as root if both variables of its generation are set.
   for (const char* name : {"PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM",
                            "OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) {
     environment[name] = "1";

@@ -81,7 +81,7 @@ std::optional<Finding> CheckSshd(const Config& config) {
                      "worker over ssh; add one, or set spec.mpi.launchAgent to Agent"};
 }
 
-// Checks the daemon that mpirun starts on this host, found in PATH.
+// Checks that the daemon that mpirun starts on this host is in PATH.
 std::optional<Finding> CheckMpiDaemon(const Config& config) {
   if (config.spec.PerWorker()) return std::nullopt;
   const std::string path = config.Path();
@@ -113,8 +113,8 @@ std::optional<Finding> CheckScratchSpace(const Config& /*config*/) {
                             " KiB free but needs 16 MiB; increase the size of its volume"};
 }
 
-// Ranks of one worker exchange data through /dev/shm. Too little of it may only reduce speed, so
-// this is a warning.
+// Ranks of one worker exchange data through /dev/shm. If it is too small, training may only be
+// slower, so the finding is a warning.
 std::optional<Finding> CheckSharedMemory(const Config& config) {
   struct statvfs status {};
   if (statvfs("/dev/shm", &status) != 0) {

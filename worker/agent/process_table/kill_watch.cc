@@ -25,7 +25,7 @@ namespace {
 
 // The interval at which the thread checks whether its watch has ended.
 constexpr timespec kTurn{.tv_sec = 1, .tv_nsec = 0};
-// A limit is needed because a rank may wake the thread or change the word at any rate.
+// The maximum number of wakes: a rank may wake the thread or change the word arbitrarily often.
 constexpr int kMostWakes = 100;
 // The watch looks several times, because the threads of a process do not end at the same moment.
 constexpr int kLooks = 20;

@@ -194,7 +194,7 @@ void ElasticSlots::OnRelease(const control::Release& release) {
   }
 }
 
-// A process that is about to end is not ended again.
+// Ends a rank that blocks the others, unless its process is already about to end.
 void ElasticSlots::OnEndStalledRank(const control::EndStalledRank& end) {
   if (!ValidSlot(end.slot) || ending_) return;
   const Slot& slot = At(end.slot);

@@ -175,7 +175,7 @@ class CommunicatorBackend final : public Backend {
   std::array<std::byte*, 2> registered_{};
   std::deque<Queued> queued_;
   std::unique_ptr<Communicator> communicator_;  // destroyed first
-  trainer::NcclCommunicator* nccl_ = nullptr;   // same object if it uses NCCL, else null
+  trainer::NcclCommunicator* nccl_ = nullptr;   // the same object if it uses NCCL; or null
 };
 
 Result<int> GpuOf(int rank) {

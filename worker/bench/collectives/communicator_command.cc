@@ -120,7 +120,7 @@ class Comparison {
     std::vector<double> ours;
     std::vector<double> ratios;
     for (int round = 0; round <= flags_.rounds; ++round) {
-      const bool swapped = round % 2 == 1;  // the order must not favour either
+      const bool swapped = round % 2 == 1;  // so that the order favours neither of them
       double second = swapped ? SecondsOf(&Comparison::RunOurs) : 0;
       const double first = SecondsOf(&Comparison::RunBare);
       if (!swapped) second = SecondsOf(&Comparison::RunOurs);

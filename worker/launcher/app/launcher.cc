@@ -163,7 +163,7 @@ class Launcher {
     SettleSoon();
   }
 
-  // Settles once for all events that are available by then.
+  // Settles once for all events that have arrived by then.
   void SettleSoon() {
     if (std::exchange(settling_, true)) return;
     boost::asio::post(io_, [this] {
@@ -278,11 +278,11 @@ class Launcher {
     });
   }
 
-  // These do not change.
+  // These members do not change.
   const Config& config_;
   const Clock& clock_;
 
-  // Declared before everything that runs on it.
+  // Declared before all members that use it.
   boost::asio::io_context io_{1};
   std::unique_ptr<control::TlsContext> tls_;
   Coordinator coordinator_;

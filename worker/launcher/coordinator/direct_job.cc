@@ -247,7 +247,7 @@ void DirectJob::Welcome(Worker& worker) {
   const bool member = world_.Contains(worker.hello.pod_uid);
   const control::Epoch& last = worker.hello.highest_epoch;
   if (last.number > 0 && (!member || last < world_.epoch())) {
-    // That world is over, and if the worker was cut off, its program may still run.
+    // The world that the agent reports is over, but a worker that was cut off may still run it.
     control::StopEpoch stop = StopWorld();
     stop.epoch = last;
     Send(worker, stop);

@@ -79,7 +79,7 @@ void ElasticJob::BeginSwitch(Time now) {
   }
 }
 
-// A leaving worker that is still wanted counts as missing until it is replaced.
+// Records a leaving worker as a loss, unless the job no longer needs a worker in its place.
 void ElasticJob::NoteLeavers(Time now) {
   if (recovery_.IsOpen()) return;
   if (order_->replicas < static_cast<int>(world_.pods().size())) return;
@@ -210,7 +210,7 @@ void ElasticJob::Form(Time now) {
   if (change_.pause_reason != control::kPauseNoQuorum) Prepare(now, next);
 }
 
-// Sends PrepareEpoch to every worker of the next world and to the unfenced ones of the last world.
+// Sends PrepareEpoch to every worker of the next world, and to unfenced workers of the last world.
 void ElasticJob::Prepare(Time now, const std::vector<Member>& next) {
   const control::Epoch epoch{options_.term, ++highest_number_};
   change_.proposal.emplace(epoch, next);

@@ -144,7 +144,7 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited)
             (stalled_.contains(id) ? "hung and was stopped" : control::HowItEnded(exit)));
   }
   if (!WorldCanChange()) {
-    // JudgeEarlyExits() decides before the first world.
+    // Before the first world, JudgeEarlyExits() decides whether the job fails.
     const bool counts = phase_ == LauncherPhase::kStarting && epochs_run_ > 0;
     if (counts || failures_.CrashLimitReached()) return failures_.Fail(now, exit);
     if (!exit.Clean()) failures_.Record(exit);
@@ -175,7 +175,7 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankDone& done) {
   done_.insert(done.rank);
   if (done.rank == 0) nothing_trained_ = !done.trained;
   if (static_cast<int>(done_.size()) < world_.size()) return;
-  if (SomebodyIsMissing()) return;  // the next world asks them again
+  if (SomebodyIsMissing()) return;  // the ranks report RankDone again in the next world
   released_at_ = now;
   SendToPods(world_.pods(), control::Release{world_.epoch()});
 }
@@ -251,7 +251,7 @@ void ElasticJob::NoteCommitted(int64_t step) {
   Job::NoteCommitted(step);
   same_world_attempts_ = 0;
   if (!WorldCanChange() || std::exchange(all_stateful_, true)) return;
-  unsettled_ = true;  // leavers may go, because others now have the state
+  unsettled_ = true;  // leaving ranks may go, because others now have the state
   for (const control::Member& member : world_.members()) {
     if (!stateful_.contains(KeyOf(member))) stateful_.insert(IdOf(member));
   }
@@ -265,7 +265,7 @@ void ElasticJob::JudgeEarlyExits(Time now) {
     if (!worker.connection || !worker.repeated) continue;  // it may report a newer process
     const Process& process = worker.processes[member.slot];
     if (!process.loaded.empty() || !process.exit || process.replaced) continue;
-    // After this code the agent leaves, and the rank loads in another Pod.
+    // With this exit code, the agent leaves, and the rank loads in another Pod.
     const bool device = process.exit->exit_code == control::kExitDeviceUnhealthy;
     const bool may_load_again =
         process.exit->Killed() || device ||
@@ -359,7 +359,7 @@ void ElasticJob::NoteStart() {
   all_stateful_ = false;
 }
 
-// Each rank must have loaded, because the world names its process.
+// Records the loaded processes, which the world names. Returns whether every rank has loaded.
 bool ElasticJob::EveryoneLoaded() {
   for (const Member& member : world_.members()) {
     world_.Load(member.rank, workers_.At(member.pod_uid).processes[member.slot].loaded);

@@ -97,7 +97,7 @@ void ElasticJob::WriteStall(const std::optional<Time>& since) {
           {{"epoch", world_.epoch().number}, {"ranks", stall_watch_.Record()}});
 }
 
-// Marks ranks that cannot connect as broken before they report it, at the end of their own timeout.
+// Records which ranks cannot connect. The ranks themselves only report it after their own timeout.
 void ElasticJob::NoteWhoCannotConnect(Time now) {
   for (const auto& [rank, peer] : stall_watch_.CannotConnect(now)) {
     change_.BreakUnlessSaid(
@@ -105,7 +105,7 @@ void ElasticJob::NoteWhoCannotConnect(Time now) {
   }
 }
 
-// A process in an uninterruptible wait cannot be killed, so the world continues without its Pod.
+// Excludes Pods of ranks that did not end. A process in an uninterruptible wait cannot be killed.
 void ElasticJob::ExcludeTheUnkillable(Time now) {
   bool left_out = false;
   for (const Member& member : world_.members()) {

@@ -147,7 +147,7 @@ void ElasticJob::Adopt(Time now) {
   ++epochs_run_;
   phase_ = LauncherPhase::kRunning;
   WatchWorld(now);
-  // Process exits first: they decide whether a RankDone is the last one needed.
+  // Handle exits of processes first: they decide whether a RankDone is the last one needed.
   for (const Member& member : world_.members()) {
     const Worker& worker = workers_.At(member.pod_uid);
     const auto process = worker.processes.find(member.slot);

@@ -17,7 +17,7 @@ using control::RankExit;
 
 bool Job::InOrder(const std::string& pod_uid) const { return ordered_.contains(pod_uid); }
 
-// Oldest first: members of the last epoch keep their order; the others follow, ordered by index.
+// Ready Pods, oldest first: members of the last epoch in their order, then others by index.
 std::vector<std::string> Job::ReadyInRankOrder() const {
   std::vector<std::pair<std::pair<std::size_t, int>, std::string>> ready;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -52,7 +52,7 @@ bool Job::EveryoneReady(const std::vector<std::string>& ready) const {
   // More workers would not make the world larger.
   const bool largest = SizeOfWorld(ready.size()) >= SizeOfWorld(wanted);
   if (!options_.allowed_sizes.empty() && largest) return true;
-  return ready.size() >= wanted && ready.size() == ordered_.size();  // all ordered
+  return ready.size() >= wanted && ready.size() == ordered_.size();  // only ordered Pods
 }
 
 bool Job::EnoughAfterAWhile(Time now, std::size_t ready) const {
@@ -274,7 +274,7 @@ void Job::Stop(Time now, const std::string& cause, const char* word, const Worke
   SendToPods(world_.pods(), StopWorld());
   if (startup_.mpirun_runs()) actions_.push_back(StopMpirun{});
   for (const control::Member& member : world_.members()) {
-    // No rank was told about this epoch, so no agent will report one.
+    // No rank received this epoch, so agents will not report exits of ranks in it.
     if (!ranks_ran) exits_.try_emplace({member.pod_uid, member.slot});
     // Give up silent workers together with this world.
     Worker& worker = workers_.At(member.pod_uid);

@@ -260,7 +260,7 @@ StallWatch::Millis StallWatch::EnteringLimit() const {
   return std::max(kOfMedian * *median, kWhileEntering * floor_);
 }
 
-// The ranks among `ranks` with the least progress.
+// Returns those of `ranks` that have made the least progress.
 std::vector<int> StallWatch::Hindmost(const std::vector<int>& ranks) const {
   std::vector<int> last;
   for (const int rank : ranks) {

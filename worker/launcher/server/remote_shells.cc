@@ -71,7 +71,7 @@ void RemoteShells::OnHello(int64_t id, const control::Message& message) {
   send_(shell.agent, control::RunCommand{id, hello->command});
 }
 
-// The connection closes when mpirun has ended the command or has received its answer.
+// Called when mpirun has ended the command or has received its answer.
 void RemoteShells::OnClosed(int64_t id) {
   const auto node = shells_.extract(id);
   if (node.empty() || node.mapped().agent == 0) return;
