@@ -12,7 +12,7 @@ namespace {
 
 constexpr AsPair<Epoch> kEpochPair{&Epoch::term, &Epoch::number};
 
-// The format of a checksum; it is only parsed.
+// The format of a checksum, which is only parsed and never written.
 struct AsChecksum {
   template <typename T>
   std::string Read(const Json& json, T& value) const {

@@ -44,7 +44,7 @@ Result<void> WriteSchedule(const Report& report, const std::string& path) {
   return {};
 }
 
-// The exit code; an error is bad input.
+// Returns the exit code, or an error if the input is bad.
 Result<int> Run(const Options& options) {
   const Result<Report> report = Conclude(options.paths, options.expected_steps);
   if (!report.ok()) return report.error();

@@ -7,7 +7,7 @@
 namespace ringmaster::audit {
 namespace {
 
-constexpr int64_t kMostInherited = int64_t{1} << 26;  // each takes memory
+constexpr int64_t kMostInherited = int64_t{1} << 26;  // steps; each needs memory
 
 }  // namespace
 
@@ -78,7 +78,7 @@ bool Conclusion::Adopt(const Audit::WorldRecord& world) {
   return true;
 }
 
-// Another run made the first steps: this run's logs begin after them.
+// Called if another run computed the first steps. The logs of this run then begin after them.
 void Conclusion::AdoptAnotherRuns(const Audit::WorldRecord& world) {
   inherited_ = committed_ = world.line.adopted_step;
   inherited_checksum_ = world.line.checksum;
@@ -87,7 +87,7 @@ void Conclusion::AdoptAnotherRuns(const Audit::WorldRecord& world) {
 
 bool Conclusion::OfAnotherRun(int64_t step) const { return step <= inherited_; }
 
-// The adopted state must be the one that its epoch logged.
+// Checks that the adopted state is the one that its epoch logged.
 void Conclusion::CheckAdopted(const Audit::WorldRecord& world) {
   const int64_t step = world.line.adopted_step;
   const std::string name = "the state that epoch " + Text(world.line.epoch) +
@@ -126,8 +126,8 @@ std::optional<uint64_t> Conclusion::SumOfParts(const Audit::WorldRecord& world,
   return sum;
 }
 
-// The shares that the ranks of the step's world logged must add up to the sharded state that was
-// adopted, however it is spread now. If one of their logs ends earlier, it is unknown.
+// Checks that the shards that the ranks of the step's world logged add up to the adopted sharded
+// state, regardless of its current distribution. Checks nothing if one of the logs ends earlier.
 void Conclusion::CheckSharded(const Audit::WorldRecord& world) {
   const int64_t step = world.line.adopted_step;
   if (!world.line.sharded || step == 0 || OfAnotherRun(step)) return;
@@ -192,7 +192,7 @@ void Conclusion::CheckStep(int64_t step, Epoch epoch) {
   states_.push_back(first);
 }
 
-// The ranks' samples must cover the whole batch, each sample once.
+// Checks that the samples of the ranks cover the whole batch, each sample once.
 void Conclusion::CheckSamples(const std::string& name, const Audit::WorldRecord& world,
                               const Audit::RankSteps& ranks, int64_t step) {
   std::vector<Samples> used;

@@ -31,11 +31,11 @@ class Conclusion {
   bool OfAnotherRun(int64_t step) const;
   void CheckAdopted(const Audit::WorldRecord& world);
   void CheckSharded(const Audit::WorldRecord& world);
-  // Handles the shares of the sharded state that all ranks of a world logged after a step.
+  // The sum of the shards that the world's ranks logged after a step; empty if one is missing.
   static std::optional<uint64_t> SumOfParts(const Audit::WorldRecord& world,
                                             const Audit::RankSteps& ranks);
   void Follow(Epoch epoch, const Audit::WorldRecord& world);
-  // Also keeps the step's checksum.
+  // Checks one step, and keeps its checksum.
   void CheckStep(int64_t step, Epoch epoch);
   void CheckSamples(const std::string& name, const Audit::WorldRecord& world,
                     const Audit::RankSteps& ranks, int64_t step);

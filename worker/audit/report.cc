@@ -5,7 +5,7 @@
 namespace ringmaster::audit {
 namespace {
 
-// Bytes that are not UTF-8 are replaced, so that it cannot fail.
+// Replaces bytes that are not UTF-8, so that dumping cannot fail.
 std::string Dump(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -20,7 +20,7 @@ int ExitCodeOf(const Findings& findings);
 // "disagreeing", "unknown", "rolled_back", "ok"}.
 std::string SummaryLine(const Report& report);
 
-// A line for each run of committed steps that one world computed:
+// A line for each sequence of committed steps that one world computed:
 // {"steps":[first,last],"epoch":[term,number],"members":["pod/slot/start",…],"full_size":ranks}
 std::string ScheduleText(const Report& report);
 

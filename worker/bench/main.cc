@@ -1,5 +1,5 @@
-// ringmaster-bench: measures the trainer and the libraries that it uses. Each subcommand says what
-// it does with --help.
+// ringmaster-bench: measures the trainer and the libraries that it uses. Each subcommand describes
+// itself with --help.
 
 #include <vector>
 

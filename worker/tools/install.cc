@@ -38,10 +38,10 @@ Result<std::string> ContentOf(const std::filesystem::path& file) {
   return Error{ErrorKind::kUnavailable, file.string() + " cannot be read"};
 }
 
-// The content to write, by path below the folder.
+// The contents of files, by path relative to the folder.
 using Files = std::map<std::filesystem::path, std::string>;
 
-// Empty if the folder does not exist.
+// Returns all files below the folder; empty if the folder does not exist.
 Result<Files> FilesIn(const std::filesystem::path& folder) {
   Files files;
   std::error_code none;
@@ -66,7 +66,7 @@ Result<void> Write(const std::filesystem::path& file, const std::string& content
   if (Result<void> made = MakeFolder(file.parent_path()); !made.ok()) return made;
   const Result<void> written = control::WriteFileAtomically(file, content, mode);
   std::error_code ignored;
-  if (!written.ok()) std::filesystem::remove(file.string() + kNew, ignored);  // leaves the room
+  if (!written.ok()) std::filesystem::remove(file.string() + kNew, ignored);  // frees the space
   return written;
 }
 

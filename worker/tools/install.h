@@ -17,11 +17,11 @@ struct Tools {
   std::filesystem::path python;  // the folder with the package; nothing is copied if it is missing
 };
 
-// Copies the program into <folder>/bin under its first name, mode 0755, makes the other names links
-// to it, and copies what is in `python` to where agents offer it (control::kPythonFolder). Each
-// file is first written under another name and then renamed, so it may be killed at any moment and
-// run again, also where the programs run. Fails with a sentence that says which file could not be
-// written and why.
+// Copies the program into <folder>/bin under its first name, mode 0755, creates links to it for the
+// other names, and copies the contents of `python` to control::kPythonFolder, where agents find it.
+// Each file is first written under another name and then renamed, so the installation may be killed
+// at any moment and run again, also while the programs run. The error's message names the file that
+// could not be written, and why.
 Result<void> Install(const Tools& tools, const std::filesystem::path& folder);
 
 }  // namespace ringmaster::tools

@@ -1,5 +1,5 @@
-// ringmaster-tools: agent, attach, audit, launcher and rsh in one file. The name by which it is
-// called, or its first argument, selects the program.
+// ringmaster-tools: the programs agent, attach, audit, launcher and rsh in one file. The name by
+// which it is called, or its first argument, selects the program.
 
 #include <cstdio>
 #include <exception>
@@ -36,7 +36,7 @@ constexpr Program kPrograms[] = {{"agent", agent::Main},
                                  {"launcher", launcher::Main},
                                  {"rsh", launcher::RshMain}};
 
-// Null if no program has that name.
+// Returns the program with this name; null if there is none.
 const Program* Named(std::string_view name) {
   for (const Program& program : kPrograms) {
     if (program.name == name) return &program;
@@ -44,7 +44,7 @@ const Program* Named(std::string_view name) {
   return nullptr;
 }
 
-// Null if the path is not that of a program.
+// Returns the program that is called by this path; null if the path does not name one.
 const Program* Called(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   return name.starts_with(kPrefix) ? Named(name.substr(kPrefix.size())) : nullptr;
@@ -58,7 +58,7 @@ std::vector<std::string> Names() {
   return names;
 }
 
-// As in the image, next to the folder of this program.
+// The Python package, which is beside the folder of this program, as in the image.
 std::filesystem::path OwnPackage() {
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
@@ -91,7 +91,7 @@ int RunTools(int argc, char** argv) {
 }
 
 int Main(int argc, char** argv) {
-  // A foreign image's OpenSSL configuration may load modules that do not fit this program.
+  // The OpenSSL configuration of a user's image may load modules that do not work in this program.
   OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
   if (const Program* const called = argc > 0 ? Called(argv[0]) : nullptr; called != nullptr) {
     return called->main(argc, argv);

@@ -14,16 +14,16 @@ namespace ringmaster::agent {
 namespace {
 
 constexpr std::chrono::seconds kShutdownGrace{1};
-// Time that a leaving agent keeps of its grace period after waiting for the launcher.
+// A leaving agent stops waiting for the launcher this long before its grace period ends.
 constexpr std::chrono::milliseconds kLeaveReserve{2000};
 constexpr std::chrono::milliseconds kEndMargin{
-    2000};  // beyond the grace period, for what does not die
+    2000};  // after the grace period, for processes that do not end
 
-// Time for the launcher to remove a Pod with a broken GPU from its world: until the ranks' next
-// step.
+// Time for the launcher to remove a Pod with a broken GPU from its world. The launcher does so at
+// the ranks' next step.
 constexpr std::chrono::milliseconds kGpuGrace{30'000};
 
-// A rank that has not moved for this long may be stopped.
+// A rank whose position has not changed for this long may have been stopped by a signal.
 constexpr std::chrono::milliseconds kLookAfter{300};
 
 std::string NewNonce() {
@@ -217,15 +217,15 @@ void Agent::OnLauncherMessage(const control::Message& message) {
   }
 }
 
-// This decision is final. When this process exits, the operator creates another Pod.
+// A refusal is final. When this process exits, the operator creates another Pod.
 void Agent::OnRefused(const std::string& reason) {
   LogError("The launcher rejected this agent", {{"reason", reason}});
   End(kShutdownGrace, control::kExitFailed);
 }
 
-// Either this worker is cut off and its program continues on other workers, which may write the
-// same files, or the next launcher restarts the program. In-place ranks write nothing permanent
-// without a launcher.
+// If this worker is cut off, its program may run again on other workers and write the same files;
+// otherwise the next launcher restarts it. Ranks in mode InPlace continue, because they write no
+// permanent files without a launcher.
 void Agent::OnLauncherGone() {
   if (config_.spec.InPlace() || !slots_->AnyRankRunning()) return;
   LogWarn("Stopping the program: the launcher has been silent for too long");
@@ -234,8 +234,8 @@ void Agent::OnLauncherGone() {
 }
 
 std::string Agent::OnRankHello(PeerId peer, const control::RankHello& hello, int pid) {
-  // A wrapper around the trainer is fine: any process in the process group of the slot may be its
-  // rank.
+  // The trainer may have been started by a wrapper, so any process in the process group of the slot
+  // may be its rank.
   const pid_t group = ranks_.Group(hello.slot);
   if (group < 0 || getpgid(pid) != group) {
     return "process " + std::to_string(pid) + " is not the rank of slot " +
@@ -286,7 +286,7 @@ void Agent::OnPeerGone(PeerId peer) {
   EndWhenIdle();
 }
 
-// If the GPU of the rank is lost, OnRankEnd reports that instead of the signal.
+// If the GPU of the rank is lost, OnRankEnd reports the lost GPU instead of the signal.
 void Agent::OnRankKilled(int slot, const std::vector<std::string>& last_lines) {
   if (!gpu_health_.Lost(FirstOf(ranks_.Gpus(slot)))) slots_->OnRankKilled(slot, last_lines);
 }
@@ -307,7 +307,7 @@ void Agent::OnRankEnd(int slot, RankEnd end) {
     end.last_lines.push_back(fault);
   }
   slots_->OnRankExit(slot, end);
-  // The launcher first receives how the rank ended: it does not ask a leaving agent any more.
+  // Leave after the exit is reported: the launcher does not judge exits from a leaving agent.
   if (unhealthy && gpu_fault_.empty()) {
     gpu_fault_ = fault;
     Leave(fault, kGpuGrace, control::kExitDeviceUnhealthy);
@@ -317,9 +317,9 @@ void Agent::OnRankEnd(int slot, RankEnd end) {
   EndWhenIdle();
 }
 
-// From now on each slot keeps its GPU for the Pod's lifetime. CUDA does not number a lost device
-// and renumbers the devices after it, so a restarted rank that chose its GPU by number would use
-// the GPU of its neighbour, and two ranks would share that one.
+// Assigns a GPU to each slot for the lifetime of the Pod. CUDA renumbers its devices after a device
+// is lost, so a restarted rank that chose its GPU by number would use the GPU of another rank, and
+// the two ranks would share it.
 void Agent::OnGpus(const GpuList& gpus) {
   const auto chosen = config_.container.find("CUDA_VISIBLE_DEVICES");
   ranks_.SetGpus(AssignGpus(
@@ -330,13 +330,13 @@ void Agent::OnGpus(const GpuList& gpus) {
 void Agent::OnGpuTrouble(const GpuTrouble& trouble) {
   LogWarn("Found an unhealthy GPU", {{"gpu", trouble.uuid}, {"what", TroubleText(trouble)}});
   if (!gpu_health_.Note(trouble) || !config_.spec.InPlace()) return;
-  // The rank may hang in a call forever.
+  // Kill the rank, because it may hang in a call to the GPU forever.
   for (int slot = 0; slot < config_.spec.slots_per_worker; ++slot) {
     if (FirstOf(ranks_.Gpus(slot)) == trouble.uuid) ranks_.Kill(slot);
   }
 }
 
-// A rank that makes progress is not stopped, so do not ask the kernel about it.
+// Only ranks without recent progress can be stopped, so the kernel is asked only about those.
 void Agent::ReportPositions() {
   slots_->EndEndlessLoading([this](int slot) { return ranks_.Age(slot); }, config_.load_limit);
   control::RankPositions report;

@@ -31,9 +31,9 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::chrono::seconds kStopGrace{10};  // Unless the job sets another value.
+constexpr std::chrono::seconds kStopGrace{10};  // unless the job sets another value
 constexpr std::chrono::milliseconds kKillLimit{1000};
-// How long removal is retried on a volume that fails temporarily.
+// Limits the retries of a removal on a volume that fails temporarily.
 constexpr int kMostTries = 30;
 constexpr std::chrono::seconds kBetweenTries{1};
 
@@ -58,7 +58,7 @@ Result<std::unique_ptr<Agent>> MakeAgent(boost::asio::io_context& io, Config con
   return agent;
 }
 
-// The operator shows a container's termination message; without that file, nothing reads it.
+// Writes the container's termination message, which the operator shows to users.
 void WriteTerminationMessage(const std::string& message) {
   const char* const path = std::getenv(control::kEnvTerminationLog);
   std::ofstream file(path != nullptr ? path : control::kTerminationLog, std::ios::app);
@@ -71,8 +71,8 @@ int Fail(const Error& error) {
   return control::kExitFailed;
 }
 
-// The folder outlives ranks, and this process only if it is killed. Without it ranks take no
-// snapshots.
+// Creates the folder of the ranks' snapshots, which the agent removes when it ends unless it is
+// killed. If the folder cannot be created, ranks take no snapshots.
 void PrepareSnapshots(Config& config) {
   if (!config.spec.InPlace()) config.snapshot_dir.clear();
   if (config.snapshot_dir.empty()) return;
@@ -87,7 +87,7 @@ void RemoveSnapshots(const std::filesystem::path& folder) {
   if (!folder.empty()) std::filesystem::remove_all(folder, ignored);
 }
 
-// A user without a passwd entry has / as its home, and Python asks these variables for its name.
+// A user without a passwd entry has / as its home, and Python reads its name from these variables.
 void SetHomeAndUser(Config& config) {
   std::string& home = config.container["HOME"];
   if (home.empty() || access(home.c_str(), W_OK) != 0) home = "/tmp";
@@ -96,7 +96,7 @@ void SetHomeAndUser(Config& config) {
   }
 }
 
-// `import ringmaster` is then the package of this agent's release, in any image.
+// Puts the Python package of this agent's release first in PYTHONPATH, if it is beside the agent.
 void OfferPackage(Config& config) {
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
@@ -145,7 +145,7 @@ std::string WhatWasRemoved(const RemovedCheckpoints& removed) {
   return "removed " + CountText(removed.files, "file") + " of " + BytesText(removed.bytes);
 }
 
-// Each attempt continues where the previous one failed.
+// Removes the job's checkpoints. Each attempt continues where the previous one failed.
 int RemoveCheckpoints() {
   const CheckpointOwner owner{.volume = Variable(control::kEnvCheckpointDir),
                               .ns = Variable(control::kEnvNamespace),

@@ -7,7 +7,7 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::size_t kMaxLineBytes = 16384;  // a longer line is cut into several
+constexpr std::size_t kMaxLineBytes = 16384;  // a longer line is printed as several lines
 
 }  // namespace
 

@@ -15,7 +15,7 @@ class LocalOutput {
   // `rank` is -1 for a process without a rank. Its output is then marked with its slot.
   void Print(int slot, int rank, bool is_stderr, std::string_view data);
 
-  // Output of an incomplete line.
+  // Prints incomplete lines, with a newline.
   void Flush();
 
  private:

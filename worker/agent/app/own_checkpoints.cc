@@ -16,11 +16,11 @@
 namespace ringmaster::agent {
 namespace {
 
-// A checkpoint is two levels deep. Each level costs a descriptor.
+// A checkpoint has two levels of folders. Each level needs a descriptor.
 constexpr int kMostLevels = 32;
-// Maximum number of names in memory, since a folder may contain any number of entries.
+// The maximum number of names in memory, because a folder may contain any number of entries.
 constexpr std::size_t kNamesAtOnce = 1024;
-// A partly removed folder must not look like a complete checkpoint.
+// This file is removed first, so that a partly removed folder is not taken for a checkpoint.
 constexpr char kFirstToGo[] = "DONE";
 constexpr int kOpenFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
@@ -113,7 +113,7 @@ class FolderRemover {
   }
 
   static Result<std::vector<std::string>> SomeNames(const Folder& folder, const std::string& path) {
-    // Duplicate the descriptor: the stream closes it and starts at the first entry.
+    // Open the folder again: the stream closes its descriptor, and starts at the first entry.
     const int fd = ::openat(folder.fd(), ".", kOpenFlags);
     if (fd < 0) return CannotRemove(path, errno);
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd), ::closedir);

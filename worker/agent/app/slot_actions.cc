@@ -13,7 +13,7 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // to the launcher; then output waits
+constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // bytes to the launcher; above, output waits
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void Agent::StopAttach(AttachId attach, std::chrono::milliseconds grace) {
   kill(attaches_.Pid(attach), SIGTERM);
   const auto limit = std::make_shared<boost::asio::steady_timer>(io_, grace);
   limit->async_wait([this, limit, attach](const boost::system::error_code& cancelled) {
-    // The attach is still connected, so its pid has not been reused.
+    // attach is still connected, so its pid has not been reused.
     if (!cancelled && attaches_.Contains(attach)) kill(attaches_.Pid(attach), SIGKILL);
   });
 }
@@ -59,7 +59,7 @@ void Agent::CloseAttach(AttachId attach) {
 
 Result<void> Agent::StartRank(int slot) { return ranks_.Start(slot); }
 
-// On the node's network, another program may use the port.
+// Fails if MASTER_PORT is in use, which may happen on the node's network.
 Result<void> Agent::StartProgram(const ProgramPlace& place) {
   const int port = control::MasterPortOf(config_.job_uid, place.epoch);
   if (place.rank == 0 && !PortIsFree(port)) {

@@ -31,7 +31,7 @@ std::string OpenMpiVersion(const std::string& answer) {
   return answer.substr(version, answer.find_first_of("\r\n", version) - version);
 }
 
-// Started by its name, which selects the program in a combined file (worker/tools).
+// The path of the agent. Its name selects the program if one file has several (worker/tools).
 std::string OwnProgram() {
   std::error_code unknown;
   return std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() /
@@ -83,7 +83,7 @@ std::optional<control::AgentReady> WorkerReadiness::Ready() const {
   if (sshd_fault_.has_value()) ready.faults.push_back({control::kCheckSshdStart, *sshd_fault_});
   if (data_fault_.has_value()) ready.faults.push_back({"data-cache", *data_fault_});
   const bool filling = data_cache_ != nullptr && !data_cache_->ended();
-  if (filling && fine) return std::nullopt;  // sshd may restart until then
+  if (filling && fine) return std::nullopt;  // sshd may recover until then
   return ready;
 }
 
@@ -94,9 +94,9 @@ std::optional<control::DataCacheProgress> WorkerReadiness::Progress() const {
 void WorkerReadiness::StartSshd() {
   const Result<std::string> address =
       FindAddress(config_.launcher_address, config_.spec.interfaces);
-  if (!address.ok()) return;  // preflight says it
+  if (!address.ok()) return;  // preflight reports the error
   address_ = *address;
-  // mpirun does not start anything here, or does so through this agent, or cannot log in.
+  // mpirun starts nothing here, starts its daemon through this agent, or cannot log in.
   const bool no_use = config_.spec.PerWorker() ||
                       config_.spec.launch_agent == control::LaunchAgent::kAgent ||
                       config_.user.empty();
@@ -106,7 +106,7 @@ void WorkerReadiness::StartSshd() {
   options.settings.port = config_.spec.ssh_port;
   options.settings.host_key_file = credentials_.host_key_file;
   options.settings.authorized_keys_file = credentials_.authorized_keys_file;
-  std::error_code unknown;  // if it was removed meanwhile, sessions stay in the user's home
+  std::error_code unknown;  // if the directory is gone, sessions stay in the user's home
   options.settings.environment =
       SessionEnvironment(config_.container, config_.AgentSocket(),
                          std::filesystem::current_path(unknown).string(), geteuid() == 0);
@@ -127,12 +127,12 @@ void WorkerReadiness::StartSshd() {
   sshd_->Start();
 }
 
-// Reports the Open MPI version of this worker, which must be that of the launcher.
+// Reports the worker's Open MPI version, which must be the same as the launcher's.
 void WorkerReadiness::AskVersion() {
   versions_["ringmaster"] = RINGMASTER_VERSION;
-  // The user as which mpirun's ssh has to log in: a Pod may run as any uid.
+  // The user name with which mpirun's ssh has to log in, because a Pod may run as any uid.
   if (!config_.user.empty()) versions_["user"] = config_.user;
-  // Open MPI does not even print its version without a home directory.
+  // Without a home directory, Open MPI does not print its version.
   Ask({"mpirun", "--version"}, {"PATH=" + config_.Path(), "HOME=" + config_.runtime_dir.string()},
       [this](const std::string& answer) {
         if (const std::string version = OpenMpiVersion(answer); !version.empty()) {
@@ -178,7 +178,7 @@ void WorkerReadiness::Ask(std::vector<std::string> argv, std::vector<std::string
 
 void WorkerReadiness::Note(const Finding& finding,
                            std::vector<control::PreflightFault>& faults) const {
-  // Report this without failing: the launcher decides who starts the ranks.
+  // This is not a failure yet, because the launcher decides how the ranks are started.
   if (control::OnlyMpirunNeeds(finding.check)) {
     LogInfo("mpirun cannot start ranks on this worker", {{"what", finding.message}});
   } else if (finding.check == control::kCheckMpiProgram) {

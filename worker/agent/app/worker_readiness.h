@@ -54,7 +54,7 @@ class WorkerReadiness {
 
  private:
   void StartSshd();
-  // Its output, until it ends or the limit, is passed to `done`.
+  // Runs a program, and passes its output until its end or the time limit to `done`.
   void Ask(std::vector<std::string> argv, std::vector<std::string> environment,
            std::function<void(const std::string& answer)> done);
   void AskVersion();

@@ -18,9 +18,9 @@ namespace ringmaster::agent {
 namespace {
 
 constexpr std::chrono::milliseconds kAgentGoneGrace{1000};
-constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // to the agent; then output waits
+constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // bytes to the agent; above, output waits
 constexpr char kCohortFlag[] = "--cohort=";
-constexpr char kStayFlag[] = "--stay";  // in the directory in which mpirun starts us
+constexpr char kStayFlag[] = "--stay";  // do not change the directory that mpirun chose
 
 std::optional<long long> ParseNumber(std::string_view text) {
   long long number = 0;
@@ -170,10 +170,10 @@ void Attach::OnClosed(const std::string& reason) {
     return End(
         1, "lost the agent of " + host_ + " (" + reason + "); the worker is gone or terminating");
   }
-  program_->Stop(kAgentGoneGrace);  // this process ends with it
+  program_->Stop(kAgentGoneGrace);  // this process ends when the program has ended
 }
 
-// The rank ran below the agent. Its output precedes this message, unless it never ran.
+// Ends with the exit of the agent's rank. If the rank ran, its output arrived before this message.
 void Attach::OnRankExit(const control::RankExit& exit) {
   if (!printed_ && !exit.Clean()) {
     for (const std::string& line : exit.last_lines) PassThrough(true, line + '\n');
@@ -218,7 +218,7 @@ void Attach::StartProgram() {
   ReportCannotStart(started.error().message);
 }
 
-// Printed for mpirun and for the worker's own log.
+// Prints the output for mpirun and sends it to the agent, for the worker's log.
 void Attach::OnOutput(bool is_stderr, std::string_view data) {
   PassThrough(is_stderr, data);
   if (connection_ == nullptr) return;
@@ -267,7 +267,7 @@ void Attach::ForwardSignals() {
   });
 }
 
-// Runs once: queued messages to the agent are still sent, then the loop ends.
+// The first call sends the queued messages to the agent and then ends the event loop.
 void Attach::End(int exit_code, const std::string& sentence) {
   if (exit_code_.has_value()) return;
   exit_code_ = exit_code;

@@ -77,7 +77,7 @@ class Attach {
   control::AttachGo go_;
   bool printed_ = false;
   bool agent_gone_ = false;
-  std::optional<int> exit_code_;  // known exit code; the agent must still be told
+  std::optional<int> exit_code_;  // set once the exit code is known; the agent may not know it yet
 };
 
 }  // namespace ringmaster::agent

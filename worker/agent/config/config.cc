@@ -10,7 +10,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// Reads variables one by one and keeps the first error.
+// Reads the environment variables one by one and keeps the first error.
 class Reader {
  public:
   explicit Reader(const Environment& environment) : environment_(environment) {}

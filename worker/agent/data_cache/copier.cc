@@ -22,21 +22,21 @@
 namespace ringmaster::agent {
 namespace {
 
-// Enough parallel requests for network storage; with FileCopy::kReadBytes each, 4 MiB.
+// Enough parallel requests for network storage. All threads together buffer 4 MiB.
 constexpr int kThreads = 4;
-constexpr std::size_t kMostWaiting = 256;  // files
+constexpr std::size_t kMostWaiting = 256;  // maximum number of queued files
 
 // A file to open, or a segment of an open one.
 struct Work {
   SourceEntry file;
-  std::shared_ptr<FileCopy> copy;  // of a segment
+  std::shared_ptr<FileCopy> copy;  // null: `file` is to be opened
   std::int64_t segment = 0;
 };
 
 // The queue between the walker and the threads. Thread-safe.
 class WorkQueue {
  public:
-  // Waits while the queue is full; returns false once stopped.
+  // Waits while the queue is full. Returns false if `stop` was requested.
   bool Add(Work work, const std::stop_token& stop) {
     MutexLock lock(mutex_);
     if (!changed_.Wait(mutex_, stop,
@@ -46,8 +46,8 @@ class WorkQueue {
     changed_.NotifyAll();
     return true;
   }
-  // Adds, after Take() of a file, all segments but the first, which the thread that opened the file
-  // copies itself. They precede everything else, even if the queue is full.
+  // Call after Take() of a file. Adds all segments of the file except the first, which the thread
+  // that opened the file copies itself. Puts them first in the queue, even if the queue is full.
   void AddSegments(const std::shared_ptr<FileCopy>& copy) {
     const MutexLock lock(mutex_);
     --opening_;
@@ -61,8 +61,8 @@ class WorkQueue {
     closed_ = true;
     changed_.NotifyAll();
   }
-  // Empty once the queue is closed and drained, or stopped. Waits while a file is being opened,
-  // because it may add segments.
+  // Returns nothing if the queue is closed and drained, or if `stop` was requested. Waits while a
+  // file is being opened, because the file may add segments.
   std::optional<Work> Take(const std::stop_token& stop) {
     MutexLock lock(mutex_);
     const auto settled = [&]() RINGMASTER_REQUIRES(mutex_) {
@@ -80,7 +80,7 @@ class WorkQueue {
   Mutex mutex_;
   StoppableCondVar changed_;
   std::deque<Work> work_ RINGMASTER_GUARDED_BY(mutex_);
-  int opening_ RINGMASTER_GUARDED_BY(mutex_) = 0;  // files taken whose segments are not known yet
+  int opening_ RINGMASTER_GUARDED_BY(mutex_) = 0;  // files taken but not opened yet
   bool closed_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };
 
@@ -104,7 +104,7 @@ class Copier {
         });
       });
       queue_.Close();
-    }  // joins them
+    }  // joins the threads
     const MutexLock lock(mutex_);
     if (error_.has_value()) return *error_;
     if (found == expected) return {};
@@ -118,7 +118,7 @@ class Copier {
     std::error_code failed;
     switch (entry.kind) {
       case SourceEntry::Kind::kFile:
-        // The copy was stopped: the walk notices it next.
+        // If the copy was stopped, this adds nothing, and the walk ends next.
         queue_.Add({entry, nullptr, 0}, halt_.get_token());
         return {};
       case SourceEntry::Kind::kFolder:
@@ -160,7 +160,7 @@ class Copier {
     return {};
   }
 
-  // The first error counts and stops everything else.
+  // Keeps the first error and stops all threads.
   void Fail(const Error& error) {
     const MutexLock lock(mutex_);
     if (!error_.has_value()) error_ = error;
@@ -177,7 +177,7 @@ class Copier {
   std::stop_callback<std::function<void()>> on_stop_;
 };
 
-// The end of a lease is not reported.
+// The interval at which opening a file with a lease is retried.
 constexpr std::chrono::milliseconds kAskAgain{20};
 constexpr mode_t kReadOnly = 0444;
 
@@ -185,7 +185,7 @@ std::int64_t ChangedAt(const struct stat& file) {
   return std::int64_t{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec;
 }
 
-// Fails like open(2), with ECANCELED once stopped. Never blocks on what replaced the file.
+// Waits for a lease on the file. Fails like open(2), or with ECANCELED. Does not block on a pipe.
 int OpenToRead(const std::filesystem::path& file, const std::stop_token& stop) {
   for (;;) {
     const int descriptor = open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -273,7 +273,7 @@ Result<void> FileCopy::CopySegment(std::int64_t segment, std::span<char> buffer,
     if (!WriteBytes(to_.descriptor(), buffer.first(static_cast<std::size_t>(read)), at)) {
       return Failed("writing", errno);
     }
-    // Read once and never again: cached pages would count against the container too.
+    // The data is read only once, and cached pages would count towards the container's memory.
     posix_fadvise(from_.descriptor(), at, read, POSIX_FADV_DONTNEED);
     at += read;
     done += read;

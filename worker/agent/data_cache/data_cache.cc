@@ -34,14 +34,14 @@ Error CannotWrite(const std::filesystem::path& folder, const std::string& why) {
           "the data cache at " + folder.string() + " cannot be written: " + why};
 }
 
-// The folder that is filled, and the mark in it that says how far it is: a copy counts only once
-// the mark says that it is complete, whatever was killed when.
+// The folder that is filled, and the mark, a file in it that records the folder's state. A copy is
+// used only if the mark says that it is complete, so processes may be killed at any time.
 //
-//   empty ── Begin ─► filling ── Complete ─► complete; Begin from any of them begins again, but a
-//   folder with anything in it and no mark is somebody else's, and is left alone.
+//   empty ── Begin ─► filling ── Complete ─► complete; Begin starts again from any of these states.
+//   A folder that is not empty and has no mark belongs to another program; Begin fails.
 class CacheFolder {
  public:
-  // `source` identifies the content of the folder: a copy of another source does not count.
+  // `source` identifies the content of the folder: a copy of another source is not complete.
   CacheFolder(std::filesystem::path folder, const std::filesystem::path& source)
       : folder_(std::move(folder)), complete_("complete " + source.string() + "\n") {}
 
@@ -78,7 +78,7 @@ class CacheFolder {
   Result<void> Complete() const { return Mark(complete_); }
 
  private:
-  // Renaming makes the mark appear complete or not at all.
+  // Writes the mark with a rename, so that it never appears partly written.
   Result<void> Mark(const std::string& text) const {
     const std::filesystem::path mark = folder_ / kCacheMark;
     const std::filesystem::path aside = mark.string() + kAside;
@@ -93,10 +93,10 @@ class CacheFolder {
   }
 
   const std::filesystem::path folder_;
-  const std::string complete_;  // the mark's text
+  const std::string complete_;  // the mark's text once the copy is complete
 };
 
-// Interval between two reads of the counters until the data is measured, which is reported first.
+// How often the counters are read until the data is measured. This is reported first.
 constexpr milliseconds kFirstLook{50};
 
 Result<void> FillOrSay(const DataCacheSettings& settings, const MemorySources& memory,

@@ -43,7 +43,7 @@ class DataCache {
     // Called once: nothing if the data is complete, otherwise why it never will be.
     std::function<void(std::optional<std::string> fault)> on_end;
   };
-  // Each report may become a write of the job's status.
+  // The period between reports. Each report may cause a write of the job's status.
   static constexpr std::chrono::milliseconds kPeriod{5000};
 
   // Begins at once. `io` must outlive this object. No handler runs after Stop() or the destructor.

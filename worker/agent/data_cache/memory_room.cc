@@ -14,8 +14,8 @@
 namespace ringmaster::agent {
 namespace {
 
-// What the kernel keeps of a file in memory beside its pages: a tmpfs inode and a directory entry,
-// of 0.7 and 0.2 KiB on 64 bits.
+// The kernel's memory for a file on a tmpfs in addition to its pages: an inode of 0.7 KiB and a
+// directory entry of 0.2 KiB on 64-bit machines.
 constexpr std::int64_t kBytesPerEntry = 1024;
 
 std::string MemoryText(const std::string& data, std::int64_t limit, std::int64_t used) {

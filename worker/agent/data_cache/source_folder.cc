@@ -14,7 +14,7 @@ Error CannotRead(const std::filesystem::path& path, const std::error_code& why) 
           path.string() + " of the data source cannot be read: " + why.message()};
 }
 
-// Both without links, "." and "..".
+// Whether `inner` is `outer` or below it. REQUIRES: neither path has links, "." or "..".
 bool IsWithin(const std::filesystem::path& inner, const std::filesystem::path& outer) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
@@ -86,7 +86,7 @@ Result<void> SourceFolder::Walk(
     if (Result<void> visited = visit(*entry); !visited.ok()) return visited;
     last = entry->path;
   }
-  // If a folder cannot be opened, the walk ends after visiting it.
+  // The walk ends after a folder that cannot be opened, which is then the last one visited.
   if (failed) return CannotRead(last, failed);
   return {};
 }
@@ -126,8 +126,8 @@ Result<SourceEntry> SourceFolder::Describe(const std::filesystem::directory_entr
   }
 }
 
-// A link within the source is copied as a link with a new target, because an absolute one would
-// point back to the source.
+// A link within the source is copied as a relative link, because a copy of an absolute link would
+// point to the source.
 Result<SourceEntry> SourceFolder::DescribeLink(SourceEntry entry) const {
   entry.kind = SourceEntry::Kind::kLink;
   std::error_code failed;

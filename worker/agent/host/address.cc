@@ -17,7 +17,7 @@ namespace {
 using boost::asio::ip::tcp;
 using boost::asio::ip::udp;
 
-// Connecting a UDP socket looks up the route and sends nothing.
+// Finds the address by connecting a UDP socket, which looks up the route and sends nothing.
 Result<std::string> AddressByRoute(const std::string& launcher_address) {
   boost::asio::io_context io;
   udp::socket socket(io);
@@ -36,7 +36,7 @@ Result<std::string> AddressByRoute(const std::string& launcher_address) {
   return local.address().to_string();
 }
 
-// Returns an empty text for other families and for link-local addresses.
+// Formats an address. Returns an empty text for other families and for link-local addresses.
 std::string AddressText(const sockaddr* address, int family) {
   if (address == nullptr || address->sa_family != family) return "";
   char text[INET6_ADDRSTRLEN] = "";
@@ -125,14 +125,14 @@ Result<std::string> FindAddress(const std::string& launcher_address,
   return ChooseAddress(*here, AddressByRoute(launcher_address), interfaces);
 }
 
-// Listens like PyTorch and JAX: on both families with one socket, or on IPv4 if there is no IPv6.
+// Tries to listen like PyTorch and JAX: on both families with one socket, or on IPv4 without IPv6.
 bool PortIsFree(int port) {
   boost::asio::io_context io;
   tcp::acceptor listener(io);
   boost::system::error_code error;
   tcp protocol = tcp::v6();
   if (listener.open(protocol, error)) listener.open(protocol = tcp::v4(), error);
-  if (error) return true;  // nobody can tell
+  if (error) return true;  // it cannot be checked
   listener.set_option(tcp::acceptor::reuse_address(true), error);
   listener.bind({protocol, static_cast<uint16_t>(port)}, error);
   return error != boost::asio::error::address_in_use;

@@ -12,9 +12,9 @@ std::string TroubleText(const GpuTrouble& trouble) {
 }
 
 bool GpuHealth::Note(const GpuTrouble& trouble) {
-  // Slots without a GPU of their own report an empty UUID.
+  // A slot that was not assigned a GPU has an empty UUID.
   if (trouble.uuid.empty()) return false;
-  // The error that made the GPU unusable is more useful than later ones.
+  // Keep the error that made the GPU unusable, because it says more than later errors.
   if (!Lost(trouble.uuid)) troubles_[trouble.uuid] = TroubleText(trouble);
   const bool useless = trouble.xid == 0 || IsFatalXid(trouble.xid);
   return useless && lost_.insert(trouble.uuid).second;

@@ -23,7 +23,7 @@ bool IsUuid(const std::string& text) {
   return text.starts_with("GPU-") || text.starts_with("MIG-");
 }
 
-// Null if no device matches.
+// Returns the device with this UUID or number; null if no device matches.
 const GpuDevice* Named(const std::vector<GpuDevice>& devices, const std::string& name) {
   if (IsUuid(name)) {
     const auto found = std::ranges::find_if(
@@ -39,8 +39,8 @@ const GpuDevice* Named(const std::vector<GpuDevice>& devices, const std::string&
 
 }  // namespace
 
-// Lines are "GPU 0: NVIDIA A100 (UUID: GPU-…)" and, below it, " MIG 1g.5gb Device 0: (UUID:
-// MIG-…)"; a GPU that does not answer has a sentence instead.
+// Parses lines like "GPU 0: NVIDIA A100 (UUID: GPU-…)", each followed by its MIG devices like " MIG
+// 1g.5gb Device 0: (UUID: MIG-…)". For a GPU that does not answer, the line has an error message.
 std::vector<GpuDevice> ListedGpus(const std::string& output) {
   constexpr std::string_view kUuid = "(UUID: ";
   std::vector<GpuDevice> devices;

@@ -35,7 +35,7 @@ std::vector<GpuDevice> ListedGpus(const std::string& output);
 std::vector<std::string> GivenGpus(const std::string& visible);
 
 // The value of CUDA_VISIBLE_DEVICES for each slot: the UUIDs of its devices. A slot keeps its
-// devices for the Pod's life, whatever happens to them. All slots have the same number. Empty if
+// devices for the lifetime of the Pod, even if they fail. All slots get the same number. Empty if
 // there are fewer devices than slots, which then share them all.
 std::vector<std::string> AssignGpus(const std::vector<GpuDevice>& devices, int slots);
 

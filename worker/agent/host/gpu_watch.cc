@@ -17,10 +17,10 @@ constexpr std::chrono::milliseconds kEventWait{1000};
 constexpr std::chrono::milliseconds kEndGrace{100};
 constexpr std::size_t kLongestLine = 4096;
 
-// The first word of each line; tabs separate the fields.
+// The watching process prints lines. Their first word is one of these; tabs separate the fields.
 constexpr std::string_view kDevice = "device";    // UUID, fault
 constexpr std::string_view kAll = "all";          // the list of devices is complete
-constexpr std::string_view kNone = "none";        // why
+constexpr std::string_view kNone = "none";        // the reason
 constexpr std::string_view kTrouble = "trouble";  // UUID, Xid, fault
 
 std::string NextField(std::string_view& line) {

@@ -11,8 +11,8 @@ struct FatalXid {
   const char* words;
 };
 
-// Those whose immediate action is to reset the GPU, to restart the machine or to replace the board,
-// by excerpts of docs.nvidia.com/deploy/xid-errors: its whole catalogue was not at hand.
+// Xids whose immediate action is to reset the GPU, restart the machine or replace the board.
+// Source: excerpts of docs.nvidia.com/deploy/xid-errors, which do not contain all Xids.
 constexpr std::array kFatalXids{
     FatalXid{48, "an uncorrectable memory error (ECC)"},
     FatalXid{62, "its microcontroller halted"},

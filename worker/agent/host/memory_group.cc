@@ -8,7 +8,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// Version 1 represents "no limit" as a number near the largest one.
+// Version 1 of control groups represents "no limit" as a number near the largest int64.
 constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
 
 std::optional<std::int64_t> ReadNumber(const std::filesystem::path& file) {
@@ -18,7 +18,7 @@ std::optional<std::int64_t> ReadNumber(const std::filesystem::path& file) {
   return number;
 }
 
-// The number after `name` in a file of lines "name number".
+// Returns the number after `name` in a file with lines of the form "name number".
 std::optional<std::int64_t> ReadField(const std::filesystem::path& file, const std::string& name) {
   std::ifstream text(file);
   for (std::string line; std::getline(text, line);) {
@@ -51,7 +51,7 @@ std::optional<MemoryGroup> MemoryGroup::Find(const CgroupSources& sources) {
   static constexpr Files kVersion2{"memory.max", "memory.current", "inactive_file", "memory.peak",
                                    "memory.events"};
   std::ifstream lines(sources.own_cgroups);
-  // Lines "4:cpu,memory:/path" of version 1, "0::/path" of version 2; memory is in one of them.
+  // Version 1 has lines like "4:cpu,memory:/path", version 2 has "0::/path".
   for (std::string line; std::getline(lines, line);) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);

@@ -44,7 +44,7 @@ class MemoryGroup {
   struct Files {
     const char* limit;
     const char* used;
-    const char* inactive_files;  // in memory.stat: cached pages of files, given back first
+    const char* inactive_files;  // in memory.stat: cached pages that are reclaimed first
     const char* peak;
     const char* kills;  // lines "name number"
   };

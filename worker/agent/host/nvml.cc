@@ -11,7 +11,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// The part of nvml.h that the agent uses, with stable names (changed functions are renamed).
+// The part of nvml.h that the agent uses. NVML gives changed functions a new name.
 using Return = int;
 using Handle = void*;
 
@@ -58,7 +58,7 @@ bool Find(void* library, const char* name, Function& function) {
   return function != nullptr;
 }
 
-// The name of the first missing function; empty if none is missing.
+// Finds the functions of `api`. Returns the name of the first missing one; empty if all exist.
 std::string FindAll(void* library, Api& api) {
   if (!Find(library, "nvmlInit_v2", api.init)) return "nvmlInit_v2";
   if (!Find(library, "nvmlErrorString", api.error_string)) return "nvmlErrorString";
@@ -81,13 +81,13 @@ std::string FindAll(void* library, Api& api) {
   return "";
 }
 
-// A GPU or an instance of one, as known to NVML.
+// A GPU or MIG device that is watched.
 struct Watched {
   Handle handle = nullptr;
-  Handle gpu = nullptr;  // that it is, or is part of
+  Handle gpu = nullptr;  // the GPU itself, or the GPU of the MIG device
   unsigned int instance = kWholeGpu;
   std::string uuid{};
-  bool lost = false;  // its loss was reported
+  bool lost = false;  // the loss of the device was reported
 };
 
 class LoadedNvml final : public Nvml {
@@ -103,7 +103,7 @@ class LoadedNvml final : public Nvml {
     for (unsigned int index = 0; index < count; ++index) {
       Handle gpu = nullptr;
       const Return found = api_.by_index(index, &gpu);
-      if (found == kNoPermission) continue;  // another container's
+      if (found == kNoPermission) continue;  // it belongs to another container
       if (found != kSuccess) {
         devices.push_back({"", Words(found)});
       } else {
@@ -112,7 +112,7 @@ class LoadedNvml final : public Nvml {
     }
     if (api_.event_set(&events_) != kSuccess) events_ = nullptr;
     for (const Watched& one : watched_) {
-      // GPUs that cannot be watched report no events: only failing calls reveal errors.
+      // A GPU without events is still watched: calls that fail reveal its errors.
       if (events_ != nullptr) static_cast<void>(api_.register_events(one.gpu, kXidEvents, events_));
     }
     return devices;
@@ -126,7 +126,7 @@ class LoadedNvml final : public Nvml {
             : api_.event_wait(events_, &event, static_cast<unsigned int>(limit.count()));
     if (waited == kTimeout) return {};
     if (waited == kSuccess) return Reported(event);
-    // A GPU that is gone ends every wait at once, and NVML does not say which one it is.
+    // If a GPU is lost, every wait fails at once, and NVML does not report which GPU it is.
     std::vector<GpuTrouble> found = FindLost();
     if (found.empty()) std::this_thread::sleep_for(limit);
     return found;
@@ -135,7 +135,7 @@ class LoadedNvml final : public Nvml {
  private:
   std::string Words(Return result) const { return api_.error_string(result); }
 
-  // One call covers all: the device itself answers, or the driver for it.
+  // Returns why the device does not answer; empty if it answers.
   std::string FaultOf(Handle device) const {
     Memory memory{};
     const Return asked = api_.memory(device, &memory);
@@ -205,7 +205,7 @@ class LoadedNvml final : public Nvml {
 }  // namespace
 
 Result<std::unique_ptr<Nvml>> Nvml::Open(const std::string& library) {
-  // Never unloaded, because the library may have threads of its own.
+  // The library is never unloaded, because it may have started threads.
   void* const loaded = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) return Error{ErrorKind::kNotFound, dlerror()};
   Api api;

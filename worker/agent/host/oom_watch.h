@@ -25,8 +25,8 @@ class OomWatch {
   explicit OomWatch(std::optional<MemoryGroup> group = MemoryGroup::Find());
 
   // The out-of-memory kill of a process that has just ended; empty if it ended for another reason.
-  // Each kill that the kernel counted explains one exit, and none much later: it may have killed
-  // other processes of the container too.
+  // Each kill that the kernel counted explains at most one exit, and no exit much later, because
+  // the kernel may also have killed other processes of the container.
   std::optional<control::OutOfMemory> Explain(const ProcessEnd& end, Time now);
 
  private:

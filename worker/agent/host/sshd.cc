@@ -22,7 +22,7 @@ constexpr char kProbeBanner[] = "SSH-2.0-ringmaster\r\n";
 constexpr int kFailuresBeforeFault = 3;
 constexpr BackoffOptions kRestart{std::chrono::milliseconds(20), std::chrono::milliseconds(5000)};
 
-// A currently unused port; if sshd loses the race for it, it is started on another one.
+// Returns a currently unused port. If another program takes it first, sshd is started on another.
 int FreePort(boost::asio::io_context& io, const boost::asio::ip::address& address) {
   boost::system::error_code error;
   tcp::acceptor acceptor(io);
@@ -57,8 +57,8 @@ Sshd::Sshd(boost::asio::io_context& io, ChildReaper& reaper, SshdOptions options
 Sshd::~Sshd() { Stop(); }
 
 void Sshd::Start() {
-  // As root, sshd requires its privilege separation directory, which is on a tmpfs and may be
-  // missing.
+  // As root, sshd requires its privilege separation directory, which may be missing because it is
+  // on a tmpfs.
   if (geteuid() == 0) mkdir("/run/sshd", 0755);
   Run();
 }
@@ -110,7 +110,7 @@ Result<void> Sshd::WriteConfig() {
   return control::WriteFileAtomically(options_.config_file, SshdConfigText(settings));
 }
 
-// An accepted connection is the only proof that sshd works: mpirun's ssh does the same.
+// Connects to sshd as mpirun's ssh does. sshd is ready only once it accepts a connection.
 void Sshd::Probe() {
   boost::system::error_code error;
   probe_.close(error);
@@ -125,8 +125,8 @@ void Sshd::OnProbed(const boost::system::error_code& error) {
   if (stopped_ || process_ == nullptr) return;
   if (!error) {
     boost::system::error_code ignored;
-    // sshd does not log a peer that identifies itself and leaves as an error, but logs one that
-    // sends nothing.
+    // sshd logs an error for a peer that sends nothing, but not for a peer that identifies itself
+    // and disconnects.
     probe_.write_some(boost::asio::buffer(kProbeBanner, sizeof kProbeBanner - 1), ignored);
     probe_.close(ignored);
     ready_ = true;
@@ -134,7 +134,7 @@ void Sshd::OnProbed(const boost::system::error_code& error) {
     return handlers_.on_ready(port_);
   }
   if (probe_limit_.expiry() <= std::chrono::steady_clock::now()) {
-    process_->Stop(kStopGrace);  // its exit starts the next attempt
+    process_->Stop(kStopGrace);  // OnEnd() then starts sshd again
     return;
   }
   retry_.expires_after(kProbeInterval);

@@ -20,7 +20,7 @@
 namespace ringmaster::agent {
 
 struct SshdOptions {
-  SshdSettings settings;  // port 0: a free one, chosen again at each start
+  SshdSettings settings;  // port 0: a free port, chosen again at each start
   std::filesystem::path config_file;
   std::string path;  // PATH to look for sshd in; the usual system folders are always tried
 };
@@ -62,7 +62,7 @@ class Sshd {
   bool stopped_ = false;
 };
 
-// The absolute path of sshd, or empty. sshd does not run if it is started by any other name than an
+// Returns the absolute path of sshd, or an empty text. sshd only runs if it is started by its
 // absolute path.
 std::string FindSshd(const std::string& path);
 

@@ -22,7 +22,7 @@ bool IsPlainText(std::string_view value) {
                      [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
 }
 
-// One argument of a directive: in double quotes, with quotes and backslashes escaped.
+// Returns an argument of a directive in double quotes, with quotes and backslashes escaped.
 std::string Quoted(std::string_view argument) {
   std::string quoted = "\"";
   for (const char c : argument) {
@@ -32,7 +32,7 @@ std::string Quoted(std::string_view argument) {
   return quoted + '"';
 }
 
-// sshd reads only the first SetEnv line, so all variables share one.
+// Returns one SetEnv line with all variables, because sshd reads only the first such line.
 std::string SetEnvLine(const std::map<std::string, std::string>& environment) {
   std::string line;
   for (const auto& [name, value] : environment) {
@@ -51,8 +51,8 @@ std::string SshdConfigText(const SshdSettings& settings) {
          "AuthorizedKeysFile " + Quoted(settings.authorized_keys_file) + '\n' +
          "PidFile none\n"
          "UsePAM no\n"
-         // The key files belong to us and nobody else may write them; the checks of StrictModes are
-         // about home directories, and a home of an image is often writable for a group.
+         // Only this user can write the key files. StrictModes also checks the home directory,
+         // which in many images is writable for a group.
          "StrictModes no\n"
          "PubkeyAuthentication yes\n"
          "PasswordAuthentication no\n"
@@ -88,11 +88,11 @@ std::map<std::string, std::string> SessionEnvironment(
   for (const std::string_view name : kLeftOut) environment.erase(std::string(name));
   environment[control::kEnvAgentSocket] = agent_socket;
   if (!working_dir.empty()) environment[kEnvWorkingDir] = working_dir;
-  // bash under sshd reads ~/.bashrc only at the outermost level. What people keep there (conda,
-  // pyenv) can take seconds, or wait for a lock, before mpirun's daemon starts.
+  // Under sshd, bash reads ~/.bashrc only at the outermost level. Commands in it (conda, pyenv) can
+  // take seconds, or wait for a lock, before mpirun's daemon starts.
   environment["SHLVL"] = "1";
   if (!as_root) return environment;
-  // Open MPI 5's daemon refuses to run as root without both.
+  // Open MPI's daemon only runs as root if both variables of its generation are set.
   for (const char* name : {"PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM",
                            "OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) {
     environment[name] = "1";

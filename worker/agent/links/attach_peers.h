@@ -28,7 +28,7 @@ class AttachPeers {
   // Returns -1 if it has ended, because its pid may be reused.
   int Pid(PeerId attach) const;
 
-  // The bytes in transit to it, after more were sent.
+  // Call after sending to an attach, with the number of bytes in transit to it.
   void OnQueued(PeerId attach, std::size_t bytes);
   void OnDrained(PeerId attach);
 

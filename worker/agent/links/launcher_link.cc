@@ -150,12 +150,12 @@ std::chrono::milliseconds LauncherLink::RetryDelay(bool was_welcomed) const {
   if (superseded_) return options_.superseded_retry;
   if (!ever_welcomed_) return options_.first_retry;
   const auto lasted = std::chrono::steady_clock::now() - welcomed_at_;
-  // Reconnect at once after a long connection, but not if the launcher closes it immediately.
+  // Reconnect at once, unless the launcher closed the connection soon after it was opened.
   const bool at_once = was_welcomed && lasted >= options_.redial;
   return at_once ? std::chrono::milliseconds(0) : options_.redial;
 }
 
-// Sends one heartbeat, and checks the launcher's.
+// Sends a heartbeat, and checks that the launcher has sent its heartbeats.
 void LauncherLink::Tick() {
   tick_.expires_after(heartbeat_);
   tick_.async_wait([this](const boost::system::error_code& cancelled) {

@@ -28,9 +28,9 @@ struct LinkOptions {
       50};  // until the first welcome: kube-proxy learns the Service late
   // After a broken connection. The first redial follows at once, because the launcher waits for it.
   std::chrono::milliseconds redial{200};
-  std::chrono::milliseconds superseded_retry{1000};  // an old launcher answered
-  std::chrono::milliseconds silence_limit{2000};     // a line must arrive at least so often
-  std::chrono::milliseconds gone_after{30'000};      // no launcher has accepted this agent since
+  std::chrono::milliseconds superseded_retry{1000};  // delay after a superseded launcher answered
+  std::chrono::milliseconds silence_limit{2000};     // maximum time between the launcher's lines
+  std::chrono::milliseconds gone_after{30'000};      // time without a welcome before on_gone
 };
 
 class LauncherLink {
@@ -48,7 +48,7 @@ class LauncherLink {
     std::function<void()> on_drained;
     // Called before each heartbeat to a launcher that has welcomed this agent.
     std::function<void()> on_heartbeat{};
-    // Called once after each break that lasted too long.
+    // Called once after each interruption that lasted for gone_after.
     std::function<void()> on_gone{};
   };
 
@@ -97,7 +97,7 @@ class LauncherLink {
   std::chrono::steady_clock::time_point last_tick_;
   std::chrono::steady_clock::time_point welcomed_at_;
   std::string last_failure_;                                    // logged once for each failure
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a dial may end after this object
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // an attempt may outlive this
   std::function<void()> on_finished_;
   bool welcomed_ = false;
   bool ever_welcomed_ = false;

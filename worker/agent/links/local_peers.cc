@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kHelloLimit{5000};
 
-// Why a process that speaks this protocol is rejected; empty if it is not.
+// Returns why a process with this protocol version is rejected; empty if it is accepted.
 std::string TooOld(int protocol) {
   if (protocol >= control::kFirstProtocol) return "";
   return "it speaks protocol " + std::to_string(protocol) + ", but this agent requires at least " +

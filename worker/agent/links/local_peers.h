@@ -40,7 +40,7 @@ class LocalPeers {
 
   // Does nothing for a peer that is gone.
   void Send(PeerId peer, const control::Message& message);
-  // Earlier messages still arrive.
+  // Closes the connection after all queued messages are sent.
   void Close(PeerId peer, const std::string& reason);
   std::size_t QueuedBytes(PeerId peer) const;
 

@@ -41,7 +41,7 @@ int GpuDevices() {
   return count;
 }
 
-// Lists GPUs that do not answer, and why: those that the driver lists, and those that it has lost.
+// Lists the GPUs that do not answer, and why. Includes GPUs that the driver has lost.
 std::string SilentGpus(const Config& config, const std::vector<GpuDevice>& devices) {
   std::string text;
   const auto add = [&text](const std::string& uuid, const std::string& why) {
@@ -55,7 +55,7 @@ std::string SilentGpus(const Config& config, const std::vector<GpuDevice>& devic
   auto next_lost = lost.begin();
   for (const GpuDevice& device : devices) {
     if (device.fault.empty()) continue;
-    // The driver does not identify a GPU that it lost; the device plugin does.
+    // The driver does not report the UUID of a lost GPU, but the device plugin assigned it.
     const bool named = device.uuid.empty() && next_lost != lost.end();
     add(named ? *next_lost++ : device.uuid, device.fault);
   }
@@ -81,7 +81,7 @@ std::optional<Finding> CheckSshd(const Config& config) {
                      "worker over ssh; add one, or set spec.mpi.launchAgent to Agent"};
 }
 
-// Checks the daemon that mpirun starts on this host, found in PATH.
+// Checks that the daemon that mpirun starts on this host is in PATH.
 std::optional<Finding> CheckMpiDaemon(const Config& config) {
   if (config.spec.PerWorker()) return std::nullopt;
   const std::string path = config.Path();
@@ -93,7 +93,7 @@ std::optional<Finding> CheckMpiDaemon(const Config& config) {
                      path + "); install Open MPI in it"};
 }
 
-// Open MPI keeps its session directory in /tmp; ssh and Ringmaster keep files there.
+// Open MPI keeps its session directory in /tmp, and ssh and Ringmaster keep files there, too.
 std::optional<Finding> CheckScratchSpace(const Config& /*config*/) {
   constexpr unsigned long long kNeededBytes = 16ULL << 20;
   char name[] = "/tmp/.ringmaster-check-XXXXXX";
@@ -113,8 +113,8 @@ std::optional<Finding> CheckScratchSpace(const Config& /*config*/) {
                             " KiB free but needs 16 MiB; increase the size of its volume"};
 }
 
-// Ranks of one worker exchange data through /dev/shm. Too little of it may only reduce speed, so
-// this is a warning.
+// Ranks of one worker exchange data through /dev/shm. If it is too small, training may only be
+// slower, so the finding is a warning.
 std::optional<Finding> CheckSharedMemory(const Config& config) {
   struct statvfs status {};
   if (statvfs("/dev/shm", &status) != 0) {

@@ -19,7 +19,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// Whether an argument tells a program that starts its own ranks where to meet the others.
+// Whether an argument gives a program that starts its own ranks an address for the rendezvous.
 bool NamesRendezvous(std::string_view argument) {
   constexpr std::array kMeetings = {"--rdzv", "--nnodes", "--master", "--main_process_ip",
                                     "--hostfile"};
@@ -27,8 +27,8 @@ bool NamesRendezvous(std::string_view argument) {
                              [&](const char* flag) { return argument.starts_with(flag); });
 }
 
-// Finds a program that starts its own ranks in a shell's command line. Names that may be arguments,
-// for example of pip, are ignored.
+// Finds a program that starts its own ranks in a shell's command line. Ignores names that may be
+// arguments, for example of pip.
 std::string StartedInShell(const std::vector<std::string>& command) {
   const std::string shell = std::filesystem::path(command.front()).filename();
   if (!shell.ends_with("sh") || command.size() < 3 || !command[1].ends_with('c')) return {};
@@ -43,8 +43,8 @@ std::string StartedInShell(const std::vector<std::string>& command) {
   return starter;
 }
 
-// Programs that start their own ranks. Without a rendezvous address, each forms a separate world,
-// and the job trains one model per slot.
+// Returns the name of a program that starts its own ranks without a rendezvous address; otherwise
+// empty. Each such process forms a separate world, so the job would train one model per slot.
 std::string StartsRanksOfItsOwn(const std::vector<std::string>& command) {
   if (const std::string in_shell = StartedInShell(command); !in_shell.empty()) return in_shell;
   constexpr std::array kStarters = {"torchrun", "accelerate", "deepspeed"};
@@ -58,7 +58,7 @@ std::string StartsRanksOfItsOwn(const std::vector<std::string>& command) {
   return std::ranges::find(kModules, module[1]) == kModules.end() ? "" : module[1];
 }
 
-// The program, if it cannot be executed here; otherwise empty.
+// Returns the program if it cannot be executed here; otherwise empty.
 std::string Missing(const std::string& program, const std::string& path) {
   if (program.empty()) return {};
   const std::string file = FindProgram(program, path);
@@ -116,7 +116,7 @@ std::optional<Finding> CheckProgram(const Config& config) {
                "set spec.launchMode: PerWorker, which starts it once per worker");
 }
 
-// An MPI program that mpirun did not start runs as a world of one rank without noticing.
+// An MPI program that is started without mpirun runs as a world of one rank, without an error.
 std::optional<Finding> CheckMpiProgram(const Config& config) {
   if (config.spec.InPlace() || config.spec.PerWorker()) return std::nullopt;
   const std::vector<std::string>& command = config.spec.command;

@@ -20,8 +20,8 @@ constexpr int kMachine = EM_AARCH64;
 #error "determine the machine architecture"
 #endif
 
-constexpr std::size_t kBeginning = 4096;       // the kernel takes no longer first line of a script
-constexpr std::size_t kNamesWithin = 4 << 20;  // of a file that needs or imports others
+constexpr std::size_t kBeginning = 4096;       // bytes read of a script or a program
+constexpr std::size_t kNamesWithin = 4 << 20;  // bytes searched for names of libraries or modules
 
 std::string NameOfMachine(int machine) {
   switch (machine) {
@@ -50,7 +50,7 @@ std::string BeginningOf(const std::string& file, std::size_t size) {
   return bytes;
 }
 
-// Reads a T at this offset; empty if the bytes end before it.
+// Reads a T at the offset `place`; empty if the bytes end before the end of the T.
 template <typename T>
 std::optional<T> At(const std::string& bytes, std::size_t place) {
   if (place > bytes.size() || bytes.size() - place < sizeof(T)) return std::nullopt;
@@ -87,7 +87,7 @@ std::vector<std::string> ProgramFile::Interpreters() const {
   return by_name ? std::vector{interpreter, argument} : std::vector{interpreter};
 }
 
-// Program headers follow the file's header, and the loader's name follows them.
+// The program headers and the loader's name are near the beginning of the file.
 std::string ProgramFile::Loader() const {
   const std::optional<Elf64_Ehdr> header = ElfHeader(beginning_);
   if (!header || header->e_machine != kMachine) return {};
@@ -106,7 +106,7 @@ std::string ProgramFile::NeededMpi() const {
   if (!beginning_.starts_with(ELFMAG)) return {};
   const std::string bytes = BeginningOf(path_, kNamesWithin);
   for (const std::string_view library : {"libmpi.so", "libmpich.so", "libmpi_cxx.so"}) {
-    // NUL-separated names.
+    // NUL characters separate the names in the file.
     const std::size_t at = bytes.find(std::string(1, '\0').append(library));
     if (at != std::string::npos) return bytes.c_str() + at + 1;
   }

@@ -14,9 +14,9 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::size_t kMostNamed = 5;  // missing libraries
+constexpr std::size_t kMostNamed = 5;  // missing libraries that a message lists
 
-// The program that the machine executes for this command: the interpreter of a script.
+// Returns the program that the kernel executes for the command: for a script, its interpreter.
 ProgramFile Executable(const Config& config) {
   const std::string path = config.Path();
   ProgramFile file(FindProgram(config.spec.command.front(), path));
@@ -30,9 +30,9 @@ std::vector<std::string> ContainersEnvironment(const Config& config) {
   return environment;
 }
 
-// For a loader's listing, each library or version that it did not find, once: "libfoo.so => not
-// found", "libc.so.6: version `GLIBC_2.38' not found (required by …)" of glibc's, "Error loading
-// shared library libfoo.so: …" of musl's.
+// Returns each library or version that a loader's listing reports as missing, once. glibc prints
+// "libfoo.so => not found" and "libc.so.6: version `GLIBC_2.38' not found (required by …)", musl
+// prints "Error loading shared library libfoo.so: …".
 std::vector<std::string> NotFound(const std::string& listing) {
   constexpr std::string_view kMusl = "Error loading shared library ";
   std::vector<std::string> missing;
@@ -75,7 +75,7 @@ std::optional<Question> AskLoader(const Config& config) {
   Question question;
   question.environment = ContainersEnvironment(config);
   if (std::filesystem::path(loader).filename().string().starts_with("ld-linux")) {
-    // glibc's stops at the first one that is missing unless it is asked as ldd asks it.
+    // As in ldd, this variable makes glibc's loader list all libraries, also after a missing one.
     question.environment.emplace_back("LD_TRACE_LOADED_OBJECTS=1");
     question.argv = {loader, file.path()};
   } else {
@@ -87,7 +87,7 @@ std::optional<Question> AskLoader(const Config& config) {
   return question;
 }
 
-// PyTorch's version, and the versions of CUDA and ROCm that it is built with, without loading it.
+// Prints the versions of PyTorch and of the CUDA and ROCm that it was built with. Does not load it.
 constexpr char kAskTorch[] = R"(
 import importlib.util, os, runpy
 spec = importlib.util.find_spec("torch")
@@ -99,11 +99,11 @@ else:
 )";
 
 struct Torch {
-  std::string version;  // empty: that Python has none
+  std::string version;  // empty: the Python has no PyTorch
   bool computes_on_gpus = false;
 };
 
-// Nothing: the answer does not say.
+// Returns nothing if the answer has no line about PyTorch.
 std::optional<Torch> TorchIn(const std::string& answer) {
   std::istringstream lines(answer);
   for (std::string line; std::getline(lines, line);) {
@@ -120,7 +120,7 @@ std::optional<Torch> TorchIn(const std::string& answer) {
   return std::nullopt;
 }
 
-// A rank needs PyTorch for its GPU, unless the script computes with something else.
+// Whether the program computes with PyTorch, and not with another library that supports GPUs.
 bool ComputesWithTorch(const std::vector<std::string>& command) {
   const std::string program = std::filesystem::path(command.front()).filename();
   if (program == "torchrun") return true;
@@ -130,7 +130,7 @@ bool ComputesWithTorch(const std::vector<std::string>& command) {
   });
 }
 
-// The requirements of `import ringmaster` (worker/python).
+// The oldest PyTorch that `import ringmaster` supports (worker/python).
 constexpr std::pair kOldestTorch{2, 2};
 constexpr char kOldestTorchText[] = "2.2";
 

@@ -23,11 +23,11 @@
 namespace ringmaster::agent {
 namespace {
 
-// The thread checks this often whether its watch has ended.
+// The interval at which the thread checks whether its watch has ended.
 constexpr timespec kTurn{.tv_sec = 1, .tv_nsec = 0};
-// A rank may wake the thread, or change the word, as often as it likes.
+// The maximum number of wakes: a rank may wake the thread or change the word arbitrarily often.
 constexpr int kMostWakes = 100;
-// Not all threads of a process end at the same moment.
+// The watch looks several times, because the threads of a process do not end at the same moment.
 constexpr int kLooks = 20;
 constexpr std::chrono::milliseconds kBetweenLooks{2};
 
@@ -39,7 +39,7 @@ class KillWatch::Wait {
   Wait(std::shared_ptr<const RankPage> page, KillWatch& watch)
       : page_(std::move(page)), watch_(watch) {}
 
-  // Runs in the thread until the watch ends or the word names no thread.
+  // Runs in the thread until the watch ends or the futex word no longer names a thread.
   void Run() {
     sigset_t all;
     sigfillset(&all);
@@ -86,7 +86,7 @@ std::unique_ptr<KillWatch> KillWatch::Start(boost::asio::io_context& io,
   std::unique_ptr<KillWatch> watch(new KillWatch(io, process, std::move(on_killed)));
   watch->wait_ = std::make_shared<Wait>(std::move(page), *watch);
   try {
-    // The thread is detached and ends at the latest one turn after the watch.
+    // The thread is detached and ends at most kTurn after the watch.
     std::thread([wait = watch->wait_] { wait->Run(); }).detach();
   } catch (const std::system_error& error) {
     LogWarn("Cannot start a thread that notices at once when a rank is killed",
@@ -106,7 +106,7 @@ KillWatch::~KillWatch() {
 void KillWatch::Look(int times) {
   const bool killed = IsBeingKilled(process_);
   if (!killed && times <= 1) return;
-  // This leaves time to read what a killed rank printed last.
+  // This delay leaves time to read the last output of a killed rank.
   again_.expires_after(kBetweenLooks);
   // The handler may already be queued when the watch ends, so it must not use `this`.
   again_.async_wait([wait = wait_, killed, times](const boost::system::error_code& cancelled) {

@@ -19,8 +19,8 @@ std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpu
                                          const std::string& position_page = "",
                                          const std::string& gpus = "");
 
-// For a program without the rank protocol, which runs in one world: the variables by which PyTorch,
-// torchrun and JAX read the rank and the peers. `port` is free on rank 0's host. In mode PerWorker
+// For a program without the rank protocol, which runs in one world: the variables from which
+// PyTorch, torchrun and JAX read rank and peers. `port` is free on rank 0's host. In mode PerWorker
 // the program starts its own ranks, and RANK and WORLD_SIZE count the programs.
 std::vector<std::string> ProgramEnvironment(const Config& config, const ProgramPlace& place,
                                             int cpus, int port);

@@ -15,11 +15,11 @@ namespace {
 
 using Words = std::array<std::uint64_t, control::kPageWords>;
 
-// Inconsistent because the rank was writing: try again later.
+// The number of attempts to read the page: a read while the rank writes is inconsistent.
 constexpr int kTries = 3;
 constexpr int kMaxRank = 1 << 24;
 
-// Milliseconds since a time of the page's clock; the rank may report any value.
+// Milliseconds since the time `then` of the page, which may be any value that the rank wrote.
 std::int64_t MillisSince(std::int64_t then, std::int64_t now) {
   return then >= now ? 0 : (now - then) / 1'000'000;
 }
@@ -97,7 +97,7 @@ std::string RankPage::ReadStacks() const {
   std::string text(control::kStackTextBytes, '\0');
   const ssize_t got = pread(file_, text.data(), text.size(), control::kStackTextAt);
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, got)));
-  text.resize(std::min(text.size(), text.find('\0')));  // unwritten words are zero
+  text.resize(std::min(text.size(), text.find('\0')));  // bytes not yet written are zero
   for (char& c : text) {
     if (c != '\n' && (c < 0x20 || c > 0x7e)) c = '?';
   }

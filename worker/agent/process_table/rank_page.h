@@ -24,13 +24,13 @@ class RankPage {
     control::ConnectStage connect_stage = control::ConnectStage::kBegin;
     control::CollectiveCounts collectives{};
   };
-  RankPage() = default;  // none: reads return nothing
+  RankPage() = default;  // without a page; reads return nothing
   static Result<RankPage> Make();
   ~RankPage();
   RankPage(RankPage&& other) noexcept;
   RankPage& operator=(RankPage&& other) noexcept;
 
-  // For the rank's environment: the path by which a child process of the same user opens the file.
+  // The path with which a child process of the same user opens the file; for its environment.
   std::string Path() const;
 
   // Empty if the rank reports no position or an invalid one.
@@ -41,7 +41,7 @@ class RankPage {
   std::string ReadStacks() const;
   // The word of kOwnerWord, valid as long as the page; null if it cannot be mapped.
   const std::atomic<std::uint32_t>* Owner() const;
-  // The thread that the word names; 0: none.
+  // The thread that the word of kOwnerWord names; 0: none.
   pid_t OwnerThread() const;
 
  private:

@@ -59,7 +59,7 @@ Result<void> RankProcesses::Launch(int slot, std::vector<std::string> environmen
        .on_end =
            [this, slot](ProcessEnd end, const LastLines& last_lines) {
              const auto lived = steady_clock::now() - ranks_.at(slot).started;
-             // torchrun's ranks have sessions of their own and outlive a torchrun that is killed.
+             // torchrun's ranks run in separate sessions and outlive a torchrun that is killed.
              if (!config_.spec.InPlace()) reaper_.KillOrphans(kOrphansLimit);
              ranks_.erase(slot);
              LogInfo("A rank exited",
@@ -107,7 +107,7 @@ void RankProcesses::SetRank(int slot, pid_t process) {
   const auto rank = ranks_.find(slot);
   if (rank == ranks_.end()) return;
   rank->second.rank = process;
-  // Behind a wrapper, the wrapper's exit counts, and it may differ from the rank's.
+  // Do not watch the rank of a wrapper: the wrapper's exit counts, and it may differ.
   const pid_t started = rank->second.process->pid();
   if (process != started) return;
   rank->second.killed = KillWatch::Start(io_, rank->second.page, process, [this, slot, started] {

@@ -31,7 +31,7 @@ class RankProcesses {
  public:
   struct Handlers {
     std::function<void(int slot, bool is_stderr, std::string_view data)> on_output;
-    // SIGKILL is ending the slot's process: on_end follows when the kernel has freed its memory.
+    // Called when SIGKILL is ending the slot's process. on_end follows once its memory is freed.
     std::function<void(int slot, const std::vector<std::string>& last_lines)> on_killed;
     std::function<void(int slot, const RankEnd& end)> on_end;
     std::function<void(int slot)> on_due;  // for CallAfter()
@@ -50,7 +50,7 @@ class RankProcesses {
   // REQUIRES, for both: the slot's last process has ended. Errors as of SlotActions::StartRank.
   // Starts a rank that uses our protocol and reports its position.
   Result<void> Start(int slot);
-  // Starts a program that does neither. Its world meets at `port` of rank 0's host.
+  // Starts a program without the rank protocol. Its rendezvous is at `port` of rank 0's host.
   Result<void> Start(const ProgramPlace& place, int port);
   void Stop(int slot, std::chrono::milliseconds grace);
   // Kills the slot's process at once, without capturing its stacks.
@@ -83,7 +83,7 @@ class RankProcesses {
     std::shared_ptr<const RankPage> page;  // null: it reports no position
     pid_t rank = -1;                       // the process that sent a hello; -1: none yet
     bool ending = false;                   // EndHanging is ending it
-    std::unique_ptr<KillWatch> killed{};   // null: its end is noticed when it is complete
+    std::unique_ptr<KillWatch> killed{};   // null: only its complete end is detected
   };
 
   boost::asio::io_context& io_;

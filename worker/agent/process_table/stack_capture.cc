@@ -38,7 +38,7 @@ StackCapture::StackCapture(boost::asio::io_context& io, pid_t process,
   count_ -= std::erase_if(threads_, [owner](const auto& thread) { return thread.id == owner; });
 }
 
-// Asks the next thread that may answer.
+// Sends the stack signal to the next thread that may answer.
 void StackCapture::Ask() {
   while (next_ < threads_.size() && threads_[next_].Held()) ++next_;
   if (next_ >= threads_.size() || Clock::now() >= deadline_) return Finish();

@@ -33,8 +33,8 @@ const char* StateText(char state) {
   }
 }
 
-// Returns the source name of a C++ function, or the symbol itself if it is not one (the demangler
-// would read "i" as the type int) or the name is too long to be readable.
+// Returns the source name of a C++ function. Returns the symbol itself if it is not a mangled name
+// (the demangler would read "i" as the type int) or if the name is too long to be readable.
 std::string Demangled(const std::string& name) {
   if (!name.starts_with("_Z") || name.size() > kMaxMangledBytes) return name;
   int status = -1;
@@ -50,7 +50,7 @@ std::string_view NextLine(std::string_view& text) {
   return line;
 }
 
-// Returns the frames of each thread that wrote some.
+// Returns the frames of each thread that wrote frames.
 std::map<pid_t, std::vector<std::string>> FramesByThread(std::string_view written) {
   constexpr std::string_view kHeader = "thread ";
   std::map<pid_t, std::vector<std::string>> frames;
@@ -75,7 +75,7 @@ std::string FrameText(std::string_view frame) {
   std::string text(frame.substr(0, frame.find(" [")));
   const std::size_t open = text.find('(');
   std::string module = text.substr(0, open);
-  module.erase(0, module.rfind('/') + 1);  // the whole text contains none
+  module.erase(0, module.rfind('/') + 1);  // the whole text if it has no slash
   if (open == std::string::npos) return module.substr(0, kMaxFrameBytes);
   const std::size_t plus = text.find('+', open);
   const std::size_t close = text.find(')', open);

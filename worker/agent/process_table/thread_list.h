@@ -18,7 +18,7 @@ struct ThreadInfo {
   std::string wchan{};    // where it waits in the kernel; empty: not waiting, or unknown
   std::string syscall{};  // number of its current system call; empty: none, or unknown
 
-  // It does not run signal handlers in this state.
+  // Whether the thread runs no signal handlers in its present state.
   bool Held() const { return state != 'R' && state != 'S'; }
 };
 

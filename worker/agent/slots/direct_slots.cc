@@ -12,7 +12,7 @@ namespace ringmaster::agent {
 
 namespace {
 
-// The place of `member` in the world of `start`.
+// Returns the place of `member` in the world that `start` describes.
 ProgramPlace PlaceOf(const control::StartEpoch& start, const control::Member& member) {
   ProgramPlace place{.epoch = start.epoch,
                      .rank = member.rank,
@@ -71,7 +71,7 @@ void DirectSlots::OnStartEpoch(const control::StartEpoch& start) {
       }
       continue;
     }
-    // mpirun passes the output to the launcher's log; the agent's streams are the worker's log.
+    // mpirun passes the output to the launcher's log; the agent prints it to the worker's log.
     slot.output.GoTo({.way = SlotOutput::Way::kLocal, .rank = slot.rank});
     const std::vector<AttachId> attaches = AttachesOf(index, slot.cohort);
     slot.running = !attaches.empty();
@@ -81,7 +81,7 @@ void DirectSlots::OnStartEpoch(const control::StartEpoch& start) {
   }
 }
 
-// The launcher's log shows the output of rank 0.
+// Starts the program. The launcher's log shows the output of rank 0 only.
 void DirectSlots::StartNext(int index) {
   Slot& slot = slots_[static_cast<std::size_t>(index)];
   const ProgramPlace place = *std::exchange(slot.next, std::nullopt);
@@ -95,7 +95,7 @@ void DirectSlots::StartNext(int index) {
   exit.exit_code = started.error().kind == ErrorKind::kUnavailable ? control::kExitNotStarted
                                                                    : control::kExitCannotStart;
   exit.last_lines = {started.error().message};
-  Report(index, -1, std::move(exit));  // no process had the rank, so the code is not a program's
+  Report(index, -1, std::move(exit));  // rank -1: the code is not an exit code of a program
 }
 
 void DirectSlots::OnStopEpoch(const control::StopEpoch& stop) {

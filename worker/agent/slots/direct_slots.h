@@ -34,7 +34,7 @@ class DirectSlots final : public Slots {
     explicit Slot(SlotOutput its_output) : output(std::move(its_output)) {}
 
     bool running = false;                 // its program runs, in `epoch`
-    std::optional<control::Epoch> epoch;  // the one its program was started in
+    std::optional<control::Epoch> epoch;  // the epoch for which its program was started
     std::int64_t cohort = control::kStartedByAgents;
     int rank = -1;
     bool own_process = false;          // a process that this agent started runs, in any epoch

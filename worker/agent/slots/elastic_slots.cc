@@ -10,9 +10,9 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::size_t kMostUnprotected = 8;  // kinds of exits of one slot
+constexpr std::size_t kMostUnprotected = 8;  // kinds of protection that a slot reports as failing
 
-// Explains to the author of a program that never sent a hello.
+// Advice to the author of a program that never sent a hello.
 std::string HowToJoin(const SlotsOptions& options) {
   if (options.own_program) return "";
   return ": in mode InPlace a program calls ringmaster.join() (Python) or "
@@ -20,15 +20,15 @@ std::string HowToJoin(const SlotsOptions& options) {
          "Restart";
 }
 
-// Explains to the author of a program that ended during training.
+// Advice to the author of a program that ended during training.
 std::string HowToEndEarly(const SlotsOptions& options) {
   if (options.own_program) return "";
   return ": a Python script that ends training early must leave its loop at the same step on every "
          "rank and call job.finish() until it returns True";
 }
 
-// The exit code of an attach whose rank ended as requested: with another code, mpirun would end all
-// others.
+// The exit for an attach whose rank ended as requested. With a code other than 0, mpirun would end
+// all other ranks.
 control::RankExit AsAsked() {
   control::RankExit exit;
   exit.exit_code = 0;
@@ -56,7 +56,7 @@ void ElasticSlots::OnRankHello(int index) {
   if (!ValidSlot(index)) return;
   Slot& slot = At(index);
   slot.connected = true;
-  // The exit of a process that was in no world is outdated now.
+  // Forget the exit of an earlier process that was not in a world.
   if (slot.exit_report.has_value() && slot.exit_report->exit.rank < 0) slot.exit_report.reset();
   actions_->SendToLauncher(control::RankReady{index, slot.start});
   Assign(index);
@@ -134,7 +134,7 @@ void ElasticSlots::OnRankOutput(int index, bool is_stderr, std::string_view data
   At(index).output.Add(is_stderr, data);
 }
 
-// The others form their next world meanwhile. The slot is free when the process has ended.
+// Other ranks form their next world at once, but the slot is in use until the process has ended.
 void ElasticSlots::OnRankKilled(int index, std::vector<std::string> last_lines) {
   Slot& slot = At(index);
   if (!slot.running || !slot.assigned.has_value() || slot.stopping || slot.released || ending_)
@@ -166,7 +166,7 @@ void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
   if (left_out) {
     exit.last_lines.push_back("it exited without joining the job" + HowToJoin(options_));
   }
-  // Success would restart the process again and again.
+  // With code 0, the process would be restarted again and again.
   const bool early = exit.Clean() && had_world && !meant && !slot.reported.done.has_value();
   if (early) {
     exit.exit_code = control::kExitUserError;
@@ -280,7 +280,7 @@ void ElasticSlots::OnCannotStart(int index, const Error& error) {
   slot.wanted.reset();
 }
 
-// In the epoch that was assigned to the process, or would have been.
+// Reports the exit in the epoch that was assigned to the process, or would have been assigned next.
 void ElasticSlots::ReportExit(int index, control::RankExit exit) {
   Slot& slot = At(index);
   const Place place = slot.wanted.value_or(slot.assigned.value_or(Place{}));
@@ -292,11 +292,11 @@ void ElasticSlots::ReportExit(int index, control::RankExit exit) {
   actions_->SendToLauncher(report);
   const bool fresh = place.rank < 0;
   const bool member_died = slot.exit_report.has_value() && slot.exit_report->exit.rank >= 0;
-  // The exit of a member must be reported for longer than that of another process.
+  // Keep the exit of a member: a later process that was not in a world must not replace it.
   if (!fresh || !member_died || slot.given_up) slot.exit_report = report;
   const std::optional<control::RankDone> done = slot.reported.done;
   slot.reported = {};
-  // A rank that receives it later has not seen the release that this would answer.
+  // Keep RankDone only for a rank that ended well after the release of its epoch.
   if (ended_well && done.has_value() && done->epoch == place.epoch) slot.reported.done = done;
 }
 
@@ -308,7 +308,7 @@ void ElasticSlots::EndAttaches(int index, const control::RankExit& exit) {
   }
 }
 
-// The newest one of the slot; 0 if there is none.
+// Returns the newest attach of the slot that has not exited; 0 if there is none.
 AttachId ElasticSlots::AttachOf(int index) const {
   AttachId newest = 0;
   for (const auto& [id, attach] : attaches_) {
@@ -317,7 +317,7 @@ AttachId ElasticSlots::AttachOf(int index) const {
   return newest;
 }
 
-// Selects where the slot's output goes, after anything that may have changed it.
+// Selects where the output of the slot goes. Called after every change that may affect it.
 void ElasticSlots::Route(int index) {
   using Way = SlotOutput::Way;
   Slot& slot = At(index);

@@ -56,14 +56,14 @@ class ElasticSlots final : public Slots {
   bool AnyRankRunning() const override;
 
  private:
-  // A rank's place in a world.
+  // The epoch, cohort and rank of a process in a world.
   struct Place {
     control::Epoch epoch;
     std::int64_t cohort = 0;
     int rank = -1;
   };
-  // Reports of a rank in its assigned epoch, kept while they are valid there. The report that it
-  // was done is kept after its exit, if it was released for it.
+  // Reports of a rank in its assigned epoch, kept while they are valid there. RankDone is also kept
+  // after the exit of a rank that was released.
   struct Reports {
     std::optional<control::RankDone> done;
     std::optional<control::RankAtBoundary> boundary;
@@ -73,15 +73,15 @@ class ElasticSlots final : public Slots {
   };
   struct Slot {
     explicit Slot(SlotOutput slot_output) : output(std::move(slot_output)) {}
-    std::string start;  // Member::start of the process, or of the last one
+    std::string start;  // Member::start of the current or the last process
     bool running = false;
     bool connected = false;  // it has sent its hello
     bool stopping = false;   // StopEpoch is stopping it
     bool released = false;
     bool given_up = false;          // it ended and is not restarted
-    std::optional<Place> wanted;    // from StartEpoch, while the process cannot receive it
-    std::optional<Place> assigned;  // the last one sent to the process; empty while it is new
-    bool gate_open = false;         // it was in a world: its attach, if any, prints its output
+    std::optional<Place> wanted;    // from StartEpoch, until it is sent to the process
+    std::optional<Place> assigned;  // the last place sent to this process; empty: none yet
+    bool gate_open = false;         // it was in a world, so its attach may print its output
     Reports reported;
     // Kept across epochs, for as long as the process runs.
     std::optional<control::CheckpointDone> checkpoint;
@@ -108,7 +108,7 @@ class ElasticSlots final : public Slots {
   void Route(int slot);
 
   // elastic_world.cc
-  // The slot whose process is this rank of this epoch.
+  // The slot whose process has this rank in this epoch; empty if there is none.
   std::optional<int> SlotOf(const control::Epoch& epoch, int rank) const;
   void RepeatToLauncher(std::int64_t term) override;
   // Member::start of each member of this worker that is alive.
@@ -119,8 +119,8 @@ class ElasticSlots final : public Slots {
   void SendAttachGo(int slot, const Place& place);
 
   std::vector<Slot> slots_;
-  control::StartEpoch world_;  // the newest one with a member of this worker
-  control::Epoch prepared_;    // the newest requested one
+  control::StartEpoch world_;  // the newest world with a member of this worker
+  control::Epoch prepared_;    // the newest epoch that was prepared
   std::int64_t starts_ = 0;    // number of rank processes started
 };
 

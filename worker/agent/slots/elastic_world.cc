@@ -23,7 +23,7 @@ void ElasticSlots::RepeatToLauncher(std::int64_t term) {
   }
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = At(index);
-    // Regardless of the term, because a launcher that takes over a world has an empty store.
+    // Repeat the requests in any term, because a launcher that takes over has an empty store.
     for (const control::Message& request : slot.reported.store.All()) {
       actions_->SendToLauncher(request);
     }
@@ -42,7 +42,7 @@ void ElasticSlots::RepeatToLauncher(std::int64_t term) {
 std::vector<std::string> ElasticSlots::Running() const {
   std::vector<std::string> running;
   for (const Slot& slot : slots_) {
-    // Includes a process that is still loading: it may be a member of a newer world.
+    // A process that is still loading counts, because it may be a member of a newer world.
     const bool counts = slot.connected || slot.wanted.has_value();
     if (counts && !slot.stopping && !slot.killed && !ending_) running.push_back(slot.start);
   }
@@ -50,7 +50,7 @@ std::vector<std::string> ElasticSlots::Running() const {
 }
 
 void ElasticSlots::OnTellWorld(const control::TellWorld& tell) {
-  if (tell.epoch != world_.epoch) return;  // a newer one was reported or sent
+  if (tell.epoch != world_.epoch) return;  // a newer world was reported or sent
   actions_->SendToLauncher(control::WorldReport{world_.epoch, world_.members, Running()});
 }
 
@@ -113,9 +113,9 @@ void ElasticSlots::Join(int index, const control::Member& member) {
   const auto there = [&](const std::optional<Place>& place) {
     return place.has_value() && place->epoch == world_.epoch;
   };
-  if (there(slot.assigned) || there(slot.wanted)) return;  // the same epoch again
+  if (there(slot.assigned) || there(slot.wanted)) return;  // received again
   slot.gate_open = true;
-  // A member without a start is the slot's current or next process: the gate of the first world.
+  // In the first world, a member has no `start`: it is the current or the next process of the slot.
   const bool itself = member.start.empty() || member.start == slot.start;
   const bool to_come = member.start.empty() && !slot.running && !slot.given_up;
   if ((slot.running && itself) || to_come) {
@@ -127,8 +127,8 @@ void ElasticSlots::Join(int index, const control::Member& member) {
   JoinTooLate(index, member);
 }
 
-// The process that the launcher means has ended, which the launcher could not know: report its exit
-// in this epoch.
+// Reports, in this epoch, the exit of a process that had already ended when the launcher, which did
+// not know of it, made the process a member.
 void ElasticSlots::JoinTooLate(int index, const control::Member& member) {
   Slot& slot = At(index);
   const bool known = slot.exit_report.has_value() &&
@@ -139,7 +139,7 @@ void ElasticSlots::JoinTooLate(int index, const control::Member& member) {
     return;
   }
   if (slot.exit_report->epoch == world_.epoch) return;
-  slot.reported.done.reset();  // of another epoch than the exit is reported in from now on
+  slot.reported.done.reset();  // its epoch is older than that of the exit report
   slot.exit_report->epoch = world_.epoch;
   slot.exit_report->exit.rank = member.rank;
   actions_->SendToLauncher(*slot.exit_report);
@@ -194,7 +194,7 @@ void ElasticSlots::OnRelease(const control::Release& release) {
   }
 }
 
-// A process that is about to end is not ended again.
+// Ends a rank that blocks the others, unless its process is already about to end.
 void ElasticSlots::OnEndStalledRank(const control::EndStalledRank& end) {
   if (!ValidSlot(end.slot) || ending_) return;
   const Slot& slot = At(end.slot);

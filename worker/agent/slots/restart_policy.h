@@ -12,9 +12,9 @@ namespace ringmaster::agent {
 
 class RestartPolicy {
  public:
-  // The delay before the next start; nothing if another start would end the same way: a user error,
-  // a program that cannot be executed, a GPU that does not work, or a rank that succeeded before it
-  // had a world.
+  // The delay before the next start; nothing if another start would end the same way: after a user
+  // error, if the program cannot be executed, if its GPU does not work, or if the rank exited with
+  // code 0 before it had a world.
   // If a rank dies soon after its start, the first restart is immediate. Later ones wait 1 to 30 s.
   std::optional<std::chrono::milliseconds> OnEnd(const ProcessEnd& end,
                                                  std::chrono::milliseconds lived, bool had_world);

@@ -37,7 +37,7 @@ class SlotActions {
  public:
   virtual ~SlotActions() = default;
   virtual void SendToLauncher(const control::Message& message) = 0;
-  // Its base is unknown here: after a new welcome the launcher sends all of it.
+  // Requests the whole world after a difference whose base is unknown here, with a new welcome.
   virtual void DialLauncherAgain(const std::string& reason) = 0;
   // Returns false while the launcher is away, or has not yet taken earlier output. Output then
   // waits until Slots::OnLauncherDrained.
@@ -53,16 +53,16 @@ class SlotActions {
   // kUnavailable: the machine cannot start it now, but may later. Any other error says why the
   // program cannot be executed.
   virtual Result<void> StartRank(int slot) = 0;
-  // The same for a program that runs in one world.
+  // Starts a program that runs in one world. Errors as for StartRank.
   virtual Result<void> StartProgram(const ProgramPlace& place) = 0;
   // Calls Slots::OnRestartDue after this delay. At most one call per slot is pending.
   virtual void RestartRankAfter(int slot, std::chrono::milliseconds delay) = 0;
   virtual void StopRank(int slot, std::chrono::milliseconds grace) = 0;
-  // The slot's process hangs: sends RankStack to the launcher, then ends the process at once.
+  // Ends the slot's process, which hangs, after sending its stacks (RankStack) to the launcher.
   virtual void EndHangingRank(int slot, const std::string& start, const std::string& reason) = 0;
-  // The out-of-memory kill behind an exit of this worker (oom_watch.h). Once per exit.
+  // Returns the out-of-memory kill that caused an exit (oom_watch.h). Call once per exit.
   virtual std::optional<control::OutOfMemory> LackOfMemory(const ProcessEnd& end) = 0;
-  // Output that neither attach nor launcher receives. `rank` is -1 if it never had one.
+  // Prints output to the worker's log. `rank` is -1 if the process has no rank.
   virtual void PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) = 0;
 };
 

@@ -10,7 +10,7 @@ namespace ringmaster::agent {
 namespace {
 
 constexpr std::size_t kMaxChunkBytes = 16384;
-constexpr std::size_t kMaxUnfinishedBytes = 16384;  // a longer line is cut into several
+constexpr std::size_t kMaxUnfinishedBytes = 16384;  // a longer line is passed on in parts
 
 std::size_t Lines(std::string_view text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
@@ -86,7 +86,7 @@ void SlotOutput::Keep(bool is_stderr, std::string_view data) {
 
 void SlotOutput::Flow() {
   while (!waiting_.empty() && route_.way != Way::kWait) {
-    // The exit is reported next and may end the job, so the last output is sent first.
+    // The exit, which is reported next, may end the job, so send the last output before it.
     const bool taken = ended_ ? actions_->LauncherListens() : actions_->LauncherTakesOutput();
     if (route_.way == Way::kLauncher && !taken) break;
     TellWhatWasLeftOut();

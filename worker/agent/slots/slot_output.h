@@ -18,13 +18,13 @@ namespace ringmaster::agent {
 
 class SlotOutput {
  public:
-  // The limit of waiting output. Beyond it the oldest output is dropped, and one line tells the
-  // reader of the rest about it.
+  // The limit of waiting output. Beyond it, the oldest output is dropped, and one line in the
+  // output reports the number of dropped lines.
   static constexpr std::size_t kMaxWaitingBytes = 256 * 1024;
 
   enum class Way {
-    kWait,      // its owner is not known yet
-    kAttach,    // as it comes
+    kWait,      // the destination is not known yet
+    kAttach,    // passed on at once
     kLauncher,  // in whole lines, while it takes output
     kLocal      // only the agent's own streams
   };

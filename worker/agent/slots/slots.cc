@@ -25,8 +25,8 @@ Slots::Slots(SlotsOptions options, SlotActions* actions)
 bool Slots::OnWelcome(std::int64_t term) {
   if (term < highest_epoch_.term || term < term_) return false;
   if (term > term_ && term_ != 0) {
-    // They belong to the mpirun of a previous launcher. Ranks and programs continue until the new
-    // one decides.
+    // The attaches belong to the mpirun of a previous launcher. Ranks and programs continue until
+    // the new launcher decides about them.
     for (auto entry = attaches_.begin(); entry != attaches_.end();) {
       entry->second.former = RunsProgram(entry->second);
       if (!entry->second.former) actions_->CloseAttach(entry->first);
@@ -57,7 +57,7 @@ void Slots::OnAttach(AttachId id, const control::AttachHello& hello) {
     return;
   }
   attaches_[id] = Attach{hello};
-  // Report it in any case: the launcher's gate judges slots that do not exist or are attached
+  // Report it in any case: the launcher detects slots that do not exist or that have attached
   // twice.
   actions_->SendToLauncher(
       control::SlotAttached{hello.cohort, hello.slot, hello.mpi_rank, hello.mpi_world_size});

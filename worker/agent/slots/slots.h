@@ -26,11 +26,11 @@ namespace ringmaster::agent {
 
 class Slots {
  public:
-  // For the kind that `options` asks for. `actions` outlives it.
+  // Creates the kind of slots that `options` requires. `actions` must outlive it.
   static std::unique_ptr<Slots> Make(const SlotsOptions& options, SlotActions* actions);
   virtual ~Slots() = default;
 
-  // Starts what can start before any epoch.
+  // Starts the processes that can start before any epoch.
   virtual void Preload() {}
 
   // Returns false for a superseded launcher: its term is below one that this agent followed.
@@ -51,11 +51,11 @@ class Slots {
   virtual void OnTellWorld(const control::TellWorld& /*tell*/) {}
 
   virtual void OnRankHello(int /*slot*/) {}
-  virtual void OnRankGone(int /*slot*/) {}  // its connection; its process may live
-  // False for a message that a rank never sends.
+  virtual void OnRankGone(int /*slot*/) {}  // its connection closed; its process may run
+  // Returns false for a message that a rank never sends.
   [[nodiscard]] virtual bool OnRankMessage(int slot, const control::Message& message);
   virtual void OnRankOutput(int /*slot*/, bool /*is_stderr*/, std::string_view /*data*/) {}
-  // SIGKILL is ending the slot's process; OnRankExit follows.
+  // Call when SIGKILL is ending the slot's process. OnRankExit follows.
   virtual void OnRankKilled(int /*slot*/, std::vector<std::string> /*last_lines*/) {}
   virtual void OnRankExit(int /*slot*/, const RankEnd& /*end*/) {}
   virtual void OnRestartDue(int /*slot*/) {}
@@ -65,10 +65,10 @@ class Slots {
   virtual void OnAttachExit(AttachId /*attach*/, const control::AttachExit& /*exit*/) {}
   void OnAttachGone(AttachId attach);
 
-  // The Pod will terminate: tells the launcher. True if ranks are in a world and continue until the
-  // launcher has formed another one without them (Drained() then).
+  // Tells the launcher that the Pod will terminate. Returns true if ranks are in a world. They
+  // continue until the launcher has formed another world without them; then Drained() is true.
   [[nodiscard]] bool Leave(const std::string& reason);
-  // No rank of this worker is in a world that continues.
+  // Whether no rank of this worker is in a world that continues.
   virtual bool Drained() const = 0;
 
   // Ends all ranks; none is started afterwards.
@@ -81,16 +81,16 @@ class Slots {
                                  std::chrono::milliseconds /*limit*/) {}
 
   virtual bool AnyRankRunning() const = 0;
-  // A program of a launcher before this one has not ended: no world can start here yet, since two
-  // programs would share a GPU.
+  // Whether a program of an earlier launcher still runs. Then no world can start here yet, because
+  // two programs would share a GPU.
   virtual bool EndsFormerPrograms() const { return false; }
   const control::Epoch& highest_epoch() const { return highest_epoch_; }
 
  protected:
   struct Attach {
     control::AttachHello hello;
-    bool exited = false;  // its program has ended, or it was told that its rank has
-    bool former = false;  // of a lost launcher: only its exit is awaited
+    bool exited = false;  // its program, or the rank that it represents, has ended
+    bool former = false;  // it belongs to a lost launcher: only its exit is awaited
   };
 
   Slots(SlotsOptions options, SlotActions* actions);
@@ -103,10 +103,10 @@ class Slots {
 
   std::int64_t term() const { return term_; }
   bool ValidSlot(int slot) const { return slot >= 0 && slot < options_.slots; }
-  // False, with a line in the log, for an epoch below the highest that was accepted; else it is the
-  // highest now.
+  // Accepts an epoch, which is then the highest one. Returns false, with a line in the log, if a
+  // higher epoch was accepted before.
   bool Accept(const control::Epoch& epoch, const char* what);
-  // `exit` with its slot, rank, Pod and node.
+  // Returns `exit` with slot, rank, Pod and node filled in.
   control::RankExit OfThisWorker(int slot, int rank, control::RankExit exit) const;
   // This worker's member in `slot`, or nullptr.
   const control::Member* FindMember(const std::vector<control::Member>& members, int slot) const;
@@ -116,7 +116,7 @@ class Slots {
   std::map<AttachId, Attach> attaches_;
   control::Epoch highest_epoch_;
   bool ending_ = false;
-  std::string leaving_;  // why, once it leaves
+  std::string leaving_;  // the reason, once this agent leaves
 
  private:
   std::int64_t term_ = 0;

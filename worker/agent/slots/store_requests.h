@@ -17,13 +17,13 @@ namespace ringmaster::agent {
 class StoreRequests {
  public:
   static constexpr std::size_t kMaxSetBytes = 4 << 20;  // keys and values together
-  static constexpr std::size_t kMaxGets = 16;           // unanswered ones; the oldest goes first
+  static constexpr std::size_t kMaxGets = 16;           // unanswered; the oldest is dropped first
 
-  // Replaces the earlier value of the key. Returns false if it is over kMaxSetBytes and not kept.
+  // Replaces the earlier value of the key. Returns false if the record is full: drops the value.
   [[nodiscard]] bool Set(const control::StoreSet& set);
   void Get(const control::StoreGet& get);
   void Answered(std::int64_t id);
-  // The answer is no longer needed.
+  // Removes all gets, because their answers are no longer needed.
   void ForgetGets() { gets_.clear(); }
 
   // Requests to replay, keys first.

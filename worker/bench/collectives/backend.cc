@@ -30,20 +30,20 @@ using trainer::Elements;
 
 constexpr std::chrono::minutes kOperationTimeout{5};
 
-// Others wait for the first of them, so that their handles do not fill the memory.
+// The maximum number of queued operations, which limits the memory for their handles.
 constexpr std::size_t kMostQueued = 1024;
 
-// The trainer's communicators: Gloo and shared memory on host memory, and NCCL, through its own
-// calls, on a GPU's. On host memory, allreduce and broadcast are in place, as the trainer calls
-// them, so the time of out-of-place operations includes a copy.
+// Uses the trainer's communicators: Gloo and shared memory for host memory, and NCCL, by its own
+// calls, for GPU memory. In host memory, the communicators' allreduce and broadcast work in place
+// only, so the time of out-of-place operations includes a copy.
 class CommunicatorBackend final : public Backend {
  public:
-  // Uses the GPU, or the host if `gpu` is null.
+  // Uses GPU memory, or host memory if `gpu` is null.
   explicit CommunicatorBackend(std::unique_ptr<trainer::Gpu> gpu) : gpu_(std::move(gpu)) {
     at::set_num_threads(1);  // a rank's buffers are too small for several threads
   }
 
-  // Call it before Connect(), which registers them with NCCL.
+  // Allocates the buffers that Connect() registers with NCCL. Call before Connect().
   Result<void> Register(std::size_t bytes) {
     for (std::byte*& buffer : registered_) {
       buffer = static_cast<std::byte*>(gpu_->ReducedInPlace(bytes));
@@ -109,14 +109,14 @@ class CommunicatorBackend final : public Backend {
                                          *trainer::HostTransportOf(name));
   }
 
-  // For an operation that follows all queued ones.
+  // The deadline of an operation that runs after all queued operations.
   Deadline Later() const {
     return std::chrono::steady_clock::now() +
            kOperationTimeout * (static_cast<int>(queued_.size()) + 1);
   }
 
-  // What the trainer has in place: its input goes where the result will be, once no operation that
-  // is queued works there.
+  // Copies the input of an operation that the trainer only supports in place to the place of its
+  // result. Waits first for queued operations that write there.
   Result<void> PlaceInput(const Call& call) {
     const bool places = call.collective == Collective::kAllReduce ||
                         (call.collective == Collective::kBroadcast && rank() == call.root);
@@ -145,7 +145,7 @@ class CommunicatorBackend final : public Backend {
       case Collective::kSendRecv:
         return Exchange(call);
       case Collective::kReduce:
-        break;  // CheckBackend() refused it
+        break;  // CheckBackend() rejects it
     }
     return {};
   }
@@ -174,8 +174,8 @@ class CommunicatorBackend final : public Backend {
   trainer::AbandonedConnects abandoned_connects_;
   std::array<std::byte*, 2> registered_{};
   std::deque<Queued> queued_;
-  std::unique_ptr<Communicator> communicator_;  // before what it works with
-  trainer::NcclCommunicator* nccl_ = nullptr;   // the same; null over other libraries
+  std::unique_ptr<Communicator> communicator_;  // destroyed first
+  trainer::NcclCommunicator* nccl_ = nullptr;   // the same object if it uses NCCL; or null
 };
 
 Result<int> GpuOf(int rank) {
@@ -184,7 +184,7 @@ Result<int> GpuOf(int rank) {
   return number->value();
 }
 
-// NCCL treats each rank as a separate host if the user says that there are several, so ranks can
+// Makes NCCL treat each rank as a separate host if the user sets NCCL_HOSTID, so that ranks can
 // share a GPU.
 void NameHost(int rank) {
   const char* const host = std::getenv("NCCL_HOSTID");
@@ -192,8 +192,8 @@ void NameHost(int rank) {
   ::setenv("NCCL_HOSTID", (std::string(host) + "-" + std::to_string(rank)).c_str(), 1);
 }
 
-// Whether each of `ranks` on this machine finds a GPU for NCCL; kInvalid: why one does not. In a
-// process of its own, because CUDA, once started, does not survive a fork.
+// Checks that each of `ranks` on this host finds a GPU for NCCL; if not, fails with kInvalid. Runs
+// in a child process, because a process that has started CUDA cannot use it after a fork.
 [[maybe_unused]] Result<void> CheckGpus(int ranks) {
   const std::optional<ChildReport> child = InAProcess([ranks]() -> std::string {
     for (int rank = 0; rank < ranks; ++rank) {
@@ -226,7 +226,7 @@ Result<void> CheckMpi() {
 
 Result<void> CheckNccl([[maybe_unused]] int ranks) {
 #if defined(RINGMASTER_BENCH_CUDA)
-  if (UnderAgent()) return {};  // this rank finds out by itself
+  if (UnderAgent()) return {};  // MakeBackend() checks the GPU of this rank
   return CheckGpus(ranks);
 #else
   return Error{ErrorKind::kInvalid,
@@ -254,9 +254,9 @@ std::string ChooseBackend(std::optional<int> gpus_of_pod, const trainer::GpuFact
 std::string AutoBackend() {
   std::optional<int> gpus_of_pod;
   if (UnderAgent()) gpus_of_pod = trainer::NumberIn(control::kEnvGpus);
-  // As in CheckGpus().
+  // Runs in a child process for the same reason as in CheckGpus().
   const auto child = InAProcess([&] { return ChooseBackend(gpus_of_pod, trainer::FindGpus()); });
-  return child ? child->text : "nccl";  // whose message says what is wrong
+  return child ? child->text : "nccl";  // its message then says what is wrong
 }
 
 Result<void> CheckBackend(const std::string& name, Collective collective, int ranks) {

@@ -40,13 +40,13 @@ class Backend {
   virtual Result<void> Agree(trainer::Elements value, trainer::ReduceOp op) = 0;
 };
 
-// What rank `rank` of a world needs on its machine: its own GPU.
+// The request for a GPU of rank `rank` on its host.
 trainer::GpuRequest GpuRequestOf(int rank);
 
 // The meaning of --backend=auto: nccl in builds with CUDA if the Pod has GPUs or, outside of a Pod
 // (empty), if there are any; otherwise gloo.
 std::string ChooseBackend(std::optional<int> gpus_of_pod, const trainer::GpuFacts& facts);
-// The same, for this process.
+// Returns ChooseBackend() for this process.
 std::string AutoBackend();
 
 // Whether gloo, shared-memory, mpi or nccl can be measured, with `ranks` ranks of this process.

@@ -40,7 +40,7 @@ void Store(const Elements& elements, std::size_t index, int64_t value) {
   }
 }
 
-// Compares bits: all possible values have one representation.
+// Whether the element has this value. Compares bits: each value has only one representation.
 bool Holds(const Elements& elements, std::size_t index, int64_t value) {
   int64_t expected = 0;
   const std::size_t bytes = SizeOf(elements.type);
@@ -48,8 +48,8 @@ bool Holds(const Elements& elements, std::size_t index, int64_t value) {
   return std::memcmp(&expected, elements.data + index * bytes, bytes) == 0;
 }
 
-// A number of [0, most) for each rank and index (SplitMix64's finaliser; Steele, Lea and Flood,
-// 2014).
+// Returns a pseudo-random number in [0, most) for the rank and index (SplitMix64's finaliser;
+// Steele, Lea and Flood, 2014).
 int64_t Hashed(int rank, std::size_t index, uint64_t most) {
   uint64_t hash = (uint64_t{index} << 20) + static_cast<uint64_t>(rank) + 0x9e3779b97f4a7c15ULL;
   hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -57,14 +57,14 @@ int64_t Hashed(int rank, std::size_t index, uint64_t most) {
   return static_cast<int64_t>(((hash ^ (hash >> 31)) >> 32) * most >> 32);
 }
 
-// The value of `rank` of `ranks` at `index`. In a product one rank has a factor 2, rank 0 up to 3.
+// The input of `rank` at `index`. For products, one rank has a factor 2, and rank 0 a factor 1-3.
 int64_t ValueOf(ElementType type, ReduceOp op, int rank, int ranks, std::size_t index) {
   constexpr uint64_t kSmall = 128;  // representable in every type
   constexpr int kNobody = (1 << 20) - 1;
   switch (op) {
     case ReduceOp::kSum: {
-      // Sums fit their type: beyond it, Open MPI saturates 8-bit integers where it adds with AVX,
-      // and wraps them elsewhere (seen with 4.1.4).
+      // The sums must fit their type, because Open MPI saturates larger 8-bit integers where it
+      // adds with AVX, and wraps them elsewhere (seen with 4.1.4).
       const int largest = type == ElementType::kInt8 ? 127 : 255;
       return Hashed(rank, index, static_cast<uint64_t>(std::clamp(largest / ranks + 1, 2, 128)));
     }
@@ -102,7 +102,7 @@ int64_t Reduced(ElementType type, ReduceOp op, int ranks, std::size_t index) {
   return result;
 }
 
-// The value of `receive` at `index`.
+// The value that `receive` must have at `index` after the call.
 int64_t Expected(const CheckedCall& checked, std::size_t index) {
   const Call& call = checked.call;
   const std::size_t pieces = call.receive.count / static_cast<std::size_t>(checked.ranks);

@@ -30,37 +30,37 @@ const char* NameOf(Collective collective);
 // Whether the operation reduces numbers.
 bool Reduces(Collective collective);
 
-// Whether one rank is special: the source, or the only one with a result.
+// Whether the operation has a root: the rank that is the source, or the only one with a result.
 bool HasRoot(Collective collective);
 
 // Whether the operation can run in place. It cannot if received data overwrites data that is still
 // to be sent.
 bool WorksInPlace(Collective collective);
 
-// 2(n-1)/n, (n-1)/n or 1, for n ranks.
+// The bus factor for n ranks: 2(n-1)/n, (n-1)/n or 1.
 double BusFactor(Collective collective, int ranks);
 
 // The number of elements in the buffers of a rank.
 struct Counts {
   std::size_t send = 0;
   std::size_t receive = 0;
-  std::size_t unit = 0;  // count that the operation takes: of one piece if each rank has one
+  std::size_t unit = 0;  // the operation's count argument: the size of a piece if each rank has one
 
   std::size_t most() const { return send > receive ? send : receive; }
 };
-// For buffers of at most `bytes`. Pieces are multiples of 16 bytes. The counts are 0 if nothing
-// fits.
+// The counts for buffers of at most `bytes`. Pieces are multiples of 16 bytes. The counts are 0 if
+// no element fits.
 Counts CountsOf(Collective collective, std::size_t bytes, std::size_t element_bytes, int ranks);
 
 // One call of an operation. `send` and `receive` may overlap as in nccl-tests' in-place operations.
 struct Call {
   Collective collective = Collective::kAllReduce;
   trainer::ReduceOp op = trainer::ReduceOp::kSum;
-  int root = 0;  // if it has one
+  int root = 0;  // if the operation has one
   trainer::Elements send{};
   trainer::Elements receive{};
 
-  // The count that the operation takes, for `ranks`: of one piece if each rank has one.
+  // The operation's count argument for `ranks` ranks: the size of a piece if each rank has one.
   std::size_t count(int ranks) const;
 };
 

@@ -12,7 +12,7 @@
 namespace ringmaster::bench {
 namespace {
 
-// As given by the flags.
+// The values of the flags.
 struct CollectiveFlags {
   std::string begin = "32M";
   std::string end = "32M";
@@ -35,7 +35,7 @@ struct CollectiveFlags {
   std::string json;
 };
 
-// The types or operations of a flag: one by name, or all.
+// The accepted values of a flag for types or operations: each name, and "all".
 template <typename Kinds>
 std::vector<std::string> NamesOf(const Kinds& kinds) {
   std::vector<std::string> names;
@@ -102,7 +102,7 @@ void AddFlags(CLI::App& app, Collective collective, CollectiveFlags& flags) {
   app.add_option("--json", flags.json, "output file; '-': standard output");
 }
 
-// Where this process starts them.
+// The number of ranks, if this process starts them.
 int RanksOf(const CollectiveFlags& flags) { return flags.gpus > 0 ? flags.gpus : flags.ranks; }
 
 Result<std::vector<int64_t>> SizesOf(const CollectiveFlags& flags) {
@@ -163,7 +163,7 @@ Result<Sweepings> SweepOf(Collective collective, const CollectiveFlags& flags) {
   return sweep;
 }
 
-// One rank's part; rank 0 says what came out.
+// Runs the sweep on this rank. Rank 0 prints the results.
 Result<int64_t> RunSweep(Backend& backend, const Sweepings& sweep, const CollectiveFlags& flags) {
   const bool speaks = backend.rank() == 0;
   const auto say = [&](const std::string& text) {

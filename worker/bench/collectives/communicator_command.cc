@@ -38,7 +38,7 @@ struct CommunicatorFlags {
   std::string json;
 };
 
-// Of one size: GB/s, and ours over the bare loop's.
+// The results for one size: bus bandwidths in GB/s, and `ours` divided by `bare`.
 struct Compared {
   int64_t bytes = 0;
   double bare = 0;
@@ -48,7 +48,7 @@ struct Compared {
 
 constexpr std::chrono::minutes kBareTimeout{5};
 
-// A world's store with Gloo's interface.
+// Gives a world's store the interface of Gloo's stores.
 class GlooStore final : public gloo::rendezvous::Store {
  public:
   explicit GlooStore(std::shared_ptr<trainer::Store> store) : store_(std::move(store)) {}
@@ -73,8 +73,8 @@ class GlooStore final : public gloo::rendezvous::Store {
   const std::shared_ptr<trainer::Store> store_;
 };
 
-// Gloo as its own examples use it: a context, and one collective after the other on the caller's
-// thread. The baseline of the trainer's communicator. May throw what Gloo throws.
+// Uses Gloo as Gloo's own examples do: a context, and one collective after the other on the thread
+// of the caller. The trainer's communicator is compared with it. May throw the exceptions of Gloo.
 class BareGloo {
  public:
   // Connects the ranks of `world` through its store.
@@ -88,7 +88,7 @@ class BareGloo {
     context_ = std::move(context);
   }
 
-  // The sum over ranks, in place.
+  // Replaces the values by their sums over all ranks.
   void AllReduce(std::span<float> values) {
     gloo::AllreduceOptions options(context_);
     options.setOutput(values.data(), values.size());
@@ -104,7 +104,7 @@ class BareGloo {
   uint32_t next_tag_ = 0;
 };
 
-// The same buffers, reduced by one and the other in alternating rounds.
+// Reduces the same buffers with BareGloo and with the trainer's communicator in each round.
 class Comparison {
  public:
   Comparison(const trainer::World& world, const CommunicatorFlags& flags)
@@ -120,11 +120,11 @@ class Comparison {
     std::vector<double> ours;
     std::vector<double> ratios;
     for (int round = 0; round <= flags_.rounds; ++round) {
-      const bool swapped = round % 2 == 1;  // so that the order favours neither
+      const bool swapped = round % 2 == 1;  // so that the order favours neither of them
       double second = swapped ? SecondsOf(&Comparison::RunOurs) : 0;
       const double first = SecondsOf(&Comparison::RunBare);
       if (!swapped) second = SecondsOf(&Comparison::RunOurs);
-      if (round == 0) continue;  // warms up
+      if (round == 0) continue;  // warm-up
       bare.push_back(first);
       ours.push_back(second);
       ratios.push_back(first / second);
@@ -168,7 +168,7 @@ class Comparison {
   std::vector<std::vector<float>> buckets_;
   trainer::AbandonedConnects abandoned_connects_;
   BareGloo bare_;
-  trainer::GlooCommunicator ours_;  // before its buckets
+  trainer::GlooCommunicator ours_;  // destroyed before the buckets that it uses
 };
 
 nlohmann::ordered_json FigureOf(const std::vector<Compared>& sizes, const CommunicatorFlags& flags,

@@ -23,7 +23,7 @@ Result<T> Agreed(Backend& backend, T mine, trainer::ElementType type, trainer::R
   return mine;
 }
 
-// Combines the ranks' numbers into one.
+// Combines the numbers of all ranks into one number.
 Result<double> Averaged(Backend& backend, double mine, Average average) {
   const auto by = [&](double value, trainer::ReduceOp op) {
     return Agreed(backend, value, trainer::ElementType::kFloat64, op);
@@ -48,7 +48,7 @@ at::Tensor Zeros(std::byte* memory, std::size_t bytes, const std::string& device
                            : at::from_blob(memory, {size}, options).zero_();
 }
 
-// Runs the largest call once, so that the first use of pages is not part of a time.
+// The send and receive buffers. They are zeroed here, so that times include no page faults.
 class Buffers {
  public:
   Buffers(std::size_t bytes, const std::string& device, std::array<std::byte*, 2> memory = {})
@@ -64,14 +64,14 @@ class Buffers {
               .send = Elements(send, counts.send, row.type),
               .receive = Elements(receive, counts.receive, row.type)};
     if (!in_place) return call;
-    // The smaller buffer is this rank's piece of the larger one.
+    // In place, the smaller buffer is this rank's part of the larger one.
     const std::size_t piece = SizeOf(row.type) * counts.unit * static_cast<std::size_t>(rank);
     call.receive.data = send + (counts.receive < counts.send ? piece : 0);
     call.send.data = send + (counts.send < counts.receive ? piece : 0);
     return call;
   }
 
-  // Copies the whole buffer between devices and waits for completion.
+  // Copies both buffers from another device.
   void CopyFrom(const Buffers& other) {
     send_.copy_(other.send_);
     receive_.copy_(other.receive_);
@@ -101,7 +101,7 @@ class Memory {
 
  private:
   Buffers measured_;
-  std::optional<Buffers> host_;  // nothing: measured_ is there
+  std::optional<Buffers> host_;  // not set: measured_ is in host memory
 };
 
 class Measuring {
@@ -113,7 +113,7 @@ class Measuring {
         most_bytes_(*std::ranges::max_element(sweep.sizes)),
         memory_(static_cast<std::size_t>(most_bytes_), backend) {}
 
-  // Returns nothing if no element fits.
+  // Returns an empty vector if `bytes` is too small for one element.
   Result<std::vector<Row>> RowOf(int64_t bytes, trainer::ElementType type, trainer::ReduceOp op) {
     const Counts counts =
         CountsOf(sweep_.collective, static_cast<std::size_t>(bytes), SizeOf(type), backend_.size());
@@ -156,7 +156,7 @@ class Measuring {
     timing.bus = timing.algorithm * BusFactor(sweep_.collective, backend_.size());
     if (!check) return timing;
 
-    // Fill the buffers again, because an in-place operation has reduced its own results until now.
+    // Fill the buffers again: an in-place operation has used its own results as input until now.
     Fill(checked);
     memory_.Push();
     if (Result<void> run = backend_.Start({&call, 1}); !run.ok()) return run.error();
@@ -169,7 +169,7 @@ class Measuring {
     return timing;
   }
 
-  // `bytes` is the size of the call's larger buffer.
+  // `bytes` is the size of the larger buffer of the call.
   Result<void> Repeat(const Call& call, int64_t bytes, int iterations) {
     const int64_t places = most_bytes_ / bytes;
     int64_t number = 0;

@@ -1,4 +1,4 @@
-// The bench's operations as MPI's own, for comparison with jobs of direct programs.
+// Performs the bench's operations with MPI, for comparison with direct programs that use MPI.
 
 #include <algorithm>
 #include <array>
@@ -70,7 +70,7 @@ constexpr UserFunctions kFunctions = {Reduce<kType, ReduceOp::kSum>,
                                       Reduce<kType, ReduceOp::kProduct>,
                                       Reduce<kType, ReduceOp::kMin>, Reduce<kType, ReduceOp::kMax>};
 
-// A two-byte type that MPI does not have, and the operations on it.
+// A two-byte type that MPI does not have, and the reductions of that type.
 struct NarrowFloat {
   explicit NarrowFloat(const UserFunctions& functions) {
     MPI_Type_contiguous(2, MPI_BYTE, &type);
@@ -83,8 +83,8 @@ struct NarrowFloat {
   std::array<MPI_Op, kReduceOps.size()> ops{};
 };
 
-// A type, and how MPI reduces it: with its own operation where it has the type; MPI 3 knows no
-// 16-bit floats, which are reduced by elements.h. Both are MPI's, or live until MPI's end.
+// A type and its reduction. Uses MPI's type and operation if MPI has the type; MPI 3 has no 16-bit
+// floats, so elements.h reduces these. Both handles are valid until MPI is finalised.
 struct MpiReduction {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   MPI_Op op = MPI_OP_NULL;
@@ -98,7 +98,7 @@ MpiReduction MpiReductionOf(ElementType type, ReduceOp op) {
   return {narrow.type, narrow.ops[static_cast<std::size_t>(op)]};
 }
 
-// Returns MPI's message for a call's error code. REQUIRES: errors return (MPI_ERRORS_RETURN).
+// Returns MPI's message for the error code of a call. REQUIRES: the handler is MPI_ERRORS_RETURN.
 Result<void> MpiChecked(int code, const char* call) {
   if (code == MPI_SUCCESS) return {};
   std::array<char, MPI_MAX_ERROR_STRING> text{};
@@ -137,7 +137,7 @@ class MpiBackend final : public Backend {
   }
 
  private:
-  // Blocks, as MPI's operations do.
+  // Runs the operation and blocks until it is complete.
   Result<void> Run(const Call& call) {
     const std::size_t each = call.count(size_);
     if (each > INT_MAX) {
@@ -195,7 +195,7 @@ class MpiBackend final : public Backend {
     return part.data >= whole.data && part.data < whole.data + whole.bytes();
   }
 
-  // MPI's in-place form leaves the piece at the front of the whole; nccl's where it belongs.
+  // In place, MPI leaves the result at the front of the buffer, but NCCL in the part of this rank.
   Result<void> ReduceScatter(const Call& call, int count, MpiReduction by, bool in_place) {
     if (!in_place) {
       return MpiChecked(MPI_Reduce_scatter_block(call.send.data, call.receive.data, count, by.type,

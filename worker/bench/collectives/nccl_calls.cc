@@ -11,7 +11,7 @@ using trainer::NcclComm;
 using trainer::NcclResult;
 using trainer::NcclStream;
 
-// The closest operation of the trainer, as reported to the launcher.
+// Returns the trainer's operation that is closest to `collective`; it is reported to the launcher.
 CollectiveKind KindOf(Collective collective) {
   switch (collective) {
     case Collective::kAllReduce:
@@ -32,7 +32,7 @@ CollectiveKind KindOf(Collective collective) {
   return CollectiveKind::kNone;
 }
 
-// Calls by one rank of a communicator.
+// Makes the NCCL calls of one rank of a communicator.
 struct Launcher {
   int rank;
   int ranks;

@@ -10,7 +10,7 @@
 
 namespace ringmaster::bench {
 
-// Calls one operation. Several calls form an NCCL group. REQUIRES: at least one call.
+// Starts the calls; several calls form an NCCL group. REQUIRES: at least one call.
 trainer::WorkHandle StartOnNccl(trainer::NcclCommunicator& communicator,
                                 std::span<const Call> together, trainer::Deadline deadline);
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kMostBytes = int64_t{1} << 42;
 
-// The power of two of a suffix; -1: not one.
+// Returns the exponent of two that the suffix stands for; -1 if the suffix is unknown.
 int ShiftOf(std::string_view suffix) {
   if (suffix.empty() || suffix == "B") return 0;
   if (suffix.size() == 2 && suffix[1] == 'B') suffix.remove_suffix(1);

@@ -10,11 +10,11 @@
 
 namespace ringmaster::bench {
 
-// kInvalid: a sentence that quotes the text.
+// Parses a size in bytes. kInvalid, with a message that quotes the text, if it is invalid.
 Result<int64_t> ParseSize(const std::string& text);
 
-// The sizes from `begin` to `end`. Each is the last one times `factor` if that is above 1, or else
-// plus `step`. Contains `begin`. REQUIRES: 0 < begin <= end, and factor > 1 or step > 0.
+// The sizes from `begin` to `end`. Each is the previous one times `factor` if `factor` is above 1,
+// otherwise plus `step`. REQUIRES: 0 < begin <= end, and factor > 1 or step > 0.
 std::vector<int64_t> Sweep(int64_t begin, int64_t end, int64_t step, int64_t factor);
 
 }  // namespace ringmaster::bench

@@ -43,7 +43,7 @@ int Guarded(const trainer::World& world, const RankMain& rank_main) {
   }
 }
 
-// Runs a rank of a job. The job ends with its ranks, whatever they measured.
+// Runs a rank of a job. The job ends when its ranks end.
 int RunUnderAgent(const RankMain& rank_main) {
   const SystemClock clock;
   const char* slot = std::getenv(control::kEnvSlot);
@@ -96,7 +96,7 @@ int ExitCodeOf(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// Waits for all; the first failure ends the others, which would wait for it.
+// Waits for all ranks. Kills the others after the first failure, because they would wait for it.
 int AwaitRanks(std::vector<pid_t> running) {
   int worst = 0;
   while (!running.empty()) {

@@ -45,7 +45,7 @@ constexpr std::array<Method, 3> kMethods{{{"allreduce", Compression::kNone},
                                           {"8 bit", Compression::kFloat8E4M3},
                                           {"16 bit", Compression::kFloat16}}};
 
-// The standard error of an accuracy for the number of held-out samples; another seed increases it.
+// The standard error of an accuracy for the number of held-out samples. Other seeds add to it.
 double StandardError(const RunSummary& summary) {
   if (summary.held_out_samples == 0) return 0;
   const double accuracy = summary.accuracy;
@@ -80,7 +80,7 @@ void Print(const ordered_json& row) {
   std::fflush(stdout);
 }
 
-// Trains once for each row; rank 0 prints it and has it in the result.
+// Trains once for each row. Rank 0 prints the row and adds it to the result.
 class Table {
  public:
   explicit Table(RankGroup& group) : group_(group) {}
@@ -99,7 +99,7 @@ class Table {
   }
   const ordered_json& rows() const { return rows_; }
 
-  // The row of a format on so many ranks; null where there is none.
+  // Returns the row of a format on this number of ranks; null if there is none.
   const ordered_json* Find(Compression compression, int ranks) const {
     for (const ordered_json& row : rows_) {
       if (row["compression"] == NameOf(compression) && row["ranks"] == ranks) return &row;
@@ -177,7 +177,7 @@ Result<ordered_json> LinkTable(RankGroup& group, const CompressionFlags& flags) 
 
 using Part = Result<ordered_json> (*)(RankGroup& group, const CompressionFlags& flags);
 
-// Runs a part of the bench on ranks; null where it failed, with `code` set.
+// Runs a part of the bench on ranks and sets `code`. The result is "discarded" if it failed.
 ordered_json RunPart(Part part, const RankOptions& ranks, const CompressionFlags& flags,
                      int& code) {
   const Handover handover;
@@ -202,7 +202,7 @@ int Run(const CompressionFlags& flags) {
   int code = 0;
   const RankOptions ranks{.ranks = *std::ranges::max_element(flags.ranks)};
   ordered_json result{{"bench", "compression"}};
-  // Runs first to detect problems with the link.
+  // Create the link first, so that problems with it are reported before the training.
   std::unique_ptr<LimitedLink> link;
   if (!flags.link.empty()) {
     Result<std::unique_ptr<LimitedLink>> made = LimitedLink::Make(flags.link_ranks, flags.link);
@@ -219,7 +219,7 @@ int Run(const CompressionFlags& flags) {
                              flags, code);
     if (code != 0) return code;
   }
-  if (!result["table"].is_object()) return 0;  // another rank of the job writes it
+  if (!result["table"].is_object()) return 0;  // another rank writes the result
   std::printf(
       "Accuracies are from a single seed, with standard errors; differences within them are not "
       "significant\n");

@@ -29,7 +29,7 @@ constexpr int kBlocksOfAStage = 2;
 struct NormalisedConvolution {
   Convolution convolution;
   BatchNorm normal;
-  Prelu relu;  // whose slope is zero
+  Prelu relu;  // a PReLU with slope zero, that is, a ReLU
 
   at::Tensor operator()(const at::Tensor& x, bool training) const {
     return normal(convolution(x), training);
@@ -54,7 +54,7 @@ NormalisedConvolution Make(Layers& layers, const std::string& name, int64_t from
 struct BasicBlock {
   NormalisedConvolution first;
   NormalisedConvolution second;
-  std::optional<NormalisedConvolution> shortcut;  // where size or channels change
+  std::optional<NormalisedConvolution> shortcut;  // set if size or channels change
 
   at::Tensor operator()(const at::Tensor& x, bool training) const {
     const at::Tensor y = first.ThenRelu(x, training);
@@ -63,8 +63,8 @@ struct BasicBlock {
 };
 
 // ResNet-18 for small images (He et al., arXiv 1512.03385, section 4.2, with the four stages of the
-// ImageNet network): the common measure of a convolution network whose time is arithmetic. As a
-// backbone that ends with 512 pooled features, whatever its options say.
+// ImageNet network). It is a common benchmark of a convolutional network that is limited by
+// arithmetic. As a backbone, it ends with 512 pooled features, regardless of the options.
 class ResNet18 final : public trainer::Backbone {
  public:
   explicit ResNet18(const trainer::BackboneOptions& options)
@@ -91,7 +91,7 @@ class ResNet18 final : public trainer::Backbone {
   const std::vector<NamedTensor>& averages() const override { return layers_.averages(); }
 
   at::Tensor Forward(const at::Tensor& images, bool training) override {
-    // Convolutions are faster where a pixel's channels are next to each other.
+    // Convolutions are faster if a pixel's channels are adjacent in memory.
     at::Tensor x = first_.ThenRelu(images.contiguous(at::MemoryFormat::ChannelsLast), training);
     for (const BasicBlock& block : blocks_) x = block(x, training);
     return at::adaptive_avg_pool2d(x, {1, 1}).flatten(1);

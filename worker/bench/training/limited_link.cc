@@ -20,7 +20,7 @@ struct Ran {
   std::string output;
 };
 
-// Runs a command line that this file composed.
+// Runs a command line. Only for commands that this file composes.
 Ran RunCommand(const std::string& command) {
   Ran ran;
   std::FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");
@@ -38,7 +38,7 @@ Result<void> Must(const std::string& command) {
   return Error{ErrorKind::kUnavailable, "while running '" + command + "': " + ran.output};
 }
 
-// The pid in "rmb1234h0", or 0.
+// Returns the pid in a name like "rmb1234h0"; 0 if there is none.
 int OwnerOf(const std::string& name) {
   int pid = 0;
   if (name.starts_with(kMark)) {
@@ -57,7 +57,7 @@ void RemoveLeftovers() {
   }
 }
 
-// A number and kbit, mbit or gbit, in any case.
+// Whether the text is a number followed by kbit, mbit or gbit, in lower or upper case.
 bool IsRate(const std::string& text) {
   double number = 0;
   const char* const end = text.data() + text.size();
@@ -104,7 +104,7 @@ Result<void> LimitedLink::SetUp(const std::string& rate) const {
     commands.push_back("ip -n " + name + " addr add " + address + "/24 dev eth0");
     commands.push_back("ip -n " + name + " link set eth0 up");
     commands.push_back("ip -n " + name + " link set lo up");
-    // A bucket of a few packets of the largest size; a queue that TCP's windows fit into.
+    // The bucket has room for a few packets of maximum size, the queue for TCP's windows.
     commands.push_back("tc -n " + name + " qdisc add dev eth0 root tbf rate " + rate +
                        " burst 256kb latency 50ms");
   }

@@ -103,7 +103,7 @@ Result<RunSummary> RankGroup::Run(const Training& training, World world) {
   return Train(*workload, session, optimizer, *log, clock, plan);
 }
 
-// By rank. Also where all ranks meet.
+// Returns the texts of all ranks, by rank. Also serves as a barrier for all ranks.
 Result<std::vector<std::string>> RankGroup::Gather(const std::string& mine) {
   const std::string prefix = "gathered/" + std::to_string(gathered_++) + "/";
   std::vector<std::string> keys;

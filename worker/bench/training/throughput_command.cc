@@ -24,13 +24,13 @@ constexpr int kWays = 4;
 struct ThroughputFlags {
   std::string network = kMnist;
   int ranks = 2;
-  int threads = 1;           // of a rank that compute, on both sides
-  int64_t global_batch = 0;  // 0, and below: the network's own
+  int threads = 1;           // computing threads of a rank, also in the peer
+  int64_t global_batch = 0;  // 0, also below: the network's default
   int64_t steps = 0;
   int rounds = 5;
   int64_t samples = 0;
   int loader_threads = 0;
-  std::string peer;  // a command; empty: PyTorch is not measured
+  std::string peer;  // command that trains with PyTorch; empty: not measured
   std::string json;
 };
 
@@ -41,7 +41,7 @@ const ImageNetwork* NetworkOf(const ThroughputFlags& flags) {
   return nullptr;
 }
 
-// Replaces zeros by the network's default settings.
+// Replaces zeros with the network's default settings.
 ThroughputFlags Completed(ThroughputFlags flags) {
   const ImageNetwork* const network = NetworkOf(flags);
   const auto complete = [](int64_t& value, int64_t usual) {
@@ -53,16 +53,16 @@ ThroughputFlags Completed(ThroughputFlags flags) {
   return flags;
 }
 
-// Samples a second, a value a round.
+// Samples per second, with a value for each round.
 struct Rates {
   std::vector<double> together;
   std::vector<double> gloo;
   std::vector<double> apart;
   std::vector<double> peer;
-  nlohmann::json settings;  // of the peer: {"setting": the best, "tried": {setting: samples/s}}
+  nlohmann::json settings;  // the peer's: {"setting": the best, "tried": {setting: samples/s}}
 };
 
-// The object that the command prints last; null where there is none.
+// Runs the peer's command and returns the JSON object in its last line; null if it failed.
 nlohmann::json AskPeer(const ThroughputFlags& flags, const std::string& more) {
   const std::string command = flags.peer + " --network=" + flags.network +
                               " --ranks=" + std::to_string(flags.ranks) +
@@ -79,7 +79,7 @@ nlohmann::json AskPeer(const ThroughputFlags& flags, const std::string& more) {
   return succeeded ? std::move(said) : nullptr;
 }
 
-// All ways to train, in an order that turns from round to round.
+// Trains in all ways, in an order that rotates from round to round.
 class Throughput {
  public:
   Throughput(RankGroup& group, const ThroughputFlags& flags, const Digits& digits)
@@ -156,7 +156,7 @@ class Throughput {
     if (!said.ok()) return said.error();
     return (*said)["samples_per_second"].get<double>();
   }
-  // The output of the peer's command, which rank 0 runs while the others wait.
+  // Returns the output of the peer's command, which rank 0 runs while the other ranks wait.
   Result<nlohmann::json> Peer(const std::string& more, const char* key) {
     const Result<std::string> said =
         group_.OnRankZero([&] { return AskPeer(flags_, more).dump(); });
@@ -170,7 +170,7 @@ class Throughput {
   RankGroup& group_;
   const ThroughputFlags& flags_;
   Training training_;
-  std::string setting_;  // the peer's, as a flag
+  std::string setting_;  // the peer's best setting, as a flag
 };
 
 nlohmann::ordered_json ResultOf(const Rates& rates, const ThroughputFlags& flags) {

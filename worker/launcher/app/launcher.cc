@@ -55,7 +55,7 @@ class Launcher {
         mpirun_(reaper_, config, config.runtime_dir + "/ssh_user_key",
                 items.at(control::kItemSshHostPublicKey),
                 [this](int64_t cohort, const MpirunExit& exit) {
-                  // Report it later, not within the action that failed to start it.
+                  // Report the exit later: this may run within the action that starts mpirun.
                   boost::asio::post(io_, [this, cohort, exit] {
                     if (!mpirun_.running()) shells_.End();
                     Apply(coordinator_.OnMpirunExited(clock_.Now(), cohort, exit));
@@ -163,7 +163,7 @@ class Launcher {
     SettleSoon();
   }
 
-  // Runs once for all events that are available by then.
+  // Settles once for all events that have arrived by then.
   void SettleSoon() {
     if (std::exchange(settling_, true)) return;
     boost::asio::post(io_, [this] {
@@ -254,10 +254,10 @@ class Launcher {
     LogInfo("Received a termination signal");
     if (ending_) return;
     Apply(coordinator_.OnTerminate(clock_.Now()));
-    if (!ending_) BeginEnd(control::kExitTerminated);  // otherwise there is a verdict
+    if (!ending_) BeginEnd(control::kExitTerminated);  // if it is ending, it has a verdict
   }
 
-  // Queued messages are sent and mpirun ends, within limits; then the loop has nothing left to do.
+  // Sends queued messages and ends mpirun, within time limits. Then the event loop ends.
   void BeginEnd(int exit_code) {
     ending_ = true;
     exit_code_ = exit_code;
@@ -271,18 +271,18 @@ class Launcher {
   void EndIfQuiet() {
     if (!agents_.empty()) return;
     if (!mpirun_.running()) return io_.stop();
-    // The exit is not reported to a handler any more: check again.
+    // The exit of mpirun is no longer reported to a handler, so check for it again.
     ticker_.expires_after(std::chrono::milliseconds(20));
     ticker_.async_wait([this](const error_code& stopped) {
       if (!stopped) EndIfQuiet();
     });
   }
 
-  // Constant.
+  // These members do not change.
   const Config& config_;
   const Clock& clock_;
 
-  // Declared before everything that runs on it.
+  // Declared before all members that use it.
   boost::asio::io_context io_{1};
   std::unique_ptr<control::TlsContext> tls_;
   Coordinator coordinator_;
@@ -312,7 +312,7 @@ int EndEarly(const Config& config, const std::string& reason, const std::string&
   return control::kExitFailed;
 }
 
-// Returns the items once the files that ssh requires are in place.
+// Writes the files that ssh requires, and returns the items.
 Result<Items> Prepare(const Config& config) {
   if (Result<void> made = control::MakePrivateDirectory(config.runtime_dir); !made.ok()) {
     return made.error();

@@ -29,24 +29,24 @@ class Coordinator {
       : job_(options.elastic ? Kind(std::in_place_type<ElasticJob>, options)
                              : Kind(std::in_place_type<DirectJob>, options)) {}
 
-  // kConflict: a higher stamp was seen.
+  // Applies an order. kConflict: an order with a higher stamp was received earlier.
   Result<Actions> OnOrder(Time now, const control::Order& order) {
     return job().OnOrder(now, order);
   }
-  // mpirun was found; or it is missing or not needed, and agents start the ranks. No epoch starts
-  // before one of these events.
+  // Either mpirun was found, or it is missing or not needed, so that agents start the ranks. No
+  // epoch starts before one of these events.
   Actions OnMpiVersion(Time now, const std::string& version) {
     return job().OnMpiVersion(now, version);
   }
   Actions OnNoMpirun(Time now) { return job().OnNoMpirun(now); }
-  // Messages of agents. Call Settle() soon after them: it decides what follows from all of them, so
-  // that a thousand simultaneous messages cause a single decision.
+  // Messages of agents only update the state. Call Settle() soon after them: it decides once for
+  // all of them, so that a thousand simultaneous messages cause a single decision.
   //
-  // The first line of a connection.
+  // Handles the first line of a connection.
   Actions OnHello(Time now, ConnectionId connection, const control::AgentHello& hello) {
     return job().OnHello(now, connection, hello);
   }
-  // Any later line. An unexpected message closes the connection.
+  // Handles any later line. An unexpected message closes the connection.
   Actions OnMessage(Time now, ConnectionId connection, const control::Message& message) {
     return job().OnMessage(now, connection, message);
   }
@@ -62,22 +62,22 @@ class Coordinator {
   }
   // Call at least every CoordinatorOptions::heartbeat.
   Actions OnTick(Time now) { return job().OnTick(now); }
-  // SIGTERM: this process must end without a verdict. A direct job's program ends with it, and the
-  // ranks of an elastic job wait for the next launcher.
+  // Handles SIGTERM: this process must end without a verdict. A direct job's program ends with it,
+  // and the ranks of an elastic job wait for the next launcher.
   Actions OnTerminate(Time now) { return job().OnTerminate(now); }
-  // The launcher cannot continue: returns a verdict.
+  // Call if the launcher cannot continue. Fails the job with this reason.
   Actions OnOwnFailure(Time now, const std::string& reason, const std::string& message) {
     return job().OnOwnFailure(now, reason, message);
   }
 
   // At most this many bytes for each worker, and some more.
   control::LauncherStatus Status(Time now) const { return job().Status(now); }
-  // The status's message only: what the job waits for, in a sentence.
+  // Only the message of the status: a sentence about what the job waits for.
   std::string WaitingText(Time now) const { return job().WaitingText(now); }
-  // For metrics; it does not contain the job's name.
+  // The step times of the ranks, for metrics. The result does not contain the job's name.
   JobTimes Times(Time now) const { return job().Times(now); }
   control::LauncherPhase phase() const { return job().phase(); }
-  // For the newest world that was started, or that mpirun is about to start.
+  // The epoch and members of the newest world that was started, or that mpirun is about to start.
   const control::Epoch& epoch() const { return job().world().epoch(); }
   const std::vector<control::Member>& members() const { return job().world().members(); }
 

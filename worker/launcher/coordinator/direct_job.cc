@@ -1,4 +1,4 @@
-// A program that runs under mpirun.
+// Runs a program whose ranks do not speak the rank protocol.
 
 #include "worker/launcher/coordinator/direct_job.h"
 
@@ -23,7 +23,7 @@ using control::RankExit;
 
 namespace {
 
-// A program that ends this soon after its start made no progress.
+// A program that ends within this time after its start counts as having made no progress.
 constexpr std::chrono::minutes kSoon{1};
 
 // Only ranks of elastic jobs send these messages; they are ignored here.
@@ -86,7 +86,7 @@ void DirectJob::On(Time /*now*/, Worker& worker, const control::RankExited& exit
   const Member* member = world_.At(slot.first, slot.second);
   if (member == nullptr) return;
   control::RankExit exit = exited.exit;
-  // With a rank, the code is the program's own, whatever it is.
+  // If the exit has a rank, a program ran and its code is never "not started".
   const bool not_started = exit.rank < 0 && exit.exit_code == control::kExitNotStarted;
   exit.rank = member->rank;
   exit.pod_uid = member->pod_uid;
@@ -106,7 +106,7 @@ void DirectJob::On(Time now, Worker& worker, const control::RankPositions& repor
   }
 }
 
-// While the gate is open.
+// Judges the reported exits of ranks. Called while the start gate is open.
 void DirectJob::JudgeExits(Time now) {
   std::vector<const ReportedExit*> failures;
   int clean = 0;
@@ -123,7 +123,7 @@ void DirectJob::JudgeExits(Time now) {
     return FinishIfReleased(now);
   }
   if (failures.empty()) {
-    // The program runs under mpirun and ends with it.
+    // The program runs under mpirun, and ends when mpirun ends.
     if (!startup_.mpirun_exit() || now - startup_.mpirun_exited_at() < options_.peer_lost_settle ||
         !EveryMemberHeardSince(startup_.mpirun_exited_at() + options_.settle)) {
       return;
@@ -138,8 +138,8 @@ void DirectJob::JudgeExits(Time now) {
   if (blame && EveryMemberHeardSince(blame->heard_since)) FailOrStartAgain(now, blame->end);
 }
 
-// A restart may help, unless it fails repeatedly. The program's steps are unknown: a long run is
-// the sign of progress.
+// Restarts the program, unless it has failed too often. The launcher does not know the steps of the
+// program, so a long run counts as progress.
 void DirectJob::FailOrStartAgain(Time now, const ReportedExit& end) {
   const RankExit& exit = end.exit;
   if (exit.exit_code == control::kExitCannotStart) return FailBy(now, exit);
@@ -164,8 +164,8 @@ void DirectJob::FailOrStartAgain(Time now, const ReportedExit& end) {
   Stop(now, text, exit.Killed() ? killed : control::kCauseRankExited, &workers_.At(exit.pod_uid));
 }
 
-// Applies if the user sets how long a program may be silent. Which rank the others wait for is
-// unknown: the one that has been silent for the longest time is named.
+// Restarts a silent program if the user sets how long it may be silent. The launcher does not know
+// for which rank the others wait, so it names the rank that has been silent for the longest time.
 void DirectJob::JudgeStall(Time now) {
   const Time last = std::max(last_sign_, gate_opened_at_);
   if (options_.stall_floor.count() == 0 || now - last < options_.stall_floor) return;
@@ -211,16 +211,16 @@ DirectJob::Silence DirectJob::LongestSilence() const {
   return silence;
 }
 
-// The more often it ended recently, the longer the pause; but pauses take at most a fifth of the
-// time.
+// The pause grows with the number of recent ends of the program, but pauses take at most a fifth of
+// the time.
 void DirectJob::PauseBeforeNextStart(Time now) {
   const auto ran = std::chrono::duration_cast<std::chrono::milliseconds>(now - gate_opened_at_);
   failed_starts_.Ended(now, {}, 0,
                        std::max<std::chrono::milliseconds>(Cooldown::kShortest, ran / 4));
 }
 
-// The running world ends when a member is no longer wanted, or when joiners are ready that a larger
-// one can have: all that were ordered, or those that waited long enough for the others.
+// Stops the running world if a member is no longer ordered, or if a larger world can start: all
+// ordered workers are ready, or the ready ones have waited long enough for the others.
 void DirectJob::ReformIfNeeded(Time now) {
   if (StopWithoutTheUnwanted(now)) return;
   const std::vector<std::string> ready = ReadyInRankOrder();
@@ -241,13 +241,13 @@ void DirectJob::ReformIfNeeded(Time now) {
   }
 }
 
-// An agent that reconnects may have missed messages on the old connection; it ignores those that it
-// knows.
+// Sends the messages that a reconnecting agent may have missed on the old connection; the agent
+// ignores those that it already received.
 void DirectJob::Welcome(Worker& worker) {
   const bool member = world_.Contains(worker.hello.pod_uid);
   const control::Epoch& last = worker.hello.highest_epoch;
   if (last.number > 0 && (!member || last < world_.epoch())) {
-    // That world is over, and if the worker was cut off, its program may still run.
+    // The world that the agent reports is over, but a worker that was cut off may still run it.
     control::StopEpoch stop = StopWorld();
     stop.epoch = last;
     Send(worker, stop);
@@ -269,7 +269,7 @@ void DirectJob::NoteOpenGate(Time now) {
   recovery_.Progressed(now, world_.epoch(), 0);
 }
 
-// Workers that are ready but not in any world of an allowed size.
+// Names ready workers that stand by because elasticity.allowedSizes allows no larger world.
 std::string DirectJob::WorldText() const {
   const std::string filling = FillingText();
   if (!filling.empty() || options_.allowed_sizes.empty() || !order_) return filling;
@@ -282,7 +282,7 @@ std::string DirectJob::WorldText() const {
          " by: elasticity.allowedSizes does not allow a larger world with the ready workers";
 }
 
-// The program must restart.
+// Opens the record of a recovery, because the program has to restart.
 void DirectJob::NoteStop(Time now, const char* word, const Worker* worker) {
   RecoveryWatch::Loss loss{word, "", "", now, world_.epoch()};
   if (worker != nullptr) {
@@ -295,8 +295,8 @@ void DirectJob::NoteStop(Time now, const char* word, const Worker* worker) {
   recovery_.Lost(now, loss);
 }
 
-// The program ran under a previous launcher: agents know its world. A later start follows our own
-// loss, which stays the cause.
+// Records the loss of the launcher as the cause of the start, if agents know a world of a previous
+// launcher. A loss that this launcher has already recorded stays the cause.
 void DirectJob::NoteRestartByLauncher() {
   const bool had_run =
       std::any_of(world_.pods().begin(), world_.pods().end(), [&](const std::string& pod_uid) {

@@ -46,8 +46,8 @@ class DirectJob final : public Job {
   Silence LongestSilence() const;
 
   Time gate_opened_at_{};
-  // A rank printed output or touched its heartbeat file.
-  Time last_sign_{};                // of any rank
+  // The latest times at which a rank printed output or touched its heartbeat file.
+  Time last_sign_{};                // for any rank
   std::map<int, Time> last_signs_;  // by rank
   Cooldown failed_starts_;          // failed starts of the whole program
 };

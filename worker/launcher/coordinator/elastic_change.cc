@@ -1,5 +1,5 @@
-// One world of an elastic job after another, in place: members are lost, join and leave, and the
-// ranks that stay keep process, model and state. common/control/README.md, "How a world changes".
+// Changes the world of an elastic job in place: members are lost, join and leave, and ranks that
+// stay keep their processes, models and state. See "How a world changes", common/control/README.md.
 
 #include <algorithm>
 #include <utility>
@@ -18,8 +18,8 @@ bool ElasticJob::WorldCanChange() const {
          phase_ == LauncherPhase::kPaused;
 }
 
-// Performs whatever has become possible or necessary. It depends only on the state, so it does not
-// matter which event led here.
+// Takes every action that has become possible or necessary. The decision depends only on the state
+// of the job, not on the event that led here.
 void ElasticJob::AdvanceWorld(Time now) {
   JudgeFailures(now);
   if (failures_.MustFail() || phase_ == LauncherPhase::kFinished) return;
@@ -79,7 +79,7 @@ void ElasticJob::BeginSwitch(Time now) {
   }
 }
 
-// A leaving worker that is still wanted counts as missing until it is replaced.
+// Records a leaving worker as a loss, unless the job no longer needs a worker in its place.
 void ElasticJob::NoteLeavers(Time now) {
   if (recovery_.IsOpen()) return;
   if (order_->replicas < static_cast<int>(world_.pods().size())) return;
@@ -95,8 +95,8 @@ bool ElasticJob::AllAtBoundary(Time now) const {
                                options_.lost_after + options_.broken_settle);
 }
 
-// Ranks report that they cannot continue, but none is lost: try the same members again, then
-// without those that others cannot reach.
+// Called when ranks report that they cannot continue although no worker is lost. Tries the same
+// members again, and then excludes the members that others cannot reach.
 void ElasticJob::JudgeBroken(Time now) {
   if (!change_.first_broken_at ||
       now - *change_.first_broken_at < options_.lost_after + options_.broken_settle) {
@@ -139,7 +139,7 @@ void ElasticJob::Exclude(Time now, const Member& member, const std::string& why,
   Fence(worker);
 }
 
-// `with_us` tells whether a Pod of the newest world takes part in forming the next one.
+// `with_us` returns whether a Pod of the newest world takes part in forming the next world.
 template <typename WithUs>
 bool ElasticJob::QuorumOf(WithUs with_us) const {
   Quorum quorum;
@@ -168,7 +168,7 @@ bool ElasticJob::QuorumOf(WithUs with_us) const {
   return HasQuorum(quorum);
 }
 
-// A rank of the next world has the training state, or no rank that may be alive has it.
+// Whether a rank of the next world has the training state, or no rank that may be alive has it.
 bool ElasticJob::StateReachable(const std::vector<Member>& next) const {
   const bool carried = std::any_of(next.begin(), next.end(), [&](const Member& member) {
     return stateful_.contains(KeyOf(member));
@@ -178,7 +178,7 @@ bool ElasticJob::StateReachable(const std::vector<Member>& next) const {
          });
 }
 
-// Why the next world cannot start; empty if it can.
+// Returns why the next world cannot start; empty if it can start.
 std::string ElasticJob::PauseReason(const std::vector<Member>& next) const {
   const bool majority =
       QuorumOf([&](const std::string& pod_uid) { return workers_.At(pod_uid).Trusted(); });
@@ -187,15 +187,15 @@ std::string ElasticJob::PauseReason(const std::vector<Member>& next) const {
   return pods < std::max(1, order_->min_replicas) ? control::kPauseBelowMinReplicas : "";
 }
 
-// No world can follow, and no member can return.
+// Whether the next world would be empty and every member of this world is known to be dead.
 bool ElasticJob::NobodyIsLeft(const std::vector<Member>& next) const {
   return next.empty() &&
          std::all_of(world_.pods().begin(), world_.pods().end(),
                      [&](const std::string& pod_uid) { return KnownDead(pod_uid); });
 }
 
-// Leavers are dropped only after every rank has stopped at the same step. In a change that a loss
-// forces they stay: other ranks may hang, and a leaver may hold the only valid state.
+// Leaving workers are dropped only after every rank has stopped at the same step. If a loss forces
+// the change, they stay: other ranks may hang, and a leaving worker may have the only valid state.
 void ElasticJob::Form(Time now) {
   const bool orderly = change_.orderly || change_.EveryoneAtBoundary(done_, world_.size());
   change_ = {};
@@ -206,11 +206,11 @@ void ElasticJob::Form(Time now) {
   phase_ = change_.pause_reason.empty() ? LauncherPhase::kForming : LauncherPhase::kPaused;
   if (!change_.pause_reason.empty())
     LogWarn("Paused the training", {{"reason", change_.pause_reason}});
-  // Prepares nothing without a quorum: a worker that accepts our epoch cannot accept another.
+  // Without a quorum, prepare nothing: a worker that accepts our epoch cannot accept another.
   if (change_.pause_reason != control::kPauseNoQuorum) Prepare(now, next);
 }
 
-// Sent to every worker of the next world, and to those of the last one that vote on it.
+// Sends PrepareEpoch to every worker of the next world, and to unfenced workers of the last world.
 void ElasticJob::Prepare(Time now, const std::vector<Member>& next) {
   const control::Epoch epoch{options_.term, ++highest_number_};
   change_.proposal.emplace(epoch, next);
@@ -224,7 +224,7 @@ void ElasticJob::Prepare(Time now, const std::vector<Member>& next) {
   SendToPods(asked, control::PrepareEpoch{epoch});
 }
 
-// A worker that is connected but does not answer delays the others no longer than a silent one.
+// Drops workers that are connected but have not accepted the next epoch within `lost_after`.
 void ElasticJob::DropTheUnanswering(Time now) {
   std::set<std::string> asked = change_.proposal->pods();
   asked.insert(world_.pods().begin(), world_.pods().end());

@@ -1,5 +1,5 @@
-// Handles the reports of an elastic job's ranks: that they are loaded, where they are, and how they
-// ended.
+// Handles the reports of an elastic job's ranks: that they have loaded, their positions, and how
+// they ended.
 
 #include "worker/launcher/coordinator/elastic_job.h"
 
@@ -19,7 +19,7 @@ using control::RankExit;
 
 namespace {
 
-// The maximum age of a rank's position in heartbeats, if these are sent less often.
+// The maximum age of a rank's position, in heartbeats; kFreshSeldomBeats for long heartbeats.
 constexpr int kFreshBeats = 10;
 constexpr int kFreshSeldomBeats = 3;
 
@@ -41,7 +41,7 @@ bool ElasticJob::Hear(Time now, Worker& worker, const control::Message& message)
       message);
 }
 
-// Every rank of a world sends these answers; act only after the last one.
+// Every rank or Pod of a world sends these answers, so the job decides only after the last one.
 bool ElasticJob::CanWait(const control::Message& message) const {
   if (std::holds_alternative<control::EpochAccepted>(message)) {
     return !change_.proposal || !change_.proposal->AllAccepted();
@@ -97,8 +97,8 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankReady& ready) {
   NoteReplaced(now, worker, ready.slot, ready.start);
 }
 
-// A slot runs one process: if another one has loaded, the member has ended, even if that report was
-// lost.
+// A slot runs one process at a time: if another process has loaded, the member has ended, even if
+// the report of its exit was lost.
 void ElasticJob::NoteReplaced(Time now, const Worker& worker, int slot, const std::string& start) {
   const Member* member = world_.At(worker.hello.pod_uid, slot);
   if (member == nullptr || member->start.empty() || member->start == start) return;
@@ -107,7 +107,7 @@ void ElasticJob::NoteReplaced(Time now, const Worker& worker, int slot, const st
     NoteLoss(now, worker, control::kCauseRankReplaced, now);
 }
 
-// (Pod UID, slot, start) identifies the process that ended, whatever epoch its agent reports.
+// (Pod UID, slot, start) identifies the process that ended, regardless of the reported epoch.
 void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited) {
   control::RankExit exit = exited.exit;
   if (exit.slot < 0 || exit.slot >= options_.slots || exit.start.empty()) return;
@@ -119,7 +119,7 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited)
   const bool is_member = member != nullptr && member->start == exit.start;
   if (is_member) exit.rank = member->rank;
   Process& process = worker.processes[exit.slot];
-  if (process.exit && process.exit->start == exit.start) return;  // said again
+  if (process.exit && process.exit->start == exit.start) return;  // reported again
   if (process.loaded == exit.start) process.loaded.clear();
   checkpoints_.Forget(exit.pod_uid, exit.slot);
   process.exit = exit;
@@ -144,14 +144,14 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited)
             (stalled_.contains(id) ? "hung and was stopped" : control::HowItEnded(exit)));
   }
   if (!WorldCanChange()) {
-    // JudgeEarlyExits() decides before the first world.
+    // Before the first world, JudgeEarlyExits() decides whether the job fails.
     const bool counts = phase_ == LauncherPhase::kStarting && epochs_run_ > 0;
     if (counts || failures_.CrashLimitReached()) return failures_.Fail(now, exit);
     if (!exit.Clean()) failures_.Record(exit);
     return;
   }
   if (exit.Clean() && is_member && done_.contains(exit.rank)) return;
-  // Other ranks train with the same arguments, so the problem is this worker.
+  // Other ranks train with the same arguments, so the cause is this worker.
   if (!is_member && exit.exit_code == control::kExitUserError) return failures_.Record(exit);
   failures_.Fail(now, exit);
   if (!is_member) return;
@@ -175,12 +175,12 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankDone& done) {
   done_.insert(done.rank);
   if (done.rank == 0) nothing_trained_ = !done.trained;
   if (static_cast<int>(done_.size()) < world_.size()) return;
-  if (SomebodyIsMissing()) return;  // the next world asks them again
+  if (SomebodyIsMissing()) return;  // the ranks report RankDone again in the next world
   released_at_ = now;
   SendToPods(world_.pods(), control::Release{world_.epoch()});
 }
 
-// A rank of this world failed, and its process is gone.
+// Whether a rank of this world failed and its process has ended.
 bool ElasticJob::SomebodyIsMissing() const {
   return std::any_of(world_.members().begin(), world_.members().end(), [&](const auto& member) {
     const auto exit = exits_.find({member.pod_uid, member.slot});
@@ -246,26 +246,26 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankBegan& began) {
   checkpoints_.Began(now, began, worker.hello.pod_uid, world_.epoch(), world_.members());
 }
 
-// The newest world committed a step: each of its members has adopted the state.
+// Once the newest world has committed a step, each of its members has adopted the state.
 void ElasticJob::NoteCommitted(int64_t step) {
   Job::NoteCommitted(step);
   same_world_attempts_ = 0;
   if (!WorldCanChange() || std::exchange(all_stateful_, true)) return;
-  unsettled_ = true;  // leavers may go, because others now have the state
+  unsettled_ = true;  // leaving ranks may go, because others now have the state
   for (const control::Member& member : world_.members()) {
     if (!stateful_.contains(KeyOf(member))) stateful_.insert(IdOf(member));
   }
 }
 
-// A rank that ended while loading, before the first world. Report it to users unless it was killed
-// by a signal.
+// Judges ranks that ended while loading, before the world started. The start fails unless the rank
+// may load again, for example after it was killed by a signal.
 void ElasticJob::JudgeEarlyExits(Time now) {
   for (const control::Member& member : world_.members()) {
     Worker& worker = workers_.At(member.pod_uid);
-    if (!worker.connection || !worker.repeated) continue;  // it may say that another one has loaded
+    if (!worker.connection || !worker.repeated) continue;  // it may report a newer process
     const Process& process = worker.processes[member.slot];
     if (!process.loaded.empty() || !process.exit || process.replaced) continue;
-    // Its agent is leaving: the rank loads in another Pod.
+    // With this exit code, the agent leaves, and the rank loads in another Pod.
     const bool device = process.exit->exit_code == control::kExitDeviceUnhealthy;
     const bool may_load_again =
         process.exit->Killed() || device ||
@@ -286,7 +286,7 @@ void ElasticJob::JudgeFailures(Time now) {
   if (const auto culprit = failures_.Judge(now)) FailBy(now, *culprit);
 }
 
-// A member that completed its last step and ended with code 0.
+// Whether the member completed its last step and ended with code 0.
 bool ElasticJob::EndedWell(const control::Member& member) const {
   const auto exit = exits_.find({member.pod_uid, member.slot});
   return exit != exits_.end() && exit->second.exit.Clean() && done_.contains(member.rank);
@@ -302,7 +302,7 @@ bool ElasticJob::WorldUnknown() const {
          phase_ == LauncherPhase::kStarting || phase_ == LauncherPhase::kAdopting;
 }
 
-// Lost by silence, which is not evidence: it is fenced only by the world that starts without it.
+// A silent worker may still run, so it is fenced only when a world starts without it.
 void ElasticJob::LoseWorker(Time now, Worker& worker, const std::string& cause,
                             const std::string& reason) {
   if (!WorldCanChange()) return Job::LoseWorker(now, worker, cause, reason);
@@ -316,8 +316,8 @@ void ElasticJob::Fence(Worker& worker) {
   Job::Fence(worker);
 }
 
-// An agent that reconnects may have missed messages on the old connection; it ignores those that it
-// knows.
+// Sends the messages that a reconnecting agent may have missed on the old connection; the agent
+// ignores those that it already received.
 void ElasticJob::Welcome(Worker& worker) {
   const std::string& pod_uid = worker.hello.pod_uid;
   const bool member = world_.Contains(pod_uid);
@@ -359,7 +359,7 @@ void ElasticJob::NoteStart() {
   all_stateful_ = false;
 }
 
-// Each rank must have loaded, because the world names its process.
+// Records the loaded processes, which the world names. Returns whether every rank has loaded.
 bool ElasticJob::EveryoneLoaded() {
   for (const Member& member : world_.members()) {
     world_.Load(member.rank, workers_.At(member.pod_uid).processes[member.slot].loaded);

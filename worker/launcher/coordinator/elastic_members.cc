@@ -1,4 +1,4 @@
-// Selects the members of an elastic job's next world: remaining members and joiners.
+// Selects the members of an elastic job's next world: the remaining members and the joiners.
 
 #include <algorithm>
 #include <utility>
@@ -9,13 +9,13 @@ namespace ringmaster::launcher {
 
 using control::Member;
 
-// A member is gone if there is evidence, or if its Pod has been given up.
+// A member is gone if there is evidence for it, or if its Pod has been given up.
 bool ElasticJob::Gone(const Member& member) const {
   const Worker& worker = workers_.At(member.pod_uid);
   return !worker.Trusted() || ended_.contains(KeyOf(member));
 }
 
-// There is evidence that no member of this Pod can take part in any world.
+// Whether there is evidence that no member of this Pod can take part in any world.
 bool ElasticJob::KnownDead(const std::string& pod_uid) const {
   if (workers_.At(pod_uid).Dead()) return true;
   const std::vector<int>& ranks = world_.RanksOf(pod_uid);
@@ -43,8 +43,8 @@ std::vector<Member> ElasticJob::Survivors() const {
   return survivors;
 }
 
-// Loaded processes in slots without a living member, by worker and slot. A worker brings all of its
-// slots at once.
+// Returns the loaded processes in slots without a living member, ordered by worker and slot. All
+// free slots of a worker join together or not at all.
 std::vector<Member> ElasticJob::Joiners(Time now, const std::vector<Member>& survivors) const {
   if (!SomebodyMayJoin()) return {};
   std::set<Slot> taken;
@@ -83,7 +83,7 @@ std::vector<Member> ElasticJob::Joiners(Time now, const std::vector<Member>& sur
   return joiners;
 }
 
-// Whether Joiners() may find any: a cheap check while the world is complete.
+// Whether Joiners() may find a process. This check is cheap while the world is complete.
 bool ElasticJob::SomebodyMayJoin() const {
   return std::any_of(
       workers_.connections().begin(), workers_.connections().end(), [&](const auto& entry) {
@@ -118,10 +118,10 @@ std::vector<Member> ElasticJob::Next(Time now, bool leavers_go) const {
   return NextWorld(std::move(input));
 }
 
-// Leavers can go, or joiners have come: all that are wanted, or some that waited long enough. Not
-// if the world with them could not start, such as after the minimum has risen.
+// Whether members can leave, or joiners can be admitted: all ordered workers, or joiners that have
+// waited long enough. Joiners do not change a world if the next one could not start.
 bool ElasticJob::ChangeWanted(Time now) const {
-  if (!done_.empty()) return false;  // it is nearly over
+  if (!done_.empty()) return false;  // the job is about to end
   const bool leaves = std::any_of(world_.pods().begin(), world_.pods().end(),
                                   [&](const std::string& pod_uid) { return Leaving(pod_uid); });
   if (!leaves && !SomebodyMayJoin()) return false;

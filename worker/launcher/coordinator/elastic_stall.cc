@@ -1,6 +1,6 @@
-// Handles ranks of an elastic job that hang or are slow, by the positions that they report. The
-// agent ends a rank that blocks the others and first reports its stacks; its end is then a loss
-// like any other.
+// Detects ranks of an elastic job that hang or are slow, from the positions that they report. The
+// agent of a rank that blocks the others reports its stacks and then ends it. The end of the rank
+// counts as a loss like any other.
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ constexpr std::size_t kMaxReasonBytes = 300;
 
 }  // namespace
 
-// A world has started or was taken over.
+// Begins to watch the ranks of a world that has started or was taken over.
 void ElasticJob::WatchWorld(Time now) {
   stall_watch_.Begin(now, world_.size());
   straggler_watch_.Begin(world_.members());
@@ -58,8 +58,8 @@ void ElasticJob::AddStack(const Worker& worker, control::RankExit& exit) const {
   exit.last_lines.push_back("it was stopped: " + stack.reason);
 }
 
-// Some ranks block the world: end them. True while their exits are
-// awaited.
+// Tells agents to end ranks that block the world. Returns true while it waits for the exits of
+// such ranks.
 bool ElasticJob::JudgeStall(Time now) {
   // Only a tick can tell whether this launcher itself was late.
   if (now != last_tick_) return !stalled_.empty();
@@ -89,7 +89,7 @@ bool ElasticJob::JudgeStall(Time now) {
   return true;
 }
 
-// Logged once each time that a world stalls, even if no rank can be blamed.
+// Logs a stall of the world once, even if no rank can be blamed.
 void ElasticJob::WriteStall(const std::optional<Time>& since) {
   if (!since || written_stall_ == since) return;
   written_stall_ = since;
@@ -97,7 +97,7 @@ void ElasticJob::WriteStall(const std::optional<Time>& since) {
           {{"epoch", world_.epoch().number}, {"ranks", stall_watch_.Record()}});
 }
 
-// As if they had reported it themselves, which they do only at their own timeout.
+// Records which ranks cannot connect. The ranks themselves only report it after their own timeout.
 void ElasticJob::NoteWhoCannotConnect(Time now) {
   for (const auto& [rank, peer] : stall_watch_.CannotConnect(now)) {
     change_.BreakUnlessSaid(
@@ -105,7 +105,7 @@ void ElasticJob::NoteWhoCannotConnect(Time now) {
   }
 }
 
-// A process in an uninterruptible wait survives being killed: the world continues without its Pod.
+// Excludes Pods of ranks that did not end. A process in an uninterruptible wait cannot be killed.
 void ElasticJob::ExcludeTheUnkillable(Time now) {
   bool left_out = false;
   for (const Member& member : world_.members()) {

@@ -1,4 +1,4 @@
-// The status of an elastic job.
+// Builds the status of an elastic job.
 
 #include <algorithm>
 #include <set>

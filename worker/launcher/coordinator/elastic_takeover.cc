@@ -1,5 +1,5 @@
-// Takes over the world of a previous launcher: agents report it, and if all members still run, it
-// continues undisturbed. No message is sent to a rank before all are accounted for.
+// Takes over the world of a previous launcher. Agents report that world; if all members still run,
+// it continues unchanged. Ranks get no messages until all members are accounted for.
 
 #include <algorithm>
 #include <utility>
@@ -12,8 +12,8 @@ namespace ringmaster::launcher {
 using control::LauncherPhase;
 using control::Member;
 
-// Some agent has accepted an epoch that we do not know: before a first world starts, each agent
-// that may have a world to report has had the time to.
+// Whether an agent may still report the world of a previous launcher, so that no first world may
+// start yet. Agents get the time `adopt_within` for their reports.
 bool ElasticJob::ReportsMayCome(Time now) const {
   if (!first_hello_at_) return false;
   if (now - *first_hello_at_ >= options_.adopt_within) return false;
@@ -34,11 +34,11 @@ bool ElasticJob::ReportsMayCome(Time now) const {
   return world_existed && !all_repeated;
 }
 
-// Ordered Pods that may be in a world of an earlier launcher; with a new world, two would train at
-// the same time.
+// Ordered Pods that may still be in a world of an earlier launcher. If a new world started now, two
+// worlds might train at the same time.
 std::set<std::string> ElasticJob::Unaccounted() const {
   std::set<std::string> pod_uids;
-  // We saw the end of all worlds that we formed.
+  // This launcher knows that all worlds that it formed have ended.
   const bool world_existed =
       !formed_here_ &&
       (options_.term > 1 || std::any_of(workers_.begin(), workers_.end(), [](const auto& entry) {
@@ -92,7 +92,7 @@ void ElasticJob::AdvanceAdopting(Time now) {
     }
     const std::optional<bool> runs = takeover_.Runs(member);
     if (worker.Fenced()) continue;
-    // Report exits of ranks after the members.
+    // The agent may still report exits of ranks, because it reports them after the members.
     const bool more_to_come = worker.connection && !worker.repeated;
     if (more_to_come) waits = true;
     if (ended_.contains(KeyOf(member))) continue;
@@ -110,8 +110,8 @@ void ElasticJob::AdvanceAdopting(Time now) {
   Adopt(now);
 }
 
-// A rank of a world that another launcher formed: if it has applied a step, it has a state;
-// otherwise it may be a joiner that has not synchronised yet.
+// Notes whether a rank of a world that another launcher formed has the training state. It has one
+// if it has applied a step; otherwise it may have joined without having synchronised its state yet.
 void ElasticJob::NoteState(const Member& member, const control::RankPosition& position) {
   if (position.step > 0) {
     stateful_.insert(IdOf(member));
@@ -121,8 +121,8 @@ void ElasticJob::NoteState(const Member& member, const control::RankPosition& po
   }
 }
 
-// A silent agent may be the only one with a state: unless another has it, no world begins
-// from nothing before they are heard, or known to be dead.
+// Assumes that the ranks of silent agents have the training state. Unless another rank has it, no
+// world starts without a state before these agents report or are known to be dead.
 void ElasticJob::NoteSilentState() {
   for (const Member& member : world_.members()) {
     const Worker& worker = workers_.At(member.pod_uid);
@@ -147,7 +147,7 @@ void ElasticJob::Adopt(Time now) {
   ++epochs_run_;
   phase_ = LauncherPhase::kRunning;
   WatchWorld(now);
-  // Process exits first: they decide whether a RankDone is the last one needed.
+  // Handle exits of processes first: they decide whether a RankDone is the last one needed.
   for (const Member& member : world_.members()) {
     const Worker& worker = workers_.At(member.pod_uid);
     const auto process = worker.processes.find(member.slot);
@@ -176,7 +176,7 @@ void ElasticJob::Adopt(Time now) {
     if (EndedWell(member)) continue;
     const auto exit = exits_.find({member.pod_uid, member.slot});
     if (exit != exits_.end() && !released_at_) failures_.Fail(now, exit->second.exit);
-    // Ranks that were told to leave this epoch are no longer in it.
+    // Ranks whose agent was asked to prepare a later epoch are no longer in this one.
     const bool told_to_leave =
         worker.hello.highest_epoch > world_.epoch() || worker.prepared > world_.epoch();
     if (Gone(member) || told_to_leave) undisturbed = false;

@@ -1,4 +1,4 @@
-// Events of any job: agents connect, send messages and disconnect.
+// Handles the events of any job: agents connect, send messages and disconnect.
 
 #include "worker/launcher/coordinator/job.h"
 
@@ -20,7 +20,7 @@ constexpr int kBeatsASecond = 2500;
 // The number of missed heartbeats that count as silence.
 constexpr int kBeatsBeforeLoss = 4;
 
-// How long the operator is still told about a Pod that it no longer orders.
+// How long the status still reports a Pod that the operator no longer orders.
 constexpr std::chrono::seconds kRemembered{60};
 
 }  // namespace
@@ -77,7 +77,7 @@ Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHell
                   std::to_string(options_.slots));
   }
   if (hello.highest_epoch.term > options_.term) {
-    // Do not refuse it, which would end the agent: it belongs to our successor.
+    // Do not refuse it: that would end the agent, which belongs to a newer launcher.
     return {Drop{connection, "a newer launcher leads this job"}};
   }
   if (phase_ == LauncherPhase::kFinished) {
@@ -112,7 +112,7 @@ Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHell
   return std::exchange(actions_, {});
 }
 
-// Its ranks ended with the agent that started them, so their exits are never reported.
+// The ranks ended together with the agent that started them, so their exits are never reported.
 void Job::OnRestartedAgent(Time now, Worker& worker) {
   const std::string& pod_uid = worker.hello.pod_uid;
   worker.leaving = false;
@@ -280,7 +280,7 @@ Actions Job::OnMpirunExited(Time now, int64_t cohort, const MpirunExit& exit) {
 Actions Job::OnTick(Time now) {
   if (phase_ == LauncherPhase::kFinished) return {};
   if (last_tick_ != Time{} && now - last_tick_ > options_.late_tick) {
-    // This launcher was suspended, not the agents: their messages are still unread.
+    // This launcher was suspended, and the messages that agents sent meanwhile are still unread.
     for (auto& [uid, worker] : workers_) {
       worker.last_heard = now;
       worker.disconnected_at = now;
@@ -296,7 +296,7 @@ Actions Job::OnTick(Time now) {
   return std::exchange(actions_, {});
 }
 
-// Heartbeats of the agents, and ours to each of them.
+// The interval between the heartbeats of an agent, and between those that it is sent.
 std::chrono::milliseconds Job::Heartbeat() const {
   const std::chrono::milliseconds a_second_each =
       std::chrono::seconds(workers_.connections().size());
@@ -304,7 +304,7 @@ std::chrono::milliseconds Job::Heartbeat() const {
                     std::max(options_.heartbeat, options_.lost_after / kBeatsBeforeLoss));
 }
 
-// A part of the agents with every tick, each of them once per interval.
+// Sends heartbeats to a part of the agents at every tick, to each of them once per interval.
 void Job::SendHeartbeats() {
   const std::chrono::milliseconds beat = Heartbeat();
   const int64_t ticks = beat / options_.heartbeat;
@@ -319,7 +319,7 @@ void Job::SendHeartbeats() {
 
 Actions Job::OnTerminate(Time now) {
   if (phase_ == LauncherPhase::kFinished) return {};
-  if (released_at_) {  // a later launcher could not do anything more
+  if (released_at_) {  // no launcher could do anything more
     Succeed(now);
     return std::exchange(actions_, {});
   }
@@ -354,7 +354,7 @@ void Job::SendToPods(const std::set<std::string>& pod_uids, const control::Messa
   if (!all.connections.empty()) actions_.push_back(std::move(all));
 }
 
-// Sends the newest world to all of its Pods; those that know the previous one get the difference.
+// Sends the newest world to all of its Pods. Pods that know the previous one get the difference.
 void Job::SendWorld(std::optional<control::ChangeEpoch> difference) {
   if (difference) difference->full_size = world_.full_size();
   std::set<std::string> behind;

@@ -92,7 +92,7 @@ class Job {
   // Records that a member's process ended together with its agent.
   virtual void NoteEnd(Time /*now*/, const control::Member& /*member*/) {}
   virtual bool EndIsKnown(const control::Member& /*member*/) const { return false; }
-  // This launcher was suspended, not the agents: judge no agent by old times.
+  // Call if this launcher was suspended: times from before that say nothing about the agents.
   virtual void WeWereLate(Time /*now*/) {}
   // Tells the job the heartbeat interval of the agents.
   virtual void NoteBeat(std::chrono::milliseconds /*beat*/) {}
@@ -104,7 +104,7 @@ class Job {
   virtual void NoteStop(Time /*now*/, const char* /*word*/, const Worker* /*whose*/) {}
   virtual void ForgetChange(bool /*ranks_ran*/) {}
   virtual void NoteWorldOver() {}
-  // A world of an earlier launcher may still run: on these Pods, or on Pods still to report it.
+  // Whether a world of an earlier launcher may still run, and on which ordered Pods.
   virtual std::set<std::string> Unaccounted() const { return {}; }
   virtual bool ReportsMayCome(Time /*now*/) const { return false; }
   virtual bool AnotherWorldMayRun(Time /*now*/) const { return false; }
@@ -154,7 +154,7 @@ class Job {
   // Starts the first world and ends worlds (job_world.cc).
   bool InOrder(const std::string& pod_uid) const;
   std::vector<std::string> ReadyInRankOrder() const;
-  // The size of the world, in workers, that so many workers can form; the others stand by.
+  // The number of workers in the largest allowed world of at most `workers`. The others stand by.
   int SizeOfWorld(std::size_t workers) const;
   // The number of ranks in a world with all requested workers; 0: not known yet.
   int FullSize() const;
@@ -182,7 +182,7 @@ class Job {
   void OpenGate(Time now);
   void JudgeMpirun(Time now);
   bool StopWithoutTheUnwanted(Time now);
-  // `cause` in words and, for a program that has to begin again, in one, and by whom.
+  // `cause` is a text. `word` is the cause of a program's restart, `whose` the worker to blame.
   void Stop(Time now, const std::string& cause, const char* word = control::kCauseWorldChanged,
             const Worker* whose = nullptr);
   void FinishStopping(Time now);
@@ -216,7 +216,7 @@ class Job {
   bool unsettled_ = false;  // an event has happened since the last Advance()
   std::optional<control::Order> order_;
   std::set<std::string> ordered_;               // Pods that the order names
-  std::map<std::string, Time> unwanted_since_;  // Pods that an earlier order named, for a while
+  std::map<std::string, Time> unwanted_since_;  // Pods of earlier orders, since when; for a while
   WorkerTable workers_;
   std::map<std::string, std::size_t> seniority_;  // Pods of the newest epoch → place, oldest first
   std::string last_change_;                       // why the last epoch ended

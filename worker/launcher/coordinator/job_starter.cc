@@ -1,5 +1,5 @@
 // Decides whether mpirun or the agents start the ranks, how mpirun reaches the workers, and which
-// of their findings do not matter then.
+// preflight findings of the workers can therefore be ignored.
 
 #include <algorithm>
 #include <string_view>
@@ -31,10 +31,10 @@ void Job::LetAgentsStart() {
   for (auto& [pod_uid, worker] : workers_) TakeFaults(worker);
 }
 
-// Where a worker has no sshd, or its user has no name, mpirun reaches all of them through their
-// agents; where it has no daemon there either, or an agent of an earlier release, the agents start
-// the ranks. These are still faults if the job configures mpirun, or if mpirun has already started
-// a world: then the image has what it needs.
+// If a worker has no sshd, or its user has no name, mpirun reaches all workers through agents.
+// If it also lacks Open MPI's daemon, or its agent cannot run commands, agents start the ranks. The
+// findings remain faults if the job configures mpirun, or if mpirun has already started a world,
+// because the image then has what mpirun needs.
 void Job::ChooseStarter(const Worker& worker) {
   if (agents_start_ || startup_.cohort() != control::kStartedByAgents) return;
   const auto lacks = [&worker](std::string_view check) {
@@ -62,7 +62,7 @@ bool Job::RunsCommands(const Worker& worker) const {
   return worker.hello.protocol >= control::kProtocolOfCommands;
 }
 
-// Ignore findings that do not matter with this way to start the ranks.
+// Removes the faults that do not matter for the chosen way to start the ranks.
 void Job::TakeFaults(Worker& worker) {
   if (!StarterKnown() || !worker.ready) return;
   ChooseStarter(worker);

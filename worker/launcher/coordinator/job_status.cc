@@ -1,4 +1,4 @@
-// The launcher's status text, for the operator's conditions and for users.
+// Builds the launcher's status, which the operator's conditions and users read.
 
 #include <algorithm>
 #include <chrono>
@@ -116,7 +116,7 @@ std::string Job::WaitingText(Time now) const {
   return "";
 }
 
-// The first ordered worker that is not ready, and why; empty if all are ready.
+// Names the first ordered worker that is not ready, and why; empty if all are ready.
 std::string Job::MissingText() const {
   int ready = 0;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -142,7 +142,7 @@ std::string Job::MissingText() const {
   return ready < order_->replicas ? "the others do not have a Pod yet" : "all others are loading";
 }
 
-// The first joiner whose data cache is being filled; empty if there is none.
+// Names the first joiner that is still filling its data cache; empty if there is none.
 std::string Job::FillingText() const {
   if (!order_) return "";
   for (const control::DesiredWorker& wanted : order_->workers) {

@@ -1,4 +1,4 @@
-// Starts the first world, by mpirun or the agents, and ends worlds and the job.
+// Starts the first world with mpirun or the agents, and ends worlds and the job.
 
 #include <algorithm>
 #include <iterator>
@@ -17,7 +17,7 @@ using control::RankExit;
 
 bool Job::InOrder(const std::string& pod_uid) const { return ordered_.contains(pod_uid); }
 
-// Oldest first: members of the last epoch keep their places, the others follow by index.
+// Ready Pods, oldest first: members of the last epoch in their order, then others by index.
 std::vector<std::string> Job::ReadyInRankOrder() const {
   std::vector<std::pair<std::pair<std::size_t, int>, std::string>> ready;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -28,7 +28,7 @@ std::vector<std::string> Job::ReadyInRankOrder() const {
     ready.push_back({{place, wanted.index}, wanted.pod_uid});
   }
   std::sort(ready.begin(), ready.end());
-  // An order that names a Pod twice means one worker.
+  // A Pod that the order names twice counts as one worker.
   ready.erase(std::unique(ready.begin(), ready.end()), ready.end());
   std::vector<std::string> pod_uids;
   for (auto& [place, pod_uid] : ready) pod_uids.push_back(std::move(pod_uid));
@@ -49,10 +49,10 @@ int Job::FullSize() const {
 
 bool Job::EveryoneReady(const std::vector<std::string>& ready) const {
   const auto wanted = static_cast<std::size_t>(order_->replicas);
-  // No other worker makes the world larger.
+  // More workers would not make the world larger.
   const bool largest = SizeOfWorld(ready.size()) >= SizeOfWorld(wanted);
   if (!options_.allowed_sizes.empty() && largest) return true;
-  return ready.size() >= wanted && ready.size() == ordered_.size();  // each of them is ordered
+  return ready.size() >= wanted && ready.size() == ordered_.size();  // only ordered Pods
 }
 
 bool Job::EnoughAfterAWhile(Time now, std::size_t ready) const {
@@ -60,8 +60,8 @@ bool Job::EnoughAfterAWhile(Time now, std::size_t ready) const {
          now - std::max(waiting_since_, LastFilled()) >= options_.partial_after;
 }
 
-// Returns when the data cache of an ordered worker last made progress, among those still being
-// filled. Only workers that make progress are worth waiting for.
+// Returns when a data cache that an ordered worker is still filling last made progress. The job
+// does not wait for workers whose data caches make no progress.
 Job::Time Job::LastFilled() const {
   Time last{};
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -72,7 +72,7 @@ Job::Time Job::LastFilled() const {
   return last;
 }
 
-// Only an older world that may still run blocks a partial start.
+// Whether an older world that may still run is the only reason not to start with fewer workers.
 bool Job::HeldByAnOlderWorld(Time now) const {
   return phase_ == LauncherPhase::kWaitingForAgents && order_ &&
          EnoughAfterAWhile(now, ReadyInRankOrder().size()) && !Unaccounted().empty();
@@ -95,7 +95,7 @@ void Job::JudgeFaults(Time now) {
   if (!fault_seen_) fault_seen_ = now;
   const int unreported = order_->replicas - ready - static_cast<int>(faulty.size());
   const bool complete = unreported <= 0 || now - *fault_seen_ >= options_.fault_settle;
-  // A faulty replacement costs a place but not the job, as long as enough others can train.
+  // A faulty replacement does not fail the job as long as enough other workers can train.
   const bool hopeless = ready + std::max(0, unreported) < std::max(1, order_->min_replicas);
   if (!complete || (epochs_run_ > 0 && !hopeless)) return;
 
@@ -126,7 +126,7 @@ std::string Job::VersionOf(const std::string& pod_uid, const std::string& progra
   return version == versions.end() ? "" : version->second;
 }
 
-// Says which workers cannot form a world together, and why; empty if they all can. Checked before
+// Returns which workers cannot form a world together, and why; empty if they can. Checked before
 // the start because different builds of Open MPI fail with misleading errors.
 std::string Job::MixedText(const std::vector<std::string>& pod_uids) const {
   const std::string& first = pod_uids.front();
@@ -156,14 +156,14 @@ void Job::AddBuild(const std::string& pod_uid, std::vector<std::string>& builds)
   if (!known) builds.push_back(pod_uid);
 }
 
-// As far as MixedText() looks.
+// Whether the two workers report the same version of every program in ProgramsToMatch().
 bool Job::SameBuild(const std::string& pod_uid, const std::string& other) const {
   return std::ranges::all_of(ProgramsToMatch(), [&](const std::string& program) {
     return VersionOf(pod_uid, program) == VersionOf(other, program);
   });
 }
 
-// Why this worker cannot join a world with members of these builds; empty if it can.
+// Returns why this worker cannot join a world with members of these builds; empty if it can.
 std::string Job::UnfitText(const std::string& pod_uid,
                            const std::vector<std::string>& builds) const {
   std::vector<std::string> pods = {pod_uid};
@@ -185,10 +185,10 @@ void Job::TryStart(Time now) {
 }
 
 void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
-  // An agent may remember an epoch that an earlier start of this launcher's container formed.
+  // Agents may know an epoch that this launcher's container formed before it restarted.
   const control::Epoch epoch{options_.term, ++highest_number_};
-  // Agents track attach processes by cohort, so it must be as unique as the epoch, also across
-  // restarts of this container.
+  // Agents track attach processes by cohort, so the cohort must be as unique as the epoch, also
+  // across restarts of this container.
   const int64_t cohort = agents_start_ ? control::kStartedByAgents : epoch.number;
   seniority_.clear();
   for (const std::string& pod_uid : pod_uids) seniority_.emplace(pod_uid, seniority_.size());
@@ -239,7 +239,7 @@ void Job::OpenGate(Time now) {
   SendWorld(std::nullopt);
 }
 
-// While the gate is shut.
+// Called while the start gate is closed: fails the job or tries again if the start has failed.
 void Job::JudgeMpirun(Time now) {
   const Startup::Judgement judgement =
       startup_.Judge(now, options_,
@@ -249,8 +249,8 @@ void Job::JudgeMpirun(Time now) {
   if (judgement.start_again) Stop(now, *judgement.start_again);
 }
 
-// A member that is no longer wanted ends the world that mpirun starts, or that cannot change in
-// place. True: it did.
+// Stops a world that mpirun is starting, or that cannot change in place, if one of its members is
+// no longer ordered. Returns whether it did.
 bool Job::StopWithoutTheUnwanted(Time now) {
   for (const std::string& pod_uid : world_.pods()) {
     if (InOrder(pod_uid)) continue;
@@ -274,9 +274,9 @@ void Job::Stop(Time now, const std::string& cause, const char* word, const Worke
   SendToPods(world_.pods(), StopWorld());
   if (startup_.mpirun_runs()) actions_.push_back(StopMpirun{});
   for (const control::Member& member : world_.members()) {
-    // No rank was told about this epoch, so no agent will report one.
+    // No rank received this epoch, so agents will not report exits of ranks in it.
     if (!ranks_ran) exits_.try_emplace({member.pod_uid, member.slot});
-    // Given up together with this world.
+    // Give up silent workers together with this world.
     Worker& worker = workers_.At(member.pod_uid);
     if (worker.Silent() && !worker.Fenced()) Fence(worker);
   }
@@ -284,8 +284,8 @@ void Job::Stop(Time now, const std::string& cause, const char* word, const Worke
   FinishStopping(now);
 }
 
-// The next world forms when mpirun has ended and the survivors have reported their ranks' exits, or
-// after a time limit.
+// Completes the stop when mpirun has ended and the connected members have reported their ranks'
+// exits, or at the deadline. Then the next world can form.
 void Job::FinishStopping(Time now) {
   bool reported = true;
   for (const control::Member& member : world_.members()) {
@@ -296,7 +296,7 @@ void Job::FinishStopping(Time now) {
     }
   }
   if ((startup_.mpirun_runs() || !reported) && now < stop_deadline_) return;
-  // The owner of mpirun kills it after the deadline, before the next one starts.
+  // MpirunRunner kills an mpirun that still runs before it starts the next one.
   world_ = CurrentWorld(world_.epoch(), {});
   NoteWorldOver();
   exits_.clear();
@@ -318,7 +318,7 @@ void Job::FailBy(Time now, const RankExit& exit) {
   Fail(now, failures_.FailureBy(exit, RankText(exit)));
 }
 
-// A finished job cannot fail any more: wait for what is still open.
+// A released job cannot fail any more: it succeeds once ranks and mpirun have ended, or at a limit.
 void Job::FinishIfReleased(Time now) {
   const bool all_ended =
       static_cast<int>(exits_.size()) == world_.size() && !startup_.mpirun_runs();

@@ -1,4 +1,4 @@
-// Detects lost workers, by silence or by evidence.
+// Detects lost workers, by their silence or by evidence.
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ namespace ringmaster::launcher {
 
 using control::LauncherPhase;
 
-// Silence ends a connection; a member without a connection for too long is lost.
+// Closes the connections of silent workers; a member is lost once it was disconnected for too long.
 void Job::JudgeSilence(Time now) {
   for (auto& [uid, worker] : workers_) {
     if (worker.Fenced()) continue;
@@ -41,7 +41,7 @@ void Job::LoseWorker(Time now, Worker& worker, const std::string& cause,
   Stop(now, NameOf(worker.hello.pod_uid) + " was lost: " + reason, cause.c_str(), &worker);
 }
 
-// Lost by evidence: certain and final.
+// Called when there is evidence that the worker is dead. This cannot be undone.
 void Job::MarkDead(Time now, Worker& worker, const std::string& cause, const std::string& reason) {
   if (worker.Dead() || phase_ == LauncherPhase::kFinished) return;
   const bool fenced = worker.Fenced();
@@ -53,7 +53,7 @@ void Job::MarkDead(Time now, Worker& worker, const std::string& cause, const std
   Stop(now, NameOf(worker.hello.pod_uid) + " was lost: " + reason, cause.c_str(), &worker);
 }
 
-// Never admitted again: another Pod takes its place.
+// A fenced worker is never admitted again: another Pod takes its place.
 void Job::Fence(Worker& worker) {
   worker.Fence();
   checkpoints_.Forget(worker.hello.pod_uid);

@@ -9,7 +9,7 @@ constexpr std::size_t kMostFaultBytes = 400;
 constexpr std::chrono::milliseconds kLongestAge{std::chrono::hours(24 * 3650)};
 constexpr std::size_t kMostBeginningBytes = 800;
 
-// Whether the rank is a member of the world that it speaks of, in a slot of this Pod.
+// Whether the message is from a rank of this Pod that is a member of the current world.
 template <typename OfRank>
 bool SpeaksAsMember(const OfRank& said, const std::string& pod_uid, const control::Epoch& epoch,
                     const std::vector<control::Member>& members) {

@@ -39,8 +39,8 @@ class CheckpointTracker {
              const control::Epoch& epoch, const std::vector<control::Member>& members);
   const std::optional<control::Beginning>& beginning() const { return beginning_; }
   // Whether rank 0 of `epoch`, the running world, must be asked now for an additional checkpoint.
-  // True if one is `wanted` and none of the `step` of the first such call or later is complete:
-  // once in each world, and again if that request led to no complete checkpoint in time.
+  // True if one is `wanted` and none since the step of the first such call is complete: once in
+  // each world, and again after kAskAgain if the checkpoint was not completed.
   bool AskNow(Time now, bool wanted, const control::Epoch& epoch, int64_t step);
   static constexpr std::chrono::seconds kAskAgain{10};
 

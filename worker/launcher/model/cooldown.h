@@ -28,7 +28,7 @@ class Cooldown {
   void Ended(Time now, const std::string& pod_uid, int slot,
              std::chrono::milliseconds longest = kLongest);
 
-  // When this slot may join a world. If that is not after `now`, it may join at once.
+  // When this slot may join a world. If the result is not after `now`, it may join at once.
   Time Until(Time now, const std::string& pod_uid, int slot) const;
 
   // Call when the Pod is permanently gone.

@@ -19,8 +19,8 @@ class CrashLimit {
   // The job fails after `limit` rounds; 0: no limit.
   explicit CrashLimit(int limit) : limit_(limit) {}
 
-  // Counts one more death. `since` is the earliest time at which the process, or its world, ran.
-  // A process that ran when the present round began belongs to that round.
+  // Counts a crash. `since` is when the process's world started, or the earliest time at which the
+  // process can have started. If `since` is before the current round, the crash belongs to it.
   void Count(Time now, Time since, bool out_of_memory) {
     if (count_ == 0 || since >= round_began_) {
       ++count_;

@@ -16,11 +16,11 @@ namespace {
 using control::HowItEnded;
 using control::RankExit;
 
-constexpr int kVictims = 3;  // from this rank of blame on
+constexpr int kVictims = 3;  // exits that other failures may have caused
 constexpr std::size_t kMaxRecorded = 16;
 constexpr std::size_t kMaxRecordedLines = 3;
 
-// Rules and frames do not count as words.
+// Whether the line has words; a line that only draws a rule or a frame has none.
 bool SaysSomething(const std::string& line) {
   return std::any_of(line.begin(), line.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c >= 0x80;  // a letter of any script
@@ -34,8 +34,8 @@ std::string Trimmed(const std::string& line) {
                                     : line.substr(begin, line.find_last_not_of(kBlank) + 1 - begin);
 }
 
-// Returns the last line with words. If it is between two rules, as in mpirun's messages, the whole
-// text between them, whose last line rarely names the problem.
+// Returns the last line with words. If that line is between two rules, as in mpirun's messages, it
+// returns the whole text between them, because its last line rarely names the problem.
 std::string LastWords(const std::vector<std::string>& lines) {
   std::string words;
   bool framed = false;
@@ -193,13 +193,13 @@ bool FailurePolicy::FailsAtOnce(const RankExit& exit) const {
          (exit.exit_code == control::kExitUserError || exit_codes_.fail.contains(exit.exit_code));
 }
 
-// Others wait in vain for a rank that was not started.
+// A rank that was not started is blamed first, because the other ranks wait for it in vain.
 int FailurePolicy::BlameRank(const ReportedExit& end) const {
   return end.not_started ? -1 : BlameRank(end.exit);
 }
 
-// Causes come before consequences: the user's error, then a lack of memory, then a rank that failed
-// by itself, then one that was killed, then ranks that report that they only lost a peer.
+// Causes are blamed before consequences, in this order: an error of the user, a lack of memory, a
+// rank that failed by itself, a rank ended by SIGTERM, and a rank that only lost a peer.
 int FailurePolicy::BlameRank(const RankExit& exit) const {
   if (FailsAtOnce(exit)) return 0;
   if (exit.out_of_memory) return 1;

@@ -24,8 +24,8 @@ std::string PrintedText(const std::vector<std::string>& lines);
 
 struct ReportedExit {
   control::RankExit exit;
-  std::size_t arrival = 0;   // its position among the reports of this epoch
-  bool not_started = false;  // its host could not start the program at this time
+  std::size_t arrival = 0;   // order of arrival among the reports of this epoch
+  bool not_started = false;  // the host was temporarily unable to start the program
 };
 
 class FailurePolicy {
@@ -37,22 +37,22 @@ class FailurePolicy {
   // A new world starts without state; earlier failures do not count for it.
   void Reset();
 
-  // A rank ended while the job continues. Records it for the status and the limit. A kill does not
-  // count towards the limit, but may have caused the exits of others.
+  // Call when a rank ended while the job continues. Records the exit for the status and the limit.
+  // A kill does not count towards the limit, but may have caused the exits of other ranks.
   void Fail(Time now, const control::RankExit& exit);
-  // A rank ended before the first world, and another start cannot help: the job fails.
+  // Call when a rank ended before the first world and a restart cannot help. The job then fails.
   void FailStart(Time now, const control::RankExit& exit);
   bool Lists(const std::string& pod_uid, int slot) const;
   // Records an exit only for the status. A launcher that takes over may get the same report again.
   void Record(control::RankExit exit);
-  // A rank was killed, or ended while it loaded; `text` describes it. `since`: see
+  // Call when a rank was killed, or ended while it loaded; `text` describes it. `since`: see
   // CrashLimit.
   void Crash(Time now, Time since, const control::RankExit& exit, std::string text);
   // See CrashLimit.
   void Committed(int64_t step) { crashes_.Committed(step); }
   void ForgetCrashes(Time before) { crashes_.Forget(before); }
 
-  // The job fails by a fatal exit, or by a row of crashes unless training made progress after all.
+  // Whether the job fails because of a fatal exit, or of several crashes in a row without progress.
   bool MustFail() const { return must_fail_ || crashes_.Reached(); }
   // For an elastic job: the exit to blame, once all reports of the event have arrived. Harmless
   // exits are then forgotten.
@@ -62,29 +62,29 @@ class FailurePolicy {
     ReportedExit end;
     Time heard_since{};  // once all members were heard after this, the rank is to blame
   };
-  // For a direct job: the same for these exits of its ranks, none of them clean. If one was killed,
-  // others may have exited with a code because of it.
-  // REQUIRES: not empty.
+  // For a direct job: returns which of these exits to blame. If a rank was killed, others may have
+  // exited with a code because of it.
+  // REQUIRES: `failures` is not empty, and no exit in it is clean.
   std::optional<Blame> JudgeExits(Time now, const std::vector<const ReportedExit*>& failures);
 
-  // The job fails because of this exit. `whose` names the rank.
+  // The failure of a job by this exit. `whose` names the rank.
   Failure FailureBy(const control::RankExit& exit, const std::string& whose) const;
 
   // The newest exits, for the status.
   const std::deque<control::RankExit>& recorded() const { return recorded_; }
   int crashes() const { return crashes_.count(); }
   bool CrashLimitReached() const { return crashes_.Reached(); }
-  // REQUIRES: crashes() > 0.
+  // Describes the crashes, for users. REQUIRES: crashes() > 0.
   std::string CrashText() const;
-  // Its agent starts another process in its place, which may end in the same way.
+  // Whether the agent starts another process after this exit. It may end in the same way.
   bool LoadsAgain(const control::RankExit& exit) const;
-  // The program may have caused the exit, not the machine. It counts towards the limit.
+  // Whether the program may have caused the exit, so that it counts towards the limit.
   bool Counts(const control::RankExit& exit) const;
 
  private:
-  // Restarting the rank does not help.
+  // Whether the job fails at once because a restart of the rank cannot help.
   bool FailsAtOnce(const control::RankExit& exit) const;
-  // Lower ranks are blamed first.
+  // The order of blame: the exit with the lowest value is blamed.
   int BlameRank(const control::RankExit& exit) const;
   int BlameRank(const ReportedExit& end) const;
 

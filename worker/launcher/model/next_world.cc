@@ -12,7 +12,7 @@ using Pair = std::pair<int, int>;
 
 bool Touches(const Pair& pair, int rank) { return pair.first == rank || pair.second == rank; }
 
-// Pairs that contain neither rank.
+// Returns the pairs that contain neither rank.
 std::vector<Pair> Without(const std::vector<Pair>& pairs, int first, int second) {
   std::vector<Pair> rest;
   std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(rest),
@@ -20,8 +20,8 @@ std::vector<Pair> Without(const std::vector<Pair>& pairs, int first, int second)
   return rest;
 }
 
-// One or two ranks that cover all pairs, preferring younger ones; empty if more are needed. Any set
-// that covers all pairs covers the first pair, and then the first remaining one.
+// Returns one or two ranks such that each pair contains one of them, preferably younger ones; empty
+// if more are needed. One must be in the first pair, the other in the first pair without that one.
 std::vector<int> SmallCover(const std::vector<Pair>& pairs) {
   const auto [low, high] = pairs.front();
   for (const int rank : {high, low}) {
@@ -38,7 +38,7 @@ std::vector<int> SmallCover(const std::vector<Pair>& pairs) {
   return best;
 }
 
-// The rank with the most pairs; the youngest of those.
+// Returns the rank that is in the most pairs; the youngest one if several are.
 int MostPaired(const std::vector<Pair>& pairs) {
   std::map<int, int, std::greater<>> degrees;
   for (const auto& [one, other] : pairs) {
@@ -56,7 +56,7 @@ MemberId IdOf(const control::Member& member) { return {member.pod_uid, member.sl
 
 std::set<std::string> PodsOf(const std::vector<control::Member>& members) {
   std::set<std::string> pods;
-  const std::string* last = nullptr;  // those of a Pod are usually adjacent
+  const std::string* last = nullptr;  // members of a Pod are usually adjacent
   for (const control::Member& member : members) {
     if (last == nullptr || *last != member.pod_uid) pods.insert(member.pod_uid);
     last = &member.pod_uid;

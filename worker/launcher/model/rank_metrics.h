@@ -26,7 +26,7 @@ struct JobTimes {
   std::vector<RankTimes> ranks;
 };
 
-// Formats them in the text exposition format.
+// Formats the times in Prometheus' text exposition format.
 std::string MetricsText(const JobTimes& times);
 
 }  // namespace ringmaster::launcher

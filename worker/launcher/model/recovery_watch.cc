@@ -26,7 +26,7 @@ void RecoveryWatch::Progressed(Time now, const control::Epoch& epoch, int64_t st
   recovery.node = open_->node;
   recovery.detected_millis = Millis(declared_at_ - open_->last_sign);
   recovery.resumed_millis = Millis(now - declared_at_);
-  // The new world made `step`, so it continued from the previous one.
+  // The new world completed `step`, so it continued from the state after `step` - 1.
   if (open_->started) {
     recovery.from_start = true;
     const bool known = *open_->started != Time{};

@@ -20,7 +20,7 @@ class RendezvousStore {
   static constexpr std::size_t kMaxBytes = 16 << 20;  // keys, values and requests together
   static constexpr std::size_t kMaxWaiting = 1 << 16;
 
-  // An answer, and the worker of the rank that asked.
+  // An answer, and the worker of the rank that requested it.
   struct Answer {
     std::string pod_uid;
     control::StoreValues values;

@@ -19,7 +19,7 @@ constexpr int kOfMedian = 10;
 constexpr int kWhileEntering = 5;
 constexpr int kWhileUnknown = 30;
 constexpr int kForACrowd = 3;
-constexpr std::size_t kRecorded = 16;  // ranks of a stalled world
+constexpr std::size_t kRecorded = 16;  // ranks of a stalled world that Record() lists
 constexpr int64_t kMaxStepMicros = int64_t{86'400} * 1'000'000;
 
 // The progress of a rank through a world.
@@ -43,13 +43,13 @@ auto PlaceKey(const RankPosition& position) {
   return std::tuple(StageOf(position), position.step, position.phase, position.bucket);
 }
 
-// Empty if the rank does not report stages, as over Gloo.
+// Names a stage of connecting; empty if the rank does not report stages, for example with Gloo.
 std::string StageText(int stage) {
   if (stage <= 0 || stage >= static_cast<int>(control::kConnectStageTexts.size())) return "";
   return std::string(" where it ") + control::kConnectStageTexts[static_cast<std::size_t>(stage)];
 }
 
-// Waits for other ranks or for the launcher.
+// Whether the rank waits for other ranks or for the launcher.
 bool Waits(const RankPosition& position) {
   if (position.stopped || !position.entered) return false;
   switch (position.phase) {
@@ -91,8 +91,8 @@ void StallWatch::Report(Time now, const RankPosition& position) {
 std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
   if (floor_.count() == 0 || positions_.size() < 2 || !AllFresh(now)) return std::nullopt;
   std::vector<int> all;
-  std::vector<int> idle;  // they neither wait nor make progress
-  bool stopped = true;    // all of those
+  std::vector<int> idle;  // ranks that neither wait nor make progress
+  bool stopped = true;    // all idle ranks are stopped by a signal
   for (std::size_t i = 0; i < positions_.size(); ++i) {
     all.push_back(static_cast<int>(i));
     if (Waits(*positions_[i])) continue;
@@ -118,7 +118,7 @@ std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
   return Judgement{last, moved_at_};
 }
 
-// REQUIRES: all ranks wait at the same place.
+// Blames the rank that is behind in its collectives. REQUIRES: all ranks wait at the same place.
 std::optional<StallWatch::Judgement> StallWatch::LastInCollectives() const {
   if (positions_.front()->phase != RankPhase::kReduce) return std::nullopt;
   for (const auto count : {&CollectiveCounts::launched, &CollectiveCounts::begun}) {
@@ -145,7 +145,7 @@ std::optional<StallWatch::Judgement> StallWatch::LastInCollectives() const {
   return std::nullopt;
 }
 
-// Ranks wait for the collective with this number, if a rank reports it.
+// Names the kind of the collective with this number, if a rank reports it; otherwise empty.
 std::string StallWatch::KindText(int64_t number) const {
   for (const auto& position : positions_) {
     const CollectiveCounts& counts = position->collectives;
@@ -197,7 +197,7 @@ std::map<int, int> StallWatch::CannotConnect(Time now) const {
   if (now - moved_at_ < EnteringLimit()) return peers;
   for (const auto& position : positions_) {
     if (StageOf(*position) != kConnecting || position->stopped) return {};
-    // The others wait for the rank that is furthest behind, whichever rank they report.
+    // The other ranks wait for the rank that is furthest behind, even if they report another peer.
     if (position->bucket != positions_.front()->bucket) return {};
     if (position->peer >= 0) peers[position->rank] = position->peer;
   }
@@ -233,12 +233,12 @@ bool StallWatch::AllFresh(Time now) const {
   return true;
 }
 
-// Selects the rank to blame. REQUIRES: every rank has reported.
+// How long a world may stand still until `suspects` are blamed. REQUIRES: every rank has reported.
 StallWatch::Millis StallWatch::Limit(const std::vector<int>& suspects) const {
   const std::optional<Millis> median = MedianStep();
   bool unknown = !median;
   for (const auto& position : positions_) {
-    // A stopped rank neither evaluates nor starts anything, at any position.
+    // A rank that a signal stopped neither evaluates nor starts anything, at any position.
     unknown = unknown || (!position->stopped && position->phase == RankPhase::kEvaluate);
   }
   bool outside = false;
@@ -249,7 +249,7 @@ StallWatch::Millis StallWatch::Limit(const std::vector<int>& suspects) const {
     starting = starting || (!position.stopped && position.entered && position.applied_millis < 0);
   }
   if (unknown) return kWhileUnknown * floor_;
-  // A rank outside of this world cannot have started anything in it yet.
+  // A rank that has not entered this world cannot have started anything in it yet.
   if (outside) return EnteringLimit();
   return starting ? kWhileUnknown * floor_ : std::max(kOfMedian * *median, floor_);
 }
@@ -260,7 +260,7 @@ StallWatch::Millis StallWatch::EnteringLimit() const {
   return std::max(kOfMedian * *median, kWhileEntering * floor_);
 }
 
-// The ranks among `ranks` with the least progress.
+// Returns those of `ranks` that have made the least progress.
 std::vector<int> StallWatch::Hindmost(const std::vector<int>& ranks) const {
   std::vector<int> last;
   for (const int rank : ranks) {

@@ -6,13 +6,13 @@
 // A world is stalled if no rank's position or count of collectives changes for
 //
 //   max(10 x the median step time, F)      in the middle of training; F is 2 s by default
-//   max(10 x the median step time, 5 F)    while ranks have not come into the world
-//   30 F                                   while nobody knows how long it should take: before five
-//                                          steps have been seen, while accuracy is measured, and
-//                                          for a rank that has applied no step in this world: NCCL
-//                                          starts while it connects, cuDNN's plans are made in its
-//                                          first step. One that is stopped by a signal starts
-//                                          nothing
+//   max(10 x the median step time, 5 F)    while ranks have not entered the world
+//   30 F                                   while the usual time is unknown: before five steps have
+//                                          been seen, while accuracy is measured, and for a rank
+//                                          that has not applied a step in this world: NCCL starts
+//                                          while it connects, and cuDNN makes its plans in the
+//                                          first step. This does not apply to a rank that is
+//                                          stopped by a signal
 //
 // A rank is then to blame if others wait for it. Among ranks that do not wait, it is the one that
 // is furthest behind; if all wait, it is the one that waits for something earlier than all others
@@ -58,22 +58,22 @@ class StallWatch {
     std::vector<int> ranks;
     Time still_since{};
     std::string
-        missing{};  // what the others did and it did not, where only that tells: "it never …"
+        missing{};  // set if only this shows it: the collective that only this rank did not reach
   };
   std::optional<Judgement> Judge(Time now) const;
 
-  // If all ranks stand still at the same place while they connect: for each rank, the rank that it
-  // waits for, if it reports one. Empty if connecting is not the cause.
+  // If all ranks have stopped at the same place while connecting, returns for each rank the rank
+  // that it waits for, if it reports one. Otherwise returns an empty map.
   std::map<int, int> CannotConnect(Time now) const;
 
-  // Since when ranks have waited for others longer than usual, whichever rank is to blame.
+  // Since when ranks have waited for others, if that is longer than usual, without judging a rank.
   std::optional<Time> StandsStillSince(Time now) const;
-  // The position of the last ranks, and how many collectives they have launched and begun.
+  // A text with the positions of the ranks that are furthest behind, and their collectives.
   std::string Record() const;
 
-  // For example "at step 41, in compute, waiting for rank 2".
+  // The position of a rank as a text, like "at step 41, in compute, waiting for rank 2".
   std::string PlaceOf(int rank) const;
-  // Empty before five steps have been seen.
+  // The median time of a step; empty before five steps have been seen.
   std::optional<Millis> MedianStep() const;
   // The newest report of each rank; empty if there is none.
   const std::vector<std::optional<control::RankPosition>>& positions() const { return positions_; }

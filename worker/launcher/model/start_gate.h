@@ -30,7 +30,7 @@ class StartGate {
   // An agent that reconnects repeats its reports, which has no effect.
   void Attach(const Slot& slot, int mpi_rank, int mpi_world_size);
 
-  // Whether every expected slot has attached once, and nothing else has.
+  // Whether every expected slot has attached exactly once, and no other process has.
   bool Complete() const { return !fault_ && attached_.size() == expected_.size(); }
   const std::optional<Fault>& fault() const { return fault_; }
 

@@ -38,11 +38,11 @@ Startup::Judgement Startup::Judge(Time now, const CoordinatorOptions& options,
   const auto fail = [](const char* reason, std::string message) {
     return Judgement{Failure{reason, std::move(message)}};
   };
-  // The set of attached processes differs from the expected one. Soon more is known about it.
+  // The set of attached processes differs from the expected one. Wait for more details first.
   if (mismatch_at_ && now - *mismatch_at_ >= options.settle) {
     return fail(control::kReasonWorldMismatch, GateText(others) + "; " + MismatchText(others));
   }
-  // All have attached and are loading: mpirun has completed its part.
+  // All processes have attached and are loading, so mpirun has completed its part.
   if (EveryoneAttached()) return {};
   if (!mpirun_exit_) {
     if (now - attached_at_ < options.attach_within) return {};
@@ -71,8 +71,8 @@ Startup::Judgement Startup::Judge(Time now, const CoordinatorOptions& options,
   const std::string how = exit.signal > 0 ? "was killed by signal " + std::to_string(exit.signal)
                                           : "exited with code " + std::to_string(exit.exit_code);
   const std::string what = "mpirun " + how + " before all processes were attached; ";
-  // A single refused or slow ssh connection ends mpirun; the agents are fine, so try
-  // again.
+  // A single refused or slow ssh connection ends mpirun. Try again, because the agents still
+  // work.
   if (++failed_starts_ < options.start_attempts) {
     return {std::nullopt, what + PrintedText(exit.last_lines)};
   }

@@ -45,12 +45,12 @@ class Startup {
     std::function<std::string(const Slot&)> name;
     const std::vector<control::Member>& members;
   };
-  // The reaction to this start. If neither is set: wait.
+  // The decision about this start. If neither field is set, the launcher continues to wait.
   struct Judgement {
     std::optional<Failure> failure{};
     std::optional<std::string> start_again{};  // the cause
   };
-  // Call while the gate is shut.
+  // Call while the start gate is closed.
   Judgement Judge(Time now, const CoordinatorOptions& options, const Others& others);
 
  private:

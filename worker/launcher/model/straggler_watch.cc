@@ -5,7 +5,7 @@
 namespace ringmaster::launcher {
 namespace {
 
-constexpr double kNewest = 0.2;  // its weight in the smoothed time
+constexpr double kNewest = 0.2;  // weight of the newest step in the smoothed time
 constexpr std::size_t kFewRanks = 64;
 constexpr std::chrono::milliseconds kMedianHolds{200};
 
@@ -59,7 +59,7 @@ std::optional<double> StragglerWatch::OwnMicros(const control::Member& member) c
   return rank == ranks_.end() ? std::nullopt : rank->second.own_micros;
 }
 
-// For a large world the median moves little within a part of a second, and takes a while to find.
+// The median of a large world is slow to compute and changes little within kMedianHolds: cache it.
 std::optional<double> StragglerWatch::RecentMedian(Time now) {
   if (ranks_.size() <= kFewRanks) return Median();
   if (!median_ || now - median_at_ >= kMedianHolds) {

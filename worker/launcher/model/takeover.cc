@@ -11,7 +11,7 @@
 namespace ringmaster::launcher {
 namespace {
 
-constexpr std::size_t kMaxEarly = 4 * control::kMaxRanks;  // of each rank, as far as it is reported
+constexpr std::size_t kMaxEarly = 4 * control::kMaxRanks;  // a few messages for each rank
 
 }  // namespace
 

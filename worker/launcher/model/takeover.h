@@ -33,10 +33,10 @@ class Takeover {
   // The highest epoch whose members a report contains, and those members; {0, 0}: none.
   const control::Epoch& epoch() const { return epoch_; }
   const std::vector<control::Member>& members() const { return members_; }
-  // Whether its report was of the newest epoch, so that it knows the members.
+  // Whether the Pod reported the newest epoch, so that its agent knows the members.
   bool Knows(const std::string& pod_uid) const;
 
-  // Its Pod's report about this member; empty if the Pod has not reported.
+  // Whether the member runs, as its Pod reported; empty if the Pod has not reported.
   std::optional<bool> Runs(const control::Member& member) const;
 
   // Whether more than half of the members' Pods have reported.
@@ -47,8 +47,8 @@ class Takeover {
 
   // Whether a connected agent reported a world newer than `known`, without its members so far.
   bool AwaitsMembers(const control::Epoch& known, const Connections& connections) const;
-  // The agent to ask for the members now: one of those that know them, or another one if that has
-  // not answered within `again`. None while an answer may arrive. REQUIRES: AwaitsMembers().
+  // Returns an agent that knows the members and must be asked for them now. Empty while the answer
+  // of another one, asked less than `again` ago, may arrive. REQUIRES: AwaitsMembers().
   std::optional<ConnectionId> AskNow(Time now, const Connections& connections,
                                      std::chrono::milliseconds again);
 

@@ -18,9 +18,9 @@ namespace ringmaster::launcher {
 // Whether a Pod may be part of the next world.
 enum class Standing {
   kTrusted,
-  kSilent,           // not in the next world; may return until that starts
+  kSilent,           // not in the next world; may return until it starts
   kFenced,           // permanently excluded: another Pod replaces it
-  kFencedInSilence,  // the same after silence: its state is unknown
+  kFencedInSilence,  // like kFenced, because it was silent; it may still run
   kDead,             // permanently excluded: it has certainly ended
 };
 
@@ -42,7 +42,7 @@ struct Worker {
   control::AgentHello hello;
   std::optional<ConnectionId> connection;
   std::optional<control::AgentReady> ready;  // of this connection
-  bool repeated = false;  // this connection has repeated all reports that still hold
+  bool repeated = false;  // this connection has repeated all reports that are still valid
   std::string address;    // the newest address that it reported
   int ssh_port = 0;
   Time last_heard{};

@@ -56,7 +56,7 @@ std::string DiscoverHostsText(const std::vector<Host>& hosts) {
 }
 
 std::string KnownHostsText(const std::vector<Host>& hosts, const std::string& host_public_key) {
-  std::istringstream words(host_public_key);  // type, key and a comment that is dropped
+  std::istringstream words(host_public_key);  // type, key, and a comment, which is ignored
   std::string type;
   std::string key;
   words >> type >> key;

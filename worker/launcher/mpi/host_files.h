@@ -12,10 +12,10 @@
 
 namespace ringmaster::launcher {
 
-// The name of each host in mpirun: its address, or a number of the range 240.0.0.0/4, which no
-// machine has, if an earlier host has the same address (workers on one node's network). mpirun
-// tells hosts apart only by this name, and connects through ssh, whose configuration has the
-// address, or ringmaster-rsh.
+// The name of each host in mpirun: its address, or an unused address of the range 240.0.0.0/4 if an
+// earlier host has the same address (workers on one node's network). mpirun distinguishes hosts
+// only by this name. It connects with ssh, whose configuration has the real address, or with
+// ringmaster-rsh.
 std::vector<std::string> HostNames(const std::vector<Host>& hosts);
 
 // Lines "NAME slots=N", in rank order.

@@ -9,7 +9,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// In parallel: each of them takes a few MiB of the launcher's memory.
+// The maximum number of parallel ssh processes. Each takes a few MiB of the launcher's memory.
 constexpr int kMostSshs = 64;
 
 void Add(Words& words, std::initializer_list<std::string> more) {
@@ -27,7 +27,7 @@ bool AllowedName(const std::string& name, const MpirunPlan& plan) {
          std::find(plan.export_env.begin(), plan.export_env.end(), name) != plan.export_env.end();
 }
 
-// Whether the user passes on a variable of this name.
+// Whether the user sets or passes on a variable with this name.
 bool Names(std::string_view variable, const MpirunPlan& plan) {
   const auto is_it = [&](std::string_view word) {
     return word == variable || (word.starts_with(variable) && word[variable.size()] == '=');
@@ -36,12 +36,12 @@ bool Names(std::string_view variable, const MpirunPlan& plan) {
          std::any_of(plan.extra_args.begin(), plan.extra_args.end(), is_it);
 }
 
-// Variables that control how mpirun starts its daemons.
+// Arguments of the program that mpirun starts its daemons with: ssh or ringmaster-rsh.
 std::string AgentArguments(const MpirunPlan& plan) {
   return plan.rsh.empty() ? "-F " + plan.ssh_config : "--socket=" + plan.rsh_socket;
 }
 
-// Variables of MPI, mpirun and its daemons, NCCL, and PyTorch's Gloo.
+// Adds the network interfaces for MPI, mpirun and its daemons, NCCL, and PyTorch's Gloo.
 void AddInterfaces(const MpirunPlan& plan, const std::string& runtime, Words& words) {
   const std::string daemons = plan.flavour == MpiFlavour::kOpenMpi5 ? "prte_if_" : "oob_tcp_if_";
   const control::Interfaces& interfaces = plan.interfaces;
@@ -94,8 +94,8 @@ std::vector<std::string> MpirunArguments(const MpirunPlan& plan) {
   Add(words, {"--bind-to", "none", "--map-by", "slot", "--mca", "pml", "ob1"});
   // Version 5 no longer has this component.
   if (!five) Add(words, {"--mca", "btl", "^openib"});
-  // There is one private key, and agents obey one launcher, so workers never start each other's
-  // daemons.
+  // Only the launcher has the private key, and agents accept commands only from the launcher, so
+  // workers never start the daemons of other workers.
   Add(words, {runtime, ssh + "no_tree_spawn", "1"});
   Add(words, {runtime, ssh + "num_concurrent", std::to_string(std::min(plan.hosts, kMostSshs))});
   if (!plan.rsh.empty()) Add(words, {runtime, ssh + "agent", plan.rsh});
@@ -118,8 +118,8 @@ std::map<std::string, std::string> MpirunEnvironment(
   for (const auto& [name, value] : own) {
     if (AllowedName(name, plan)) environment[name] = value;
   }
-  // Same as on the command line, under the names of both generations: whatever mpirun this is, the
-  // keys stay here and the options apply.
+  // Set the same options as on the command line, with the names of Open MPI 4 and 5: they apply to
+  // any mpirun, and the private key stays in this Pod.
   for (const std::string prefix : {"OMPI_MCA_plm_rsh_", "PRTE_MCA_plm_ssh_"}) {
     environment[prefix + "no_tree_spawn"] = "1";
     environment[prefix + "args"] = AgentArguments(plan);

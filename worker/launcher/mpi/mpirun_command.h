@@ -35,8 +35,8 @@ struct MpirunPlan {
   int world_size = 1;
   int hosts = 1;
   std::string hostfile;
-  // mpirun's way to the hosts: ssh with this configuration, or, if `rsh` is not empty,
-  // ringmaster-rsh at the launcher's socket.
+  // mpirun reaches the hosts with ssh and this configuration or, if `rsh` is not empty, with
+  // ringmaster-rsh and the launcher's socket.
   std::string ssh_config;
   std::string rsh;
   std::string rsh_socket;

@@ -73,7 +73,7 @@ void MpirunRunner::Probe(std::chrono::milliseconds limit, OnVersion on_version) 
 }
 
 void MpirunRunner::Start(const StartMpirun& start) {
-  Abandon();  // a process that outlived its stop
+  Abandon();  // an mpirun that has not ended after its stop
   if (Result<void> started = TryStart(start); !started.ok()) {
     MpirunExit exit;
     exit.start_error = started.error().message;
@@ -105,7 +105,7 @@ Result<void> MpirunRunner::Run(std::vector<std::string> argv, const MpirunPlan& 
   for (const auto& [name, value] : MpirunEnvironment(plan, config_.environment)) {
     spec.environment.push_back(name + '=' + value);
   }
-  spec.death_signal = SIGTERM;  // it notifies the workers
+  spec.death_signal = SIGTERM;  // mpirun then notifies the workers
   auto process = CapturedProcess::Start(reaper_, std::move(spec), std::move(handlers));
   if (!process.ok()) return process.error();
   process_ = *std::move(process);
@@ -130,7 +130,7 @@ MpirunPlan MpirunRunner::PlanFor(const StartMpirun& start) const {
   plan.interface_here =
       std::any_of(plan.interfaces.include.begin(), plan.interfaces.include.end(),
                   [](const std::string& name) { return ::if_nametoindex(name.c_str()) != 0; });
-  // A name that is not set here would make mpirun complain for every process.
+  // mpirun would print a warning for every process if a variable is not set here.
   for (const std::string& name : config_.spec.mpi_pass_env) {
     if (config_.environment.contains(name)) plan.export_env.push_back(name);
   }

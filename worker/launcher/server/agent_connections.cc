@@ -20,7 +20,7 @@ Result<void> AgentConnections::Listen(boost::asio::io_context& io, int port,
     Add(std::move(peer));
   };
   auto listener = control::ListenTls(io, "::", port, tls, strangers, accept);
-  if (!listener.ok()) {  // a host without IPv6
+  if (!listener.ok()) {  // the host may have no IPv6
     listener = control::ListenTls(io, "0.0.0.0", port, tls, strangers, accept);
   }
   if (!listener.ok()) return listener.error();
@@ -68,7 +68,7 @@ void AgentConnections::OnClosed(ConnectionId id, const std::string& reason) {
 void AgentConnections::CloseSilent(Clock::Time now) {
   for (const ConnectionId id : strangers_) {
     const Peer& peer = peers_.at(id);
-    if (now - peer.since <= kHelloLimit) break;  // nor do the others, which connected later
+    if (now - peer.since <= kHelloLimit) break;  // the other ones connected later
     peer.connection->Close("was silent");
   }
 }

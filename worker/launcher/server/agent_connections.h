@@ -24,13 +24,13 @@ namespace ringmaster::launcher {
 class AgentConnections {
  public:
   static constexpr std::chrono::seconds kHelloLimit{5};
-  static constexpr std::size_t kMaxStrangers = 1024;  // connections that have not said hello
+  static constexpr std::size_t kMaxStrangers = 1024;  // connections that have not sent a hello
 
   struct Handlers {
     std::function<void(ConnectionId, const control::AgentHello&)> on_hello;
     // Called for any later line.
     std::function<void(ConnectionId, const control::Message&)> on_message;
-    // `greeted`: the connection had sent its hello.
+    // `greeted`: whether the connection had sent its hello.
     std::function<void(ConnectionId, bool greeted)> on_closed;
   };
 

@@ -25,7 +25,7 @@ struct ApiOptions {
 };
 
 struct ApiHandlers {
-  // kConflict: a higher stamp was seen.
+  // Applies an order. kConflict: an order with a higher stamp was received earlier.
   std::function<Result<void>(const control::Order&)> on_order;
   std::function<control::LauncherStatus()> status;
   std::function<std::string()> metrics;  // in Prometheus' text format
