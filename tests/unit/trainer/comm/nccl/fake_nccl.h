@@ -43,9 +43,9 @@ class FakeNccl {
   std::atomic<bool> hold_launches = false;  // operations are not put on the stream yet
   std::atomic<bool> hold_operations = false;
   std::atomic<bool> hang_aborts = false;
-  std::atomic<bool> hold_computing = false;     // the work on the caller's stream
+  std::atomic<bool> hold_computing = false;     // work on the caller's stream does not complete
   std::atomic<bool> device_broken = false;      // CUDA keeps an error, which all calls return
-  std::atomic<bool> revoke_frees = true;        // pending operations, as it should
+  std::atomic<bool> revoke_frees = true;        // a revoke ends pending operations, as NCCL does
   std::atomic<bool> peer_gave_up = false;       // operations succeed with garbage
   std::atomic<bool> peer_gave_nothing = false;  // sums lack the part of one rank
   std::atomic<NcclResult> init_result = NcclResult::kSuccess;
@@ -54,7 +54,7 @@ class FakeNccl {
   std::atomic<NcclResult> revoke_result = NcclResult::kSuccess;
   std::atomic<NcclResult> shrink_result = NcclResult::kSuccess;
   std::atomic<NcclResult> late_result =
-      NcclResult::kSuccess;  // of shrinking and growing, at the end
+      NcclResult::kSuccess;  // of shrinking and growing, once they complete
   std::atomic<NcclResult> memory_result = NcclResult::kSuccess;
   std::atomic<NcclResult> register_result = NcclResult::kSuccess;
   std::function<void()> on_abort;      // called before an abort returns
@@ -332,7 +332,7 @@ class FakeDevice final : public DeviceApi {
   }
   // The number of existing events and streams.
   int alive() const { return alive_; }
-  // How often the end of held computing was queried.
+  // How often a caller asked whether the held work has completed.
   int looks_at_computing() const { return looks_at_computing_; }
 
   // cudaSetDevice() does not return an error that CUDA keeps.
