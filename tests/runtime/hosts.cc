@@ -34,8 +34,8 @@ std::string CacheFolder() {
   return home == nullptr ? std::string() : std::string(home) + "/.cache/ringmaster";
 }
 
-// A host's own /tmp, and a home without the start-up files that a shell of ssh would read. The
-// programs that were built and the cache are seen in them where they lie there.
+// Commands that mount a separate /tmp, and a home without the start-up files that a shell under ssh
+// would read. If the build tree or the cache is below one of them, it stays visible there.
 std::string MountOwnFolders() {
   std::string mounts;
   for (const std::string folder : {"/tmp", "/root"}) {
@@ -171,7 +171,7 @@ Hosts::Hosts(int count) : count_(count), prefix_(kMark + std::to_string(getpid()
   }
 }
 
-// The pipe's end comes with ours; a line says that there is nothing to remove.
+// The helper's pipe closes when this process ends. A line in it means that nothing is left.
 void Hosts::StartRemover() {
   std::string script = "read -r line && exit 0; ";
   for (int host = 0; host < count_; ++host) {

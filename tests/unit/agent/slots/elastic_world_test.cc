@@ -1,4 +1,4 @@
-// Epochs of an elastic job's ranks: prepared, started, left, repeated to a launcher.
+// Tests how an agent prepares, starts, leaves and reports the epochs of an elastic job's ranks.
 
 #include <csignal>
 
@@ -75,7 +75,7 @@ TEST_F(ElasticWorld, ACheckpointIsAskedAboutUntilItIsGranted) {
   ASSERT_TRUE(slots.OnWelcome(1));
   ASSERT_EQ(actions.Told<control::CheckpointWritten>().size(), 2U);
 
-  slots.OnCheckpointGrant({{1, 1}, 0, 500, 0});  // another rank's
+  slots.OnCheckpointGrant({{1, 1}, 0, 500, 0});  // for another rank
   slots.OnCheckpointGrant({{1, 1}, 1, 500, 0});
   ASSERT_TRUE(slots.OnWelcome(1));
 
@@ -202,7 +202,7 @@ TEST_F(ElasticWorld, TheSameEpochAgainOpensNoGateAndForgetsNoEnd) {
 
 TEST_F(ElasticWorld, AnEpochThatItIsInIsNoReasonToLeave) {
   Run({1, 2});
-  slots.OnPrepareEpoch({{1, 2}});  // said again, after an answer that was lost
+  slots.OnPrepareEpoch({{1, 2}});  // repeated, because the answer was lost
   slots.OnSwitchEpoch({{1, 1}, false});
   slots.OnSwitchEpoch({{1, 3}, false});
 
@@ -325,7 +325,7 @@ TEST_F(ElasticWorld, AWelcomeRepeatsWhatHoldsAndTheStateComesBeforeTheReport) {
             "launcher:RankDone 1.2");
   EXPECT_EQ(actions.Told<control::StoreGet>()[0].id, 6);
   const WorldReport report = actions.Told<WorldReport>()[0];
-  EXPECT_THAT(report.members, IsEmpty());  // told where the launcher asks for them
+  EXPECT_THAT(report.members, IsEmpty());  // sent only if the launcher asks for them
   EXPECT_THAT(report.running, ElementsAre("n-1"));
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 struct Row {
   const char* pod_template;
-  const char* path;  // of the one violation; empty: none
+  const char* path;  // of the only violation; empty: none
 };
 
 const JobRules kNoRules;
@@ -23,7 +23,7 @@ std::vector<Violation> Check(const char* text, const char* managed = "worker",
   return CheckTemplate(*parsed, "t", managed, rules);
 }
 
-// As deep as the API server's own reader goes.
+// The API server's decoder accepts templates up to this depth.
 TEST(TemplatePolicy, ATemplateOfTenThousandLevelsIsJudgedLikeAnyOther) {
   constexpr int kLevels = 10'000;
   std::string deep = "1";
@@ -148,7 +148,7 @@ TEST(TemplatePolicy, RefusesTheSameInEveryKindOfContainer) {
 struct AllowedRow {
   const char* fields;  // of the Pod's spec
   JobRules rules;
-  const char* item;  // of a profile's allows, that a refusal names
+  const char* item;  // the item of a profile's `allows` that the message names
 };
 
 TEST(TemplatePolicy, AProfileAllowsExactlyItsItems) {
@@ -339,7 +339,7 @@ TEST(TemplatePolicy, AcceptsWhatAnOrdinaryJobNeeds) {
   EXPECT_TRUE(found.empty()) << found.front().Text();
 }
 
-// An API server keeps them, and they say nothing.
+// API servers keep null fields; a null field means that the field is not set.
 TEST(TemplatePolicy, WhatIsNullIsNotThere) {
   for (
       const char* text : {

@@ -21,7 +21,7 @@ struct Curve {
   double accuracy = 0;
 };
 
-// Trains a world of `size` and reads the step log that rank 0 left.
+// Trains a world of `size` ranks and reads rank 0's step log.
 Curve TrainWorld(int size, Compression compression = Compression::kNone, int64_t micro_batch = 0) {
   const TemporaryFolder folder;
   RunRanks(size, [&](const World& world) {
@@ -95,7 +95,7 @@ TEST(LossCurve, IsTheSameInMicroBatches) {
   }
 }
 
-// Not that it is as accurate, which a test of this size cannot tell: that it trains.
+// Tests only that training works; this test is too small to compare accuracies.
 TEST(LossCurve, FallsUnderEveryCompressionAsWithoutIt) {
   at::set_num_threads(1);
   const Curve plain = TrainWorld(2);
