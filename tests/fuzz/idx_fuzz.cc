@@ -1,4 +1,4 @@
-// The IDX parsers on any bytes: they answer or say what is wrong, and what they answer fits the
+// Fuzzes the IDX parsers: any bytes must give an error, or a header that matches the size of the
 // file.
 
 #include <cstddef>

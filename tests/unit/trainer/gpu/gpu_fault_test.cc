@@ -8,7 +8,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Numbers and names as driver_types.h has them.
+// Error numbers and names as in driver_types.h.
 const GpuFault kNoDevice{100, "cudaErrorNoDevice", "no CUDA-capable device is detected"};
 const GpuFault kEcc{214, "cudaErrorECCUncorrectable", "uncorrectable ECC error encountered"};
 const GpuFault kLaunch{719, "cudaErrorLaunchFailure", "unspecified launch failure"};

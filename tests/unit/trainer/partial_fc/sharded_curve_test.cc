@@ -1,5 +1,5 @@
-// The whole trainer with sharded class centres: it learns, and a world of any size sees the same
-// losses, whatever the sample rate.
+// Tests the whole trainer with sharded class centres: it learns, and the losses do not depend on
+// the size of the world, for all sample rates.
 
 #include <cmath>
 #include <memory>
