@@ -132,9 +132,9 @@ int Compare(const World& world, const std::string& bare_folder) {
   return AwaitOthers(world) ? below : 1;
 }
 
-// Measures how much longer the reduction of a step takes with a confirmation. Does not include the
-// network: ranks that share a GPU use it in turns of milliseconds, so there is only one rank. The
-// time is that of the device, the host's memory and the engine.
+// Measures how much longer the reduction of a step takes with a confirmation. The time is spent in
+// the device, the host's memory and the engine, but not in the network: there is only one rank,
+// because ranks that share a GPU use it in turns of milliseconds.
 int MeasureConfirmation(const World& world) {
   constexpr std::size_t kBucket = 4 << 20;
   constexpr double kStepMicros = 3000;

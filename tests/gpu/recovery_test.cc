@@ -36,7 +36,7 @@ constexpr std::chrono::seconds kRecoveryLimit{90};
 struct Report {
   int64_t step = 0;
   int64_t epoch = 0;
-  uint64_t checksum = 0;  // of the state after the last step
+  uint64_t checksum = 0;  // checksum of the state after the last step
 };
 
 enum class Trained { kMnist, kPartialFc };

@@ -24,7 +24,7 @@ constexpr char kDashboard[] = RINGMASTER_SOURCE_DIR "/deploy/monitoring/ringmast
 const std::set<std::string> kMayBeMissing = {"ringmaster_watch_failures_total"};
 
 struct Expression {
-  std::string where;  // for messages
+  std::string where;  // name of the panel or rule, for messages
   std::string text;
 };
 

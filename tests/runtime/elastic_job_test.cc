@@ -287,7 +287,7 @@ TEST_F(ElasticJob, GoesOnWithoutAHostThatFellSilentAndNeverLetsTheFencedPodIn) {
   const Epoch before = LastStep().epoch;
 
   const auto cut = steady_clock::now();
-  job.hosts().SetCut(2, true);  // of worker 1
+  job.hosts().SetCut(2, true);  // the host of worker 1
   ASSERT_NO_FATAL_FAILURE(ExpectGoesOn(job, before, cut, "a host was cut off"));
   job.StartAgent(3);
   job.SendOrder({0, 2, 3}, 2);

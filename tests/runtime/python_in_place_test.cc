@@ -63,7 +63,7 @@ class PythonInPlace : public LoggedTest {
     Process fetch({RINGMASTER_PYTORCH}, logs_ + "/pytorch.log");
     const std::optional<Outcome> outcome = fetch.Wait(kFetchLimit);
     EXPECT_TRUE(outcome.has_value() && outcome->exit_code == 0) << fetch.Log();
-    const std::string text = fetch.Log();  // its last line
+    const std::string text = fetch.Log();  // the last line is the folder
     const std::size_t end = text.find_last_not_of('\n');
     return text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
   }
@@ -104,7 +104,7 @@ TEST_F(PythonInPlace, TrainsThroughEveryFaultAndLosesNoStep) {
   ASSERT_EQ(kill(ranks.front(), SIGKILL), 0);
   const Epoch whole_again = TrainsWith(job, 3, first);
 
-  job.hosts().SetCut(3, true);  // of worker 2
+  job.hosts().SetCut(3, true);  // the host of worker 2
   const Epoch two = TrainsWith(job, 2, whole_again);
   job.StartAgent(3);
   job.SendOrder({0, 1, 3}, 2);

@@ -43,7 +43,7 @@ class FakeBackend final : public Backend {
     return {};
   }
   Result<void> Agree(trainer::Elements value, trainer::ReduceOp op) override {
-    if (value.type != trainer::ElementType::kFloat64) return {};  // no time
+    if (value.type != trainer::ElementType::kFloat64) return {};  // not a time
     double mine = 0;
     std::memcpy(&mine, value.data, sizeof(mine));
     const double other =

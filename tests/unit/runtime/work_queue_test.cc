@@ -202,7 +202,7 @@ class CountedWorkers {
 
 constexpr int kIdleWorkers = 100;
 constexpr int kAddedKeys = 200;
-// Allows two sleeps per worker and some per key. Waking all workers for each key would be 20,000.
+// Allows a few sleeps per worker and key. Waking all workers for each key would be 20,000 sleeps.
 constexpr long kFewSleeps = 10 * (kIdleWorkers + kAddedKeys);
 
 TEST(WorkQueue, WakesOneWorkerForAKey) {

@@ -75,7 +75,7 @@ struct Captured {
   std::chrono::milliseconds took{};
 };
 
-// Limits that are long enough for threads on a busy machine.
+// Limits that are long enough for threads to answer on a busy machine.
 constexpr StackCapture::Limits kPatient{.all = 30s, .thread = 3s, .threads = 64};
 
 Captured Capture(pid_t process, const std::shared_ptr<const RankPage>& page,

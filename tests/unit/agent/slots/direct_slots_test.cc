@@ -75,7 +75,7 @@ TEST_F(DirectSlotsTest, ItIsInItsWorldWhileItRuns) {
 }
 
 TEST_F(DirectSlotsTest, AnExitCountsOnceAndOnlyThatOfTheAttachInItsWorld) {
-  slots.OnAttach(8, TestAttach(2, 0, true));  // of another mpirun
+  slots.OnAttach(8, TestAttach(2, 0, true));  // an attach of another mpirun
   slots.OnAttach(9, TestAttach(1, 5, true));  // a slot that does not exist
   for (const AttachId attach : {8, 9, 10}) slots.OnAttachExit(attach, {Code(4)});
   EXPECT_THAT(actions.Told<RankExited>(), IsEmpty());
@@ -126,7 +126,7 @@ TEST_F(DirectSlotsTest, StopGoesToTheAttach) {
 }
 
 TEST_F(DirectSlotsTest, StopIsOfTheEpochsUpToTheOneThatItNames) {
-  slots.OnAttach(8, TestAttach(2, 0, true));  // of another mpirun
+  slots.OnAttach(8, TestAttach(2, 0, true));  // an attach of another mpirun
   slots.OnStopEpoch({{1, 0}, 500});
   EXPECT_THAT(actions.stopped_attaches, IsEmpty());
 

@@ -498,7 +498,7 @@ TEST_F(ElasticSlotsTest, AnEpochOpensTheGateToTheAttachesOfItsOwnMpirunAndSlot) 
   ElasticSlots both(TestSlotsOptions(2, true), &two);
   both.Preload();
   for (const int slot : {0, 1}) both.OnRankHello(slot);
-  both.OnAttach(6, TestAttach(1, 0));  // of another mpirun
+  both.OnAttach(6, TestAttach(1, 0));  // an attach of another mpirun
   both.OnAttach(7, TestAttach(2, 0));
   both.OnAttach(8, TestAttach(2, 1));
   both.OnStartEpoch(TestStart({1, 2}, 2, {"n-1", "n-2"}));

@@ -11,7 +11,7 @@ namespace {
 
 struct Row {
   const char* pod_template;
-  const char* path;  // of the only violation; empty: none
+  const char* path;  // path of the only violation; empty: no violation
 };
 
 const JobRules kNoRules;
@@ -146,7 +146,7 @@ TEST(TemplatePolicy, RefusesTheSameInEveryKindOfContainer) {
 }
 
 struct AllowedRow {
-  const char* fields;  // of the Pod's spec
+  const char* fields;  // fields of the Pod's spec
   JobRules rules;
   const char* item;  // the item of a profile's `allows` that the message names
 };
@@ -382,7 +382,7 @@ TEST(TemplatePolicy, ChecksBothTemplatesOfASpec) {
 TEST(TemplatePolicy, CheckpointsWantOneVolumeThatCanBeWritten) {
   struct CheckpointRow {
     const char* volume;
-    const char* path;  // of the one violation; empty: none
+    const char* path;  // path of the only violation; empty: no violation
   };
   const CheckpointRow table[] = {
       {R"({"persistentVolumeClaim": {"claimName": "c"}})", ""},
@@ -413,7 +413,7 @@ TEST(TemplatePolicy, CheckpointsWantOneVolumeThatCanBeWritten) {
 TEST(TemplatePolicy, ADataCacheWantsOneVolumeThatHoldsSomething) {
   struct SourceRow {
     const char* volume;
-    const char* path;  // of the one violation; empty: none
+    const char* path;  // path of the only violation; empty: no violation
   };
   const SourceRow table[] = {
       {R"({"persistentVolumeClaim": {"claimName": "c"}})", ""},

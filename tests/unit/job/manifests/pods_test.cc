@@ -64,7 +64,7 @@ json Launcher(const api::TrainingJob& job, const Injection& injection = {}) {
 const json& Managed(const json& pod) { return pod["spec"]["containers"][0]; }
 
 std::string Variable(const json& container, const char* name) {
-  std::string value;  // of the last variable with this name, which takes effect
+  std::string value;  // value of the last variable with this name, which takes effect
   for (const json& variable : kube::GetArray(container, {"env"})) {
     if (variable["name"] == name && variable.contains("value"))
       value = variable["value"].get<std::string>();

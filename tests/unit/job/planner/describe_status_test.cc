@@ -707,9 +707,9 @@ TEST(DescribeStatus, RunningSaysWhatTheRanksDo) {
   using Phase = control::LauncherPhase;
   struct Row {
     Phase phase;
-    int64_t epoch;  // of the last world
+    int64_t epoch;  // number of the last world
     const char* pause;
-    const char* message;  // of the launcher
+    const char* message;  // the launcher's message
     const char* running;
   };
   const Row table[] = {

@@ -148,7 +148,7 @@ TEST(RemovalPlan, WhatItWaitsForIsSaid) {
 TEST(RemovalPlan, WhyItFailedIsSaidByWhoeverKnows) {
   struct Row {
     PodBuilder pod;
-    const char* message;  // of the Pod
+    const char* message;  // termination message of the Pod
     std::string said;
   };
   const PodBuilder evicted = PodBuilder::Worker(0).Phase(PodPhase::kFailed);

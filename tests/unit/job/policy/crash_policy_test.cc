@@ -341,7 +341,7 @@ TEST(CrashPolicy, WhenAPodIsKilledAgainIsAnotherCrash) {
   struct Row {
     const char* command;
     const char* last;
-    int count;  // after one more crash; there were three
+    int count;  // number of crashes after one more; there were three
   };
   const Row table[] = {
       {"ringmaster-train", "2026-11-20T10:00:01Z", 4},

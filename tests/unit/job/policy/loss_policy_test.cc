@@ -61,7 +61,7 @@ TEST(LossPolicy, WhoIsReplacedAtOnce) {
     const char* why;
     Machines machines;
     std::function<void(Scene&)> change;
-    const char* reason;  // of worker 2's failure; null: no failure
+    const char* reason;  // reason of worker 2's failure; null: no failure
   };
   const auto report = [](Scene& scene) -> control::WorkerReport& {
     return scene.launcher->status->workers[2];

@@ -431,7 +431,7 @@ TEST_F(EndsOfAnotherProgram, HaveAllRanksStartedAgainUpToTheLimit) {
                     HasSubstr("2 ranks had ended before it, the limit")));
 }
 
-// A script that fails at its start is not restarted for an hour.
+// A script that always fails at its start fails the job soon, instead of being restarted for long.
 TEST_F(EndsOfAnotherProgram, SoonAfterTheStartAreCrashesToo) {
   RunWith(10);
   for (int time = 1; time <= 4; ++time) {

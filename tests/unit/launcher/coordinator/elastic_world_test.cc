@@ -594,7 +594,7 @@ TEST_F(ElasticWorld, PausesWithoutAQuorumUntilItIsToldWhoIsDead) {
               HasSubstr("waiting for digits-worker-1 (node-1), digits-worker-2 (node-2), "
                         "digits-worker-3 (node-3) to return"));
   EXPECT_EQ(world->Sent<control::PrepareEpoch>(), 0);
-  EXPECT_FALSE(ReportOf(1).fenced);  // it may come back
+  EXPECT_FALSE(ReportOf(1).fenced);  // worker 1 may come back
 
   world->DeclareDead({1}, {0, 2, 3}, 4, 1);
   EXPECT_THAT(Status().message, HasSubstr("waiting for digits-worker-2 (node-2), digits-worker-3 "
@@ -1322,7 +1322,7 @@ TEST_F(ElasticWorld, TellsOfPodsThatAreNoLongerOrdered) {
   world->Order({0, 1, 7}, 3, 1);
   world->Order({0, 1}, 2, 1);
 
-  EXPECT_TRUE(ReportOf(7).drained);  // it never was a member
+  EXPECT_TRUE(ReportOf(7).drained);  // worker 7 was never a member
   world->Pass(61s, {0, 1});
   EXPECT_EQ(Status().workers.size(), 2U);
 }

@@ -102,7 +102,7 @@ TEST_F(Takeover, TheCheckpointThatTheLauncherBeforeGrantedIsKnownAgain) {
   world->Order({0, 1, 2}, 3, 1);
   Return(1, 3);
   Return(0, 3);
-  world->Say(0, control::CheckpointDone{{2, 6}, 1, 500, 4096});  // of the previous world
+  world->Say(0, control::CheckpointDone{{2, 6}, 1, 500, 4096});  // checkpoint of the previous world
   Return(2, 3);
   ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
 
@@ -111,7 +111,7 @@ TEST_F(Takeover, TheCheckpointThatTheLauncherBeforeGrantedIsKnownAgain) {
   EXPECT_EQ(status.checkpoint->step, 500);
   EXPECT_EQ(status.checkpoint->bytes, 4096);
 
-  world->Say(0, control::CheckpointDone{{3, 8}, 0, 900});  // of this term, but never granted
+  world->Say(0, control::CheckpointDone{{3, 8}, 0, 900});  // in this term, but never granted
   world->Say(0, control::CheckpointDone{{2, 6}, 1, 450});  // an older one
   EXPECT_EQ(world->membership.Status(world->now).checkpoint->step, 500);
 }

@@ -147,7 +147,7 @@ TEST(StragglerWatch, HasToRecoverClearlyFromTheTenthSecondOn) {
 TEST(StragglerWatch, OfALargeWorldTheMedianIsFoundAFewTimesASecond) {
   struct Case {
     int count;
-    std::chrono::milliseconds later;  // time in addition to the 100 ms
+    std::chrono::milliseconds later;  // time until rank 0's report, in addition to 100 ms
     Slow slow;
   };
   for (const Case& c :

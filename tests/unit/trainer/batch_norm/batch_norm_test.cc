@@ -30,7 +30,7 @@ struct Layer {
 
 struct Made {
   at::Tensor y, mean, variance;
-  std::vector<at::Tensor> gradients;  // of x, weight, bias, and of the slope or the shortcut
+  std::vector<at::Tensor> gradients;  // for x, weight, bias, and the slope or the shortcut
 };
 
 at::Tensor Leaf(const at::Tensor& values) { return values.detach().clone().requires_grad_(true); }

@@ -276,7 +276,7 @@ TEST_F(CheckpointTest, RetentionKeepsTheNewestAndTouchesNothingNewerThanItsOwn) 
   fs::create_directory(temporary_.path() + "/.writing-2.1-9~77");
   fs::create_directory(temporary_.path() + "/the-users-own");
 
-  fs::create_directory(temporary_.path() + "/1.1-3");  // has no files any more
+  fs::create_directory(temporary_.path() + "/1.1-3");  // a checkpoint whose files were removed
 
   folder_.Retain(VersionAt(1, 1, 4), 3);  // called by a fenced Pod, which did not write 1.2-6
   EXPECT_THAT(Names(),

@@ -213,7 +213,7 @@ class OtherJobs : public ::testing::Test {
     std::vector<float> state;
     std::optional<Beginning> beginning;
     bool nothing_trained = false;
-    std::vector<int64_t> steps;  // from the step log
+    std::vector<int64_t> steps;  // the steps in the step log
     Result<RunSummary> summary = Error{};
   };
   Trained Train(const CheckpointPlace& job, int64_t steps, std::size_t ranks = 2,

@@ -106,9 +106,9 @@ TEST_F(ErrorFeedbackTest, WhatIsOwedOfAPieceMovesIntoTheOwnGradientsWhereAnother
 
   ExpectOwed(0.5F, 5, 1, 3);
   ExpectOwed(0.5F, 0, 0, 3, 5);
-  EXPECT_EQ(feedback_.Bucket(0).moved.size(), 2U);  // of 5: 1, 2, 2
+  EXPECT_EQ(feedback_.Bucket(0).moved.size(), 2U);  // pieces of 5 values: 1, 2, 2
   EXPECT_EQ(feedback_.Bucket(0).moved_begin, 1U);
-  EXPECT_EQ(feedback_.Bucket(1).moved.size(), 3U);  // of 8: 2, 3, 3
+  EXPECT_EQ(feedback_.Bucket(1).moved.size(), 3U);  // pieces of 8 values: 2, 3, 3
   EXPECT_EQ(feedback_.Bucket(1).moved_begin, 2U);
   ExpectOwed(0.5F, 0, 0, 1, 5);
   ExpectOwed(0.5F, 5, 1, 3);  // no step was applied in the worlds in between

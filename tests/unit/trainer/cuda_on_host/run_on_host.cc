@@ -56,8 +56,8 @@ class Multiprocessor {
     for (const unsigned block : order) {
       blockIdx = dim3(block % blocks.x, block / blocks.x % blocks.y, block / blocks.x / blocks.y);
       upwards_ = !upwards_;
-      Await(whole_block_, threads_ + 1);  // its begin
-      Await(whole_block_, threads_ + 1);  // and its end
+      Await(whole_block_, threads_ + 1);  // the start of the block
+      Await(whole_block_, threads_ + 1);  // the end of the block
     }
   }
 
@@ -148,7 +148,7 @@ int RunOnHost(dim3 blocks, unsigned threads, const std::function<void()>& thread
   if (!possible) return cudaErrorInvalidConfiguration;
   blocks.x = std::min(blocks.x, most_blocks_across.load());
   static std::mutex one_at_a_time;
-  static auto& by_threads = *new std::map<unsigned, Multiprocessor>;  // its fibers never end
+  static auto& by_threads = *new std::map<unsigned, Multiprocessor>;  // never destroyed
   const std::lock_guard lock(one_at_a_time);
   by_threads.try_emplace(threads, threads).first->second.Run(blocks, thread);
   return cudaSuccess;

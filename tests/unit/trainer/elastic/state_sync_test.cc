@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 // One rank's state before and after the sync, and the result of the sync.
 struct Rank {
   LocalState held;
-  float value = 0;  // of all numbers of its state
+  float value = 0;  // of all numbers in its parameters and velocity
   uint64_t fingerprint = 7;
   int broadcasts = -1;
   bool flip = false;

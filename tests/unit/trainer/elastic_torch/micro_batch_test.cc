@@ -90,7 +90,7 @@ struct Trained {
   Peaks peaks;
 };
 
-// Trains `size` ranks, of which only the first survives step kLossStep. `micro_batch` 0: automatic.
+// Trains `size` ranks, of which only the first survives step kLossStep. `micro_batch` 0: default.
 Trained TrainWithLosses(int size, int64_t micro_batch) {
   const TemporaryFolder folder;
   FakeLauncher launcher;

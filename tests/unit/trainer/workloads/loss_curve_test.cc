@@ -77,7 +77,7 @@ TEST(LossCurve, IsTheSameForOneTwoAndThreeRanks) {
       EXPECT_NEAR(together.losses[i] / alone.losses[i], 1, 1e-4)
           << "step " << i + 1 << " with " << size << " ranks";
     }
-    EXPECT_NEAR(together.accuracy, alone.accuracy, 0.011) << size;  // one sample of 101
+    EXPECT_NEAR(together.accuracy, alone.accuracy, 0.011) << size;  // allows one sample of 101
   }
 }
 
@@ -106,7 +106,7 @@ TEST(LossCurve, FallsUnderEveryCompressionAsWithoutIt) {
     EXPECT_NE(narrow.losses, plain.losses) << NameOf(compression) << ": nothing was compressed";
     EXPECT_EQ(narrow.losses.front(), plain.losses.front()) << NameOf(compression);
     EXPECT_NEAR(EndOf(narrow) / EndOf(plain), 1, 0.1) << NameOf(compression);
-    EXPECT_NEAR(narrow.accuracy, plain.accuracy, 0.15) << NameOf(compression);  // of 101 samples
+    EXPECT_NEAR(narrow.accuracy, plain.accuracy, 0.15) << NameOf(compression);  // 15 of 101 samples
   }
 }
 

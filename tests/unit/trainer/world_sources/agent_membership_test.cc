@@ -236,7 +236,7 @@ TEST_F(AgentMembershipTest, LeaveCallsTheWatchAndWakesTheStore) {
   membership_->Watch(kEpoch, [&](const std::string& reason) { over.set_value(reason); });
   std::jthread launcher([&] {
     agent_.Receive<control::StoreGet>();
-    agent_.Send(control::RankLeave{.below = kEpoch});  // not below this one
+    agent_.Send(control::RankLeave{.below = kEpoch});  // does not end this epoch
     agent_.Send(control::RankLeave{.below = kNext});
   });
 

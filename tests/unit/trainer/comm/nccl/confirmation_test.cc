@@ -89,7 +89,7 @@ class SteppedRank final : public DeviceApi {
   const std::size_t rank_;
   std::deque<OnStream> stream_;
   std::size_t reductions_ = 0;  // number of reductions put on the stream
-  std::vector<uint64_t> sums_;  // of the current reduction
+  std::vector<uint64_t> sums_;  // sums of the current reduction
   bool ended_ = false;          // revoked or aborted: its kernels no longer wait
   bool may_end_ = false;        // the test lets it revoke or abort
   bool would_end_ = false;      // it has called revoke or abort
