@@ -1,6 +1,6 @@
 // Fuzzes the parser of a rank's audit log, and the audit. Each line must parse, with values within
-// their bounds, or give an error. An audit of any lines in any order must come to a conclusion
-// whose counts match its sentences.
+// their bounds, or give an error. An audit of any lines in any order must give a schedule that
+// covers all steps of the report without gaps.
 
 #include <cstddef>
 #include <cstdint>

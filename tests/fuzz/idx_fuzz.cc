@@ -1,5 +1,5 @@
-// Fuzzes the IDX parsers: any bytes must give an error, or a header that matches the size of the
-// file.
+// Fuzzes the IDX parsers: any bytes must give an error, or as many pixels as the header says, or
+// labels below the number of classes.
 
 #include <cstddef>
 #include <cstdint>

@@ -107,7 +107,7 @@ TEST(GpuBuckets, MeansAreTheCpusAndWhatIsNotFiniteIsFound) {
 
 TEST(GpuMnist, LossAndGradientsAreTheCpus) {
   EXPECT_EQ(InAProcess([] {
-              at::globalContext().setAllowTF32CuDNN(false);  // the default, but less exact
+              at::globalContext().setAllowTF32CuDNN(false);  // TF32, the default, is less exact
               const Step host = FirstStepOn("cpu");
               const Step device = FirstStepOn("cuda:0");
               return Wrong(std::abs(host.loss - device.loss) < 1e-3 * std::abs(host.loss), "loss") +

@@ -72,7 +72,7 @@ TEST_F(PortsTest, ProbesAndScrapesGetThroughAThousandIdleStrangers) {
   EXPECT_EQ(op().Probe("/healthz"), 200);
   EXPECT_EQ(op().Probe("/readyz"), 200);
   EXPECT_EQ(TlsGet(op().metrics_port(), "/metrics", reader).status, 200);
-  // Silent connections are closed, after 5 s unless the machine is busy.
+  // Connections without a complete request are closed, after 5 s unless the machine is busy.
   const auto began = std::chrono::steady_clock::now();
   EXPECT_EQ(strangers.back()->ReadToEnd(), "");
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));

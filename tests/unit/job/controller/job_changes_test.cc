@@ -107,7 +107,7 @@ TEST(JobChanges, ALeftPhaseLastedSinceTheStatusSaysItBegan) {
     const char* what;
     Story before;
     Story after;
-    const char* phase;  // null: no phase has ended
+    const char* phase;  // null: no phase is counted
     double lasted;
   };
   const Story paused = TrainingStory().State(api::kStatePaused).Set(api::kRunning, false, 40);

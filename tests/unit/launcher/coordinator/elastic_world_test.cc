@@ -602,7 +602,7 @@ TEST_F(ElasticWorld, PausesWithoutAQuorumUntilItIsToldWhoIsDead) {
   world->DeclareDead({1, 2}, {0, 3}, 4, 1);
   world->Accept({0});
 
-  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);  // half of the members alive, with rank 0
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);  // half of those alive, and we formed it
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 

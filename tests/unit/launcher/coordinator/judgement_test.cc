@@ -373,7 +373,7 @@ TEST_F(TwoWorkers, AFaultyWorkerFailsTheFirstStartOnceAllHaveReported) {
 
 TEST_F(TwoWorkers, AsManyFaultsAreNamedAsFitAFewLines) {
   const std::string first = "digits-worker-0 (node-0) failed the check 'disk': ";
-  for (const std::size_t bytes : {std::size_t{1500}, std::size_t{1501}}) {  // size of a fault
+  for (const std::size_t bytes : {std::size_t{1500}, std::size_t{1501}}) {  // first fault's length
     world = std::make_unique<World>();
     world->Order({0, 1});
     for (const int worker : {0, 1}) world->Dial(worker);

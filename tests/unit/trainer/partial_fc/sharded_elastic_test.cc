@@ -286,7 +286,7 @@ TEST(ShardedElastic, AWorldGrowsAndShrinksAtAStepsBoundary) {
   run.ExpectClean({"a", "c"});
 }
 
-// b dies in the grown world before a has new copies of its rows: a still has its earlier ones.
+// b dies before the grown world has exchanged copies: a still has the rows that it gave to b.
 TEST_P(ShardedElasticOn, ARankLostBeforeAGrownWorldHasNewCopiesCostsNothing) {
   constexpr int kFiveExchanges = 20;
   ShardedRun run(kShardedLast, kRows, GetParam(), kFiveExchanges);
@@ -390,7 +390,7 @@ TEST_P(ShardedElasticOnGpus, RubbishOfARankThatGivesUpLosesNothing) {
 INSTANTIATE_TEST_SUITE_P(Gatherings, ShardedElasticOnGpus,
                          ::testing::Range(int64_t{1}, int64_t{8}));
 
-// c gives up during an exchange of copies, so that a and b get garbage; then c dies at once.
+// c gives up during an exchange of copies, so that a and b get garbage. c dies soon afterwards.
 TEST(ShardedElastic, CopiesOfAStepThatDidNotHappenAreNotKept) {
   ShardedRun run;
   run.Start("a", {.fail_all_to_all = 10, .sees_rubbish = true, .confirms = true});
