@@ -307,7 +307,7 @@ TEST(RequestPolicy, GpusAreCountedWhereverAJobTakesThem) {
             std::string::npos);
 }
 
-// With GPUs requested through spec.worker.rdma, NVIDIA_VISIBLE_DEVICES must not hide them.
+// A container with GPUs from spec.worker.rdma does not get NVIDIA_VISIBLE_DEVICES=void.
 TEST(RequestPolicy, GpusThatAreAskedForAsRdmaBringTheirVariableToTheWorkerAlone) {
   const auto refused = [](const char* name, const char* resource) {
     const std::string text = std::string(R"({"spec": {"containers": [{"name": ")") + name +
