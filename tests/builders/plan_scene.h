@@ -22,7 +22,7 @@ struct Scene {
   job::Observed observed;
   std::optional<job::LauncherView> launcher{};
   job::JobMemory memory{};
-  // The launcher of another job answers.
+  // By default, there are two launchers, and that of the other job answers.
   job::LaunchersHeard launchers{.watched = 2, .unheard = 1};
   Clock::Time now{std::chrono::hours(1)};
   Clock::WallTime wall_now =

@@ -29,7 +29,7 @@ namespace ringmaster::http {
 
 struct FakeStream {
   int status = 200;    // 0: no response, only `error`
-  std::string body{};  // of a response other than 2xx
+  std::string body{};  // the body of a response other than 2xx
   Headers headers{};
   std::vector<std::string> chunks{};  // passed on one by one
   std::optional<Error> error{};       // how it ends after the chunks; unset: without an error

@@ -1,17 +1,17 @@
-// NVML as a driver with the GPUs of a file would answer: a library that tests name instead of
-// libnvidia-ml.so.1. The file is FAKE_NVML's, and is read again at every call, so that a test
-// breaks a GPU by writing it again. A line each, in the order of the PCI bus:
+// A fake NVML library, which tests load instead of libnvidia-ml.so.1. It reports the GPUs listed in
+// the file that FAKE_NVML names. It reads the file at every call, so that a test can break a GPU by
+// rewriting the file. Each line is a GPU, in the order of the PCI bus, or an event:
 //
-//   gpu UUID              one that works
-//   lost UUID             one that fell off the bus after NVML had found it
-//   gone                  one that had fallen off before: NVML knows only that
-//   foreign               another container's
-//   mig UUID INSTANCE     an instance of the `gpu` above it
-//   xid NUMBER UUID       an event, once, of the GPU or, with an instance's UUID, of that alone
-//   hang                  the driver hangs from here on
+//   gpu UUID              a working GPU
+//   lost UUID             a GPU that fell off the bus after NVML had found it
+//   gone                  a GPU that fell off the bus earlier: NVML knows only that there was one
+//   foreign               a GPU of another container
+//   mig UUID INSTANCE     a MIG instance of the `gpu` above it
+//   xid NUMBER UUID       an event, reported once, of the GPU or MIG instance with this UUID
+//   hang                  the driver hangs when it reads this line
 //
-// No kinder than NVML: nothing works before nvmlInit_v2, short buffers are refused, a GPU that fell
-// off the bus ends every wait at once without saying which it is, and its handle stays what it was.
+// As strict as NVML: nothing works before nvmlInit_v2, and buffers that are too small are rejected.
+// A GPU off the bus ends every wait at once, without its name, and its handle does not change.
 
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +35,7 @@ constexpr int kTimeout = 10;
 constexpr int kGpuIsLost = 15;
 
 struct Device {
-  std::string kind;  // gpu, lost, gone or foreign; an instance has its GPU's
+  std::string kind;  // gpu, lost, gone or foreign; an instance has the kind of its GPU
   std::string uuid;
   unsigned int instance = 0xFFFFFFFFU;
   std::vector<Device> instances{};
@@ -80,13 +80,13 @@ State Read() {
 bool g_initialized = false;
 std::size_t g_events_told = 0;
 
-// Handles are UUIDs that live for ever.
+// A handle points to a copy of the UUID, which is never freed.
 void* HandleOf(const std::string& uuid) {
   static std::map<std::string, std::string> names;
   return names.try_emplace(uuid, uuid).first->second.data();
 }
 
-// Null: it is none.
+// The device or instance with this handle; null if there is none.
 const Device* Find(const State& state, const void* handle) {
   for (const Device& device : state.devices) {
     if (HandleOf(device.uuid) == handle) return &device;

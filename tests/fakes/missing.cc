@@ -1,3 +1,3 @@
-// The library that missing_library.cc is linked with.
+// The library with which missing_library.cc is linked.
 int Missing();
 int Missing() { return 0; }

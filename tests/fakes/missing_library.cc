@@ -1,3 +1,3 @@
-// A program that cannot start: no loader finds its shared library.
+// A program that cannot start, because the loader does not find its shared library.
 int Missing();
 int main() { return Missing(); }

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kTextMap[] = "versions";  // of AgentReady: its keys are not fields
+constexpr char kTextMap[] = "versions";  // in AgentReady; its keys are not field names
 
 void AddFields(Json& value) {
   for (auto& [key, item] : value.items()) {
@@ -22,10 +22,10 @@ void AddFields(Json& value) {
 }
 
 using Understood = std::function<bool(const std::string&)>;
-// Whether a field is optional, by its path; the items of a list share their paths.
+// Whether the field at each path is optional. All items of a list have the same path.
 using Droppable = std::map<std::string, bool>;
 
-// Drops what it can below `value`, the part of `document` at `path`.
+// Removes all optional fields below `value`, the part of `document` at `path`.
 void DropFields(Json& document, Json& value, const std::string& path, const Understood& understood,
                 Droppable& known) {
   if (value.is_array()) {
@@ -60,7 +60,7 @@ std::string AsOlder(const std::string& document, const Understood& understood) {
   return json.dump();
 }
 
-// Each field of each type is tried once: a proxy has to keep up with the line.
+// Tries each field of each type only once, because a proxy must keep up with the connection.
 std::string LineAsOlder(const std::string& line) {
   static Droppable known;
   Json json = Json::parse(line);

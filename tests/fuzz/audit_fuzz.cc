@@ -1,6 +1,6 @@
-// A rank's audit log on any bytes: each line parses or says what is wrong with it, what parses
-// keeps its bounds, and an audit of any lines, in any order, comes to a conclusion that counts what
-// it states.
+// Fuzzes the parser of a rank's audit log, and the audit. Each line must parse, with values within
+// their bounds, or give an error. An audit of any lines in any order must give a schedule that
+// covers all steps of the report without gaps.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ void CheckBounds(const audit::AuditLine& line) {
 
 }  // namespace
 
-// An empty line begins another log.
+// An empty line starts another log.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
   audit::Audit audit;

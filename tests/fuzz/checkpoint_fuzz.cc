@@ -1,5 +1,5 @@
-// What is read of a checkpoint or snapshot, on any bytes: it is refused, or it says the same when
-// it is written again.
+// Fuzzes the decoders of checkpoints and snapshots: bytes must be rejected, or give the same result
+// after they are encoded again.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace {
 
 namespace trainer = ringmaster::trainer;
 
-// The header's checksum hides everything behind it from the fuzzer: so it is made right first.
+// Corrects the header's checksum first. Otherwise the fuzzer would not get past that check.
 std::vector<std::byte> WithRightChecksum(std::span<const std::byte> bytes) {
   std::vector<std::byte> fixed(bytes.begin(), bytes.end());
   uint64_t hash = 0xcbf29ce484222325ULL;

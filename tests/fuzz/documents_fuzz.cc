@@ -1,4 +1,4 @@
-// Orders, status, verdicts and launch specs from any bytes. The first byte picks which.
+// Fuzzes the decoders of orders, statuses, verdicts and launch specs. The first byte selects one.
 
 #include <cstdint>
 #include <cstdlib>
@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
     default: {
       const auto verdict = DecodeVerdict(text);
       if (!verdict.ok()) break;
-      // Shortening may change it once, but it always fits and reads again.
+      // Encoding may shorten the verdict, but the result must fit and be readable.
       const std::string written = EncodeVerdict(*verdict);
       if (written.size() > kMaxVerdictBytes || !DecodeVerdict(written).ok()) std::abort();
     }

@@ -1,5 +1,5 @@
-// The operator's port, as it runs: whatever bytes a stranger sends, in pieces and on connections of
-// their own, the next probe is answered.
+// Fuzzes the operator's HTTP port: after arbitrary bytes, sent in pieces on separate connections,
+// the next probe must be answered.
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -39,7 +39,7 @@ int FreePort() {
   return ntohs(address.sin_port);
 }
 
-// The fuzzer's own alarm would interrupt calls.
+// Without this, the fuzzer's alarm would interrupt system calls.
 bool RestartInterruptedCalls() {
   struct sigaction action {};
   if (sigaction(SIGALRM, nullptr, &action) != 0) std::abort();
@@ -60,8 +60,8 @@ struct RunningServer {
   }();
 };
 
-// What comes back until the other side closes. Each time from another address of this machine,
-// since the ports of one would run out.
+// Sends the bytes and returns the answer, up to the end of the connection. Uses another local
+// address each time, because the ports of one address would run out.
 std::string Exchange(int port, std::string_view bytes, std::size_t piece) {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   static uint32_t source = 0;
@@ -89,7 +89,7 @@ std::string Exchange(int port, std::string_view bytes, std::size_t piece) {
 
 }  // namespace
 
-// The first byte says in what pieces the others are sent.
+// The first byte sets the size of the pieces in which the others are sent.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   static const RunningServer running;
   if (size < 2) return 0;

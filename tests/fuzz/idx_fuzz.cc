@@ -1,5 +1,5 @@
-// The IDX parsers on any bytes: they answer or say what is wrong, and what they answer fits the
-// file.
+// Fuzzes the IDX parsers: any bytes must give an error, or as many pixels as the header says, or
+// labels below the number of classes.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
-// The launcher's state machine under any order of events: it never crashes, never opens the gate
-// for another set than it expects, never has two verdicts, never succeeds unless every rank was
-// done, never speaks to a fenced Pod, never starts an epoch that is not above the one before.
+// Fuzzes the launcher's state machine with events in any order. It must not crash, open the gate
+// for a wrong set of processes, send two verdicts, succeed unless all ranks were done, send
+// messages to a fenced Pod, or start an epoch that is not higher than the previous one.
 
 #include <algorithm>
 #include <cstdint>
@@ -30,7 +30,7 @@ class Story {
     const auto say = [&](const control::Message& message) {
       Check(membership_.OnMessage(now_, connection, message));
     };
-    // Mostly the current epoch and cohort, sometimes the one before.
+    // Use mostly the current epoch and cohort, and sometimes the previous one.
     control::Epoch epoch = membership_.epoch();
     epoch.number -= detail >> 7U;
     switch (what % 26) {

@@ -1,4 +1,4 @@
-// Whatever decodes must encode again to something that decodes to the same.
+// Fuzzes the codec of messages: a decoded message must not change when encoded and decoded again.
 
 #include <cstdint>
 #include <cstdlib>

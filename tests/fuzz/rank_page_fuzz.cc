@@ -1,5 +1,5 @@
-// What a rank may write into its page, and what the kernel may say of its threads: any bytes make
-// either sense or nothing, and text of a bounded size.
+// Fuzzes the reading of a rank's page and of the kernel's data about its threads: any bytes must be
+// decoded or rejected, and the resulting text must have a limited size.
 
 #include <algorithm>
 #include <array>

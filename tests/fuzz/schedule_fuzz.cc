@@ -1,5 +1,5 @@
-// A membership schedule of any bytes: it parses or a sentence says what is wrong, and what parses
-// holds together.
+// Fuzzes the parser of membership schedules: any bytes must give an error message or a consistent
+// schedule.
 
 #include <algorithm>
 #include <cstddef>

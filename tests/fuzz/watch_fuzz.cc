@@ -1,4 +1,4 @@
-// Whatever an API server (or something in between) sends on a watch, the operator must not crash:
+// Fuzzes the data that an API server or a proxy sends on a watch. The operator must not crash. The
 // bytes go through the line splitter, the reflector, the metadata reader and the projections of the
 // three kinds that the operator watches.
 

@@ -1,6 +1,6 @@
-// Figure B12 over NCCL: an allreduce through the trainer's communicator against a bare loop of
-// NCCL's calls, same ranks, sizes and memory, in alternating rounds. Two ranks on one GPU meet over
-// sockets: the bandwidths say nothing about NVLink, their ratio is what is asked for.
+// Measures figure B12 over NCCL: compares an allreduce through the trainer's communicator with a
+// loop of NCCL's calls, for the same ranks, sizes and memory, in alternating rounds. Two ranks on
+// one GPU communicate over sockets, so only the ratio of the bandwidths is meaningful.
 
 #include <array>
 #include <cstdio>
@@ -35,7 +35,7 @@ double SecondsSince(steady_clock::time_point begin) {
   return std::chrono::duration<double>(steady_clock::now() - begin).count();
 }
 
-// NCCL alone, called from this thread.
+// Calls NCCL directly, from this thread.
 class Bare {
  public:
   explicit Bare(const World& world, NcclRuntime& runtime) : nccl_(runtime.nccl()) {
@@ -83,7 +83,7 @@ double SecondsOfOurs(Communicator& communicator, std::byte* memory, std::size_t 
   return done ? SecondsSince(begin) : -1;
 }
 
-// A rank that is gone breaks what another one still waits for.
+// Waits until all ranks are done, because an exit breaks operations that other ranks wait for.
 bool AwaitOthers(const World& world) {
   std::vector<std::string> all;
   for (int rank = 0; rank < world.size; ++rank) all.push_back("done/" + std::to_string(rank));
@@ -91,7 +91,7 @@ bool AwaitOthers(const World& world) {
          world.store->Get(all, BenchDeadline()).ok();
 }
 
-// 0 when every size reaches the goal.
+// Returns 0 if the ratio reaches the goal for every size.
 int Compare(const World& world, const std::string& bare_folder) {
   Result<NcclApi> nccl = LoadNccl();
   auto bare_store = FileStore::Open(bare_folder);
@@ -114,7 +114,7 @@ int Compare(const World& world, const std::string& bare_folder) {
   for (std::size_t bytes = kSmallest; bytes <= kLargest; bytes *= 4) {
     std::vector<double> ratios;
     double seconds = 0;
-    for (int round = -1; round < kRounds; ++round) {  // the first warms up
+    for (int round = -1; round < kRounds; ++round) {  // the first round is a warm-up
       const double alone = bare.Seconds(memory, bytes);
       seconds = SecondsOfOurs(**ours, static_cast<std::byte*>(memory), bytes);
       if (seconds < 0) return 1;
@@ -132,9 +132,9 @@ int Compare(const World& world, const std::string& bare_folder) {
   return AwaitOthers(world) ? below : 1;
 }
 
-// What a step's reduction takes longer because it is confirmed, without the network: the way
-// through the device, the host's memory and the engine. Ranks that share a GPU get it in turns,
-// which take milliseconds.
+// Measures how much longer the reduction of a step takes with a confirmation. The time is spent in
+// the device, the host's memory and the engine, but not in the network: there is only one rank,
+// because ranks that share a GPU use it in turns of milliseconds.
 int MeasureConfirmation(const World& world) {
   constexpr std::size_t kBucket = 4 << 20;
   constexpr double kStepMicros = 3000;

@@ -1,5 +1,5 @@
-// Every collective, type and operation over NCCL, on the GPU's memory and staged from the host's,
-// against the same reduction on the host.
+// Tests all collectives, types and operations over NCCL, in GPU memory and staged from host memory.
+// Compares the results with the same reduction on the host.
 
 #include <algorithm>
 #include <cstdio>
@@ -26,7 +26,7 @@ void Put(std::vector<std::byte>& bytes, std::size_t index, T value) {
   std::memcpy(bytes.data() + index * sizeof(T), &value, sizeof(T));
 }
 
-// Small numbers: sums and products of a few ranks' are exact in every type.
+// Small numbers, so that sums and products over a few ranks are exact in all types.
 std::vector<std::byte> Values(int rank, std::size_t count, ElementType type) {
   std::vector<std::byte> bytes(count * SizeOf(type));
   for (std::size_t i = 0; i < count; ++i) {
@@ -60,7 +60,7 @@ std::vector<std::byte> Reduced(int ranks, std::size_t count, ElementType type, R
   return all;
 }
 
-// Memory on the GPU, of this process as long as it lives.
+// Copies bytes to GPU memory, which is freed when the process ends.
 std::byte* OnGpu(const std::vector<std::byte>& bytes) {
   void* memory = nullptr;
   if (cudaMalloc(&memory, bytes.size()) != cudaSuccess) return nullptr;
@@ -160,7 +160,7 @@ TEST(GpuCollectives, WorkOnTheHostsMemoryToo) {
     work = communicator.Broadcast(sent, 1, CollectiveDeadline());
     wrong += Wrong("broadcast", work, sent, std::vector<std::byte>(bytes, of(1)));
 
-    // Rank r sends r + 1 bytes to everybody.
+    // Rank r sends r + 1 bytes to each rank.
     const std::vector<std::byte> out(3 * (rank + 1), of(rank));
     std::vector<std::byte> in(1 + 2 + 3);
     work = communicator.AllToAll(out, {rank + 1, rank + 1, rank + 1}, in, {1, 2, 3},
@@ -175,7 +175,7 @@ TEST(GpuCollectives, AbortEndsWhatWaitsForASilentPeer) {
     Connected connected(world);
     Communicator& communicator = *connected.communicator;
     if (!communicator.Barrier(CollectiveDeadline())->Wait().ok()) return 1;
-    if (world.rank == 1) return 0;  // leaves without a word
+    if (world.rank == 1) return 0;  // leaves without notice
 
     std::byte* const memory = OnGpu(std::vector<std::byte>(1 << 20));
     const WorkHandle work =

@@ -1,5 +1,5 @@
-// Compression on the GPU's memory against the host's: the same codes and residuals, bit for bit,
-// and the same sums of ranks over NCCL as one host computes.
+// Compares compression in GPU memory with that on the host: codes and residuals must be the same
+// bit for bit, and sums of ranks over NCCL must equal those that a host computes.
 
 #include <array>
 #include <cmath>
@@ -25,7 +25,7 @@ constexpr std::chrono::seconds kCodecLimit{60};
 
 Deadline CodecDeadline() { return std::chrono::steady_clock::now() + kCodecLimit; }
 
-// Of all sizes, and now and then what is not a number.
+// Values of all magnitudes, some of them NaN.
 std::vector<float> Awkward(int seed) {
   std::vector<float> values(kGradients);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -40,7 +40,7 @@ std::vector<float> Awkward(int seed) {
   return values;
 }
 
-// The GPU's memory as a span of its own kind, for as long as the tensor lives.
+// A tensor's GPU memory as a span. Valid while the tensor exists.
 template <typename T>
 std::span<T> SpanOf(const at::Tensor& tensor) {
   return {static_cast<T*>(tensor.data_ptr()),
@@ -86,7 +86,7 @@ int CompareCodes(Compression format) {
   if (!done) return 1;
   bool same = SameBits(device_encoded, encoded.data(), "codes", format) &&
               SameBits(device_left, left.data(), "residuals", format);
-  // Sums of what is not a number may differ in the bits of their NaN.
+  // A sum that is NaN may have different bits.
   const at::Tensor sums = device_decoded.cpu();
   const at::Tensor expected = at::from_blob(decoded.data(), {static_cast<int64_t>(kGradients)});
   same = at::allclose(sums, expected, 0, 0, /*equal_nan=*/true) && same;
@@ -111,7 +111,7 @@ float GradientAt(int rank, std::size_t index, int step) {
                           static_cast<float>(step));
 }
 
-// Steps of one bucket; what all of them summed up to must be what the ranks' gradients do.
+// Reduces one bucket in several steps. The total must equal the sum of all ranks' gradients.
 int ReduceOn(const World& world, Compression format) {
   constexpr int kSteps = 20;
   AbandonedConnects abandoned_connects;
@@ -152,7 +152,7 @@ int ReduceOn(const World& world, Compression format) {
   }
   std::fprintf(stderr, "%s: owed at most %g of sums over %d steps\n", NameOf(format), worst,
                kSteps);
-  // Without error feedback it would grow with the steps: 20 times as much as one step's code loses.
+  // Without error feedback, the error would be that of one step times the number of steps, 20.
   return worst < 0.25 * 0.01 * 2 * world.size ? 0 : 1;
 }
 

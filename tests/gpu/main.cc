@@ -1,4 +1,4 @@
-// Runs the tests where there is a GPU; ends with 77 where there is none.
+// Runs the tests if there is a GPU; otherwise exits with 77.
 
 #include <csignal>
 #include <cstdio>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kSkipped = 77;
 
-// In a process of its own: CUDA, once started, does not survive a fork.
+// Checks in a child process, because CUDA does not work in a child that is forked after its start.
 bool HasGpu() {
   std::fflush(nullptr);
   const pid_t child = ::fork();
@@ -32,7 +32,7 @@ bool HasGpu() {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  std::signal(SIGPIPE, SIG_IGN);  // a rank that was killed reads no orders
+  std::signal(SIGPIPE, SIG_IGN);  // writing orders to a killed rank would raise it
   if (!HasGpu()) return kSkipped;
   return RUN_ALL_TESTS();
 }

@@ -1,5 +1,5 @@
-// The head of partial-fc on a GPU against the host's: one step to rounding, and the promise that a
-// row has the same bits in every shard.
+// Compares a step of the partial-fc head on a GPU with one on the host, up to rounding, and tests
+// that a row has the same bits in every shard.
 
 #include <cstdio>
 

@@ -1,5 +1,5 @@
-// A rank that is killed in the middle of training over NCCL: the others go on in a world without
-// it, and then in one with another, through the same session as in a job.
+// Tests the kill of a rank while it trains over NCCL: the others continue in a world without it,
+// and then in a world with a new rank. Uses the same session code as a job.
 
 #include <array>
 #include <chrono>
@@ -36,7 +36,7 @@ constexpr std::chrono::seconds kRecoveryLimit{90};
 struct Report {
   int64_t step = 0;
   int64_t epoch = 0;
-  uint64_t checksum = 0;  // with the last one
+  uint64_t checksum = 0;  // checksum of the state after the last step
 };
 
 enum class Trained { kMnist, kPartialFc };
@@ -67,7 +67,7 @@ std::unique_ptr<Workload> MakeOn(Trained what, const std::string& device) {
                        std::move(options));
 }
 
-// The whole life of a member's process.
+// The main function of a member's process.
 int TrainMember(Trained what, int orders, int reports) {
   Result<std::unique_ptr<Gpu>> gpu = OpenGpu(0);
   if (!gpu.ok()) return 2;
@@ -90,7 +90,7 @@ int TrainMember(Trained what, int orders, int reports) {
     const int64_t step = session.applied_steps();
     workload->Load(step, session.share());
     session.Begin();
-    // What fails here fails Reduce() too.
+    // An error here also makes Reduce() fail.
     const Result<double> loss = workload->Forward(session.collectives());
     if (workload->device_loss() != nullptr)
       session.SetLoss(*workload->device_loss());
@@ -109,7 +109,7 @@ int TrainMember(Trained what, int orders, int reports) {
     }
     if (::write(reports, &report, sizeof(report)) != sizeof(report)) return 4;
   }
-  membership.AwaitEnd();  // nobody leaves while another one may still need its last part
+  membership.AwaitEnd();  // another member may still need this one
   ::_exit(going.ok() ? 0 : 5);
 }
 
@@ -180,7 +180,7 @@ class GpuWorlds : public testing::Test {
     }
   }
 
-  // To the last step, in the world `number`.
+  // Expects that the members complete the last step, in world `number`, with the same state.
   static void ExpectTheSameEnd(int64_t number, const std::vector<const Member*>& members) {
     const Report end = members.front()->Await(kSteps, number);
     ASSERT_EQ(end.step, kSteps);

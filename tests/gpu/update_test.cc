@@ -1,4 +1,4 @@
-// What the trainer computes on a GPU against the same on the CPU.
+// Compares what the trainer computes on a GPU with the same on the CPU.
 
 #include <cmath>
 #include <string>
@@ -79,7 +79,7 @@ Step FirstStepOn(const std::string& device) {
           .gradients = buckets.flat_gradients().cpu()};
 }
 
-// An update of a step is left out where they are not.
+// A step with gradients that are not finite is skipped.
 TEST(GpuBuckets, MeansAreTheCpusAndWhatIsNotFiniteIsFound) {
   EXPECT_EQ(InAProcess([] {
               int wrong = 0;
@@ -107,7 +107,7 @@ TEST(GpuBuckets, MeansAreTheCpusAndWhatIsNotFiniteIsFound) {
 
 TEST(GpuMnist, LossAndGradientsAreTheCpus) {
   EXPECT_EQ(InAProcess([] {
-              at::globalContext().setAllowTF32CuDNN(false);  // which LibTorch rounds to by itself
+              at::globalContext().setAllowTF32CuDNN(false);  // TF32, the default, is less exact
               const Step host = FirstStepOn("cpu");
               const Step device = FirstStepOn("cuda:0");
               return Wrong(std::abs(host.loss - device.loss) < 1e-3 * std::abs(host.loss), "loss") +
@@ -116,7 +116,7 @@ TEST(GpuMnist, LossAndGradientsAreTheCpus) {
             0);
 }
 
-// Running statistics first: their gradients lie in the same memory as all others.
+// All gradients of a backbone, with those of the running statistics first.
 at::Tensor BackbonesGradientsOn(const std::string& device) {
   const auto backbone = MakeBackbone("r18", {.shape = {.channels = 3, .side = 32},
                                              .dimension = 64,

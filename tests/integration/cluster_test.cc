@@ -6,7 +6,7 @@
 namespace ringmaster::testing {
 namespace {
 
-// Starts the control plane once for the program; gtest owns it.
+// Starts the control plane once for the whole program. gtest owns this object.
 class ClusterEnvironment : public ::testing::Environment {
  public:
   void SetUp() override {
@@ -62,7 +62,7 @@ void ClusterTest::SetUp() {
 }
 
 void ClusterTest::TearDown() {
-  // Jobs of this test must not keep a later test's operator busy.
+  // Delete this test's jobs, so that they do not keep a later test's operator busy.
   if (admin_ != nullptr)
     admin().SendForTable("DELETE",
                          "/apis/ringmaster.dev/v1alpha1/namespaces/" + ns_ + "/trainingjobs");
@@ -81,7 +81,7 @@ void ClusterTest::TearDown() {
 void ClusterTest::LaunchOperator(std::vector<std::string> flags, const std::string& account,
                                  bool asks_for_tokens) {
   operator_.reset();
-  // One that was killed gave up nothing; nobody is to wait until its Lease expires.
+  // Release the Lease: a killed operator did not, and the next one should not wait for its expiry.
   admin().MergePatch(std::string("/apis/coordination.k8s.io/v1/namespaces/") + kOperatorNamespace +
                          "/leases/ringmaster-operator",
                      {{"spec", {{"holderIdentity", ""}}}});
@@ -233,7 +233,7 @@ void ClusterTest::RunJob(const std::string& name, int replicas) {
   if (kubelet_ == nullptr) StartKubelet();
   ASSERT_NO_FATAL_FAILURE(CreateJob(name, replicas));
   ASSERT_NO_FATAL_FAILURE(WaitCondition(name, "Running", "True"));
-  // The launcher here speaks of workers whose Pods may not have started.
+  // Wait for both, because the fake launcher also reports workers whose Pods have not started.
   WaitFor("all Pods to run, and all workers to be members", [&] {
     const auto pods = List("pods");
     const json workers = At(Job(name), "/status/workers");

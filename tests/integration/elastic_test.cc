@@ -1,5 +1,5 @@
-// Workers, nodes and launchers come and go while a job trains: what the operator does with their
-// Pods, and what it tells the launcher.
+// Tests workers, nodes and launchers that are lost or added while a job trains: what the operator
+// does with their Pods, and which orders it sends to the launcher.
 
 #include <algorithm>
 #include <atomic>
@@ -51,7 +51,7 @@ class ElasticTest : public ClusterTest {
     return pods;
   }
 
-  // Nodes of the fake kubelet have no object unless a test makes one.
+  // Creates the Node object of a Pod. The fake kubelet does not create Nodes.
   void MakeNode(const std::string& pod) {
     const std::string name = "node-of-" + pod;
     const auto made = admin().Post("/api/v1/nodes", {{"metadata", {{"name", name}}}});
@@ -176,7 +176,7 @@ TEST_F(ElasticTest, TheOrderNamesPodsThatAreCertainlyGone) {
 }
 
 TEST_F(ElasticTest, ASilentLauncherIsReplacedUnderTheNextTermAndWorkersStay) {
-  RunJob("witness", 1);  // its launcher is heard: it is not the operator who is cut off
+  RunJob("witness", 1);  // its launcher answers, so the operator itself has a network
   RunJob("digits", 2);
   const Strings workers{Uid("digits-worker-0"), Uid("digits-worker-1")};
   Launcher()->Stop();
@@ -191,7 +191,7 @@ TEST_F(ElasticTest, ASilentLauncherIsReplacedUnderTheNextTermAndWorkersStay) {
   EXPECT_EQ(TextAt(At(Job("digits"), "/status/failures/0"), "/reason"), "LauncherLost");
 }
 
-// The operator's Pods are old: its watch is down when the launcher ends, and then it is silent.
+// The operator's view of the Pods is stale: the launcher ends, and so does not answer.
 TEST_F(ElasticTest, AVerdictThatWasNotSeenYetIsNotDeletedWithItsLauncher) {
   RunJob("witness", 1);
   RunJob("digits", 2);
@@ -216,8 +216,8 @@ TEST_F(ElasticTest, AWorkerOnASilentNodeIsReplacedOnlyWhenItIsNotHeard) {
   const auto launcher = Launcher();
   ASSERT_NE(launcher, nullptr);
   const std::string silent = Uid("digits-worker-1");
-  // Its heartbeats arrive: nothing may happen. Another worker's loss shows that the operator
-  // looked.
+  // The worker's heartbeats arrive, so nothing may happen. The loss of another worker shows that
+  // the operator has reconciled the job.
   SetNode("digits-worker-1", "Unknown");
   ASSERT_TRUE(admin().Delete(Path("pods", "digits-worker-2")).ok());
   WaitFor("the next world", [&] { return TextAt(Job("digits"), "/status/epoch") == "2"; });
@@ -261,7 +261,7 @@ TEST_F(ElasticTest, TheLossOfANodeObjectIsTheLossOfItsWorker) {
   launcher->SetObedient(false);
   kubelet().SetCutOff(true);
   const std::string lost = Uid("digits-worker-1");
-  // The Node's deletion counts only once the Node was known.
+  // The operator can notice the Node's deletion only if it has seen the Node.
   SetNode("digits-worker-1", "Unknown");
   launcher->Report([](control::LauncherStatus& status) { ++status.world_size; });
   WaitFor("the job to be looked at",

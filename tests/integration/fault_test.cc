@@ -1,6 +1,6 @@
-// A bad connection between the operator and the API server: cut and expired watches, repeated and
-// late events, conflicts, throttling, server errors. Whatever happens, a job ends with the same
-// objects, each made once.
+// Tests faults between the operator and the API server: interrupted and expired watches, repeated
+// and late events, conflicts, throttling and server errors. With every fault, a job must end with
+// the same objects, and each must be created only once.
 
 #include <atomic>
 
@@ -27,7 +27,7 @@ class FaultTest : public ClusterTest {
     return created;
   }
 
-  // A lost answer may leave a gap in the terms, never a second launcher.
+  // A lost answer may leave a gap in the terms, but must not result in a second launcher.
   void ExpectTwoWorkersMadeOnce(const std::string& job) {
     EXPECT_THAT(Names("pods"),
                 UnorderedElementsAre(Launcher(job), job + "-worker-0", job + "-worker-1"));
@@ -37,17 +37,17 @@ class FaultTest : public ClusterTest {
     return job + "-launcher-" + TextAt(Job(job), "/status/internal/launcherTerm");
   }
 
-  // As when the ranks end by themselves: workers that run on go soon after the job's end.
+  // Ends the job. The workers exit by themselves first, as the operator deletes running workers.
   void End(const std::string& job) {
     for (const std::string& worker : {job + "-worker-0", job + "-worker-1"}) {
-      // Its Pod may not run yet, although the launcher played here speaks of it.
+      // The Pod may not run yet, although the fake launcher already reports it.
       WaitFor("the end of " + worker, [&] { return kubelet().Terminate(worker, 0, "").ok(); });
     }
     FinishJob(job, Success(2), std::stoll(TextAt(Job(job), "/status/internal/launcherTerm")));
     WaitCondition(job, "Succeeded", "True");
   }
 
-  // A policy that answers the first `times` writes that match, and counts them.
+  // Injects `fault` into the first `times` requests that match, and counts the matches.
   void Break(int times, const Fault& fault, std::function<bool(const ProxiedRequest&)> matches) {
     proxy().SetPolicy(
         [this, times, fault, matches = std::move(matches)](const ProxiedRequest& request) {
@@ -58,7 +58,7 @@ class FaultTest : public ClusterTest {
     return request.target.find("/" + ns() + "/") != std::string::npos;
   }
 
-  std::atomic<int> broken_{0};  // outlives the proxy, whose policies count in it
+  std::atomic<int> broken_{0};  // counted by the proxy's policy, and outlives the proxy
 };
 
 TEST_F(FaultTest, WatchesThatAreCutLoseNothing) {
@@ -78,7 +78,7 @@ TEST_F(FaultTest, WatchesThatAreCutLoseNothing) {
 TEST_F(FaultTest, ExpiredWatchesListAgainAndSeeWhatVanishedMeanwhile) {
   StartOperator();
   RunJob("digits", 2);
-  // No watch may come back before the Pod is gone: its deletion is seen by listing alone.
+  // Reject watches until the Pod is gone, so that only a list can show its deletion.
   proxy().SetPolicy([](const ProxiedRequest& request) {
     return request.method == "GET" && request.target.find("/pods") != std::string::npos
                ? Answer(503, "ServiceUnavailable")
@@ -134,7 +134,7 @@ TEST_F(FaultTest, ServerErrorsAndCutConnectionsAreNoVerdict) {
       case 2:
         return CutBefore();
       case 4:
-        return CutAfter();  // stored, but the operator never learns it from the answer
+        return CutAfter();  // stored, but the operator does not get the answer
       case 6:
         return Answer(503, "ServiceUnavailable");
       case 8:

@@ -8,8 +8,8 @@
 
 namespace ringmaster::testing {
 
-// The harness itself: a fault that does not happen would make every test that relies on it pass for
-// nothing.
+// Tests the harness itself: if a fault were not injected, tests that rely on it would pass without
+// testing anything.
 class FaultProxyTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {

@@ -1,6 +1,6 @@
-// The operator dies by kill -9 at each of its writes: once before the write arrives and once after
-// it was stored but before its answer, for every distinct write of a job's life. The job must end
-// as if nothing had happened.
+// Kills the operator with SIGKILL at every distinct write during a job: once before the write
+// arrives, and once after it was stored but before the operator has its answer. The result of the
+// job must be the same as without kills.
 
 #include <algorithm>
 #include <chrono>
@@ -18,8 +18,8 @@ namespace {
 
 using ::testing::IsSupersetOf;
 
-// What makes a write the same as one made by an earlier process: its object and, of a status, what
-// it says.
+// Two writes with the same fingerprint count as the same write, even by different processes. It
+// contains the object and, for a status, the content.
 std::string Fingerprint(const ProxiedRequest& write) {
   const json body = json::parse(write.body, nullptr, false);
   if (write.Path().find("/events") != std::string::npos) return "event " + TextAt(body, "/reason");
@@ -65,7 +65,7 @@ class KillTest : public ClusterTest {
     dead_ = false;
   }
 
-  // Until `condition` holds, a dead operator is started again, as the kubelet would.
+  // Restarts the operator whenever it dies, as the kubelet would, until `condition` is true.
   void LiveUntil(const std::string& what, const std::function<bool()>& condition) {
     WaitFor(
         what,
@@ -76,7 +76,7 @@ class KillTest : public ClusterTest {
         std::chrono::seconds(240));
   }
 
-  // Until a process has written all that it had to, and was ready for a while.
+  // Waits until an operator survives all its writes and stays ready for a while.
   void AwaitLastingProcess() {
     int kills = -1;
     auto since = std::chrono::steady_clock::now();
@@ -116,7 +116,7 @@ TEST_F(KillTest, AtEveryWriteOfAJobsLife) {
       "digits-launcher-" + TextAt(Job("digits"), "/status/internal/launcherTerm");
   const std::string deleted = TextAt(List("pods")["digits-worker-1"], "/metadata/uid");
   ASSERT_TRUE(admin().Delete(Path("pods", "digits-worker-1")).ok());
-  // The operator, which is dead, comes back after that: its replacement has its name.
+  // Restart the operator only after the Pod is gone: the Pod's replacement has the same name.
   WaitFor("the Pod to go",
           [&] { return TextAt(List("pods")["digits-worker-1"], "/metadata/uid") != deleted; });
   LiveUntil("the replacement to be a member", [&] {
@@ -184,8 +184,8 @@ TEST_F(KillTest, AtEveryWriteOfAScaleDown) {
     if (write.Path().find("/pods") == std::string::npos) continue;
     written[write.method].insert(write.Path().substr(write.Path().rfind('/') + 1));
   }
-  // One killed before its mark was stored may be followed by one that chooses another worker; but
-  // only the marked workers have left.
+  // If the operator was killed before it stored its mark, the next one may choose another worker.
+  // No worker that stays may have a mark.
   for (const auto& [name, pod] : List("pods")) {
     EXPECT_EQ(TextAt(pod, "/metadata/annotations/ringmaster.dev~1leaving"), "") << name;
   }

@@ -1,4 +1,4 @@
-// Two operators: one leads, the other takes over when the first is killed or stops.
+// Tests two operators: one leads, and the other takes over when the first is killed or stops.
 
 #include <algorithm>
 
@@ -26,16 +26,16 @@ class LeaderTest : public ClusterTest {
     ClusterTest::TearDown();
   }
 
-  // Whether somebody gave the Lease up, rather than let it expire.
+  // Whether an operator released the Lease explicitly.
   bool LeaseWasReleased() {
-    const auto requests = proxy().Requests();  // Writes() leaves Leases out
+    const auto requests = proxy().Requests();  // Writes() omits Leases
     return std::any_of(requests.begin(), requests.end(), [](const ProxiedRequest& request) {
       return request.IsWrite() && request.IsLease() && request.status == 200 &&
              TextAt(json::parse(request.body), "/spec/holderIdentity").empty();
     });
   }
 
-  // A killed leader's is waited for; a machine that stands still for seconds must not end it.
+  // Short, because a test waits until a Lease expires, but long enough for a machine that stalls.
   static inline const std::vector<std::string> kLease = {
       "--lease-duration=15s", "--renew-deadline=12s", "--retry-period=1s"};
   std::unique_ptr<OperatorProcess> standby_;
@@ -95,7 +95,7 @@ TEST_F(InstallationTest, TwoThatWatchTheSameNamespaceShareItsJobsAndNeverFightOv
               owners[name]);
   }
 
-  // Without the other one, each goes on with its own jobs alone.
+  // When the other installation is down, each manages only its own jobs.
   op().Kill();
   for (const auto& [name, owner] : owners) {
     ASSERT_TRUE(
@@ -118,7 +118,7 @@ TEST_F(InstallationTest, TwoThatWatchTheSameNamespaceShareItsJobsAndNeverFightOv
 TEST_F(InstallationTest, AnExcludedNamespaceIsLeftAlone) {
   StartOperator({"--no-leader-elect", "--exclude-namespaces=kube-system," + ns()});
   CreateJob("digits", 1);
-  // Another one's job shows that this one had its time.
+  // Wait until the second operator has handled its own job, so that it has also seen this one.
   const auto second = AnotherOperator("second", {"--no-leader-elect", "--lease-name=second"});
   ASSERT_TRUE(second != nullptr && second->WaitReady());
   WaitFor("both Pods", [&] { return Names("pods").size() == 2; });

@@ -1,4 +1,4 @@
-// A job's life as its user sees it, from apply to its end, on a real API server.
+// Tests a job from apply to its end as its user sees it, on a real API server.
 
 #include <algorithm>
 #include <set>
@@ -164,7 +164,7 @@ TEST_F(LifecycleTest, ReplacesADeletedWorkerAndGivesTheLauncherTheNewOne) {
     for (const auto& worker : order.workers) uids.insert(worker.pod_uid);
     return uids.size() == 2 && !uids.contains(before);
   });
-  // Members need not run here: the new one may be there before the old one is gone.
+  // Members may not run here, so the new worker may exist before the old one is gone.
   WaitFor("the old one to go", [&] { return Names("pods").size() == 3; });
   WaitFor("an event that names the worker", [&] {
     for (const json& event : Events("WorkerReplaced")) {
@@ -217,7 +217,7 @@ TEST_F(LifecycleTest, ScalesThroughTheSubresource) {
 TEST_F(LifecycleTest, ALauncherWithoutVerdictIsLostAndReplacedUnderTheNextTerm) {
   RunJob("digits", 1);
   ASSERT_TRUE(
-      kubelet().Terminate("digits-launcher-1", 0, "").ok());  // code 0, but no word of success
+      kubelet().Terminate("digits-launcher-1", 0, "").ok());  // code 0, but without a verdict
   WaitFor("term 2", [&] { return List("pods").contains("digits-launcher-2"); });
   WaitFor("a world under term 2", [&] {
     const auto launcher = kubelet().Launcher("digits-launcher-2");

@@ -1,5 +1,5 @@
-// The operator's ports: what strangers send ends nothing, and /metrics is for those who may read
-// it.
+// Tests the operator's ports: arbitrary data from unknown clients does no harm, and only authorized
+// clients can read /metrics.
 
 #include <filesystem>
 #include <fstream>
@@ -72,7 +72,7 @@ TEST_F(PortsTest, ProbesAndScrapesGetThroughAThousandIdleStrangers) {
   EXPECT_EQ(op().Probe("/healthz"), 200);
   EXPECT_EQ(op().Probe("/readyz"), 200);
   EXPECT_EQ(TlsGet(op().metrics_port(), "/metrics", reader).status, 200);
-  // Anyone who only waits is sent away: 5 s are meant.
+  // Connections without a complete request are closed, after 5 s unless the machine is busy.
   const auto began = std::chrono::steady_clock::now();
   EXPECT_EQ(strangers.back()->ReadToEnd(), "");
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));
@@ -126,7 +126,7 @@ TEST_F(PortsTest, AMountedCertificateIsShownAndReadAgain) {
   const std::string first = TlsCertificateOf(op().metrics_port());
   EXPECT_NE(first, "");
 
-  // A half of the next one changes nothing; both halves do.
+  // A new key without its certificate changes nothing. With both, the operator uses them.
   std::filesystem::copy_file(plane().pki() / "admin.key", folder.path() / "tls.key",
                              std::filesystem::copy_options::overwrite_existing);
   EXPECT_EQ(TlsCertificateOf(op().metrics_port()), first);

@@ -1,6 +1,6 @@
-// What the operator says to a real Prometheus, and whether deploy/monitoring/ asks for what is
-// said: every expression of dashboard and rules is evaluated, every metric and label that one names
-// exists.
+// Tests the operator's metrics and deploy/monitoring/ with a real Prometheus: every expression of
+// the dashboard and the rules must be valid, and every metric and label in one of them must be
+// exported.
 
 #include <fstream>
 #include <map>
@@ -20,11 +20,11 @@ namespace {
 constexpr char kRules[] = RINGMASTER_SOURCE_DIR "/deploy/monitoring/ringmaster.rules.yaml";
 constexpr char kDashboard[] = RINGMASTER_SOURCE_DIR "/deploy/monitoring/ringmaster.dashboard.json";
 
-// What a healthy operator does not export, because it never happened.
+// Metrics of failures, which a healthy operator does not export.
 const std::set<std::string> kMayBeMissing = {"ringmaster_watch_failures_total"};
 
 struct Expression {
-  std::string where;  // for messages
+  std::string where;  // name of the panel or rule, for messages
   std::string text;
 };
 
@@ -35,7 +35,7 @@ std::string ReplaceAll(std::string text, const std::string& from, const std::str
   return text;
 }
 
-// With Grafana's variables as it fills them in.
+// The dashboard's expressions, with Grafana's variables replaced by values.
 std::vector<Expression> OfDashboard(const json& dashboard) {
   std::vector<Expression> found;
   for (const json& panel : dashboard.at("panels")) {
@@ -50,7 +50,7 @@ std::vector<Expression> OfDashboard(const json& dashboard) {
   return found;
 }
 
-// Of Prometheus' own list of the rules that it loaded.
+// The expressions of the rules, from Prometheus' list of the rules that it loaded.
 std::vector<Expression> OfRules(const json& groups) {
   std::vector<Expression> found;
   for (const json& group : groups) {
@@ -62,7 +62,7 @@ std::vector<Expression> OfRules(const json& groups) {
   return found;
 }
 
-// Every vector selector of a parsed expression: the metric's name and the labels it asks for.
+// Collects the vector selectors of a parsed expression: metric names and the labels they use.
 void CollectSelectors(const json& node, std::map<std::string, std::set<std::string>>& selectors) {
   if (node.is_array()) {
     for (const json& child : node) CollectSelectors(child, selectors);
@@ -90,7 +90,7 @@ class PrometheusTest : public ClusterTest {
   }
   const PrometheusServer& prometheus() const { return *prometheus_; }
 
-  // The value of a query with one sample; nothing otherwise.
+  // The value of a query whose result is a single sample; nothing for any other result.
   std::optional<double> Value(const std::string& expression) const {
     const json samples = prometheus().Query(expression);
     if (!samples.is_array() || samples.size() != 1) return std::nullopt;
@@ -111,7 +111,7 @@ class PrometheusTest : public ClusterTest {
     return metric + "{job_namespace=\"" + ns() + "\"}";
   }
 
-  // A job that trains, loses a worker and goes on, is scaled down, and ends: all that is counted.
+  // Runs a job through all that is counted: training, a lost worker, scaling down and its end.
   void LiveThroughEverything() {
     StartKubelet();
     ASSERT_NO_FATAL_FAILURE(CreateJob(JobWithGpus("digits", 3)));
@@ -120,7 +120,7 @@ class PrometheusTest : public ClusterTest {
       status.progress = control::Progress{.step = 7, .total_steps = 100};
     });
     WaitValue(OfNamespace("ringmaster_gpus_productive"), 24);
-    // Its Pod may not run yet, although the launcher played here speaks of it.
+    // The Pod may not run yet, although the fake launcher already reports it.
     WaitFor("a worker to kill",
             [&] { return kubelet().Terminate("digits-worker-1", 137, "").ok(); });
     WaitValue("sum(ringmaster_job_restarts_total)", 1);
@@ -156,7 +156,7 @@ TEST_F(PrometheusTest, EveryExpressionOfDashboardAndRulesIsAnsweredByWhatTheOper
     return Value("max(ringmaster_job_longest_wait_seconds{phase=\"Pending\"})").has_value();
   });
 
-  // Rates need two scrapes, and rules that build on rules two evaluations.
+  // Rates need two scrapes, and rules that use other rules need two evaluations.
   WaitFor("recorded values", [&] {
     return Value("ringmaster:api_errors:ratio_rate5m") &&
            Value("ringmaster:job_recovery_seconds:p90_1h") &&
@@ -183,7 +183,7 @@ TEST_F(PrometheusTest, EveryExpressionOfDashboardAndRulesIsAnsweredByWhatTheOper
   for (const auto& [metric, labels] : selectors) {
     if (kMayBeMissing.contains(metric)) continue;
     json samples;
-    // After a scrape that took too long, it has none until the next one.
+    // After a scrape that timed out, the metric has no samples until the next scrape.
     WaitFor(metric, [&, name = metric] {
       samples = prometheus().Query(name);
       return samples.is_array() && !samples.empty();
@@ -194,7 +194,7 @@ TEST_F(PrometheusTest, EveryExpressionOfDashboardAndRulesIsAnsweredByWhatTheOper
     }
   }
 
-  // The other way round: what is exported is looked at.
+  // Conversely, every exported metric is used by the dashboard or a rule.
   const std::string text = op().Metrics();
   const std::regex family("# TYPE (ringmaster_\\S+) ");
   for (std::sregex_iterator it(text.begin(), text.end(), family), end; it != end; ++it) {
@@ -265,7 +265,7 @@ TEST_F(PrometheusTest, ASuccessorSaysWhereJobsStandAndCountsNothingAgain) {
     return says("ringmaster_jobs_ended_total{reason=\"Completed\",result=\"Succeeded\"} 1");
   });
   EXPECT_TRUE(says("ringmaster_job_phase_seconds_count{phase=\"Running\"} 1"));
-  // From what it has seen come back, which is later than the answer to what it wrote.
+  // This metric is updated only after the watch has delivered the operator's own write.
   WaitFor("the job to be seen ended",
           [&] { return says("ringmaster_jobs{phase=\"Succeeded\"} 1"); });
   EXPECT_TRUE(says(OfNamespace("ringmaster_gpus_requested") + " 0"));

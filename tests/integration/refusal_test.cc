@@ -1,6 +1,6 @@
-// Bad input: refused at apply with a sentence where the API server can see it, by the operator with
-// condition Failed and no Pod where only it can, and told apart from what may yet come good (quota,
-// a taken name).
+// Tests invalid input. The API server rejects what it can check, with a message. The operator sets
+// a condition for the rest and creates no Pods. Problems that may go away, such as a full quota or
+// a name that is in use, are reported differently.
 
 #include <algorithm>
 #include <tuple>
@@ -18,7 +18,7 @@ using ::testing::Not;
 
 class ApplyTest : public ClusterTest {
  protected:
-  // What kubectl says when it refuses; "" when it accepts.
+  // Applies the manifest. Returns kubectl's error message, or "" if the manifest is accepted.
   std::string Refused(const json& manifest) {
     const CommandOutput applied =
         plane().Kubectl({"apply", "-n", ns(), "-f", "-"}, manifest.dump());
@@ -57,7 +57,7 @@ TEST_F(ApplyTest, RefusesWrongSpecsWithASentence) {
               HasSubstr("ranks that continue in place"));
   EXPECT_THAT(Refused(Changed("/spec/launchMode", "PerNode")),
               HasSubstr(R"(supported values: "PerSlot", "PerWorker")"));
-  // Not applied: kubectl would keep a copy in an annotation, which has no room for it.
+  // Use create: apply would copy the manifest into an annotation, for which it is too large.
   const json long_command =
       Changed("/spec/command", std::vector<std::string>(70, std::string(4000, 'x')));
   EXPECT_THAT(plane().Kubectl({"create", "-n", ns(), "-f", "-"}, long_command.dump()).text,
@@ -231,7 +231,7 @@ TEST_F(ApplyTest, RefusesChangesOfWhatCannotChange) {
   }
   EXPECT_THAT(Refused(Changed("/spec/checkpoint", {{"volume", {{"emptyDir", json::object()}}}})),
               HasSubstr("spec.checkpoint cannot be added"));
-  // What is the default may be written out.
+  // Setting a field to its default value is not a change.
   EXPECT_EQ(Refused(Changed("/spec/mpi", {{"implementation", "OpenMPI"}, {"launchAgent", "Auto"}})),
             "");
   EXPECT_EQ(Refused(Changed("/spec/network", {{"hostNetwork", false}, {"sshPort", 0}})), "");
@@ -353,7 +353,7 @@ TEST_F(ApplyTest, ADataCacheNeedsASourceAndASizeAndOnlyItsSourceCanChange) {
                 HasSubstr("spec.dataCache cannot change"))
         << field;
   }
-  // While the job runs the operator keeps to the first one.
+  // The source may change: a running job continues with the first one.
   json other = cache;
   other["from"] = {{"persistentVolumeClaim", {{"claimName", "others"}}}};
   EXPECT_EQ(Refused(Changed("/spec/dataCache", other)), "");
@@ -402,7 +402,7 @@ class RefusalTest : public ClusterTest {
     ASSERT_NO_FATAL_FAILURE(ClusterTest::SetUp());
     StartOperator();
   }
-  // What no profile could allow: the job waits for a correction of this path, and has no Pod.
+  // Expects that the operator stalls the job, names `path` in the message, and creates no Pods.
   void ExpectRefused(const json& manifest, const char* path) {
     CreateJob(manifest);
     WaitCondition("digits", "Stalled", "True", "InvalidSpec");
@@ -411,7 +411,7 @@ class RefusalTest : public ClusterTest {
   }
 };
 
-// What ADR 9 refuses, where it stands, and the path that the user has to find in the message.
+// A field that ADR 9 forbids: where to set it, its value, and the path expected in the message.
 struct ForbiddenItem {
   const char* pointer;
   const char* value;
@@ -506,7 +506,7 @@ TEST_F(RefusalTest, WhatReachesTheNodeIsDeniedByDefault) {
 
 class ProfileTest : public ClusterTest {
  protected:
-  // With a default of the test's namespace.
+  // Starts the operator with `spec` as the default profile of the test's namespace.
   void StartWith(json spec) {
     spec["default"] = true;
     PutProfile(ns(), std::move(spec));
@@ -596,12 +596,12 @@ TEST_F(ProfileTest, AJobWaitsForItsProfileAndKeepsWhatItSetUntilItIsResumed) {
   WaitCondition("digits", "Running", "True");
   EXPECT_EQ(At(List("pods")["digits-worker-0"], "/spec/hostNetwork"), json(true));
 
-  // Another text first, then no profile at all: what runs goes on, and what is new waits.
+  // Change the profile, then delete it: running jobs continue, new jobs wait.
   json changed = kHostNetwork;
   changed["workload"]["worker"]["env"][0]["value"] = "changed";
   PutProfile(ns(), changed);
   WaitCondition("digits", "ChangePending", "True");
-  kubelet().SetCutOff(true);  // or the new one might have the name of the old one
+  kubelet().SetCutOff(true);  // the old Pod stays, so the new one gets another name
   ASSERT_TRUE(admin().Delete(Path("pods", "digits-worker-0")).ok());
   WaitFor("another worker of the same text",
           [&] { return List("pods").contains("digits-worker-2"); });
@@ -637,7 +637,7 @@ TEST_F(ProfileTest, OneInAnotherNamespaceHasNoEffect) {
   EXPECT_EQ(At(List("pods")["unnamed-worker-0"], "/spec/hostNetwork"), json());
 }
 
-// A release of one namespace, its own: its users could write profiles, too.
+// An operator that watches its own namespace: the namespace's users could create profiles there.
 TEST_F(ProfileTest, InTheOperatorsOwnNamespaceOneGrantsNothing) {
   json spec = kHostNetwork;
   spec["namespaces"] = json::array({kOperatorNamespace});
@@ -684,7 +684,7 @@ TEST_F(ProfileTest, PeopleSeeThoseOfTheirNamespaceAloneAndGainNothingByWritingOn
   EXPECT_THAT(plane().Kubectl({"get", "ltp", ns(), "-n", ns()}).text,
               AllOf(HasSubstr("DEFAULT"), HasSubstr("DESCRIPTION"), HasSubstr("AGE")));
 
-  // Of somebody else's making, so that it stays: no job is judged by it.
+  // The operator did not create this one, so it stays, but the operator does not apply it to jobs.
   ASSERT_EQ(admin()
                 .Post(local, {{"apiVersion", "ringmaster.dev/v1alpha1"},
                               {"kind", "LocalTrainingProfile"},
@@ -710,7 +710,7 @@ TEST_F(ProfileTest, PeopleSeeThoseOfTheirNamespaceAloneAndGainNothingByWritingOn
                   .ok());
   WaitFor("what is for others to go", [&] { return shown(ns()).status == 404; });
 
-  // The operator of this namespace alone watches no Namespaces.
+  // An operator for a single namespace does not watch Namespaces.
   std::vector<std::string> flags = kPatientLease;
   flags.push_back("--watch-namespace=" + ns());
   StartOperator(flags);
@@ -743,7 +743,7 @@ TEST_F(ProfileTest, EachSaysWhetherJobsCanUseIt) {
   wait(ns(), "Accepted=False DefaultConflict of 1");
   wait(other, "Accepted=False DefaultConflict of 1");
 
-  // The API server cannot see into templates.
+  // The API server does not validate the content of templates.
   PutProfile(other, json::parse(R"({"workload": {"worker": {"template": {"spec": {
                                         "securityContext": {"runAsUser": 0}}}}}})"));
   wait(ns(), "Accepted=True Accepted of 1");
@@ -753,7 +753,7 @@ TEST_F(ProfileTest, EachSaysWhetherJobsCanUseIt) {
   EXPECT_THAT(table, HasSubstr("ACCEPTED"));
   EXPECT_THAT(table, HasSubstr("NotCovered"));
 
-  // Each once: what the operator writes is not news to it.
+  // One write for each change: the operator does not react to its own writes.
   RunJob("digits", 1);
   int writes = 0;
   for (const ProxiedRequest& request : proxy().Requests()) {
@@ -789,7 +789,7 @@ TEST_F(ProfileTest, AMistakeInATemplateIsSaidOfTheProfileAndNoJobBeginsUnderIt) 
        "spec.workload.launcher.template.spec.dnsPolicy"},
       {"class", "worker", R"({"priorityClassName": "absent", "dnsPolicy": "Never"})",
        "spec.workload.worker.template.spec.dnsPolicy"},
-      // What a job completes.
+      // Fields that the job's own template completes.
       {"part", "worker", R"({"containers": [
            {"name": "worker", "volumeMounts": [{"name": "data", "mountPath": "/data"}],
             "resources": {"limits": {"hugepages-2Mi": "4Mi"}}}, {"name": "side"}]})",
@@ -960,7 +960,7 @@ TEST_F(RefusalTest, WhatTheServerRefusesOfATemplateIsNamedAsTheUserWroteIt) {
       HasSubstr(path + "resources.limits.memory is \"256MB\", which is not a valid quantity"));
 }
 
-// As the kubelet tells it, which this test plays: no status of a Pod names what its volumes lack.
+// The test sends the kubelet's Events, because a Pod's status does not say what its volumes lack.
 TEST_F(RefusalTest, WhatKeepsAPodFromStartingIsNamedFromItsOwnEvents) {
   CreateJob("digits", 1);
   WaitFor("the worker's Pod", [&] { return List("pods").contains("digits-worker-0"); });
@@ -1054,7 +1054,7 @@ TEST_F(RefusalTest, AnUnknownFieldOfATemplateIsInvalid) {
   EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"), HasSubstr("tolerationz"));
 }
 
-// The API server refuses such a Pod and repeats the label, for which no status has room.
+// The API server rejects the Pod with a message that contains the label, too long for a status.
 TEST_F(RefusalTest, ALongLabelInATemplateIsSaidInTheCondition) {
   json manifest = JobManifest(ns(), "big", 1);
   manifest["spec"]["worker"]["template"] = {
@@ -1076,7 +1076,7 @@ TEST_F(RefusalTest, AFullQuotaIsSaidAndTheJobStartsWhenThereIsRoom) {
   json manifest = quota("1");
   manifest["metadata"] = {{"name", "pods"}};
   ASSERT_EQ(admin().Post(Path("resourcequotas"), manifest).status, 201);
-  // The quota controller's share: admission counts from the status.
+  // Do the quota controller's part: admission reads the quota's status.
   ASSERT_TRUE(admin()
                   .MergePatch(Path("resourcequotas", "pods") + "/status",
                               {{"status", {{"hard", {{"pods", "1"}}}, {"used", {{"pods", "0"}}}}}})

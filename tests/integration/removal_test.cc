@@ -1,5 +1,5 @@
-// A job whose checkpoints go with it (spec.checkpoint.onDelete: Delete): what the API server lets
-// the operator do about it, and that nothing keeps such a job for ever.
+// Tests jobs whose checkpoints are deleted with them (spec.checkpoint.onDelete: Delete): what the
+// API server allows the operator to do, and that such a job is always deleted in the end.
 
 #include <gmock/gmock.h>
 
@@ -94,7 +94,7 @@ TEST_F(RemovalTest, AJobThatIsToldToRetainIsNeverHeldNorOneThatIsToldSoWhileItGo
   WaitForRelease();
 }
 
-// There is no controller here that would end it: it stays as kubectl's delete leaves it.
+// No controller here ends the namespace, so it stays as kubectl delete leaves it.
 TEST_F(RemovalTest, ANamespaceThatIsDeletedIsNotHeld) {
   RunKeeper();
   ASSERT_TRUE(admin().Delete("/api/v1/namespaces/" + ns()).ok());

@@ -1,5 +1,5 @@
-// What the operator may do and does: no Secret but its keyring is read, planted and predecessors'
-// Secrets are never used, and a missing right is said by verb and resource.
+// Tests the operator's permissions: it reads no Secret except its keyring, never uses Secrets that
+// others or earlier jobs created, and names the verb and resource of a missing permission.
 
 #include <algorithm>
 #include <set>
@@ -20,8 +20,8 @@ constexpr char kRbac[] = "/apis/rbac.authorization.k8s.io/v1";
 
 class RightsTest : public ClusterTest {
  protected:
-  // A ServiceAccount with the operator's own roles, less the rule at `left_out` (counted over
-  // ClusterRole, then Role).
+  // Creates a ServiceAccount with the operator's roles, without the rule at index `left_out` of all
+  // rules (first those of the ClusterRole, then those of the Role).
   void MakeAccount(const std::string& account, std::size_t left_out) {
     const std::string in_ns = std::string("/namespaces/") + kOperatorNamespace;
     ASSERT_EQ(admin()
@@ -57,7 +57,7 @@ class RightsTest : public ClusterTest {
     }
   }
 
-  // Whether the log names each verb and the resource of the rule together, as in "list, watch pods
+  // Whether a part of the log names all verbs of the rule and its resource, as in "list, watch pods
   // in all namespaces;".
   static bool Named(const json& rule, const std::string& log) {
     std::string resource = TextAt(rule, "/resources/0");
@@ -150,10 +150,10 @@ TEST_F(RightsTest, NeitherAPlantedNorAPredecessorsSecretIsUsed) {
   const std::string first = PodSecret(List("pods")["digits-worker-0"]);
   EXPECT_THAT(first, ::testing::MatchesRegex("digits-ssh-[0-9a-f]{10}"));
   const json predecessor = List("secrets")[first];
-  // Deleted and created again under the same name; the first one's Secret stays, as if planted for
-  // the second.
+  // Delete the job and create it again under the same name. The first job's Secret stays, as if
+  // another user had created it for the second job.
   ASSERT_TRUE(admin().Delete(JobPath("digits")).ok());
-  // Who saw a Pod go first would make another one, which nobody collects here.
+  // If the operator saw a Pod deleted first, it would create another, which nothing here deletes.
   WaitFor("the operator to know", [&] {
     const std::string metrics = op().Metrics();  // they name the namespaces that have jobs
     return metrics.find("\nringmaster_jobs{") != std::string::npos &&

@@ -1,5 +1,5 @@
-// spec.runPolicy on a real API server: a job that shall not run at present, or no longer, or that
-// is somebody else's, and what becomes of one that has ended.
+// Tests spec.runPolicy on a real API server: jobs that are suspended, past their deadline or
+// managed by another controller, and the clean-up of jobs that have ended.
 
 #include <chrono>
 
@@ -41,7 +41,7 @@ class RunPolicyTest : public ClusterTest {
     WaitCondition(name, "Suspended", "True");
     WaitFor("no Pods", [&] { return Names("pods").empty(); });
   }
-  // Deleted, or on its way out.
+  // Whether the job is deleted or has a deletionTimestamp.
   bool IsDeleted(const std::string& name) {
     const Response job = admin().Get(JobPath(name));
     return job.status == 404 || !TextAt(job.body, "/metadata/deletionTimestamp").empty();
@@ -102,7 +102,7 @@ TEST_F(RunPolicyTest, ASuspendedJobsRanksEndFirstAndItGoesOnUnderANewTerm) {
   Suspend("digits", false);
 
   WaitCondition("digits", "Running", "True");
-  // The operator may see the old workers go after it was told to go on: names of theirs are taken.
+  // The old workers may still exist when the job resumes, so the new ones may have other names.
   EXPECT_THAT(Names("pods"), ElementsAre("digits-launcher-2", StartsWith("digits-worker-"),
                                          StartsWith("digits-worker-")));
   EXPECT_EQ(TextAt(Job("digits"), "/status/internal/launcherTerm"), "2");
@@ -187,7 +187,7 @@ TEST_F(RunPolicyTest, ADeadlineEndsTheJobAndItsPods) {
   RunJob("digits", 2);
   const std::string started = TextAt(Job("digits"), "/status/startTime");
   ASSERT_NE(started, "");
-  // Long past by the job's own clock, and the operator that comes has no other.
+  // Let the deadline pass while no operator runs. The next one knows only the job's startTime.
   ASSERT_EQ(op().Stop(), 0);
   WaitFor("a second to pass",
           [&] { return FormatTime(std::chrono::system_clock::now()) > started; });
@@ -201,7 +201,7 @@ TEST_F(RunPolicyTest, ADeadlineEndsTheJobAndItsPods) {
   WaitFor("an event", [&] { return Events("DeadlineExceeded").size() == 1; });
 }
 
-// The operator's Pods are old: its watch is down when the launcher ends, and then the time is over.
+// The operator's view of the Pods is stale: the launcher ends, then the deadline passes.
 TEST_F(RunPolicyTest, ADeadlineDoesNotOverruleAVerdictThatWasNotSeenYet) {
   RunJob("digits", 2);
   const std::string started = TextAt(Job("digits"), "/status/startTime");
@@ -258,7 +258,7 @@ TEST_F(RunPolicyTest, AnEndedJobGoesWhenItsTimeToLiveIsOver) {
     FinishJob(name, Success(1));
   }
   WaitFor("the job to go", [&] { return IsDeleted("digits"); });
-  // Foreground: the job is the last to go.
+  // With foreground deletion, the job exists until its dependents are gone.
   EXPECT_THAT(Job("digits").dump(), HasSubstr("foregroundDeletion"));
   WaitCondition("kept", "Succeeded", "True");
   EXPECT_FALSE(IsDeleted("kept"));
@@ -295,8 +295,8 @@ TEST_F(RunPolicyTest, AJobOfAnotherControllerIsLeftAlone) {
   }
 }
 
-// With version 2 of control groups the kernel ends a container as a whole: nobody but the kubelet's
-// status says why.
+// With cgroup v2, the kernel kills all processes of the container, so that only the Pod's status
+// from the kubelet contains the reason.
 TEST_F(RunPolicyTest, AWorkerThatRunsOutOfMemoryWhereverItStartsEndsTheJob) {
   StartKubelet();
   json manifest = WithPolicy("digits", 1, {{"restart", {{"crashLimit", 3}}}});
@@ -347,7 +347,7 @@ TEST_F(RunPolicyTest, AnEvictedWorkerIsNoCrash) {
   WaitFor("its first step",
           [&] { return !TextAt(Job("digits"), "/status/firstStepTime").empty(); });
 
-  // The kubelet evicts it, once it runs: that never counts.
+  // An eviction by the kubelet does not count as a crash.
   WaitFor("its worker's Pod to run",
           [&] { return TextAt(List("pods")["digits-worker-0"], "/status/phase") == "Running"; });
   ASSERT_TRUE(admin()

@@ -92,7 +92,7 @@ void SchedulePlayer::Play(const Schedule& schedule) {
 }
 
 void SchedulePlayer::Do(const ScheduleStep& step) {
-  // What concerns one Pod needs the job at rest to be found, and a verdict to be right.
+  // These steps concern one Pod. Settle first, so that the Pod exists and a verdict is valid.
   const bool of_pod = step.kind == StepKind::kDeletePod || step.kind == StepKind::kLoseLauncher ||
                       step.kind == StepKind::kFinish;
   if (of_pod) {
@@ -114,7 +114,7 @@ void SchedulePlayer::Do(const ScheduleStep& step) {
       const std::string victim = *std::next(workers.begin(), step.number);
       const std::string uid = Uid(victim);
       ASSERT_TRUE(admin().Delete(Path("pods", victim)).ok()) << victim;
-      // Who looked before it is gone would see the job at rest.
+      // Until the Pod is gone, the job would still look settled.
       WaitFor("the Pod's end", [&] { return Uid(victim) != uid; });
       break;
     }
@@ -176,14 +176,14 @@ void SchedulePlayer::Finish(const ScheduleStep& step) {
   for (const std::string& worker : workers) kubelet().Terminate(worker, 0, "");
 }
 
-// Seen by the operator when this returns: until then the job looks as if it were at rest.
+// Returns once the operator has noticed the loss, because the job looks settled until then.
 void SchedulePlayer::LoseLauncher(const std::string& job) {
   const std::string launcher = Launcher(job);
   ASSERT_TRUE(kubelet().Terminate(launcher, 0, "").ok()) << launcher;
   WaitFor("the next term of " + job, [&] { return Launcher(job) != launcher; });
 }
 
-// A user who creates a job under a name waits until the one before is gone, not its objects.
+// Waits until an earlier job of this name is gone, as a user would. Its Pods may still exist.
 void SchedulePlayer::AwaitName(const std::string& name) {
   WaitFor("the name " + name + " to be free",
           [&] { return TextAt(Job(name), "/reason") == "NotFound"; });
@@ -202,8 +202,8 @@ std::set<std::string> SchedulePlayer::Live(const std::string& job, const std::st
   return {names.begin(), names.end()};
 }
 
-// "" where the job is as it should be; else what is not. Its Pods are listed only once its status
-// is right: this is asked again and again, of the API server that the operator needs.
+// Returns how the job differs from its goal; "" if it does not. Lists its Pods only once its status
+// is right, because frequent polling would slow down the API server for the operator.
 std::string SchedulePlayer::Unsettled(const std::string& name, const JobGoal& goal) {
   const json job = Job(name);
   if (!goal.exists) return TextAt(job, "/reason") == "NotFound" ? "" : name + " exists";
@@ -244,13 +244,13 @@ void SchedulePlayer::Settle() {
 }
 
 void SchedulePlayer::Check(std::chrono::steady_clock::duration took) {
-  std::map<std::string, int> launchers;  // by job's UID and name: a term is never made twice
+  std::map<std::string, int> launchers;  // by job UID and Pod name; each must be created once
   for (const ProxiedRequest& write : proxy().Writes()) {
     if (write.method != "POST" || write.status != 201 || !write.Path().ends_with("/pods")) continue;
     const json pod = json::parse(write.body);
     const std::string name = TextAt(pod, "/metadata/name");
     if (name.find("-launcher-") == std::string::npos) continue;
-    // For a deleted job the launcher may be seen to go first; what is made then goes with the job.
+    // When a job is deleted, its launcher may be replaced first. The new Pod is deleted, too.
     const std::string job = TextAt(pod, "/metadata/ownerReferences/0/uid");
     if (!deleted_.contains(job)) ++launchers[job + " " + name];
   }
@@ -266,7 +266,7 @@ void SchedulePlayer::Check(std::chrono::steady_clock::duration took) {
     EXPECT_LE(lost, goals_[at].launchers_lost) << names_[at];
   }
 
-  // No hot loop: what a schedule needs, and no more of it the longer it takes.
+  // Limits the requests of the operator, to detect loops without pauses.
   std::size_t requests = 0;
   for (const ProxiedRequest& request : proxy().Requests()) requests += request.IsLease() ? 0 : 1;
   const double seconds = std::chrono::duration<double>(took).count();

@@ -1,8 +1,8 @@
-// Random schedules of users' doing and of faults.
+// Plays random schedules of user actions and faults.
 //
-// RINGMASTER_SEED is the first seed (1), RINGMASTER_SEEDS how many follow each other (25; `make
-// soak` plays 200). A schedule that fails is printed with its seed, which repeats it alone with
-// RINGMASTER_SEEDS=1.
+// RINGMASTER_SEED is the first seed (default 1), RINGMASTER_SEEDS the number of seeds (default 25;
+// `make soak` plays 200). A failed schedule is printed with its seed. Set this seed and
+// RINGMASTER_SEEDS=1 to repeat only that schedule.
 
 #include "tests/integration/schedule_player.h"
 

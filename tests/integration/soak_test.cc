@@ -1,6 +1,6 @@
-// The operator's soak, by `make soak`: schedules for RINGMASTER_SOAK_MINUTES (30) under one
-// operator that is never killed, while its memory, descriptors and threads are measured after each.
-// What it holds in the last third must be what it held in the second.
+// The soak test of the operator, run by `make soak`. Plays schedules for RINGMASTER_SOAK_MINUTES
+// (default 30) with one operator process, and measures its memory, descriptors and threads after
+// each. They must not grow from the second third of the time to the last.
 
 #include <algorithm>
 #include <cstdio>
@@ -25,7 +25,7 @@ Sample SampleOf(int pid) {
   return sample;
 }
 
-// The greatest of `what` among samples [from, to).
+// The greatest value of `what` among the samples [from, to).
 int64_t Most(const std::vector<Sample>& samples, std::size_t from, std::size_t to,
              int64_t Sample::*what) {
   int64_t most = 0;

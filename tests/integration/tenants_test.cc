@@ -1,5 +1,5 @@
-// What one tenant, or another installation, can do to everybody's operator: launchers that say
-// anything, jobs as large as the API server takes them, and operators that disagree about a job.
+// Tests that a tenant or another installation cannot disturb the operator for others: launchers
+// that send arbitrary data, jobs of the maximum size, and operators that disagree about a job.
 
 #include <cstdlib>
 #include <fstream>
@@ -69,7 +69,7 @@ TEST_F(TenantsTest, EachStartEndAndRefusalIsALineInTheLog) {
   }
 }
 
-// Two installations for the same namespaces, one of which refuses what the other accepts.
+// Two installations for the same namespaces. One refuses jobs that the other accepts.
 class InstallationsTest : public TenantsTest {
  protected:
   void SetUp() override {
@@ -84,7 +84,7 @@ class InstallationsTest : public TenantsTest {
     ASSERT_TRUE(permissive_ != nullptr && permissive_->WaitReady());
   }
 
-  // What the chart gives a release of that name.
+  // Creates the Role and RoleBinding that the chart creates for a release of this name.
   void GrantLease(const std::string& lease) {
     const std::string roles =
         std::string("/apis/rbac.authorization.k8s.io/v1/namespaces/") + kOperatorNamespace + "/";
@@ -168,8 +168,8 @@ TEST_F(InstallationsTest, AnUninstalledInstallationSaysThatNobodyRunsItsJobsAndA
   WaitCondition("digits", "Managed", "False", "Uninstalled");
   WaitCondition("digits", "Running", "True");
 
-  // The other one leaves it alone until a person names it on the job. It has a profile of the name
-  // by which the job runs: without any it would make no more Pods of it.
+  // The other installation ignores the job until a user names that installation in the job. It
+  // needs a profile with the name of the job's profile to create more Pods for the job.
   LaunchOperator({"--no-leader-elect", "--lease-name=strict",
                   R"(--presets={"a":{"namespaces":[")" + ns() + R"("]}})"});
   ASSERT_TRUE(op().WaitReady());
@@ -210,8 +210,8 @@ TEST_F(TenantsTest, JobsAreReleasedOnlyOnceNoOperatorOfTheirInstallationRuns) {
   WaitCondition("digits", "Managed", "False", "Uninstalled");
 }
 
-// What a process holds ("VmRSS:"), or the most that it has held ("VmHWM:"), in MiB, by the kernel's
-// own word.
+// The memory of a process in MiB, from /proc: the current amount ("VmRSS:") or the maximum so far
+// ("VmHWM:").
 int64_t ResidentMiB(int pid, const std::string& what) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(status, line);) {
@@ -231,17 +231,17 @@ int64_t MemoryLimitMiB() {
 }
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr int64_t kCostOfSanitizer = 3;  // each block is guarded
+constexpr int64_t kCostOfSanitizer = 3;  // it adds guards to each block
 #else
 constexpr int64_t kCostOfSanitizer = 1;
 #endif
 
-// A quarter of the 300 jobs that fill the operator's memory limit where their texts are kept: what
-// is kept of each, beyond what may be, shows in so many. They are more than the longest list that
-// the client takes.
+// An operator that kept the texts of 300 such jobs would exceed its memory limit. A quarter of them
+// is enough to notice when too much of each job is kept. Together they are larger than the longest
+// list that the client accepts.
 TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKept) {
   constexpr int kJobs = 75;
-  constexpr int64_t kMostKeptMiB = kJobs / 2;  // of each half a MiB: its text is 1.4
+  constexpr int64_t kMostKeptMiB = kJobs / 2;  // half a MiB for each job; its text is 1.4 MiB
   const std::string jobs = "/apis/ringmaster.dev/v1alpha1/namespaces/" + ns() + "/trainingjobs";
   const std::string any_name = "any-name";
   const auto manifest_with = [&](const json& part) {
@@ -255,11 +255,11 @@ TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKe
     ASSERT_EQ(created.status, 201) << created.Text().substr(0, 500);
   };
   const std::string with_text = manifest_with(std::string(1'400'000, 'x'));
-  // As a tree it takes much more than as text.
+  // Parsed JSON of many small values takes much more memory than its text.
   json tree = json::array();
   for (int i = 0; i < 280'000; ++i) tree.push_back(json::array({i % 10}));
   const std::string with_tree = manifest_with(tree);
-  // What the sanitizer keeps of freed memory would hide what the operator keeps.
+  // Turn off the sanitizer's quarantine: freed memory in it would be counted as the operator's.
   const char* const given = std::getenv("ASAN_OPTIONS");
   const std::string options = std::string(given == nullptr ? "" : given) +
                               ":quarantine_size_mb=0:thread_local_quarantine_size_kb=0"
@@ -271,7 +271,7 @@ TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKe
   ASSERT_GT(before, 0);
   ASSERT_EQ(op().Stop(), 0);
 
-  // Half of them before the operator starts, half while it watches.
+  // Create half of the jobs before the operator starts, and half while it watches.
   for (int i = 0; i < kJobs; ++i) {
     if (i == kJobs / 2) StartOperator();
     create("huge-" + std::to_string(i), i % 25 == 0 ? with_tree : with_text);
@@ -280,7 +280,7 @@ TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKe
   RunJob("others", 1);
   for (const int job : {0, kJobs / 2, kJobs - 1}) {
     const std::string name = "huge-" + std::to_string(job);
-    // Its row says so first, without its text.
+    // Wait with the job's table row first, because it does not contain the text.
     WaitFor("the row of " + name, [&] {
       const Response row = admin().SendForTable("GET", JobPath(name));
       return row.Text().find("\"InvalidSpec\"") != std::string::npos;
@@ -295,7 +295,7 @@ TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKe
   RecordProperty("resident_mib_before", static_cast<int>(before));
   RecordProperty("resident_mib", static_cast<int>(ResidentMiB(pid, "VmRSS:")));
   EXPECT_LT(ResidentMiB(pid, "VmHWM:"), kCostOfSanitizer * MemoryLimitMiB());
-  // It restores what the other tests have.
+  // Restore the variable for other tests.
   given == nullptr ? ::unsetenv("ASAN_OPTIONS") : ::setenv("ASAN_OPTIONS", given, 1);
 }
 

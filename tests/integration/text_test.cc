@@ -1,5 +1,5 @@
-// What a job's Pods are made from, on a real API server: however a spec is changed and
-// whenever, gets no Pod that the policies refuse, and no two Pods of one run from different texts.
+// Tests on a real API server from which text the operator creates Pods: however and whenever a spec
+// changes, no Pod violates the policies, and all Pods of a run have the same template.
 
 #include <algorithm>
 #include <set>
@@ -13,11 +13,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kMark[] = "evil";  // a label of every template that must not come into a Pod
+constexpr char kMark[] = "evil";  // a label of every template that must not be used for a Pod
 
 const json kHarmless{{"metadata", {{"annotations", {{"a", "b"}}}}}};
 
-// Every item of the template policy, and of the profile below, as a template's spec.
+// A template's spec for every rule of the template policy and of the profile below.
 struct Item {
   const char* name;
   const char* spec;
@@ -72,7 +72,7 @@ json Evil(const Item& item) {
   return {{"metadata", {{"labels", {{kMark, "yes"}}}}}, {"spec", json::parse(item.spec)}};
 }
 
-// The merge patch that turns one object into the other.
+// The merge patch that changes `from` into `to`.
 json MergePatch(const json& from, const json& to) {
   json patch = json::object();
   for (const auto& [key, value] : from.items()) {
@@ -109,7 +109,7 @@ class TextTest : public ClusterTest {
     return manifest;
   }
 
-  // Template and suspension of a job in one request.
+  // Changes the template and `suspend` of a job in one request.
   void Change(const std::string& name, Verb verb, const json& pod_template, bool suspend) {
     Response changed;
     switch (verb) {
@@ -140,7 +140,7 @@ class TextTest : public ClusterTest {
         job["metadata"].erase("resourceVersion");
         job["metadata"]["resourceVersion"] = TextAt(Job(name), "/metadata/resourceVersion");
         changed = admin().Put(JobPath(name), job);
-        // The operator may have written the status in between.
+        // Retry if the operator has written the status in between.
         for (int i = 0; i < 20 && changed.status == 409; ++i) {
           job["metadata"]["resourceVersion"] = TextAt(Job(name), "/metadata/resourceVersion");
           changed = admin().Put(JobPath(name), job);
@@ -155,7 +155,7 @@ class TextTest : public ClusterTest {
     ASSERT_TRUE(changed.ok()) << changed.Text();
   }
 
-  // One condition of every job, by job; jobs without it are left out.
+  // The conditions of this type by job name. Jobs without the condition are omitted.
   std::map<std::string, json> Conditions(const std::string& type) {
     std::map<std::string, json> found;
     const Response all =
@@ -180,7 +180,7 @@ class TextTest : public ClusterTest {
       });
     });
   }
-  // Until the spec is another one, or a profile allows it.
+  // Waits until all jobs are refused until their spec changes or a profile allows it.
   void WaitAllRefused(const std::vector<std::string>& jobs) {
     WaitFor("all to be refused", [&] {
       const auto stalled = Conditions("Stalled");
@@ -203,7 +203,7 @@ class TextTest : public ClusterTest {
     }
     return workers;
   }
-  // Deletes the one worker of each job, lets `meanwhile` happen, and waits for others.
+  // Deletes the worker of each job, calls `meanwhile`, and waits for the replacements.
   void ReplaceWorkers(const std::function<void()>& meanwhile) {
     const auto before = Workers();
     std::set<std::string> gone;
@@ -219,7 +219,7 @@ class TextTest : public ClusterTest {
                           [&](const auto& worker) { return gone.contains(worker.second); });
     });
   }
-  // What the operator ever asked the API server to make.
+  // Checks all Pods that the operator has requested from the API server.
   void ExpectNoPodWasEvil() {
     std::size_t pods = 0;
     for (const ProxiedRequest& write : proxy().Writes()) {
@@ -230,7 +230,7 @@ class TextTest : public ClusterTest {
     }
     RecordProperty("pods", static_cast<int>(pods));
   }
-  // The revisions of a job's Pods.
+  // The values of the revision label of a job's Pods.
   std::set<std::string> Revisions(const std::string& job) {
     std::set<std::string> revisions;
     for (const auto& [name, pod] : List("pods")) {
@@ -248,8 +248,8 @@ class TextTest : public ClusterTest {
   }
 };
 
-// As an audit found it: judged while suspended; then a merge patch to a template that has no key of
-// the first one, which CEL takes for the same.
+// The template is checked while the job is suspended, and then merge-patched to one that has no key
+// of the first. CEL does not notice that change.
 TEST_F(TextTest, ASuspendedJobsTemplateIsJudgedAgainWhenItIsResumed) {
   CreateJob(Manifest("digits", {{"metadata", {{"labels", {{"a", "b"}}}}}}, true));
   WaitCondition("digits", "Suspended", "True");
@@ -299,7 +299,7 @@ TEST_F(TextTest, WhatIsRefusedComesIntoNoPodOfARunningJob) {
   ReplaceWorkers([] {});
   WaitAll(jobs, "ChangePending", "ChangedWhileRunning");
 
-  // The same with nobody there to see it: another change, and an operator that remembers nothing.
+  // Repeat with a change while no operator runs, and a new operator without any memory.
   Stop();
   for (const Case& one : cases) {
     Change(one.job, one.verb, Evil(kItems[(one.item + 1) % std::size(kItems)]), false);
@@ -360,7 +360,7 @@ TEST_F(TextTest, WhatIsRefusedComesIntoNoPodOfANewJob) {
       CreateJob(Manifest(jobs.back(), Evil(item), suspend));
     }
   }
-  // What some profile could allow is judged once the job is resumed.
+  // Fields that a profile could allow are checked only when the job is resumed.
   WaitFor("all to be looked at", [&] { return Conditions("WorkersReady").size() == jobs.size(); });
   EXPECT_TRUE(Names("pods").empty());
   for (const auto& [job, condition] : Conditions("Suspended")) Suspend(job, false);
@@ -369,7 +369,7 @@ TEST_F(TextTest, WhatIsRefusedComesIntoNoPodOfANewJob) {
   ExpectNoPodWasEvil();
 }
 
-// Twice, as what passed the first time must not be what counts the second time.
+// Suspends and resumes twice: the result of the first check must not be reused for the second.
 TEST_F(TextTest, AJobThatRanAndWasSuspendedGetsNoPodOfWhatIsRefusedAndIsNotEnded) {
   std::vector<std::string> jobs;
   for (const auto& [verb, text] : kVerbs) {
@@ -442,7 +442,7 @@ TEST_F(TextTest, AnAllowedChangeTakesEffectWhenTheJobIsResumedAndIsRefusedUntilT
                        [](const auto& one) { return TextAt(one.second, "/status") == "False"; });
   });
 
-  // While suspended, and in the request that resumes.
+  // Change the template while the job is suspended, or in the request that resumes it.
   for (const std::string& job : jobs) Suspend(job, true);
   WaitAll(jobs, "Suspended", "Suspended");
   for (const auto& [verb, text] : kVerbs) {
@@ -457,7 +457,7 @@ TEST_F(TextTest, AnAllowedChangeTakesEffectWhenTheJobIsResumedAndIsRefusedUntilT
   });
 }
 
-// By anyone who may write ControllerRevisions in the namespace.
+// Anyone who may write ControllerRevisions in the namespace can forge one.
 TEST_F(TextTest, AForgedPinIsJudgedAndStandsInNobodyElsesWay) {
   CreateJob(Manifest("digits", kHarmless, true));
   CreateJob(Manifest("taken", kHarmless, true));

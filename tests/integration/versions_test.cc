@@ -1,6 +1,6 @@
-// A running job of four workers while its operator is upgraded and rolled back. The other version
-// is played: unknown fields are added to what operator and launcher send each other, or all
-// optional fields are removed.
+// Tests a running job of four workers while its operator is upgraded and rolled back. The other
+// version is simulated: unknown fields are added to the messages between operator and launcher, or
+// all optional fields are removed.
 
 #include <gmock/gmock.h>
 

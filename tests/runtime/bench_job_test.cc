@@ -1,5 +1,5 @@
-// ringmaster-bench as the command of a job: its ranks meet as those of a training do, and the
-// launcher's log has the table.
+// Tests ringmaster-bench as the command of a job: its ranks connect as those of a training do, and
+// the launcher's log contains the table.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Workers come and go, and the launcher too, with ranks that have no model: elastic_job_test.cc is
-// the same with the real trainer.
+// Tests workers and launchers that are added and lost, with ranks that have no model.
+// elastic_job_test.cc does the same with the real trainer.
 
 #include <csignal>
 #include <unistd.h>
@@ -21,7 +21,7 @@ class ChangingJob : public testing::Test {
     if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
   }
 
-  // Ranks that go on until the test lets them end.
+  // A program whose ranks run until the test creates the gate file.
   static control::LaunchSpec Endless() {
     control::LaunchSpec spec;
     spec.command = {FakeTrainProgram(), "--until=" + GateFile()};
@@ -105,7 +105,7 @@ TEST_F(ChangingJob, AWorkerToldToEndLeavesInOrderAndItsReplacementJoins) {
   EXPECT_TRUE(job.AwaitVerdict().succeeded);
 }
 
-// A Pod is killed when its grace period of 10 s is over: what it has to say must be out by then.
+// A Pod is killed after its grace period of 10 s, so the agent must have sent its messages by then.
 TEST_F(ChangingJob, AWorkerToldToEndWithoutALauncherEndsInTime) {
   Job job(2, Endless());
   job.StartLauncher();
@@ -158,7 +158,7 @@ TEST_F(ChangingJob, AnOldLauncherIsNotFollowed) {
   job.StartLauncher(1);
   job.SendOrder({0});
 
-  // It takes the agent's word for it and hangs up; the agent dials on and never becomes its worker.
+  // The launcher closes the connection, and the agent redials without becoming its worker.
   EXPECT_FALSE(
       WaitUntil(Seconds(4), [&] { return job.Status().phase == LauncherPhase::kRunning; }));
   EXPECT_FALSE(job.agent(0).Wait(Seconds(0)).has_value());

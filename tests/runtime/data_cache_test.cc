@@ -1,5 +1,5 @@
-// Workers that copy their data into a cache before their ranks load: the real agent, launcher and
-// trainer, on folders that stand in for the volumes.
+// Tests workers that copy their data into a cache before their ranks load, with the real agent,
+// launcher and trainer. Folders replace the volumes.
 
 #include <csignal>
 #include <filesystem>
@@ -43,7 +43,7 @@ class DataCache : public testing::Test {
     if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
   }
 
-  // Its steps tell what it read: an epoch of the source's samples, not of generated ones.
+  // Trains one epoch. The number of steps shows that it read the source's data, not generated data.
   static control::LaunchSpec OneEpoch() {
     control::LaunchSpec spec;
     spec.command = {TrainProgram(), "--threads=1", "--workload=mnist", "--global-batch=32",
@@ -74,14 +74,14 @@ class DataCache : public testing::Test {
   static std::string Cache(const Job& job, int worker) {
     return job.Path("cache-" + std::to_string(worker));
   }
-  // The job's one worker fills its cache, for as long as a lease on the source's last file lasts.
+  // Starts the job's only worker, which fills its cache until a lease on the last file is released.
   static void StartFilling(Job* job) {
     job->StartLauncher();
     StartAgent(job, 0);
     job->SendOrder({0});
     EXPECT_TRUE(Says(job, "is filling its data cache: "));
   }
-  // Nothing of worker 0's container is left when this returns.
+  // Kills worker 0's agent. Returns after all processes of its container have ended.
   static void Kill(Job* job) {
     Hosts::Signal(job->agent(0), SIGKILL);
     ASSERT_TRUE(job->agent(0).Wait(Seconds(10)).has_value());

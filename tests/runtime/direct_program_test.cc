@@ -1,4 +1,4 @@
-// Programs of direct jobs run below mpirun, each started by its attach.
+// Tests programs of direct jobs, which mpirun or the agents start.
 
 #include <algorithm>
 #include <csignal>
@@ -73,7 +73,7 @@ TEST_F(DirectProgram, AnMpiProgramReducesOnWorkersThatShareTheirNodesNetwork) {
   EXPECT_THAT(log, HasSubstr("rank 5 of 6 on node-2: sum 21"));
 }
 
-// The program waits while its worker's log is behind, and nothing of it is left out.
+// The program blocks while its worker's log is behind, so that the log is complete.
 TEST_F(DirectProgram, MayPrintALot) {
   constexpr int kLines = 200'000;
   control::LaunchSpec spec;
@@ -111,7 +111,7 @@ TEST_F(DirectProgram, NamesTheRankThatFails) {
 }
 
 TEST_F(DirectProgram, IsStartedAnewAfterARanksError) {
-  // Where all hosts see it: they have a /tmp and a /dev/shm of their own.
+  // In /var/tmp, which all hosts share; they have separate /tmp and /dev/shm.
   const std::string failed = "/var/tmp/ringmaster-test-failed-" + std::to_string(::getpid());
   control::LaunchSpec spec;
   spec.command = {"sh", "-c", "mkdir " + failed + " || exit 0; echo a timeout; exit 1"};
@@ -214,7 +214,7 @@ TEST_F(DirectProgram, LearnsWhoItIsAndWhereToMeetAsPyTorchReadsIt) {
 
 TEST_F(DirectProgram, AProgramThatIsNoMpiProgramRunsTooUntilItHasCrashedTooOften) {
   control::LaunchSpec spec;
-  // One rank dies, each time: what the others have printed by then need not be in mpirun's output.
+  // One rank dies at each start. Output of the other ranks may be missing from mpirun's output.
   spec.command = {"sh", "-c",
                   "echo slot $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE; "
                   "[ $OMPI_COMM_WORLD_RANK = 0 ] || exec sleep 300; kill -SEGV $$"};
@@ -229,7 +229,7 @@ TEST_F(DirectProgram, AProgramThatIsNoMpiProgramRunsTooUntilItHasCrashedTooOften
   EXPECT_THAT(job.launcher().Log(), HasSubstr("slot 0 of 2"));
 }
 
-// An image with a shell and nothing else: neither mpirun nor sshd.
+// Tests an image that has a shell, but neither mpirun nor sshd.
 class ForeignImage : public DirectProgram {
  protected:
   void SetUp() override {
@@ -275,7 +275,7 @@ TEST_F(ForeignImage, AgentsStartTheProgramInEachSlot) {
   EXPECT_THAT(job.launcher().Log(), testing::Not(HasSubstr("rank 3 of 4")));
 }
 
-// More than any queue holds, faster than it is taken.
+// The program prints more than the queues can hold, faster than it is read.
 TEST_F(ForeignImage, AFloodOfOutputInOneLineHarmsNobody) {
   control::LaunchSpec spec;
   spec.command = {
@@ -330,7 +330,7 @@ TEST_F(ForeignImage, AProgramHasTheGraceThatTheJobSaysToEnd) {
   EXPECT_TRUE(std::filesystem::exists(saved)) << "SIGKILL came first";
 }
 
-// On no worker it begins before that.
+// The new program must not start on any worker before the old one has ended.
 TEST_F(ForeignImage, ANewLaunchersProgramWaitsForTheEndOfTheLastOnes) {
   const std::string slow = bin_ + "/slow";
   const std::string began = bin_ + "/began-";
@@ -361,7 +361,7 @@ TEST_F(ForeignImage, ANewLaunchersProgramWaitsForTheEndOfTheLastOnes) {
   EXPECT_FALSE(std::filesystem::exists(beside));
 }
 
-// Cut off, it would go on beside those in its place.
+// Otherwise a program on a disconnected worker would run in parallel with its replacement.
 TEST_F(ForeignImage, AProgramWhoseLauncherIsSilentForHalfAMinuteIsEnded) {
   const std::string began = bin_ + "/began";
   const std::string ended = bin_ + "/ended";
@@ -396,7 +396,7 @@ TEST_F(ForeignImage, AnotherMpirunThanOpenMpisIsLeftAlone) {
               testing::AllOf(HasSubstr("HYDRA build details"), HasSubstr("rank 0 of 2")));
 }
 
-// As torchrun's ranks outlive one that is killed.
+// Ranks of torchrun, for example, survive when torchrun is killed.
 TEST_F(ForeignImage, WhatAProgramLeavesInASessionOfItsOwnEndsWithIt) {
   const std::string left = bin_ + "/left-$RANK";
   control::LaunchSpec spec;

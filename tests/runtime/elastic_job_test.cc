@@ -1,6 +1,6 @@
-// The real trainer while its world changes: ranks, agents, hosts and the launcher are killed, a
-// host is cut off, workers join and leave. The job must end well each time, and the ranks' audit
-// logs must prove that no step was lost or repeated.
+// Tests the real trainer while its world changes: ranks, agents, hosts and the launcher are killed,
+// a host is disconnected, workers join and leave. The job must succeed each time, and the ranks'
+// audit logs must prove that no step was lost or repeated.
 
 #include <algorithm>
 #include <array>
@@ -29,8 +29,8 @@ using control::LauncherStatus;
 using std::chrono::steady_clock;
 using testing::HasSubstr;
 
-constexpr std::int64_t kSteps = 300;  // more than twice what passes while two workers load
-// Two checkpoints are complete long before, also where a volume takes seconds for one.
+constexpr std::int64_t kSteps = 300;  // more than twice the steps done while two workers load
+// Enough for two checkpoints, even if the volume needs seconds for each.
 constexpr std::int64_t kStepsWithCheckpoints = 1000;
 constexpr std::int64_t kEvery = 40;  // steps from one checkpoint to the next
 constexpr Seconds kLimit{120};
@@ -52,7 +52,7 @@ class ElasticJob : public LoggedTest {
                                              "--checkpoint-every=" + std::to_string(kEvery)});
     return spec;
   }
-  // A model whose class centres are spread over the ranks.
+  // Trains a model whose class centres are distributed over the ranks.
   control::LaunchSpec ShardedTrainer() const {
     control::LaunchSpec spec = Trainer();
     spec.command.insert(
@@ -62,7 +62,7 @@ class ElasticJob : public LoggedTest {
     return spec;
   }
   std::string Checkpoints() const { return logs_ + "/checkpoints"; }
-  // Where the test's job has them; nothing before its first rank has looked.
+  // The checkpoint folder of the test's job; empty until its first rank has created it.
   std::string JobsOwn() const {
     std::error_code none_yet;
     const std::filesystem::directory_iterator own(Checkpoints() + "/team/digits", none_yet);
@@ -82,7 +82,7 @@ class ElasticJob : public LoggedTest {
     std::sort(steps.begin(), steps.end());
     return steps;
   }
-  // The step from which the step log says that training went on; -1: it does not say so.
+  // The step from which training resumed, according to the step log; -1: it has no such line.
   std::int64_t ResumedFrom(const std::string& what) const {
     const std::string log = ReadFile(StepLog());
     const std::size_t at = log.find("{\"resumed\"");
@@ -93,7 +93,7 @@ class ElasticJob : public LoggedTest {
   }
   std::string StepLog() const { return logs_ + "/steps.jsonl"; }
 
-  // Workers 0 … count - 1, training.
+  // Starts workers 0 … count - 1 and waits until they train.
   void Begin(Job& job, int count, int min_replicas) {
     std::vector<int> all;
     job.StartLauncher();
@@ -105,7 +105,7 @@ class ElasticJob : public LoggedTest {
     ASSERT_TRUE(WaitUntil(kLimit, [&] { return LastStep().step >= 5; })) << job.Status().message;
   }
 
-  // For a job whose checkpoints are never due.
+  // Requests a checkpoint of a job whose checkpoint interval never ends, and expects that one.
   void ExpectCheckpointOnDemand(control::LaunchSpec spec) {
     spec.command.insert(spec.command.end(),
                         {"--checkpoint-dir=" + Checkpoints(), "--checkpoint-every=1000000"});
@@ -123,7 +123,7 @@ class ElasticJob : public LoggedTest {
     EXPECT_EQ(CompleteSteps().size(), 1U);
   }
 
-  // The newest step in the log of the steps; nothing (0) before the first.
+  // The last step in the step log; all fields are 0 before the first.
   Step LastStep() const {
     const std::string log = ReadFile(StepLog());
     const std::size_t end = log.rfind('\n');
@@ -141,7 +141,7 @@ class ElasticJob : public LoggedTest {
             json["world_size"].get<int>()};
   }
 
-  // Waits for the first step of a newer world than `before`, and says how long that took.
+  // Waits for the first step of a newer world than `before`, and prints how long that took.
   void ExpectGoesOn(Job& job, const Epoch& before, steady_clock::time_point since,
                     const char* what) {
     ASSERT_TRUE(WaitUntil(kLimit, [&] { return LastStep().epoch > before; }))
@@ -152,7 +152,7 @@ class ElasticJob : public LoggedTest {
                     std::chrono::duration_cast<std::chrono::milliseconds>(took).count()));
   }
 
-  // Trains in a world of so many ranks, newer than `before`.
+  // Waits for a step of a world that has `ranks` ranks and is newer than `before`.
   void ExpectTrainsWith(Job& job, int ranks, const Epoch& before = {}) {
     ASSERT_TRUE(WaitUntil(kLimit,
                           [&] {
@@ -167,12 +167,12 @@ class ElasticJob : public LoggedTest {
     return ranks.empty() ? -1 : ranks.front();
   }
 
-  // The job succeeds, every step was done once, and the loss is a number.
+  // Expects that the job succeeds, that every step was done once, and that the loss is a number.
   void ExpectEndsWell(Job& job) {
     const Ran audit = EndAndAudit(job);
     EXPECT_EQ(audit.exit_code, 0) << audit.output;
   }
-  // All of that but for a declared roll-back of so many steps at most.
+  // Like ExpectEndsWell(), but the audit may report a roll-back of up to `at_most` steps.
   void ExpectEndsWellAfterARollBack(Job& job, std::int64_t at_most) {
     const Ran audit = EndAndAudit(job);
     const std::size_t at = audit.output.find("{\"steps\"");
@@ -230,7 +230,7 @@ TEST_F(ElasticJob, ClassCentresFollowAJobThatGrowsFromTwoToFourAndShrinksAgain) 
   job.SendOrder({0, 1, 2, 3}, 2);
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 4, two));
   const Epoch four = LastStep().epoch;
-  job.SendOrder({0, 1}, 2);  // two at once, of which one keeps the other's copy
+  job.SendOrder({0, 1}, 2);  // two leave at once; one has the other's copy
 
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 2, four));
   ExpectEndsWell(job);
@@ -287,7 +287,7 @@ TEST_F(ElasticJob, GoesOnWithoutAHostThatFellSilentAndNeverLetsTheFencedPodIn) {
   const Epoch before = LastStep().epoch;
 
   const auto cut = steady_clock::now();
-  job.hosts().SetCut(2, true);  // of worker 1
+  job.hosts().SetCut(2, true);  // the host of worker 1
   ASSERT_NO_FATAL_FAILURE(ExpectGoesOn(job, before, cut, "a host was cut off"));
   job.StartAgent(3);
   job.SendOrder({0, 2, 3}, 2);
@@ -471,7 +471,7 @@ TEST_F(ElasticJob, GoesOnFromItsSnapshotsWhenAllRanksAreKilled) {
   for (const pid_t rank : ranks) ASSERT_EQ(kill(rank, SIGKILL), 0);
 
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 2, before));
-  // How often they are made depends on what one costs, and that on who else uses the machine.
+  // The interval of snapshots depends on their cost, and so on the load of the machine.
   const int at_most = 10 * Patience();
   EXPECT_GE(ResumedFrom("snapshot"), 100 - at_most);
   ExpectEndsWellAfterARollBack(job, at_most);

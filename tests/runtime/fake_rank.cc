@@ -1,18 +1,18 @@
-// A rank without a model: speaks the whole rank protocol and misbehaves on request, so that tests
-// of launcher and agent are quick and exact. Built as "ringmaster-train", the name by which a
-// program that speaks the rank protocol is known. It goes from epoch to epoch as a real one does,
-// but does not need its peers for a step.
+// A rank without a model. It implements the whole rank protocol and fails on request, so that tests
+// of the launcher and agent are fast and deterministic. It is built as "ringmaster-train", the name
+// by which the agent recognizes a program that implements the rank protocol. It moves from epoch to
+// epoch as a real rank does, but its steps do not involve other ranks.
 //
-//   --steps=N          progress reports before it is done
-//   --until=FILE       it is not done before FILE exists
-//   --preload-exit=C   ends before RankHello
+//   --steps=N          sends N progress reports before it is done
+//   --until=FILE       is not done before FILE exists
+//   --preload-exit=C   exits with C before RankHello
 //   --fail-rank=R      this rank fails after its steps, by ...
 //   --fail-code=C      ... exiting with C, or
 //   --fail-signal=S    ... by a signal, or
-//   --fail-memory=1    ... by taking memory until it is killed for it
-//   --fail-once=FILE   ... unless FILE exists, which it makes before it fails
-//   --cuda=FILE        it takes a GPU of those whose UUIDs are FILE's lines, as CUDA counts them;
-//                      a rank that fails breaks its own
+//   --fail-memory=1    ... by allocating memory until the kernel kills it
+//   --fail-once=FILE   ... unless FILE exists; it creates FILE before it fails
+//   --cuda=FILE        uses one of the GPUs whose UUIDs are the lines of FILE, numbered as CUDA
+//                      numbers them; a rank that fails breaks its GPU
 
 #include <algorithm>
 #include <chrono>
@@ -56,7 +56,7 @@ Flags ReadFlags(int argc, char** argv) {
   return flags;
 }
 
-// No more than any test would limit it to.
+// Allocates 2 GiB, which is more than the memory limit of any test.
 void TakeMemory() {
   constexpr std::size_t kBlock = 16 << 20;
   for (int block = 0; block < 128; ++block) {
@@ -73,8 +73,8 @@ std::vector<std::string> Lines(std::istream&& text, char end = '\n') {
   return lines;
 }
 
-// Those that work, numbered without gaps; of CUDA_VISIBLE_DEVICES those before the first that does
-// not.
+// The working GPUs, as CUDA lists them. If CUDA_VISIBLE_DEVICES is set, the list ends before its
+// first GPU that does not work.
 std::vector<std::string> VisibleGpus(const std::string& file) {
   std::vector<std::string> working = Lines(std::ifstream(file));
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -87,9 +87,9 @@ std::vector<std::string> VisibleGpus(const std::string& file) {
   return chosen;
 }
 
-std::string g_gpu;  // that this rank holds
+std::string g_gpu;  // UUID of this rank's GPU
 
-// Chooses as ringmaster-train does (worker/trainer/gpu/gpu_choice.h).
+// Chooses a GPU as ringmaster-train does (worker/trainer/gpu/gpu_choice.h).
 void TakeGpu(const std::string& file) {
   const std::vector<std::string> visible = VisibleGpus(file);
   const bool pinned = std::getenv(control::kEnvGpuUuid) != nullptr;
@@ -134,7 +134,7 @@ class Rank {
  public:
   Rank(control::BlockingLineClient& agent, const Flags& flags) : agent_(agent), flags_(flags) {}
 
-  // One epoch after the other, until the release of one.
+  // Takes part in one epoch after another, until the rank is released.
   void Run() {
     Send(control::RankHello{std::atoi(std::getenv(control::kEnvSlot)), getpid()});
     while (!released_) {
@@ -153,7 +153,7 @@ class Rank {
     if (!agent_.Send(message, In(std::chrono::seconds(60))).ok()) std::exit(kProtocolBroken);
   }
 
-  // Takes one message, if one comes in time.
+  // Handles one message, if one arrives before the deadline.
   void Listen(Deadline deadline) {
     auto message = agent_.Receive(deadline);
     if (!message.ok()) {
@@ -177,8 +177,8 @@ class Rank {
     }
   }
 
-  // Every rank publishes a value and reads all: what a real rendezvous does. False when the epoch
-  // was given up meanwhile.
+  // Publishes a value and reads those of all ranks, as a real rendezvous does. Returns false if the
+  // epoch ended meanwhile.
   bool MeetTheOthers() {
     Send(control::StoreSet{world_.epoch, "rank/" + std::to_string(world_.rank),
                            "hello of " + std::to_string(world_.rank)});

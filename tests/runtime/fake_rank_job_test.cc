@@ -1,5 +1,5 @@
-// An elastic job from start to end, with a rank that has no model (fake_rank.cc): success, and
-// every way to fail or not to.
+// Tests an elastic job from start to end, with ranks that have no model (fake_rank.cc): success,
+// failures, and faults from which the job recovers.
 
 #include <csignal>
 #include <filesystem>
@@ -111,7 +111,7 @@ TEST_F(FakeRankJob, NamesTheRankThatExitsWithACode) {
   EXPECT_EQ(job.launcher().Wait(Seconds(1))->exit_code, 3);
 }
 
-// Two workers with four GPUs each, of which a file says what CUDA finds and another what NVML does.
+// Two workers with four GPUs each. One file lists the GPUs that CUDA finds, another those of NVML.
 class GpuJob : public FakeRankJob {
  protected:
   void SetUp() override {
@@ -144,7 +144,7 @@ class GpuJob : public FakeRankJob {
     }
     job.SendOrder({0, 1}, /*min_replicas=*/1);
   }
-  // Worker 0 leaves because of this GPU, and the job ends well without it.
+  // Expects that worker 0 leaves because of a GPU, and that the job succeeds without it.
   void ExpectLeft(Job& job, const std::string& why) const {
     const auto left = job.agent(0).Wait(Seconds(60));
     ASSERT_TRUE(left.has_value()) << job.Log();
@@ -167,7 +167,7 @@ class GpuJob : public FakeRankJob {
   std::filesystem::path folder;
 };
 
-// CUDA would give the rank that is started again its neighbour's.
+// Without pinning, CUDA would assign the neighbour's GPU to the restarted rank.
 TEST_F(GpuJob, ARankWhoseGpuIsGoneTakesNoOtherAndItsPodIsReplaced) {
   Job job(3, FakeTraining(Flags({"--fail-rank=0", "--fail-signal=9",
                                  "--fail-once=" + (folder / "once").string()}),

@@ -21,21 +21,21 @@ namespace {
 
 constexpr char kMark[] = "rmt";
 
-// $1 is the host's name and $2 its address, the rest a command with its environment in front, as
-// env takes it. The name leads to the address, as in a Pod.
+// Arguments: the host's name ($1), its address ($2), and a command that follows its environment, as
+// in env's arguments. The name resolves to the address, as in a Pod.
 constexpr char kEnter[] = R"(hostname "$1" && mount -t tmpfs tmpfs /dev/shm &&
 mount -t tmpfs tmpfs /run && printf '127.0.0.1 localhost\n%s %s\n' "$2" "$1" >/run/hosts &&
 mount --bind /run/hosts /etc/hosts && shift 2 && exec env -i "$@")";
 
-// Where the build keeps what the programs are linked with.
+// The folder in which the build keeps the libraries that the programs are linked with.
 std::string CacheFolder() {
   if (const char* cache = std::getenv("RINGMASTER_CACHE")) return cache;
   const char* home = std::getenv("HOME");
   return home == nullptr ? std::string() : std::string(home) + "/.cache/ringmaster";
 }
 
-// A host's own /tmp, and a home without the start-up files that a shell of ssh would read. The
-// programs that were built and the cache are seen in them where they lie there.
+// Commands that mount a separate /tmp, and a home without the start-up files that a shell under ssh
+// would read. If the build tree or the cache is below one of them, it stays visible there.
 std::string MountOwnFolders() {
   std::string mounts;
   for (const std::string folder : {"/tmp", "/root"}) {
@@ -50,14 +50,14 @@ std::string MountOwnFolders() {
   return mounts;
 }
 
-// $0 is the folder of a control group, the rest a command.
+// Arguments: the folder of a control group ($0), and a command.
 constexpr char kJoinGroup[] = R"(echo $$ > "$0/cgroup.procs" && exec "$@")";
-// `ip netns exec` mounts a /sys without them.
+// `ip netns exec` mounts a /sys without control groups.
 constexpr char kMountGroups[] =
     "mount -t tmpfs tmpfs /sys/fs/cgroup && mkdir /sys/fs/cgroup/memory && "
     "mount -t cgroup -o memory memory /sys/fs/cgroup/memory && ";
 
-// The folder of the control group of version 1 that counts our memory; empty: there is none.
+// The folder of the cgroup v1 memory group of this process; empty if there is none.
 std::string OwnMemoryGroup() {
   std::istringstream lines(ReadFile("/proc/self/cgroup"));
   for (std::string line; std::getline(lines, line);) {
@@ -67,13 +67,13 @@ std::string OwnMemoryGroup() {
   return "";
 }
 
-// The folder of a control group below the root, of the version that this machine has.
+// The folder of a control group below the root, for cgroup v1 or v2, whichever the machine has.
 std::string CpuGroup(const std::string& name) {
   const bool unified = std::filesystem::exists("/sys/fs/cgroup/cgroup.controllers");
   return std::string("/sys/fs/cgroup") + (unified ? "/" : "/cpu/") + name;
 }
 
-// Chains of nftables that swallow packets without a word.
+// Chains of nftables that drop packets silently.
 constexpr char kDropIn[] =
     "chain in { type filter hook input priority 0; iifname != \"lo\" drop; }; ";
 constexpr char kDropOut[] =
@@ -87,7 +87,7 @@ void Ip(const std::string& arguments) {
   EXPECT_EQ(ran.exit_code, 0) << "ip " << arguments << ": " << ran.output;
 }
 
-// Of all its threads: prted starts ranks on another than its first.
+// The children of all threads of the process: prted does not start ranks on its first thread.
 std::vector<pid_t> Children(pid_t process) {
   std::vector<pid_t> children;
   std::error_code gone;
@@ -171,7 +171,7 @@ Hosts::Hosts(int count) : count_(count), prefix_(kMark + std::to_string(getpid()
   }
 }
 
-// The pipe's end comes with ours; a line says that there is nothing to remove.
+// The helper's pipe closes when this process ends. A line in it means that nothing is left.
 void Hosts::StartRemover() {
   std::string script = "read -r line && exit 0; ";
   for (int host = 0; host < count_; ++host) {
@@ -179,7 +179,7 @@ void Hosts::StartRemover() {
   }
   script += "ip link del " + prefix_ + "b; ";
   for (int host = 0; host < count_; ++host) {
-    // A group goes when its last process has.
+    // A control group can be removed only after its last process has ended.
     for (const std::string& group :
          {OwnMemoryGroup() + "/" + Namespace(host), CpuGroup(Namespace(host))}) {
       script += "for i in 1 2 3 4 5; do [ -d " + group + " ] || break; rmdir " + group +
@@ -191,7 +191,7 @@ void Hosts::StartRemover() {
   remover_pipe_ = ends[1];
   remover_ = fork();
   if (remover_ == 0) {
-    setsid();  // what interrupts us must not interrupt it
+    setsid();  // signals to our process group must not end it
     dup2(ends[0], STDIN_FILENO);
     const int null_fd = open("/dev/null", O_WRONLY);
     dup2(null_fd, STDOUT_FILENO);
@@ -204,7 +204,7 @@ void Hosts::StartRemover() {
 
 Hosts::~Hosts() {
   for (int host = 0; host < count_; ++host) {
-    // A namespace goes when its last process does; the next Hosts needs the link's name at once.
+    // A namespace exists until its last process ends, but the link's name must be free at once.
     Ip("link del " + Link(host));
     Ip("netns del " + Namespace(host));
   }

@@ -1,4 +1,4 @@
-// Hosts leave nothing behind, however the program that made them ends.
+// Tests that Hosts removes all its objects, however the program ends.
 
 #include "tests/runtime/hosts.h"
 
@@ -15,14 +15,14 @@
 namespace ringmaster::runtime_test {
 namespace {
 
-// Whether a namespace or a link of this process' hosts is there.
+// Whether a namespace or a link of this process's hosts still exists.
 bool Left(pid_t owner) {
   const std::string prefix = "rmt" + std::to_string(owner);
   return RunCommand({"ip", "netns", "list"}).output.find(prefix + "h") != std::string::npos ||
          RunCommand({"ip", "-o", "link"}).output.find(prefix) != std::string::npos;
 }
 
-// In how many periods the processes of a control group had to wait for the next one.
+// The number of periods in which the processes of a control group used up their CPU time.
 int Throttled(const std::string& group) {
   std::istringstream words(ReadFile(group + "/cpu.stat"));
   std::string name;

@@ -36,10 +36,10 @@ std::string ItemHashes(const std::string& directory, const std::vector<std::stri
   return hashes + "}";
 }
 
-int jobs = 0;  // that this process has made
+int jobs = 0;  // number of jobs created by this process
 
 std::string NewDirectory() {
-  // Short, because unix sockets live below it; not in /tmp, of which every host has its own.
+  // The path is short because it contains unix sockets. Not in /tmp, which hosts do not share.
   std::array<char, 32> name{"/var/tmp/rmt-XXXXXX"};
   return mkdtemp(name.data());
 }
@@ -62,7 +62,7 @@ Job::~Job() {
   }
   std::error_code ignored;
   std::filesystem::remove_all(directory_, ignored);
-  std::filesystem::remove_all(SharedMemory(), ignored);  // of agents that were killed
+  std::filesystem::remove_all(SharedMemory(), ignored);  // files of agents that were killed
 }
 
 std::string Job::SharedMemory() const {
@@ -87,8 +87,8 @@ void Job::MakeCredentials() {
 Variables Job::CommonVariables(const std::string& host_name, const std::string& item_hashes) {
   return {{"PATH", kPath},
           {"HOME", "/root"},
-          // What leaks at the end of a process is the unit tests' business: here it would hide its
-          // exit code. Whole stacks of all of LibTorch's allocations take a tenth of the processor.
+          // Unit tests check for leaks; here, a report would replace the exit code. Full stacks for
+          // all allocations of LibTorch would take a tenth of the CPU time.
           {"ASAN_OPTIONS", "detect_leaks=0:malloc_context_size=3"},
           {"UBSAN_OPTIONS", "print_stacktrace=1"},
           {"OMP_NUM_THREADS", "1"},  // the hosts share this machine's processors
@@ -110,8 +110,8 @@ void Job::StartLauncher(int term) {
   Variables variables = CommonVariables(name, ItemHashes(Path("credentials"), kLauncherItems));
   variables[control::kEnvTerm] = std::to_string(term);
   variables[control::kEnvTerminationLog] = Path("verdict");
-  // Who has no processor for a while is neither lost nor does it hang. Programs in mode Restart may
-  // be silent for ever unless a test says otherwise.
+  // A process that gets no CPU time for a while must not count as lost or hung. Programs in mode
+  // Restart may be silent forever, unless a test sets a limit.
   const std::string limit = std::to_string(2000 * Patience());
   variables[control::kEnvLostAfterMillis] = limit;
   if (spec_.InPlace()) variables[control::kEnvStallMillis] = limit;
@@ -148,7 +148,7 @@ void Job::StartAgent(int worker, const std::string& pod_uid, const Variables& ch
     variables.erase("HOME");
     Must({"chown", user, directory_});
     Must({"chown", "-R", user, Path("credentials")});
-    // It may read the programs wherever this tree is, as it could in an image.
+    // Let the user read the programs even in folders of another user, as in an image.
     const std::string read = "-caps=+dac_read_search";
     argv = {"setpriv",        "--reuid=" + user, "--regid=" + user,  "--clear-groups",
             "--no-new-privs", "--inh" + read,    "--ambient" + read, AgentProgram()};
@@ -215,7 +215,7 @@ control::LauncherStatus Job::Status() {
   return StatusIn(Call("the-operators-token", {"/v1/status"}));
 }
 
-// For a launcher that did not answer, or that nobody understands, the default.
+// The status in the launcher's answer; a default status if there is none or it cannot be decoded.
 control::LauncherStatus Job::StatusIn(const Ran& ran) const {
   std::string text = ran.output.substr(0, ran.output.rfind('\n'));
   if (as_launcher_says && ran.output.ends_with("\n200")) text = as_launcher_says(text);

@@ -1,4 +1,4 @@
-// MPI programs on workers without sshd: mpirun starts its daemons through the agents.
+// Tests MPI programs on workers without sshd, where mpirun starts its daemons through the agents.
 
 #include <csignal>
 #include <filesystem>
@@ -53,7 +53,7 @@ TEST_F(WithoutSshd, AnMpiProgramReducesAcrossHosts) {
   EXPECT_THAT(log, HasSubstr("rank 3 of 4 on digits-worker-1: sum 10, wish a value with spaces"));
 }
 
-// Workers with an sshd, which rejects users without an entry in the image's /etc/passwd.
+// Workers whose image has sshd, which rejects users that are not in the image's /etc/passwd.
 class WithoutAName : public WithoutSshd {};
 
 TEST_F(WithoutAName, AnMpiProgramReducesAcrossHosts) {
@@ -110,7 +110,7 @@ TEST_F(WithoutSshd, TheExitCodeOfTheRankThatFailsArrives) {
 }
 
 TEST_F(WithoutSshd, AKilledRankHasTheProgramStartedAnew) {
-  // Where all hosts see it.
+  // In /var/tmp, which all hosts share.
   const std::string ran = "/var/tmp/ringmaster-test-ran-" + std::to_string(::getpid()) + "-";
   control::LaunchSpec spec;
   spec.command = {"sh", "-c", "mkdir " + ran + "$RANK && exec sleep 600; exit 0"};
@@ -136,7 +136,7 @@ TEST_F(WithoutSshd, AKilledRankHasTheProgramStartedAnew) {
   EXPECT_EQ(verdict.clean_exits, 2);
 }
 
-// Daemons that do not detach themselves keep their remote shells for as long as they live.
+// A daemon that does not detach itself runs for as long as its remote shell.
 TEST_F(WithoutSshd, AnAgentThatVanishesEndsItsRemoteShellAndThoseEndTheirDaemons) {
   control::LaunchSpec spec;
   spec.command = {"sleep", "600"};
@@ -158,7 +158,7 @@ TEST_F(WithoutSshd, AnAgentThatVanishesEndsItsRemoteShellAndThoseEndTheirDaemons
   })) << job.Log();
 }
 
-// Nothing else does what it says.
+// Only mpirun can apply spec.mpi.
 TEST_F(WithoutSshd, AJobThatSetsSpecMpiFailsWhereTheLaunchersImageHasNoMpirun) {
   control::LaunchSpec spec;
   spec.command = {"true"};
@@ -175,7 +175,7 @@ TEST_F(WithoutSshd, AJobThatSetsSpecMpiFailsWhereTheLaunchersImageHasNoMpirun) {
             "or 5, or remove spec.mpi");
 }
 
-// Which way it is the job may say.
+// A job may require SSH for the start of daemons.
 TEST_F(WithoutSshd, AProgramThatWantsMpirunIsRefusedWhereTheJobWantsSsh) {
   control::LaunchSpec spec;
   spec.command = {"true"};

@@ -1,5 +1,5 @@
-// The library as its users have it: installed into a folder of its own, found there by CMake, and
-// linked by the example, outside of the tree, which then trains as a job through a rank's death.
+// Tests the library as users use it: installs it into a folder, where CMake finds it, and links the
+// example outside of the tree. The example then trains as a job in which a rank is killed.
 
 #include <csignal>
 #include <filesystem>

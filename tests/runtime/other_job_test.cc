@@ -1,5 +1,5 @@
-// Several jobs with the real trainer on one volume, one after the other, under one name: each
-// trains its own steps unless it is told to go on from another's.
+// Tests successive jobs of the same name on one volume, with the real trainer: each trains from its
+// start, unless a flag makes it resume from another job's checkpoint.
 
 #include <filesystem>
 #include <sstream>
@@ -27,12 +27,12 @@ class OtherJob : public LoggedTest {
   struct Outcome {
     std::string uid;
     control::Verdict verdict;
-    std::vector<std::int64_t> steps;  // that it did
+    std::vector<std::int64_t> steps;  // the steps that the job trained
     std::string log;
   };
   std::string Volume() const { return logs_ + "/volume"; }
 
-  // A job of one worker trains to its end.
+  // Runs a job of one worker to its end.
   Outcome Run(const std::vector<std::string>& flags, const Variables& worker = {}) {
     const std::string step_log = logs_ + "/steps-" + std::to_string(++runs_) + ".jsonl";
     control::LaunchSpec spec = TrainerSpec(kAllSteps, step_log);

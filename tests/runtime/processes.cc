@@ -39,7 +39,7 @@ pid_t Spawn(const std::vector<std::string>& argv, int output_fd) {
   _exit(127);
 }
 
-// Whether the child has ended within the limit, and its status.
+// Returns whether the child has ended within the limit, and sets its status.
 bool AwaitEnd(pid_t pid, std::chrono::milliseconds limit, int* status) {
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   pollfd poller{pidfd, POLLIN, 0};
@@ -104,7 +104,7 @@ bool WaitUntil(std::chrono::milliseconds limit, const std::function<bool()>& con
     const auto waited =
         std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin);
     if (waited >= limit * Patience()) return false;
-    // Many conditions start a process, and what they wait for needs the same processors.
+    // Poll less often with time: conditions may start processes, which compete for the same CPUs.
     std::this_thread::sleep_for(std::clamp(waited / 10, milliseconds(20), milliseconds(100)));
   }
   return true;

@@ -1,5 +1,5 @@
-// examples/pytorch-in-place, a PyTorch script that joins its job with the Python package, in
-// containers that have Python and PyTorch and nothing of ours but what the agents bring.
+// Tests examples/pytorch-in-place, a PyTorch script that joins its job through the Python package.
+// Its containers have only Python, PyTorch and the files that the agents bring.
 
 #include <csignal>
 #include <cstdio>
@@ -24,8 +24,8 @@ using control::LauncherPhase;
 using control::LauncherStatus;
 using testing::HasSubstr;
 
-constexpr std::int64_t kSteps = 3000;  // more than pass while workers load PyTorch
-constexpr Seconds kFetchLimit{1000};   // where nobody has made the folder yet
+constexpr std::int64_t kSteps = 3000;  // more than the steps done while workers load PyTorch
+constexpr Seconds kFetchLimit{1000};   // enough to create the folder, if it does not exist yet
 constexpr Seconds kLimit{120};
 constexpr Seconds kTrainingLimit{300};
 
@@ -46,7 +46,7 @@ class PythonInPlace : public LoggedTest {
     return spec;
   }
 
-  // Without mpirun, unless `path` leads to it.
+  // Starts the job. The hosts have no mpirun unless `path` contains it.
   void Begin(Job& job, const std::vector<int>& workers, int min_replicas = 0,
              const Variables& worker_extra = {}, const std::string& path = "") const {
     job.worker_extra = worker_extra;
@@ -58,24 +58,24 @@ class PythonInPlace : public LoggedTest {
     job.SendOrder(workers, min_replicas);
   }
 
-  // The folder that has PyTorch.
+  // Returns the folder that contains PyTorch.
   std::string PyTorch() const {
     Process fetch({RINGMASTER_PYTORCH}, logs_ + "/pytorch.log");
     const std::optional<Outcome> outcome = fetch.Wait(kFetchLimit);
     EXPECT_TRUE(outcome.has_value() && outcome->exit_code == 0) << fetch.Log();
-    const std::string text = fetch.Log();  // its last line
+    const std::string text = fetch.Log();  // the last line is the folder
     const std::size_t end = text.find_last_not_of('\n');
     return text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
   }
 
-  // Where all hosts see it.
+  // Copies the script to a folder that all hosts see, and returns its path.
   std::string Script() const {
     const std::string copy = logs_ + "/train.py";
     std::filesystem::copy_file(RINGMASTER_EXAMPLE "/train.py", copy);
     return copy;
   }
 
-  // Trains in a world of so many ranks, newer than `before`, and says of which epoch.
+  // Waits until a world of `ranks` ranks that is newer than `before` trains. Returns its epoch.
   static Epoch TrainsWith(Job& job, int ranks, const Epoch& before = {}) {
     LauncherStatus status;
     std::int64_t began_at = -1;
@@ -104,7 +104,7 @@ TEST_F(PythonInPlace, TrainsThroughEveryFaultAndLosesNoStep) {
   ASSERT_EQ(kill(ranks.front(), SIGKILL), 0);
   const Epoch whole_again = TrainsWith(job, 3, first);
 
-  job.hosts().SetCut(3, true);  // of worker 2
+  job.hosts().SetCut(3, true);  // the host of worker 2
   const Epoch two = TrainsWith(job, 2, whole_again);
   job.StartAgent(3);
   job.SendOrder({0, 1, 3}, 2);
@@ -131,7 +131,7 @@ TEST_F(PythonInPlace, TrainsThroughEveryFaultAndLosesNoStep) {
   EXPECT_THAT(job.Log(), HasSubstr("done after step " + std::to_string(kSteps)));
 }
 
-// The agents start the ranks here too; mpirun shows what they print.
+// The agents start the ranks here, too; mpirun shows their output.
 TEST_F(PythonInPlace, TrainsInAnImageWithMpirun) {
   Job job(3, Python({Script(), "--steps=50"}));
   Begin(job, {0, 1}, 0, {{"PYTHONPATH", PyTorch()}, {"RINGMASTER_AUDIT_LOG", logs_ + "/audit"}},

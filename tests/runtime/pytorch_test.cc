@@ -1,5 +1,5 @@
-// examples/pytorch/train.py with PyTorch itself, as a job in mode Restart: all its ranks begin
-// again from its own checkpoint when one of them is killed, and when a worker is lost.
+// Tests examples/pytorch/train.py with the real PyTorch, as a job in mode Restart: when a rank is
+// killed or a worker is lost, all ranks restart from the program's own checkpoint.
 
 #include <algorithm>
 #include <csignal>
@@ -23,7 +23,7 @@ using testing::Not;
 
 constexpr int kSteps = 1500;
 constexpr int kEvery = 50;
-constexpr Seconds kFetchLimit{1000};  // where nobody has made the folder yet
+constexpr Seconds kFetchLimit{1000};  // enough to create the folder, if it does not exist yet
 constexpr Seconds kLimit{120};
 
 class PyTorch : public LoggedTest {
@@ -31,7 +31,7 @@ class PyTorch : public LoggedTest {
   void SetUp() override {
     LoggedTest::SetUp();
     if (logs_.empty()) return;
-    // Hosts have a /tmp and a /root of their own, where this tree may lie.
+    // Copy the program: this tree may be below /tmp or /root, which every host has separately.
     std::filesystem::copy_file(RINGMASTER_PYTORCH_EXAMPLE, Program());
     Process fetch({RINGMASTER_PYTORCH}, logs_ + "/pytorch.log");
     const std::optional<Outcome> outcome = fetch.Wait(kFetchLimit);
@@ -65,7 +65,7 @@ class PyTorch : public LoggedTest {
   std::string folder_;
 };
 
-// The steps after which the ranks began, in the order of their starts.
+// The steps after which the ranks started, in the order of their starts.
 std::vector<int> Beginnings(const std::string& log, int ranks = 3) {
   const std::string words = std::to_string(ranks) + " ranks on cpu begin after step ";
   std::vector<int> steps;
@@ -77,7 +77,7 @@ std::vector<int> Beginnings(const std::string& log, int ranks = 3) {
 
 TEST_F(PyTorch, TheExampleGoesOnFromItsCheckpointAfterAKilledRankAndAfterALostWorker) {
   Job job(4, Example());
-  // As in an image whose ENV puts a virtual environment first in PATH.
+  // Set PATH like an image whose ENV puts a virtual environment first.
   std::filesystem::create_directory(logs_ + "/bin");
   std::filesystem::create_symlink("/usr/bin/python3", logs_ + "/bin/python");
   job.worker_extra = {{"PYTHONPATH", folder_}, {"PATH", logs_ + "/bin:/usr/bin:/bin:/usr/sbin"}};
@@ -123,7 +123,7 @@ TEST_F(PyTorch, TheExampleGoesOnFromItsCheckpointAfterAKilledRankAndAfterALostWo
   EXPECT_THAT(job.Log(), Not(HasSubstr("EADDRINUSE"))) << "of MASTER_PORT";
 }
 
-// torchrun, once per worker, in an image without mpirun and sshd.
+// Runs torchrun, once per worker, in an image without mpirun and sshd.
 TEST_F(PyTorch, TorchrunGoesOnFromItsCheckpointAfterAKilledRank) {
   control::LaunchSpec spec = Example();
   spec.command.insert(spec.command.begin() + 1, {"-m", "torch.distributed.run"});

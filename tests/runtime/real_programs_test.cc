@@ -1,6 +1,6 @@
-// Programs of others, from PyPI, as their users start them, in containers on three nodes. The
-// images contain only Python, a shell and, for MPI programs, Open MPI. Each program continues from
-// its own checkpoint after a killed rank, a deleted worker, a cut node and a deleted launcher.
+// Tests third-party programs from PyPI, started as their users start them, in containers on three
+// nodes. The images contain only Python, a shell and, for MPI programs, Open MPI. Each program must
+// continue from its own checkpoint after the loss of a rank, a worker, a node and the launcher.
 
 #include <algorithm>
 #include <csignal>
@@ -27,11 +27,11 @@ using testing::HasSubstr;
 constexpr int kWorkers = 3;
 constexpr int kVictim = 1;
 constexpr int kSpareHost = 1 + kWorkers;
-constexpr Seconds kFetchLimit{1000};  // where nobody has made the folder yet
+constexpr Seconds kFetchLimit{1000};  // enough to create the folder, if it does not exist yet
 constexpr Seconds kLimit{120};
 
 enum class Fault { kKilledRank, kDeletedWorker, kCutNode, kDeletedLauncher };
-using Case = std::tuple<std::string, Fault>;  // the program
+using Case = std::tuple<std::string, Fault>;  // the program's name
 
 const std::vector<std::string> kPrograms = {"OpenMpi4", "OpenMpi5",   "Torchrun",
                                             "Ddp",      "Accelerate", "Jax"};
@@ -103,7 +103,7 @@ class RealProgram : public LoggedTest, public testing::WithParamInterface<Case> 
     Run({"python3"}, "mpi4py_program.py", 50);
   }
 
-  // A program that lies where all hosts see it, and that saves every so many steps.
+  // Copies a program to a folder that all hosts see, and runs it with a checkpoint every N steps.
   void Run(const std::vector<std::string>& before, const std::string& name, int every) {
     std::filesystem::copy_file(RINGMASTER_PROGRAMS_OF_OTHERS "/" + name, logs_ + "/" + name);
     every_ = every;
@@ -115,7 +115,7 @@ class RealProgram : public LoggedTest, public testing::WithParamInterface<Case> 
     }
   }
 
-  // The folder that the command's last line names.
+  // Runs the command and returns the folder that the last line of its output names.
   std::string Fetch(const std::vector<std::string>& command) {
     Process fetch(command, logs_ + "/fetch.log");
     const std::optional<Outcome> outcome = fetch.Wait(kFetchLimit);
@@ -129,11 +129,11 @@ class RealProgram : public LoggedTest, public testing::WithParamInterface<Case> 
   std::string Enough() const { return logs_ + "/enough"; }
   bool ByMpirun() const { return std::get<std::string>(GetParam()).starts_with("OpenMpi"); }
 
-  // With what the cluster does about it.
+  // Causes the fault, and does what the cluster would do about it.
   void Strike(Job* job) {
     switch (std::get<Fault>(GetParam())) {
       case Fault::kKilledRank: {
-        // The last one is a rank, whichever program has started it.
+        // The newest process is a rank, whichever program has started it.
         const std::vector<pid_t> processes = Hosts::Find(job->agent(kVictim), "python3");
         ASSERT_FALSE(processes.empty());
         ASSERT_EQ(kill(processes.back(), SIGKILL), 0);
@@ -169,7 +169,7 @@ class RealProgram : public LoggedTest, public testing::WithParamInterface<Case> 
     });
   }
 
-  // The steps after which the ranks began, by the log of rank 0's worker.
+  // The steps from which the ranks started, according to the log of rank 0's worker.
   std::vector<int> Beginnings(Job* job) const {
     const int ranks = kWorkers * std::max(1, spec_.ranks_per_process);
     const std::string words = std::to_string(ranks) + " ranks begin after step ";

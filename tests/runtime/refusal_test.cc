@@ -1,4 +1,4 @@
-// What must not succeed: an mpirun that ignores the hostfile, strangers, replaced credentials.
+// Tests what must fail: an mpirun that ignores the hostfile, foreign agents, replaced credentials.
 
 #include <filesystem>
 
@@ -26,8 +26,8 @@ class Refusal : public testing::Test {
     return spec;
   }
 
-  // An mpirun that drops --hostfile and its value, as Open MPI 5 does in effect when it is told of
-  // it in version 4's words; `instead` stands in its place.
+  // Installs an mpirun that replaces --hostfile and its value with `instead`. Open MPI 5 ignores a
+  // hostfile that is given with the options of version 4.
   static void BreakMpirun(Job* job, const std::string& instead) {
     std::filesystem::create_directory(job->Path("bin"));
     const std::string file = job->Path("bin/mpirun");
@@ -84,8 +84,8 @@ TEST_F(Refusal, AnAgentOfAnotherJobEnds) {
   job.StartLauncher();
   job.StartAgent(0, "", {{control::kEnvJobUid, "another-job"}});
 
-  // The name in the launcher's certificate holds its job's uid: such an agent does not even finish
-  // its handshake.
+  // The name in the launcher's certificate contains the job's UID, so that the agent of another job
+  // cannot complete the handshake.
   EXPECT_TRUE(WaitUntil(Seconds(20), [&] {
     return job.agent(0).Log().find("Waiting for the launcher to answer") != std::string::npos;
   })) << job.Log();

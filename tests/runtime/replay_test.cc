@@ -1,6 +1,6 @@
-// A job whose ranks were killed, replaced and joined by another computes the same bits as a replay
-// of its memberships without the faults; and a replay of other memberships, or of another batch,
-// does not pass for one.
+// Tests that a job with killed, replaced and joining ranks computes the same bits as a replay of
+// its memberships without the faults, and that a replay of other memberships or of another batch
+// is not accepted.
 
 #include <filesystem>
 #include <sstream>
@@ -30,7 +30,7 @@ class Replay : public LoggedTest {
   std::string Logs() const { return logs_ + "/audit"; }
   std::string Schedule() const { return logs_ + "/schedule"; }
 
-  // The job, its audit, and its schedule.
+  // Runs the job and the audit of its logs, and reads the schedule that the audit writes.
   void Train() {
     chaos::Stage stage(stage_, Logs());
     const auto must = [&](const auto& result) {
@@ -51,7 +51,7 @@ class Replay : public LoggedTest {
 
   // `arguments` come after the job's own.
   Ran RunReplay(const std::string& schedule, const std::vector<std::string>& arguments) {
-    // Ranks of a job have no variable of this machine's, and this one chooses OpenBLAS's kernels.
+    // Unset OPENBLAS_CORETYPE, which selects OpenBLAS's kernels; the job's ranks did not have it.
     std::vector<std::string> command = {
         "/usr/bin/env", "-u", "OPENBLAS_CORETYPE", ReplayProgram(), "--schedule=" + schedule,
         Logs(),         "--"};
@@ -64,8 +64,8 @@ class Replay : public LoggedTest {
     return {outcome ? outcome->exit_code : -1, replay.Log()};
   }
 
-  // The schedule, but the last step of a world is computed by the next one, of another size.
-  // Returns that step.
+  // Writes the schedule with one change: the next world, which has another size, computes the last
+  // step of a world. Returns that step.
   int64_t AlterOneStep(const std::string& file) {
     int64_t altered = 0;
     for (std::size_t i = 0; i + 1 < runs_.size() && altered == 0; ++i) {
@@ -108,7 +108,7 @@ TEST_F(Replay, ComputesTheSameBitsAsAJobWithFaultsAndNothingElseDoes) {
   EXPECT_THAT(batch.output, HasSubstr("after step 1:"));
 }
 
-// What encoding left out is part of what each member carries on.
+// With compression, the residuals are part of each member's state.
 TEST_F(Replay, ComputesTheSameBitsWithCompressedGradientsInLowPrecision) {
   stage_.trainer_flags = {"--compression=fp8-e5m2", "--precision=bf16"};
   ASSERT_NO_FATAL_FAILURE(Train());

@@ -1,6 +1,6 @@
-// The real trainer while a rank of it hangs, though its agent lives: it is found, its stack stands
-// in the record of failures, the others go on within the limit and a second, and it comes back. No
-// step is lost or repeated.
+// Tests the real trainer when a rank hangs while its agent works. The rank must be found, and its
+// stack recorded with the failure. The others must continue within a second after the limit, and
+// the rank must come back. No step may be lost or repeated.
 
 #include <array>
 #include <csignal>
@@ -38,7 +38,7 @@ constexpr milliseconds kStall{2000};
 
 class StallJob : public LoggedTest {
  protected:
-  // Three workers, training; two are enough.
+  // Starts three workers and waits until they train. minReplicas is 2.
   void Begin(Job& job) {
     job.launcher_extra = {{control::kEnvStallMillis, std::to_string(kStall.count())}};
     job.StartLauncher();
@@ -51,7 +51,7 @@ class StallJob : public LoggedTest {
     return status.progress ? status.progress->step : 0;
   }
 
-  // The status of a launcher that has seen a world after `before` train.
+  // Waits until a newer world than `before` trains, and returns the launcher's status.
   static LauncherStatus AwaitNextWorld(Job& job, const Epoch& before) {
     LauncherStatus status;
     EXPECT_TRUE(WaitUntil(kLimit, [&] {
@@ -61,7 +61,7 @@ class StallJob : public LoggedTest {
     return status;
   }
 
-  // How long a rank stood still before it was ended, as its record says.
+  // How long the rank made no progress before it was ended, according to its record.
   static milliseconds StoodStill(const RankExit& failure) {
     static constexpr std::string_view kText = " made no progress for ";
     const std::string reason = failure.last_lines.empty() ? "" : failure.last_lines.back();
@@ -111,9 +111,9 @@ TEST_F(StallJob, GoesOnWithoutAStoppedRankWhichComesBack) {
   const RankExit failure = HungRank(status, 1);
   EXPECT_EQ(failure.signal, SIGKILL);
   EXPECT_THAT(failure.stack, HasSubstr(", stopped by a signal"));
-  // By the launcher's clock, which our looking does not delay. It waits for max(10 x the median
-  // step, kStall), and steps take longer on a busy machine: how long it waited is one thing, how
-  // soon the others go on after that another.
+  // Use the launcher's times, which do not include delays of our polling. The launcher waits for
+  // max(10 x the median step, kStall), which is longer on a busy machine. So check separately how
+  // long it waited and how soon after that the others continued.
   const milliseconds stood = StoodStill(failure);
   const milliseconds whole(status.last_recovery->detected_millis +
                            status.last_recovery->resumed_millis);
@@ -129,7 +129,7 @@ TEST_F(StallJob, GoesOnWithoutAStoppedRankWhichComesBack) {
   ExpectEndsWell(job);
 }
 
-// The log of steps is a pipe that nobody reads: rank 0 waits in a write for ever.
+// The step log is a pipe without a reader, so that rank 0 blocks in a write forever.
 TEST_F(StallJob, GoesOnWithoutARankThatHangsInItsOwnCodeAndShowsWhere) {
   const std::string pipe = logs_ + "/steps";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);

@@ -1,5 +1,5 @@
-// The real trainer on several hosts: it learns, and the number of workers does not change what it
-// learns.
+// Tests the real trainer on several hosts: it learns, and the losses do not depend on the number of
+// workers.
 
 #include <algorithm>
 #include <cmath>
@@ -42,7 +42,7 @@ class Training : public testing::Test {
     return job->AwaitVerdict(Seconds(240));
   }
 
-  // Loss by step, from rank 0's step log.
+  // The loss of each step, from rank 0's step log.
   static std::vector<double> Losses(const std::string& step_log) {
     std::vector<double> losses;
     std::istringstream lines(step_log);
@@ -70,13 +70,13 @@ TEST_F(Training, ThreeWorkersTrainAndSayHowWell) {
   EXPECT_THAT(job.launcher().Log(), HasSubstr("accuracy"));
 }
 
-// The largest relative difference of 100 losses between one worker and 2, and 3. Without momentum:
-// with it, differences of one rounding grow a thousandfold within a hundred steps, whatever made
-// them.
+// The largest relative difference between the losses of 100 steps with 1 worker and with 2 or 3.
+// Trains without momentum, with which a single rounding difference grows by a factor of a thousand
+// within a hundred steps.
 double LargestDifference(int seed) {
   std::vector<std::vector<double>> curves;
   for (const int workers : {1, 2, 3}) {
-    // Rank 0 writes it; hosts share all of the file system but /tmp.
+    // Rank 0 writes this file on its host. Hosts share the file system except /tmp.
     const std::string step_log = "/var/tmp/rmt-steps-" + std::to_string(getpid());
     Job job(1 + workers, Training::Mnist({"--seed=" + std::to_string(seed), "--global-batch=48",
                                           "--steps=100", "--learning-rate=0.05", "--momentum=0",
@@ -99,9 +99,9 @@ double LargestDifference(int seed) {
   return largest;
 }
 
-// About one run in twenty meets a value so near to a rectifier's or a pool's edge that its rounding
-// decides on which side it falls, and its curve jumps there. So one seed of three that agrees is
-// proof: a sample that was used twice, or a wrong mean, would show with all of them.
+// In about one run in twenty, a value is so close to the threshold of a rectifier or pool that
+// rounding decides the result, and the loss curve jumps. So it is enough if one seed of three
+// agrees: a sample used twice, or a wrong mean, would change the losses with every seed.
 TEST_F(Training, TheSameSeedGivesTheSameLossesWithOneTwoAndThreeWorkers) {
   double smallest = INFINITY;
   for (const int seed : {8, 9, 7}) {

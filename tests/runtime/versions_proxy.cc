@@ -1,6 +1,6 @@
-// A proxy between two peers of the agents' protocol that makes each of them look like another
-// version to the other one. A file, read for every line, sets the mode: "newer" adds unknown fields
-// and messages, "older" removes optional fields, anything else passes lines unchanged.
+// A proxy between two peers of the agents' protocol. It makes each peer look like another version
+// to the other. A file, which it reads for every line, sets the mode: "newer" adds unknown fields
+// and messages, "older" removes optional fields, and any other mode passes lines unchanged.
 //
 //   versions_proxy MODE-FILE tls PORT KEY CERTIFICATE ADDRESS:PORT     agents -> launcher
 //   versions_proxy MODE-FILE unix SOCKET AGENT-SOCKET                  one rank -> agent
@@ -34,7 +34,7 @@ using boost::system::error_code;
 
 std::string g_mode_file;
 
-// What is handed on for a line; all of them with their newlines.
+// The text to pass on for a line: one or more lines, each with its newline.
 std::string Translate(const std::string& line, bool first) {
   std::string mode;
   std::ifstream(g_mode_file) >> mode;
@@ -44,7 +44,7 @@ std::string Translate(const std::string& line, bool first) {
   return more + ringmaster::AsNewer(line) + '\n';
 }
 
-// Two connected streams. Ends both when one does.
+// Two streams that are connected to each other. If one ends, the other is closed.
 template <typename Stream>
 class Pair : public std::enable_shared_from_this<Pair<Stream>> {
  public:
@@ -118,7 +118,7 @@ class TlsProxy {
   }
 
  private:
-  // An agent whose launcher does not listen is hung up on, and dials again.
+  // If the launcher does not listen, the agent's connection is closed, and the agent redials.
   void Serve(tcp::socket socket) {
     auto pair = std::make_shared<Pair<TlsStream>>(TlsStream(std::move(socket), server_),
                                                   TlsStream(tcp::socket(io_), client_));
@@ -144,7 +144,7 @@ class TlsProxy {
 int ServeRank(asio::io_context& io, const std::vector<std::string>& words) {
   std::remove(words.at(0).c_str());
   stream_protocol::acceptor acceptor(io, stream_protocol::endpoint(words.at(0)));
-  std::printf("listens\n");  // the rank may be started
+  std::printf("listens\n");  // tells the test that the rank can start
   std::fclose(stdout);
   stream_protocol::socket rank = acceptor.accept();
   stream_protocol::socket agent(io);

@@ -1,6 +1,6 @@
-// A running job of four ranks among peers of other versions: an operator that is upgraded and
-// rolled back, and agents, launcher and ranks that talk through proxies, which add unknown fields
-// and messages or remove optional fields. The training must not be disturbed.
+// Tests a running job of four ranks with peers of other versions: an operator that is upgraded and
+// rolled back, and agents, a launcher and ranks that communicate through proxies, which add unknown
+// fields and messages or remove optional fields. The training must not be disturbed.
 
 #include <csignal>
 #include <cstdio>
@@ -21,7 +21,7 @@ using control::Epoch;
 using control::LauncherPhase;
 using control::LauncherStatus;
 
-// More than twice what passes until all of it has happened, without losses and with four.
+// More than twice the steps done during the test, without losses and with four losses.
 constexpr std::int64_t kSteps = 500;
 constexpr std::int64_t kStepsWithLosses = 1500;
 constexpr int kProxyPort = 8490;
@@ -30,7 +30,7 @@ const std::vector<int> kAll = {0, 1, 2, 3};
 
 class Versions : public LoggedTest {
  protected:
-  // From here on everybody hears everybody else as this other version: "newer", "older" or "same".
+  // From now on, all peers appear to each other as this version: "newer", "older" or "same".
   void Become(Job& job, const std::string& mode) {
     WriteFile(ModeFile(), mode);
     if (mode == "newer") {
@@ -48,7 +48,7 @@ class Versions : public LoggedTest {
     }
   }
 
-  // A trainer behind a proxy of its own, in the process group of its slot.
+  // A trainer that connects through its own proxy, in the process group of its slot.
   control::LaunchSpec TrainerBehindAProxy() {
     control::LaunchSpec spec = TrainerSpec(kStepsWithLosses, logs_ + "/steps.jsonl");
     const std::string wrapper = logs_ + "/ringmaster-train";
@@ -90,7 +90,7 @@ class Versions : public LoggedTest {
     return ranks;
   }
 
-  // Trains in a world of four that is newer than `before`, and goes on for so many steps.
+  // Waits for a world of four ranks that is newer than `before`, and for `steps` steps of it.
   static void ExpectFour(Job& job, const Epoch& before, std::int64_t steps = 20) {
     LauncherStatus status;
     ASSERT_TRUE(WaitUntil(kLimit, [&] {
@@ -102,7 +102,7 @@ class Versions : public LoggedTest {
     const std::int64_t from = StepOf(job);
     ASSERT_TRUE(WaitUntil(kLimit, [&] { return StepOf(job) >= from + steps; }));
   }
-  // As this version says it: an older launcher says nothing of progress.
+  // Reads the status in this version's format, because an older launcher does not report progress.
   static std::int64_t StepOf(Job& job) {
     const auto says = std::exchange(job.as_launcher_says, nullptr);
     const LauncherStatus status = job.Status();
@@ -157,7 +157,7 @@ TEST_F(Versions, AgentsLauncherAndRanksOfOtherVersionsGoOnAndSurviveALoss) {
     ASSERT_EQ(kill(ranks.at(1), SIGKILL), 0);
     ASSERT_NO_FATAL_FAILURE(ExpectFour(job, before)) << mode;
   }
-  // Its replacement says hello as an older version does.
+  // The replaced worker's agent sends its hello as an older version does.
   Become(job, "older");
   const Epoch before = job.Status().epoch;
   Hosts::Signal(job.agent(3), SIGKILL);

@@ -26,11 +26,11 @@ using Texts = std::vector<std::string>;
 
 constexpr Seconds kLimit{20};
 
-// For a rank's messages, what each implementation and each run has its own.
+// Fields of a rank's messages that may differ between implementations and runs.
 constexpr std::pair<const char*, const char*> kFree[] = {
     {"RankHello", "pid"}, {"RankHello", "protocol"}, {"StoreGet", "id"}};
 
-// Every look at it is a second later: reports that come too often are left out.
+// A clock that advances a second per call, because the rank omits reports that are too frequent.
 class HastyClock final : public Clock {
  public:
   Time Now() const override { return now_ += Seconds(1); }
@@ -56,7 +56,7 @@ class Player {
     connection_ = ::accept(listener_, nullptr, nullptr);
   }
   ~Player() {
-    ::shutdown(connection_, SHUT_RDWR);  // whatever still waits gives up
+    ::shutdown(connection_, SHUT_RDWR);  // pending reads fail
     next_ = {};
     values_ = {};
     granted_ = {};
@@ -108,7 +108,7 @@ class Player {
                : "the rank hung up";
   }
 
-  // The rank says this next. It may say more in it than the transcript, which may be older.
+  // Expects `wanted` as the rank's next message, which may have more fields than the transcript.
   std::string Expect(const Json& wanted) {
     const std::optional<std::string> line = ReadLine();
     if (!line) return "the rank did not say " + wanted.dump();
@@ -248,7 +248,7 @@ class Player {
     return result.ok() ? "" : result.error().message;
   }
 
-  // What the rank notices on its own thread, when it looks.
+  // Waits for a condition that becomes true on the rank's own thread.
   template <typename Condition>
   static std::string Eventually(Condition condition) {
     const auto limit = std::chrono::steady_clock::now() + kLimit;
@@ -264,7 +264,7 @@ class Player {
   const HastyClock clock_;
   int listener_ = -1;
   int connection_ = -1;
-  int64_t asked_ = 0;  // id of the rank's newest question
+  int64_t asked_ = 0;  // id of the rank's newest StoreGet
   std::unique_ptr<AgentMembership> rank_;
   World world_;
   std::promise<void> over_;

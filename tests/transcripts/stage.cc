@@ -10,7 +10,7 @@
 namespace ringmaster::transcripts {
 namespace {
 
-constexpr char kLauncherLog[] = "launcher";  // agents and launcher, as the launcher sees it
+constexpr char kLauncherLog[] = "launcher";  // messages between the launcher and the agents
 constexpr char kApiLog[] = "api";
 constexpr int64_t kSteps = 100;
 
@@ -33,7 +33,7 @@ launcher::CoordinatorOptions LauncherOptions() {
 
 }  // namespace
 
-// The rank process of a worker; its transcript is that of one process.
+// One rank process of a worker. Each process has its own transcript.
 class Stage::Rank {
  public:
   Rank(Stage& stage, int worker, int process)
@@ -163,7 +163,7 @@ class Stage::Rank {
   bool released_ = false;
 };
 
-// An agent as agent.cc wires it, with one slot, and the attach of that slot.
+// An agent with one slot, connected as in agent.cc, and the attach of that slot.
 class Stage::Agent final : public agent::SlotActions {
  public:
   Agent(Stage& stage, int worker)
@@ -238,7 +238,7 @@ class Stage::Agent final : public agent::SlotActions {
     slots_->OnRankExit(0, {{exit_code, signal}, std::chrono::minutes(1), {"its last line"}});
   }
   void Print(const std::string& text) { slots_->OnRankOutput(0, false, text); }
-  // Heartbeats are not recorded, and positions once.
+  // Heartbeats are not recorded, and positions are recorded once.
   void Beat() {
     for (const agent::RankStanding& standing : slots_->InWorld()) {
       control::RankPosition position{.rank = standing.rank, .slot = 0, .entered = true};
@@ -432,7 +432,7 @@ void Stage::Pass(std::chrono::milliseconds time) {
   }
 }
 
-// mpirun ends with the last process that it started.
+// mpirun ends when the last process that it started has ended.
 void Stage::OnAttachEnded() {
   if (--attaches_ > 0) return;
   Later([this] { Apply(membership_.OnMpirunExited(now_, cohort_, {0, 0, "", {}})); });

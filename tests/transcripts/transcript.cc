@@ -10,7 +10,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kSuffix[] = ".jsonl";
-// Words that say what a line is.
+// Keys that show the type of a line.
 constexpr const char* kWords[] = {"type", "does", "transcript", "put", "get", "phase"};
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Transcripts of both protocols: that those committed are what the present code says, and that the
-// present code understands them. RINGMASTER_RECORD=1 records the current ones again.
+// Tests the transcripts of both protocols: the current code must produce the committed transcripts
+// of this version and understand those of all versions. RINGMASTER_RECORD=1 records them again.
 
 #include <cstdlib>
 #include <set>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A first world of four ranks, a loss, a growth, a drain, a checkpoint, a release.
+// Records a job: a world of four ranks, a loss, a growth, a drain, a checkpoint and a release.
 Transcripts RecordStory() {
   Stage stage;
   stage.Order({0, 1, 2, 3});
@@ -32,7 +32,7 @@ Transcripts RecordStory() {
   stage.ReportBroken(0, 2);
   stage.Pass(3s);
   stage.Step(2);
-  stage.Pass(3s);  // the rank that was started again has come back
+  stage.Pass(3s);  // the restarted rank has joined again
   stage.Step(2);
   stage.AskForStatus();
 
@@ -126,7 +126,7 @@ TEST(Transcripts, TellTheWholeStory) {
   }
 }
 
-// Recorded by this version or an earlier one.
+// The transcripts were recorded by this version or an earlier one.
 TEST(Transcripts, AreAllUnderstood) {
   for (const std::string& folder : Folders()) {
     for (const auto& [name, transcript] : Read(folder)) {
@@ -171,7 +171,7 @@ TEST(Transcripts, ARankThatSaysSomethingElseIsFound) {
       line["rank"]["key"] = "another";
       changed = true;
     }
-    if (!changed) continue;  // it was in no world
+    if (!changed) continue;  // the rank was never in a world
     EXPECT_THAT(ReplayRank(transcript), ::testing::HasSubstr("another")) << name;
   }
 }

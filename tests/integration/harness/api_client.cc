@@ -26,7 +26,7 @@ std::string TextAt(const json& object, const std::string& pointer) {
   return value.is_null() ? "" : value.dump();
 }
 
-// One connection with its buffer; used by one caller at a time.
+// A connection with its buffer. Used by one caller at a time.
 class ApiClient::Connection {
  public:
   Connection(net::io_context& io, net::ssl::context& context) : stream(io, context) {}
@@ -105,7 +105,7 @@ Response ApiClient::Exchange(const std::string& method, const std::string& path,
                              const std::string& accept) {
   const auto request = MakeRequest(endpoint_, method, path, body, content_type, accept);
   ErrorCode error;
-  // Idle connections may have been closed by the server meanwhile: then once more, at last on a new
+  // The server may have closed idle connections. Tries again with another, and finally with a new
   // one.
   for (bool reused = true; reused;) {
     error = {};

@@ -17,7 +17,7 @@ std::vector<std::string> ChunkedLines::Append(std::string_view bytes) {
   return lines;
 }
 
-// Moves one whole chunk from raw_ to line_; false when it is not complete yet.
+// Moves one whole chunk from raw_ to line_. Returns false if the chunk is not complete yet.
 bool ChunkedLines::TakeChunk() {
   const std::size_t header = raw_.find("\r\n");
   if (header == std::string::npos) return false;

@@ -34,7 +34,7 @@ json RunningStatus(const std::string& container, const std::string& address) {
             {"containerStatuses", json::array({status})}}}};
 }
 
-// As a kubelet does, until the API server, which may be down, has said yes or no.
+// Repeats a request, as a kubelet does, until the API server accepts or rejects it.
 void Insist(const std::function<Response()>& request) {
   WaitUntil(
       [&] {
@@ -139,7 +139,7 @@ void FakeKubelet::StartPod(const json& pod) {
 
 void FakeKubelet::StartLauncher(const json& pod, const std::string& address) {
   const std::string name = TextAt(pod, "/metadata/name");
-  // As a kubelet does, until what the Pod mounts is there, or the Pod is not any more.
+  // Waits, as a kubelet does, until the Secret that the Pod mounts exists, or the Pod is gone.
   json secret;
   WaitUntil(
       [&] {
@@ -161,7 +161,7 @@ void FakeKubelet::StartLauncher(const json& pod, const std::string& address) {
   identity.term = term.empty() ? 0 : std::stoll(term);
   auto started = FakeLauncher::Start(identity);
   if (!started.ok())
-    return;  // no Secret, as a kubelet that cannot mount: the Pod still gets its address
+    return;  // without its Secret a Pod does not start, but it still gets an address
   std::shared_ptr<FakeLauncher> launcher = std::move(*started);
   std::function<void(const std::string&, FakeLauncher&)> on_launcher;
   {
@@ -186,7 +186,7 @@ void FakeKubelet::StopLauncher(const std::string& pod) {
 }
 
 void FakeKubelet::RemovePod(const std::string& name, const std::string& uid) {
-  // Another Pod may have the name by now.
+  // Delete by UID, because another Pod may have the name by now.
   Insist([&] {
     return admin_.Delete(PodPath(name), {{"kind", "DeleteOptions"},
                                          {"apiVersion", "v1"},

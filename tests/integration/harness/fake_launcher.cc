@@ -45,8 +45,8 @@ std::set<std::string> Uids(const control::Order& order) {
   return uids;
 }
 
-// What a healthy launcher reports once every ordered worker is there: a world of them, new where
-// the set changed.
+// Sets the status that a healthy launcher reports once all ordered workers have connected: a world
+// of these workers, with a new epoch if the set has changed.
 void Obey(const control::Order& order, control::LauncherStatus& status) {
   status.last_order = order.stamp;
   if (order.replicas == 0) {
@@ -183,7 +183,7 @@ class FakeLauncher::Impl {
     return http::status::ok;
   }
 
-  // With mutex_ held.
+  // REQUIRES: mutex_ is locked.
   void Act() {
     if (!order_ || !obedient_) return;
     const std::set<std::string> ordered = Uids(*order_);
@@ -220,7 +220,7 @@ class FakeLauncher::Impl {
   int unauthorized_ = 0;
   std::set<int> sockets_;
 
-  std::list<std::jthread> threads_;  // the accepting thread's, until it is joined
+  std::list<std::jthread> threads_;  // used only by the accepting thread until it is joined
   std::jthread accepting_;
 };
 

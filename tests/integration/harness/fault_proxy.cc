@@ -87,7 +87,7 @@ class FaultProxy::Impl {
         client_context_(net::ssl::context::tls_client),
         server_context_(net::ssl::context::tls_server),
         acceptor_(io_, {net::ip::make_address("127.0.0.1"), 0}) {
-    Endpoint anonymous = upstream;  // the API server is to see the operator's credentials alone
+    Endpoint anonymous = upstream;  // the API server gets only the operator's credentials
     anonymous.certificate_file.clear();
     ConfigureClient(client_context_, anonymous);
     server_context_.use_certificate_chain_file(certificate);
@@ -104,12 +104,12 @@ class FaultProxy::Impl {
       const std::lock_guard lock(mutex_);
       for (const int fd : sockets_) ::shutdown(fd, SHUT_RDWR);
     }
-    connections_.clear();  // joins
+    connections_.clear();  // joins their threads
   }
 
   int port() const { return acceptor_.local_endpoint().port(); }
 
-  // Both ends of one of the operator's connections.
+  // A connection from the operator, with the connection to the API server that belongs to it.
   struct Session {
     Session(net::ip::tcp::socket socket, Impl& impl)
         : down(std::move(socket), impl.server_context_), up(impl.io_, impl.client_context_) {}
@@ -142,7 +142,7 @@ class FaultProxy::Impl {
 
   enum class WatchEnd { kNone, kCut, kExpired };
 
-  // A watch that is being relayed: ended from outside by shutting its upstream socket down.
+  // A watch that is being relayed. Other threads end it by shutting down its upstream socket.
   class OpenWatch {
    public:
     OpenWatch(Impl& impl, Session& session)
@@ -159,7 +159,7 @@ class FaultProxy::Impl {
     OpenWatch(const OpenWatch&) = delete;
     OpenWatch& operator=(const OpenWatch&) = delete;
 
-    // The next two: with the mutex held.
+    // The next two functions require that the caller holds the mutex.
     void Finish(WatchEnd end) {
       end_ = end;
       ::shutdown(up_, SHUT_RDWR);
@@ -182,7 +182,7 @@ class FaultProxy::Impl {
     for (OpenWatch* watch : watches_) watch->Finish(end);
   }
 
-  // Ends watches whose reader is gone: their threads wait for upstream and would not see it.
+  // Ends watches whose client is gone. Their threads wait for upstream and would not notice.
   void Reap(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     while (!stop.stop_requested()) {
@@ -224,7 +224,7 @@ class FaultProxy::Impl {
     }
   }
 
-  // False: the connection to the operator is to be closed.
+  // Returns false if the connection to the operator must be closed.
   bool ServeRequest(Session& session, Request request) {
     ProxiedRequest record = Record(request);
     const Fault fault = Decide(record);
@@ -308,7 +308,7 @@ class FaultProxy::Impl {
     return false;
   }
 
-  // A watch that the API server refuses (403, 410, 422): its words, with their length.
+  // Relays the answer to a watch that the API server rejects (403, 410, 422), with its length.
   bool RelayRefusal(Session& session, const http::response<http::empty_body>& header) {
     const std::size_t length =
         std::strtoul(std::string(header[http::field::content_length]).c_str(), nullptr, 10);

@@ -34,7 +34,7 @@ struct ProxiedRequest {
   std::string authorization;
   Time received;
   Time answered;   // when the API server's answer was complete; the epoch before that
-  int status = 0;  // of the answer that the operator got; 0: none
+  int status = 0;  // HTTP status that the operator got; 0: no answer
 
   bool IsWrite() const { return method != "GET"; }
   bool IsWatch() const;

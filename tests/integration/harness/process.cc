@@ -22,7 +22,7 @@
 namespace ringmaster::testing {
 namespace {
 
-// A file without a name that holds what the child reads as its input.
+// Creates a file without a name that contains the child's standard input.
 int InputFile(const std::string& text) {
   char name[] = "/tmp/ringmaster-input-XXXXXX";
   const int fd = ::mkostemp(name, O_CLOEXEC);
@@ -36,14 +36,14 @@ int InputFile(const std::string& text) {
   return fd;
 }
 
-// In the child, between fork and exec: only async-signal-safe calls.
+// Runs in the child between fork and exec, so it uses only async-signal-safe calls.
 [[noreturn]] void Exec(char* const* argv, char* const* env, int in, int out, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);
   ::dup2(in, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(out, STDERR_FILENO);
-  // A connection of this program that a child held too would stay open when this program ends it.
+  // Close inherited descriptors: connections that the child has open cannot be closed by us.
   ::close_range(STDERR_FILENO + 1, ~0U, 0);
   ::setpgid(0, 0);
   ::execvpe(argv[0], argv, env);
@@ -174,7 +174,7 @@ void WriteFile(const std::filesystem::path& path, const std::string& text) {
 }
 
 int FreePort(const std::string& address) {
-  // Linux gives those from 32768 on to connections.
+  // Linux assigns ports from 32768 on to outgoing connections.
   constexpr unsigned kFirst = 10000;
   constexpr unsigned kEnd = 32768;
   std::random_device random;

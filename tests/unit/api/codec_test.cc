@@ -41,7 +41,7 @@ TEST(Codec, AJobThatNamesNoImageHasTheDefaultOne) {
   EXPECT_EQ(DecodeTrainingJobWithImage(without, "worker:1")->spec.image, "worker:1");
   EXPECT_EQ(DecodeTrainingJobWithImage(with, "worker:1")->spec.image, "own:1");
   EXPECT_EQ(DecodeTrainingJob(without)->spec.image, "");
-  // What its run is pinned to names the image, so another default does not reach the run.
+  // The pinned spec of the run contains the image, so a new default does not change the run.
   const auto job = DecodeTrainingJobWithImage(without, "worker:1");
   EXPECT_EQ(DecodeRunSpec(EncodeRunSpec(job->spec))->image, "worker:1");
 }
@@ -78,7 +78,7 @@ TEST(Codec, AJobOfPartialFcNeedsAllWorkersUnlessItSaysOtherwise) {
   spec.command = {"ringmaster-train", "--classes", "7", "--workload", "partial-fc"};
   EXPECT_EQ(spec.MinReplicas(), 4);
 
-  // What the run was started with counts, and how many workers the job wants today.
+  // The result depends on the command of the run and the current number of replicas.
   spec.command = {"ringmaster-train"};
   spec.worker.replicas = 6;
   EXPECT_EQ(spec.MinReplicas(), 1);
@@ -345,7 +345,7 @@ TEST(Codec, MergePatchOfEqualsIsEmpty) {
   EXPECT_TRUE(kube::MakeMergePatch(status, status).empty());
 }
 
-// A job whose template has about so many bytes.
+// A job whose template has about `bytes` bytes.
 json JobWithTemplate(std::size_t bytes) {
   return {
       {"metadata", {{"name", "digits"}, {"namespace", "n"}, {"uid", "u"}}},

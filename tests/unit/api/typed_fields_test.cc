@@ -29,7 +29,7 @@ std::string Texts(const std::vector<FieldProblem>& problems) {
   return texts;
 }
 
-// As spec.worker.
+// Decodes a job with this spec.worker.
 TrainingJobSpec DecodeWorker(const std::string& worker) {
   return Decode(R"({"worker": )" + worker + "}");
 }
@@ -127,7 +127,7 @@ TEST(TypedFields, SurviveTemplatesOfAnyShape) {
         DecodeWorker(R"({"gpus": 8, "template": )" + std::string(pod_template) + "}");
     EXPECT_EQ(spec.problems.size(), 1U) << pod_template;
   }
-  // The policies refuse these.
+  // Such templates must be decoded, because the policies reject them later.
   for (const char* containers : {R"([7])", R"([{"name": "log"}])", R"([{"name": 7}])"}) {
     const TrainingJobSpec spec = DecodeWorker(
         R"({"gpus": 8, "template": {"spec": {"containers": )" + std::string(containers) + "}}}");

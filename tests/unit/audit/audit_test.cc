@@ -16,10 +16,10 @@ namespace {
 
 constexpr int64_t kBatch = 12;
 
-// The logs of a job, as its ranks would write them; a test changes what it is about.
+// The logs of a job, as its ranks would write them. Tests change the lines that they are about.
 class Job {
  public:
-  // A world of `members` that adopts step `step` of `adopted`, and applies all steps up to `last`.
+  // Adds a world of `members` that adopts step `step` of `adopted` and applies steps up to `last`.
   void World(Epoch epoch, const std::vector<std::string>& members, Epoch adopted, int64_t step,
              int64_t last, const std::string& from = "") {
     const auto size = static_cast<int64_t>(members.size());
@@ -77,7 +77,7 @@ class Job {
   std::map<std::string, std::vector<AuditLine>> logs;
 };
 
-// a, b and c train 5 steps; c is killed in step 6; a and b go on to 8; d joins them for 9 and 10.
+// A job: a, b and c train 5 steps; c is killed in step 6; a and b train to 8; d joins for 9 and 10.
 Job ElasticJob() {
   Job job;
   job.World({1, 1}, {"a", "b", "c"}, {0, 0}, 0, 5);
@@ -105,8 +105,8 @@ TEST(Audit, AJobWhoseWorldsChangeIsClean) {
   EXPECT_THAT(report.schedule[2].members, ::testing::ElementsAre("a", "b", "d"));
 }
 
-// ElasticJob() with a state that is spread over the ranks: after step s, 100 s in all, rank r of n
-// logs its share.
+// ElasticJob() with a state that is sharded over the ranks. The whole state's checksum after step s
+// is 100 * s, and each rank logs that of its share.
 Job ShardedJob() {
   Job job = ElasticJob();
   for (auto& [member, lines] : job.logs) {
@@ -140,7 +140,7 @@ TEST(Audit, SharesOfAShardedStateMustAddUpToWhatTheNextWorldStartsFrom) {
                                      "differs from the shards that were logged there"));
 
   Job torn = ShardedJob();
-  torn.Step("c", 5, true).part.reset();  // its log does not tell
+  torn.Step("c", 5, true).part.reset();  // its share is not in the log
   EXPECT_EQ(ExitCodeOf(torn.Conclude(10).findings), kExitClean);
   EXPECT_EQ(torn.Conclude(10).states[5], std::nullopt);
 }
@@ -227,7 +227,7 @@ TEST(Audit, AStepThatOneRankAppliedAndNobodyAdoptedIsNoLoss) {
 TEST(Audit, AKilledRanksMissingLastLineIsClean) {
   Job job;
   job.World({1, 1}, {"a", "b"}, {0, 0}, 0, 4);
-  job.Drop("b", 1);  // between the last reduction and its line
+  job.Drop("b", 1);  // b was killed before it logged step 4
   job.World({1, 2}, {"a"}, {1, 1}, 4, 6);
 
   EXPECT_EQ(ExitCodeOf(job.Conclude(6).findings), kExitClean);
@@ -364,7 +364,7 @@ TEST(Audit, FindsWhatIsWrong) {
   }
 }
 
-// a and b compute all ten steps: without the faults of ElasticJob, and to the same states.
+// A job without faults: a and b compute all ten steps, with the same states as ElasticJob().
 Job CalmJob() {
   Job job;
   job.World({1, 1}, {"a", "b"}, {0, 0}, 0, 10);

@@ -33,7 +33,7 @@ class Counter {
     return stoppable_.Wait(mutex_, stop,
                            [&]() RINGMASTER_REQUIRES(mutex_) { return count_ >= count; });
   }
-  // Another thread adds one while this one, which holds the mutex, has let go of it.
+  // Another thread increments the counter while this thread has released the mutex temporarily.
   int LetGo() {
     const MutexLock lock(mutex_);
     {

@@ -19,8 +19,8 @@ namespace {
 using std::chrono::microseconds;
 using ::testing::ElementsAre;
 
-// Rank 1 of two. Each operation takes 10 us, to meet takes a second; an operation on the other rank
-// takes 40 us.
+// Rank 1 of two. An operation takes 10 us on this rank and 40 us on the other; a meeting takes a
+// second.
 class FakeBackend final : public Backend {
  public:
   explicit FakeBackend(FakeClock& clock) : clock_(clock) {}
@@ -43,11 +43,11 @@ class FakeBackend final : public Backend {
     return {};
   }
   Result<void> Agree(trainer::Elements value, trainer::ReduceOp op) override {
-    if (value.type != trainer::ElementType::kFloat64) return {};  // no time
+    if (value.type != trainer::ElementType::kFloat64) return {};  // not a time
     double mine = 0;
     std::memcpy(&mine, value.data, sizeof(mine));
     const double other =
-        op == trainer::ReduceOp::kSum && mine != 0 ? 20 : 40;  // its part of a mean
+        op == trainer::ReduceOp::kSum && mine != 0 ? 20 : 40;  // the other rank's value
     if (op == trainer::ReduceOp::kSum) mine += other;
     if (op == trainer::ReduceOp::kMin) mine = std::min(mine, other);
     if (op == trainer::ReduceOp::kMax) mine = std::max(mine, other);
@@ -55,7 +55,7 @@ class FakeBackend final : public Backend {
     return {};
   }
 
-  std::string trace;  // how many calls were started together, '.' a wait, '|' a meeting
+  std::string trace;  // a digit: so many calls at once; '.': a wait; '|': a meeting
   std::vector<Call> calls;
 
  private:
@@ -146,7 +146,7 @@ TEST_F(MeasurementTest, MakesOneTimeOfTheRanks) {
 }
 
 TEST_F(MeasurementTest, EachOperationWorksASizeFurtherOnInBuffersOfTheLargestSize) {
-  sweep.sizes = {256, 800};  // 256 has three places there
+  sweep.sizes = {256, 800};  // the buffers have room for three places of 256 bytes
   sweep.iterations = 2;
   sweep.aggregated = 2;
 

@@ -1,4 +1,4 @@
-// MPI's operations have counts of 31 bits: a longer one is refused before any memory is touched.
+// Tests that counts above MPI's 31 bits are rejected before any memory is accessed.
 
 #include <climits>
 

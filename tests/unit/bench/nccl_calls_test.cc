@@ -25,7 +25,7 @@ class NcclCallsTest : public ::testing::Test {
   Call CallOf(Collective collective) {
     return {.collective = collective, .send = std::span(send), .receive = std::span(receive)};
   }
-  // What NCCL was called for.
+  // Runs the operations and returns the calls of NCCL.
   std::vector<std::string> Run(const std::vector<Call>& together) {
     const auto before = static_cast<std::ptrdiff_t>(rank.nccl.calls().size());
     const Result<void> done = StartOnNccl(communicator, together, Soon())->Wait();

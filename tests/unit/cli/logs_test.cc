@@ -23,7 +23,7 @@ std::string At(const char* time, const std::string& line) {
   return "2026-11-20T10:00:" + std::string(time) + "Z " + line + "\n";
 }
 
-// Two launchers after each other, and two workers.
+// A job with two launchers, one after the other, and two workers.
 void AddJob(FakeKubectl& kubectl) {
   kubectl.Gets(kGetJob, JobObject(RunningStatus()));
   kubectl.Gets(kPodsNow, ListOf({PodObject("digits-worker-0", "worker", 0),
@@ -41,7 +41,7 @@ void AddJob(FakeKubectl& kubectl) {
                  At("01.000000001", "[rank 0] first") + At("06", "[rank 0] second"));
   kubectl.Prints(LogOf("digits-worker-1"), At("00.25", "2026-11-20T10:00:00.250Z info agent Ran") +
                                                At("01", "[rank 1] oops") +
-                                               // The node's own time zone.
+                                               // in the node's time zone
                                                "2026-11-20T12:00:05.5+02:00 [rank 1] between\n" +
                                                At("07", "no newline"));
 }
@@ -229,7 +229,7 @@ TEST(Logs, ABrokenConnectionLosesAndRepeatsNoLine) {
   EXPECT_EQ(ran.out, "[rank 0] one\n[rank 0] two\n");
 }
 
-// The job has ended before; one container has not.
+// The job has already ended, but one container still runs.
 TEST(Logs, FollowingAnEndedJobEndsAlthoughAContainerRunsOn) {
   FakeKubectl kubectl;
   json ended = JobObject(RunningStatus());

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// What status says of such a job.
+// The output of `status` for this job.
 FakeKubectl::Ran StatusOf(const json& job, const json& pods = ListOf({}),
                           const json& events = ListOf({}), const char* format = nullptr) {
   FakeKubectl kubectl;
@@ -69,8 +69,8 @@ TEST(Status, OneScreenOfAJobThatTrains) {
   EXPECT_THAT(ran.out, HasSubstr("digits-worker-0    node1  Running  2      0         "));
 }
 
-// The words of a reason are those of its comment up to what else it is used for, which names
-// fields.
+// `status` explains a reason with the first part of its comment, and omits the later part, which
+// names fields.
 TEST(Status, TheMeaningOfAReasonIsWhole) {
   EXPECT_THAT(
       StatusOf(JobWith("Failed", "OOMKilled",
@@ -240,7 +240,7 @@ TEST(Status, SaysWhatItCouldNotRead) {
               HasSubstr("\nNot shown: Error from server (Forbidden): events is forbidden\n"));
 }
 
-// What a kubectl that fails so is made into.
+// The error message after kubectl failed with this output.
 std::string ErrorAfter(const std::string& printed) {
   FakeKubectl kubectl;
   kubectl.Refuses("*", printed);

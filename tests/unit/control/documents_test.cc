@@ -1,4 +1,4 @@
-// Orders, status, verdicts and launch specs as JSON.
+// Tests the JSON of orders, statuses, verdicts and launch specs.
 
 #include <set>
 

@@ -1,4 +1,4 @@
-// The framing over real sockets: TLS on loopback, unix sockets in a temporary directory.
+// Tests the line protocol over real sockets: TLS on loopback, and unix sockets.
 
 #include "common/control/line_connection.h"
 
@@ -30,7 +30,7 @@ using Connection = std::shared_ptr<LineConnection>;
 
 constexpr char kName[] = "launcher.job.ringmaster.dev";
 
-// What happened on one end.
+// One end of a connection. Records its messages and events.
 struct End {
   Connection connection;
   std::vector<Message> messages;
@@ -54,7 +54,7 @@ class LineConnections : public testing::Test {
   }
   ~LineConnections() override { std::filesystem::remove_all(directory); }
 
-  // Runs the loop until `done` or ten seconds.
+  // Runs the event loop until `done` returns true, for at most ten seconds.
   template <typename Done>
   bool Until(Done done) {
     const auto limit = std::chrono::steady_clock::now() + 10s;
@@ -74,7 +74,7 @@ class LineConnections : public testing::Test {
     ASSERT_TRUE(Until([this] { return server.connection && client.connection; }));
   }
 
-  // The result of dialling a launcher that shows `shown`, trusting `trusted`, expecting `name`.
+  // Connects to a launcher that presents `shown`. The client trusts `trusted` and expects `name`.
   Result<Connection> DialLauncher(const TestCertificate& shown, const TestCertificate& trusted,
                                   const std::string& name) {
     server_tls = *TlsContext::Server(shown.key_pem, shown.certificate_pem);
@@ -109,7 +109,7 @@ TEST_F(LineConnections, CarryMessagesBothWaysInOrder) {
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(std::get<RankDone>(server.messages[static_cast<std::size_t>(i)]).rank, i);
   }
-  // The kernel has everything: the writer learns it, maybe after the reader.
+  // The writer is notified once the kernel has all data, maybe after the reader has received it.
   EXPECT_TRUE(
       Until([this] { return client.drained > 0 && client.connection->queued_bytes() == 0; }));
 }
@@ -138,7 +138,7 @@ TEST_F(LineConnections, CarryALineOfManyConnectionsBetweenTheirOwn) {
   EXPECT_EQ(std::get<RankDone>(server.messages[3]).rank, 2);
 }
 
-// The peer that is silent for longest makes room for a peer that does.
+// If there are too many handshakes, the connection that has been silent for longest is closed.
 TEST_F(LineConnections, StrangersKeepNobodyOut) {
   const TestCertificate certificate = MakeTestCertificate(kName);
   server_tls = *TlsContext::Server(certificate.key_pem, certificate.certificate_pem);
@@ -171,7 +171,7 @@ TEST_F(LineConnections, CloseRatherThanSendALineThatIsTooLong) {
 
 TEST_F(LineConnections, CloseWhenThePeerDoesNotRead) {
   ConnectUnix();
-  // A dialled connection that nobody starts reads nothing.
+  // A connection that was not started does not read.
   Connection deaf;
   DialUnix(io, socket, {}, [&](Result<Connection> dialled) { deaf = *dialled; });
   ASSERT_TRUE(Until([&] { return deaf != nullptr; }));
@@ -284,7 +284,7 @@ TEST_F(LineConnections, FinishOnceASlowPeerHasReadAll) {
   const int slow = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
   ASSERT_EQ(::connect(slow, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   ASSERT_TRUE(Until([this] { return server.connection != nullptr; }));
-  constexpr int kMessages = 64;  // far more than the kernel keeps
+  constexpr int kMessages = 64;  // far more than the kernel buffers
   for (int i = 0; i < kMessages; ++i) {
     server.connection->Send(RankOutput{false, std::string(12'000, 'x')});
   }
@@ -389,7 +389,7 @@ TEST_F(LineConnections, GiveUpOnAPeerThatDoesNotShakeHands) {
   EXPECT_EQ(error->kind, ErrorKind::kTimeout);
 }
 
-// The trainer's side: the calls block, so the loop runs on a thread of its own.
+// The trainer uses the blocking client. Its calls block, so the event loop runs on another thread.
 TEST_F(LineConnections, TalkToABlockingClient) {
   std::vector<Message> got;
   Connection peer;

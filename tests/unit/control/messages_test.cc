@@ -1,4 +1,4 @@
-// The wire form: everything comes back as it went, and nothing that arrives can hurt.
+// Tests the encoding of messages: they are decoded unchanged, and invalid input does no harm.
 
 #include "common/control/messages.h"
 

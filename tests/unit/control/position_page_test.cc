@@ -1,4 +1,4 @@
-// What a rank says of itself comes back whole or not at all.
+// Tests that a rank's position is read completely or not at all.
 
 #include "common/control/position_page.h"
 

@@ -1,5 +1,5 @@
-// The rule of compatibility (common/control/README.md, "Versions"): a newer peer may add fields,
-// words and types, an older one may lack what has a default.
+// Tests the rules of compatibility (common/control/README.md, "Versions"): a newer peer may add
+// fields, values and message types; an older peer may omit fields that have a default.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -78,7 +78,7 @@ TEST(Versions, ADocumentOfANewerPeerIsReadAsIfItWereOurs) {
   EXPECT_EQ(DecodeLaunchSpec(AsNewer(spec))->slots_per_worker, 2);
 }
 
-// What older versions may leave out, and what is read then.
+// Fields that older versions may omit get their defaults.
 TEST(Versions, WhatAnOlderPeerDoesNotSayHasItsDefault) {
   const auto heard = [](const Message& message) { return *Decode(LineAsOlder(Encode(message))); };
 

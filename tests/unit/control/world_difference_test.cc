@@ -1,4 +1,4 @@
-// Worlds in few bytes: members by their hosts, and one world as the difference from another.
+// Tests the compact encoding of worlds: members grouped by host, and a world as a difference.
 
 #include "common/control/world_difference.h"
 
@@ -64,7 +64,7 @@ TEST(Members, ThatMakeNoSenseAreRefused) {
   EXPECT_TRUE(refused("\"slots\":[0,1]", "\"slots\":[0,99999999999]"));
   EXPECT_TRUE(refused("\"hosts\":", "\"guests\":"));
   EXPECT_FALSE(refused("\"slots\":[0,1]", "\"slots\":[0,2]"));
-  // A shared start is repeated for each of the host's ranks.
+  // The decoded world would be too large: a host's start is repeated for each of its ranks.
   EXPECT_TRUE(refused("\"start\":\"", "\"start\":\"" + std::string(1024, 'n')));
   EXPECT_TRUE(refused("\"podUid\":\"", "\"podUid\":\"" + std::string(1024, 'n')));
 

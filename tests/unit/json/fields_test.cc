@@ -1,4 +1,4 @@
-// One description writes and reads, and whatever arrives is read, or refused with its place.
+// Tests descriptions of JSON fields: any input is decoded, or rejected with the path of the error.
 
 #include "common/json/fields.h"
 

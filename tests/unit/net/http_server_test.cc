@@ -1,4 +1,4 @@
-// What strangers may send and hold: a real server on loopback, spoken to in bytes.
+// Tests a real server on loopback against clients that send arbitrary bytes or stay connected.
 
 #include "common/net/http_server.h"
 
@@ -20,7 +20,7 @@ using ringmaster::testing::BytePeer;
 constexpr char kGet[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 constexpr char kLastGet[] = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
-// One answer of a server that answers "ok" to everything.
+// Reads one answer of a server that answers "ok" to all requests.
 std::string ReadAnswer(BytePeer& peer) { return peer.ReadUpTo("\r\n\r\nok"); }
 
 class HttpServerTest : public ::testing::Test {
@@ -30,8 +30,8 @@ class HttpServerTest : public ::testing::Test {
     if (thread_.joinable()) thread_.join();
   }
 
-  // `open` names the requests that get an answer of their own, for those with "Authorization:
-  // good".
+  // Starts a server. If `checked`, only requests with "Authorization: good" get an answer of the
+  // handler.
   void Start(HttpServerOptions options, bool checked = false) {
     HttpHandlers handlers{.answer = [](const HttpRequest& request) -> HttpAnswer {
       if (request.target == "/broken") throw std::runtime_error("bug");
@@ -82,7 +82,7 @@ TEST_F(HttpServerTest, RefusesWhatIsTooLargeOrNoHttpAndServesOn) {
   const std::string chunked = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   struct Case {
     std::string request;
-    std::string answer;  // its beginning; empty: closed without one
+    std::string answer;  // its beginning; empty: the connection is closed without an answer
   };
   const Case cases[] = {
       {chunked + "-2\r\n", ""},
@@ -109,7 +109,7 @@ TEST_F(HttpServerTest, RefusesWhatIsTooLargeOrNoHttpAndServesOn) {
   };
   for (const Case& c : cases) {
     const std::string answer = Exchange(c.request);
-    // What is sent on while the connection is closed may take the answer with it.
+    // The answer may be lost if the client still sends while the connection is being closed.
     EXPECT_TRUE(answer.starts_with(c.answer) || answer.empty()) << c.request.substr(0, 90);
     EXPECT_FALSE(c.answer.empty() && answer.starts_with("HTTP/1.1 200")) << c.request.substr(0, 90);
     EXPECT_TRUE(Exchange(kLastGet).starts_with("HTTP/1.1 200")) << c.request.substr(0, 90);
@@ -136,7 +136,7 @@ TEST_F(HttpServerTest, ARequestHasItsTimeHoweverSlowlyItComes) {
   const auto began = std::chrono::steady_clock::now();
   BytePeer peer(port());
 
-  // The server closes: a byte for each look at that.
+  // The server closes the connection. Sends a byte every 50 ms until that fails.
   std::jthread drip([&peer](std::stop_token stop) {
     while (!stop.stop_requested() && peer.Send("G")) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -61,7 +61,7 @@ TEST(CapturedProcess, ReadsBothStreamsToTheEnd) {
   EXPECT_EQ(shell.ends, 1);
 }
 
-// Open MPI 5 ends some of its messages with one (prrte issue 1905).
+// Open MPI 5 ends some of its messages with a NUL byte (prrte issue 1905).
 TEST(CapturedProcess, LeavesOutNulBytes) {
   const Shell shell("printf 'one\\0 two\\0\\n\\0'; printf '\\0' >&2");
 
@@ -105,7 +105,7 @@ TEST(CapturedProcess, TakesItsDescendantsAlong) {
   EXPECT_EQ(shell.end.exit_code, 0);
   const pid_t descendant = std::atoi(shell.output.c_str());
   ASSERT_GT(descendant, 0);
-  // Its group was killed, and we are who reaps it: no such process is left once KillAll returns.
+  // Its group was killed, and this process reaps it, so it is gone once KillAll returns.
   ChildReaper::KillAll(std::chrono::seconds(10));
   EXPECT_EQ(kill(descendant, 0), -1);
 }

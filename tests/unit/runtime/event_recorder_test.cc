@@ -35,7 +35,7 @@ class EventRecorderTest : public testing::Test {
     };
   }
 
-  // Of all events tried, in their order.
+  // The notes of all events that were sent, in order.
   std::vector<std::string> Notes() const {
     std::vector<std::string> notes;
     for (const http::Request& request : http_.Sent()) {
@@ -142,7 +142,7 @@ TEST_F(EventRecorderTest, LetsOthersPassWhatIsRefused) {
   recorder_.SendOne();
 
   EXPECT_EQ(Notes(), (std::vector<std::string>{"scaled to 1", "scaled to 2"}));
-  // With no room left, what was refused goes before what was never tried.
+  // When the queue is full, rejected events are dropped before events that were never sent.
   for (int i = 3; i <= 5; ++i) recorder_.Record(Scaled(i));
   EXPECT_EQ(recorder_.dropped(), 1);
   while (recorder_.SendOne()) {

@@ -13,8 +13,8 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// The one lease of an API server: versions, compare-and-set, and a switch for an unreachable
-// server.
+// A fake API server with one Lease. Supports resource versions and conditional updates, and can be
+// unreachable.
 class FakeLease {
  public:
   Result<http::Response> Answer(const http::Request& request) {
@@ -92,7 +92,7 @@ TEST_F(LeaderElectorTest, ALeaseMadeAnewGoesOnAboveTheDeletedOne) {
   clock_.Advance(seconds(4));
   b_.elector.Step();
   const int64_t before = b_.elector.term();
-  const FakeClock behind;  // the others' has gone on
+  const FakeClock behind;  // the other clocks have advanced
   Candidate c(lease_, behind, "c");
 
   lease_.lease = nullptr;
@@ -224,7 +224,7 @@ TEST_F(LeaderElectorTest, OneOfTwoRacersWins) {
   b_.elector.Step();
   c.elector.Step();
   clock_.Advance(seconds(4));
-  // Between c's look at the lease and its update, b takes it.
+  // b acquires the Lease between c's read and c's update.
   c.http.on_send = [&](const http::Request& request) {
     if (request.method == http::Method::kPut) b_.elector.Step();
     return lease_.Answer(request);
@@ -253,7 +253,7 @@ TEST_F(LeaderElectorTest, ReleaseLetsAStandbyTakeOverAtOnce) {
 
 TEST_F(LeaderElectorTest, ConflictByAForeignFieldIsNoLoss) {
   a_.elector.Step();
-  // Someone annotates the lease: its version changes, its holder does not.
+  // A user annotates the Lease, so its version changes, but not its holder.
   lease_.lease["metadata"]["resourceVersion"] = "99";
   clock_.Advance(seconds(1));
 

@@ -51,7 +51,7 @@ class ReflectorTest : public testing::Test {
     });
   }
 
-  // Runs moves until the next request was made, and returns the delay asked for after it.
+  // Runs the reflector until it has sent the next request. Returns the delay that it then requests.
   milliseconds Exchange() {
     const std::size_t before = http_.Sent().size();
     milliseconds delay{0};
@@ -59,7 +59,7 @@ class ReflectorTest : public testing::Test {
     return delay;
   }
 
-  // Through WatchList, with pods a and b; then the stream goes on with `more` and ends cleanly.
+  // Fills the cache through WatchList with pods a and b. The stream then has `more` and ends.
   void FillCache(const std::string& more = {}) {
     http_.AnswerStream(
         {.chunks = {EventLine("ADDED", Pod("a", 3)) + EventLine("ADDED", Pod("b", 4)),
@@ -162,7 +162,7 @@ TEST_F(ReflectorTest, ListsAgainWhenItsVersionExpiredAndReportsWhatVanished) {
     Exchange();
     EXPECT_EQ(store_.size(), 2u) << "the old content is served meanwhile";
     EXPECT_TRUE(reflector_.Synced());
-    Exchange();  // the list is cut: nothing of it counts
+    Exchange();  // the list is interrupted, so it is discarded
     EXPECT_TRUE(LastPathHas("sendInitialEvents=true"));
     EXPECT_EQ(changes_, std::vector<std::string>{});
     http_.AnswerStream(
@@ -280,7 +280,7 @@ TEST_F(ReflectorTest, NamesMissingRightsAndKeepsTryingSlowly) {
   for (int i = 0; i < 8; ++i) {
     http_.AnswerStream({.status = 403, .body = StatusBody(403, "Forbidden", message)});
     delay = Exchange();
-    // A server that has just started refuses everything for a moment.
+    // The first delay is short, because a server that is starting rejects requests only briefly.
     EXPECT_LE(delay, i == 0 ? milliseconds(1600) : seconds(10));
   }
   EXPECT_EQ(delay, seconds(10));
@@ -394,7 +394,7 @@ TEST_F(ReflectorTest, IgnoresObjectsWithoutName) {
 TEST_F(ReflectorTest, GoesOnFromTheLastVersionOverAnotherStreamWhenItIsTold) {
   http_.AnswerStream({.chunks = {Bookmark(10, true)}, .until_stopped = true});
   http_.AnswerStream({.chunks = {EventLine("ADDED", Pod("c", 12))}, .until_stopped = true});
-  reflector_.Reconnect();  // nothing to end yet
+  reflector_.Reconnect();  // no watch exists yet
   reflector_.Start();
   ASSERT_TRUE(Eventually([&] { return reflector_.Synced(); }));
 

@@ -25,7 +25,7 @@ TEST(RequestPool, UsesAllThreadsForOneJob) {
   RequestPool pool(8);
   std::latch all_inside(8);
 
-  // Ends only when eight closures run at once.
+  // These closures end only when eight of them run at once.
   std::vector<std::function<void()>> closures(9, [&] { all_inside.arrive_and_wait(); });
   closures.front() = [] {};
   pool.RunAll("job", std::move(closures));
@@ -48,8 +48,8 @@ TEST(RequestPool, AJobsOtherRequestsWaitForTheEndOfItsFirst) {
   std::atomic<bool> first_ended = false;
   std::atomic<int> early{0};
   std::vector<std::function<void()>> closures(9, [&] { early += first_ended ? 0 : 1; });
-  // Another job has so many turns meanwhile that this one would have had some, if it waited for
-  // them.
+  // Meanwhile another job has so many turns that this job's other requests would have had turns,
+  // too, if they had been queued.
   closures.front() = [&] {
     std::jthread([&] {
       pool.RunAll("other", std::vector<std::function<void()>>(33, [] {}));
@@ -62,7 +62,7 @@ TEST(RequestPool, AJobsOtherRequestsWaitForTheEndOfItsFirst) {
   EXPECT_EQ(early, 0);
 }
 
-// Closures that wait to be let go, and a caller that wants to know that so many of them run.
+// Makes closures that block until Open(). AwaitInside() waits until `count` closures are running.
 class Gate {
  public:
   std::function<void()> Closure() {
@@ -90,7 +90,7 @@ TEST(RequestPool, StartsANewJobWhileAnotherHasEverythingInFlightThatItMay) {
   std::jthread big([&] { pool.RunAll("big", std::move(closures)); });
   gate.AwaitInside(2);
 
-  pool.RunAll("small", {[] {}});  // returns
+  pool.RunAll("small", {[] {}});  // must return
 
   gate.Open();
 }
@@ -109,7 +109,7 @@ TEST(RequestPool, KeepsAJobGoingWhileOthersStart) {
                         [&] { last.count_down(); }});
   });
   begun.wait();
-  // It keeps the only place for first requests.
+  // The newcomer occupies the only thread that runs first requests.
   std::jthread newcomer([&] { pool.RunAll("newcomer", {gate.Closure()}); });
 
   last.wait();
@@ -117,12 +117,12 @@ TEST(RequestPool, KeepsAJobGoingWhileOthersStart) {
   gate.Open();
 }
 
-// The turns of jobs that all wait behind one request.
+// Tests the order in which jobs get turns while all of them wait for one request to end.
 class TurnsTest : public ::testing::Test {
  protected:
   TurnsTest() { gate_.AwaitInside(1); }
 
-  // Has one request that comes first and `turns` others.
+  // Adds a job with a first request and `turns` other requests.
   void Add(const std::string& job, int turns) {
     std::latch first(1);
     std::vector<std::function<void()>> closures(static_cast<std::size_t>(turns + 1),
@@ -133,7 +133,7 @@ class TurnsTest : public ::testing::Test {
   }
 
   std::vector<std::string> Order() {
-    // One first request at a time: this one begins once the end of the others is known to the pool.
+    // Only one first request runs at a time, so the pool has seen the others end before this one.
     pool_.RunAll("witness", {[] {}});
     gate_.Open();
     jobs_.clear();
@@ -148,7 +148,7 @@ class TurnsTest : public ::testing::Test {
   std::vector<std::jthread> jobs_;
 };
 
-// The blocker had the first turn.
+// The blocker's request had the first turn.
 TEST_F(TurnsTest, EverySecondOneIsThatOfWhoWaitedLongest) {
   Add("big", 5);
   for (const char* job : {"a", "b", "c"}) Add(job, 1);

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::seconds;
 
-// An API server that knows the tokens "reader" and "other", of which the first may read.
+// An API server that knows the tokens "reader" and "other". Only "reader" may read metrics.
 class TokenAccessTest : public testing::Test {
  protected:
   TokenAccessTest() {
@@ -36,7 +36,7 @@ class TokenAccessTest : public testing::Test {
     };
   }
 
-  // What is said at once, or after the reviews of all who wait.
+  // The decision for a token, which comes at once or after the reviews of all waiting tokens.
   Access Judge(const std::string& token) {
     std::optional<Access> said;
     access_.Judge(token, [&](Access access) { said = access; });

@@ -152,7 +152,7 @@ TEST(WorkQueue, WakesForADeadlineEarlierThanTheOneWaitedFor) {
   EXPECT_EQ(popped, "near");
 }
 
-// Workers that take keys from a queue, and how often all of them went to sleep together.
+// Workers that take keys from a queue. Counts how often all of them went to sleep.
 class CountedWorkers {
  public:
   CountedWorkers(WorkQueue& queue, int count) : queue_(queue) {
@@ -161,7 +161,7 @@ class CountedWorkers {
 
   ~CountedWorkers() { queue_.ShutDown(); }
 
-  // Adds the key in this way; true once a worker had it.
+  // Adds a key with `add`. Returns true once a worker has processed it.
   bool Handle(const std::string& key, const std::function<void()>& add) {
     std::future<void> handled;
     {
@@ -202,7 +202,7 @@ class CountedWorkers {
 
 constexpr int kIdleWorkers = 100;
 constexpr int kAddedKeys = 200;
-// Of each worker its first and its last, of each key a few; all workers for each would be 20,000.
+// Allows a few sleeps per worker and key. Waking all workers for each key would be 20,000 sleeps.
 constexpr long kFewSleeps = 10 * (kIdleWorkers + kAddedKeys);
 
 TEST(WorkQueue, WakesOneWorkerForAKey) {

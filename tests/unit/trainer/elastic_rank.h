@@ -34,18 +34,18 @@ struct RankScript {
   std::function<void(int64_t step)> at{};  // before the forward pass of each attempt at a step
   std::function<void()> at_evaluation{};
   std::function<void(const World& world)> entered{};
-  int64_t fail_reduction_of = 0;  // the reduction of this step fails here, although it succeeded
-  int64_t reductions_before = 0;  // of each step: the reductions before those of its buckets
-  // The operation with this number, from 1, fails here, although it succeeded.
+  int64_t fail_reduction_of = 0;  // the step whose reduction fails on this rank only
+  int64_t reductions_before = 0;  // number of reductions before those of the buckets
+  // The operation with this number, from 1, fails on this rank only; 0: none does.
   int64_t fail_all_to_all = 0;
   int64_t fail_all_gather = 0;
-  // Such an operation succeeds here with garbage, as on GPUs when another rank aborted it.
+  // Such an operation succeeds with garbage instead, as on GPUs when another rank aborted it.
   bool sees_rubbish = false;
   bool confirms = false;      // confirmations reach all ranks, as on GPUs
   int64_t corrupt_at = 0;     // changes a parameter before this step
   int64_t not_finite_at = 0;  // this rank's gradient of the second parameter is NaN in that step
   bool skip_not_finite = false;
-  bool scale_loss = false;  // the optimizer's part of it; the workload's sums do not change
+  bool scale_loss = false;  // only in the optimizer; the workload's sums do not change
   std::chrono::seconds timeout = kRankTimeout;
   int64_t micro_batch = 0;  // 0: the job's setting
   // Folders; empty: nothing is stored.
@@ -97,7 +97,7 @@ class Gate {
 
 inline constexpr int64_t kExactBatch = 8;
 
-// Gradients are small integers that depend on step, sample and element. All samples are correct.
+// Gradients are small integers that depend on step, sample and element. The accuracy is always 1.
 class ExactWorkload final : public Workload {
  public:
   explicit ExactWorkload(RankScript script) : script_(std::move(script)) {
@@ -159,7 +159,7 @@ struct Blindness {
   int64_t reductions = 0;
   int64_t all_to_alls = 0;
   int64_t all_gathers = 0;
-  bool rubbish = false;  // it appears to succeed, but with garbage
+  bool rubbish = false;  // the operation appears to succeed, but with garbage
   bool confirms = false;
 };
 

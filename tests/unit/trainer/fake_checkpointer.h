@@ -48,7 +48,7 @@ class FakeCheckpointer final : public Checkpointer {
   void Finished(const World&, const LocalState&, const GivenUp&) override {}
 
   Result<LocalState> kept = LocalState{};
-  int unreadable = 0;  // how many times
+  int unreadable = 0;  // number of loads that will fail
   std::function<void()> keeping;
   int asked_to_keep = 0;
   int parts_written = 0;

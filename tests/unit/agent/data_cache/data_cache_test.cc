@@ -29,7 +29,7 @@ Result<void> Fill(const DataCacheFolders& folders, const MemorySources& memory =
 
 std::string WhyNot(const Result<void>& filled) { return filled.ok() ? "" : filled.error().message; }
 
-// Every page is told by its place.
+// Text in which each page depends on its position.
 std::string Pattern(std::size_t bytes) {
   constexpr std::size_t kPage = 4096;
   std::string pattern;
@@ -104,7 +104,7 @@ TEST(FillDataCache, AHalfCopyIsMadeAnew) {
   DataCacheFolders folders;
   folders.Put("file", "whole");
   ASSERT_TRUE(Fill(folders).ok());
-  // As an agent leaves it that is killed in the middle.
+  // The cache as an agent leaves it that is killed while filling it.
   std::ofstream(folders.cache() / kCacheMark) << "filling\n";
   std::filesystem::remove(folders.cache() / "file");
   std::ofstream(folders.cache() / "file") << "ha";
@@ -140,7 +140,7 @@ TEST(FillDataCache, LeavesAFolderOfSomebodyElseAlone) {
   EXPECT_EQ(folders.Cached("file"), "<none>");
 }
 
-// A folder whose first mark was being written when the agent was killed.
+// The agent was killed while it wrote the folder's first mark.
 TEST(FillDataCache, AMarkThatWasNeverFinishedIsNoObstacle) {
   DataCacheFolders folders;
   folders.Put("file", "1");
@@ -238,7 +238,7 @@ TEST(CopyFolder, TheFirstErrorEndsItWithManyFilesWaiting) {
   EXPECT_THAT(copied.error().message, HasSubstr("writing 0 failed: File exists"));
 }
 
-// What DataCache tells, on an io_context that runs until it has ended.
+// Records the callbacks of DataCache, on an io_context that runs until DataCache has ended.
 struct News {
   std::vector<control::DataCacheProgress> progress;
   std::vector<std::optional<std::string>> ends;

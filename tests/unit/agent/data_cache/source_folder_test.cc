@@ -143,7 +143,7 @@ TEST(SourceFolder, KeepsLinksWithinAndRefusesOthersByName) {
   EXPECT_THAT(MeasuringFails(folders), AllOf(HasSubstr("in/broken"), HasSubstr("broken link")));
 }
 
-// A sibling whose name begins with the source's is outside too.
+// A sibling folder whose name starts with the source's name is also outside.
 TEST(SourceFolder, ComparesPathsByTheirParts) {
   DataCacheFolders folders;
   folders.Put("data", "1");

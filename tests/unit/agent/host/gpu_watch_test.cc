@@ -1,4 +1,4 @@
-// The agent's own process that asks NVML, with a driver in a file (tests/fakes/fake_nvml.cc).
+// Tests the agent's child process that queries NVML, with a fake NVML (tests/fakes/fake_nvml.cc).
 
 #include "worker/agent/host/gpu_watch.h"
 
@@ -32,7 +32,7 @@ class GpuWatching : public testing::Test {
     std::ofstream(File() + ".new") << text;
     std::filesystem::rename(File() + ".new", File());
   }
-  // Runs until the list is there and so many troubles have come, of a list with a problem none.
+  // Runs until the list of GPUs has arrived, and `wanted` faults, unless the list has a problem.
   void Watch(std::size_t wanted, std::chrono::milliseconds limit = std::chrono::seconds(60),
              const std::string& library = FAKE_NVML_LIBRARY) {
     boost::asio::io_context io(1);

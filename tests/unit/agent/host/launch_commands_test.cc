@@ -1,4 +1,4 @@
-// Commands of the launcher's mpirun: real shells.
+// Tests how the agent runs commands of the launcher's mpirun, with real shells.
 
 #include "worker/agent/host/launch_commands.h"
 
@@ -23,7 +23,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// 'Z' or '?' of one that is gone.
+// The state of a process in /proc; 'Z' or '?' if it has ended.
 char StateOf(const std::string& pid) {
   std::ifstream file("/proc/" + pid + "/stat");
   std::string id;
@@ -117,7 +117,7 @@ TEST_F(LaunchCommandsTest, OfALauncherThatIsGoneEndUnheard) {
   EXPECT_FALSE(exited_);
 }
 
-// mpirun's daemon has forked and has not detached itself yet when its parent ends.
+// mpirun's daemon has forked, but not detached itself yet, when its parent ends.
 TEST_F(LaunchCommandsTest, LeaveTheirDaemonsAlone) {
   commands_.Run({7, "sleep 600 >/dev/null 2>&1 & echo $!"});
   Await();

@@ -1,5 +1,5 @@
-// A lack of memory as the kernel tells of it, on a tree of files of our own (memory_group.h,
-// oom_watch.h).
+// Tests how a lack of memory is read from the kernel's files, with a tree of test files
+// (memory_group.h, oom_watch.h).
 
 #include <csignal>
 
@@ -17,7 +17,7 @@ constexpr ProcessEnd kBySigkill{-1, SIGKILL};
 
 class FakeGroups : public FakeKernelFiles {
  public:
-  // Of version 1, as it looks from within a container.
+  // Writes the files of cgroup v1 as a container sees them.
   void Version1(int kills) {
     Write("cgroup", "4:memory:/kubepods/pod1/c2\n0::/\n");
     Write("cgroups/memory/memory.limit_in_bytes", "67108864\n");
@@ -115,13 +115,13 @@ TEST(MemoryGroup, ThePeakAndTheKillsAreItsOwnAndTheLimitIsTheLowestAroundIt) {
 
   ASSERT_TRUE(group.has_value());
   EXPECT_EQ(group->Limit(), 5000);
-  EXPECT_EQ(group->Peak(), std::nullopt);  // a kernel that does not keep it
+  EXPECT_EQ(group->Peak(), std::nullopt);  // this kernel does not record the peak
   EXPECT_EQ(group->Kills(), 1);
 }
 
 TEST(OomWatch, OneKillExplainsOneEnd) {
   FakeGroups groups;
-  groups.Version1(3);  // others died before
+  groups.Version1(3);  // earlier kills
   OomWatch watch(MemoryGroup::Find(groups.Groups()));
   OomWatch::Time now{1h};
   EXPECT_FALSE(watch.Explain(kBySigkill, now).has_value());

@@ -1,4 +1,4 @@
-// The worker's sshd, as a real process.
+// Tests the worker's sshd as a real process.
 
 #include "worker/agent/host/sshd.h"
 
@@ -51,7 +51,7 @@ bool Accepts(int port) {
   _exit(1);
 }
 
-// The launcher takes a refused ssh port for evidence that the agent is dead.
+// The launcher treats a refused connection to the ssh port as proof that the agent is dead.
 TEST(Sshd, DiesWithTheAgent) {
   if (FindSshd("/usr/bin:/bin").empty()) GTEST_SKIP() << "there is no sshd on this machine";
   std::array<char, 32> name{"/tmp/ringmaster-sshd-XXXXXX"};
@@ -70,7 +70,7 @@ TEST(Sshd, DiesWithTheAgent) {
   kill(agent, SIGKILL);
   waitpid(agent, nullptr, 0);
 
-  // The kernel kills it in its own time; refusal is the event.
+  // The kernel kills sshd some time later. Poll until the port refuses connections.
   int tries = 0;
   while (Accepts(port) && ++tries < 2000) poll(nullptr, 0, 5);
   EXPECT_FALSE(Accepts(port));

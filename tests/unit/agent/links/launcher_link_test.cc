@@ -1,4 +1,4 @@
-// The agent's line to a launcher, over real TLS on loopback.
+// Tests the agent's connection to a launcher, over real TLS on loopback.
 
 #include "worker/agent/links/launcher_link.h"
 
@@ -137,7 +137,7 @@ TEST_F(LauncherLinkTest, AShortBreakIsNoEnd) {
 }
 
 TEST_F(LauncherLinkTest, SilenceEndsAConnectionAndItIsDialledAgain) {
-  StartLink(200ms);  // nobody answers its heartbeats
+  StartLink(200ms);  // the launcher does not answer its heartbeats
 
   ASSERT_TRUE(Until([this] { return terms.size() >= 2; }));
   EXPECT_TRUE(Until([this] { return accepteds[0]->closed; }));

@@ -59,7 +59,7 @@ TEST(Preflight, ACheckThatThrowsIsAFinding) {
   EXPECT_THAT(findings[0].message, HasSubstr("oops"));
 }
 
-std::promise<void>* g_let_go = nullptr;  // a Check is a plain function
+std::promise<void>* g_let_go = nullptr;  // global, because a Check is a plain function
 
 TEST(Preflight, ACheckThatHangsIsAFindingWhenTimeIsUp) {
   std::promise<void> let_go;
@@ -127,7 +127,7 @@ TEST(PreflightChecks, GpusThatDoNotAnswerAreNamed) {
   GpuList gpus{.devices = {{"GPU-0"}, {"GPU-1"}, {"GPU-2"}, {"GPU-3"}}};
   EXPECT_FALSE(CheckGpus(config, gpus).has_value());
 
-  // One is lost while NVML knows it, one before, one that it never saw.
+  // One GPU was lost after NVML had found it, one before, and one was never found.
   gpus.devices = {{"GPU-0"}, {"GPU-1", "GPU is lost"}, {"", "GPU is lost"}};
 
   ASSERT_TRUE(CheckGpus(config, gpus).has_value());

@@ -1,4 +1,4 @@
-// What is wrong with a job's program, before it runs.
+// Tests which problems of a job's program are found before it runs.
 
 #include <elf.h>
 #include <fstream>
@@ -26,7 +26,7 @@ class ProgramCheck : public ProgramFolder {
     config.container = {{"PATH", Path()}};
     return config;
   }
-  // Nothing: it may run.
+  // The message of the finding; "" if the program can run.
   std::string Said(std::vector<std::string> command, bool in_place = false, int own_ranks = 0) {
     const std::optional<Finding> found =
         CheckProgram(With(std::move(command), in_place, own_ranks));
@@ -47,7 +47,7 @@ TEST_F(ProgramCheck, FindsNothingWrongWithWhatCanRun) {
             "");
 }
 
-// Started by anybody but mpirun it would be a world of one rank.
+// Without mpirun, each process of an MPI program would be a separate world of one rank.
 TEST_F(ProgramCheck, AnMpiProgramIsNamed) {
   const auto said = [this](std::vector<std::string> command, bool in_place = false,
                            int own_ranks = 0) {
@@ -104,7 +104,7 @@ TEST_F(ProgramCheck, AScriptsInterpreterIsLookedFor) {
   EXPECT_THAT(Said({Write("c", "#!/opt/bin/env sh\n")}), HasSubstr("needs /opt/bin/env,"));
 }
 
-// The kernel would say "no such file" of a program that is there.
+// Without this check, the kernel reports "no such file" for a program that exists.
 TEST_F(ProgramCheck, AProgramOfAnotherCLibraryIsNamed) {
   std::ifstream shell("/bin/sh", std::ios::binary);
   Elf64_Ehdr header{};

@@ -1,4 +1,4 @@
-// What a job's program needs, as its loader and its Python tell.
+// Tests the checks of what a job's program needs, which ask its loader and its Python.
 
 #include "worker/agent/preflight/program_needs.h"
 
@@ -34,7 +34,7 @@ class ProgramNeeds : public ProgramFolder {
     config.container = {{"PATH", Path()}, {"LD_LIBRARY_PATH", "/lib"}};
     return config;
   }
-  // A question of Python to "python3", a file that is one for the kernel.
+  // The finding for a program "python3 train.py" whose Python check prints `answer`.
   std::optional<Finding> TorchFinding(const std::string& script, const std::string& answer) {
     const std::vector<Question> questions =
         QuestionsAboutProgram(With({Write("python3", ""), Write("train.py", script)}, 8));
@@ -70,7 +70,7 @@ TEST_F(ProgramNeeds, NobodyIsAskedAboutWhatIsNoDynamicProgram) {
   }
 }
 
-// The real loader's words are tested with a real program in runtime tests.
+// Runtime tests check the real loader's messages with a real program.
 TEST_F(ProgramNeeds, MissingLibrariesAreNamedOnce) {
   const auto questions = QuestionsAboutProgram(With({"sh"}));
   ASSERT_THAT(questions, SizeIs(1));
@@ -105,7 +105,7 @@ TEST_F(ProgramNeeds, APyTorchWithoutCudaIsNamedWhereThereAreGpus) {
   EXPECT_FALSE(TorchFinding("import torch\n", "").has_value());
 }
 
-// A script may load data with a PyTorch for CPUs and compute with something else.
+// A script may use a CPU build of PyTorch only to load data, and compute with another library.
 TEST_F(ProgramNeeds, APyTorchThatIsNotSeenToComputeOnlyWarns) {
   EXPECT_FALSE(TorchFinding("import torch\nimport jax\n", "torch 2 None None")->fatal);
   EXPECT_FALSE(TorchFinding("import numpy\n", "torch 2 None None")->fatal);

@@ -1,4 +1,4 @@
-// Ends of real processes: children of the test that are killed, or end in other ways.
+// Tests how the ends of real processes are noticed: children of the test are killed or exit.
 
 #include "worker/agent/process_table/kill_watch.h"
 
@@ -50,7 +50,7 @@ class KillWatchTest : public testing::Test {
   int killed = 0;
 };
 
-// Not yet waited for, so that the kernel still tells how it ended.
+// Waits for the end without reaping the process, so that /proc still shows how it ended.
 void AwaitEnd(pid_t process) {
   siginfo_t info{};
   EXPECT_EQ(waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOWAIT), 0);
@@ -92,7 +92,7 @@ TEST_F(KillWatchTest, NeedsARankThatNamesAThread) {
   EXPECT_EQ(Watch(silent.pid()), nullptr);
 }
 
-// Whatever the rank writes: here, that its thread has ended.
+// The rank's page falsely says that its thread has ended.
 TEST_F(KillWatchTest, BelievesTheKernelAndNotTheRank) {
   const auto rank = Rank();
   const auto watch = Watch(rank->pid());
@@ -102,7 +102,7 @@ TEST_F(KillWatchTest, BelievesTheKernelAndNotTheRank) {
       mmap(nullptr, sizeof(control::PositionPage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
   const auto work = boost::asio::make_work_guard(io);
 
-  written->owner = 0;  // the thread sees it at its next turn
+  written->owner = 0;  // the watch sees this at its next check
   for (int looks = 0; looks < 20; ++looks) ASSERT_EQ(io.run_one_for(kPatience), 1U);
 
   EXPECT_EQ(killed, 0);
@@ -131,7 +131,7 @@ TEST(SaysKilled, OfAProcessThatSigkillEndsAlone) {
 }
 
 TEST(SaysKilled, NothingOfWhatIsNoStat) {
-  const std::string fields = " Z 1 1 1 0 -1 4";  // its flags: exiting
+  const std::string fields = " Z 1 1 1 0 -1 4";  // the flags say that it is exiting
   std::string rest;
   for (int field = 0; field < 42; ++field) rest += " 0";
   EXPECT_TRUE(SaysKilled("7 (a) b)" + fields + rest + " 9"));

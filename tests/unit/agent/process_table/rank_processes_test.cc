@@ -1,4 +1,4 @@
-// A real rank of an elastic job: sleeping_rank.cc.
+// Tests the process of a rank of an elastic job, with sleeping_rank.cc as the program.
 
 #include "worker/agent/process_table/rank_processes.h"
 
@@ -58,7 +58,7 @@ void SetChildSignalBlocked(bool blocked) {
   pthread_sigmask(blocked ? SIG_BLOCK : SIG_UNBLOCK, &child, nullptr);
 }
 
-// The end of a process whose memory takes long to free comes as late as this test likes.
+// Blocks SIGCHLD to delay the end of the process, as if its memory took long to free.
 TEST_F(RankProcessesTest, AKilledRankIsToldOfBeforeItHasEnded) {
   SetChildSignalBlocked(true);
   ASSERT_TRUE(ranks.Start(1).ok());

@@ -1,5 +1,5 @@
-// Pages and stacks of real processes: children of the test that say where they stand, sleep, are
-// stopped, or do not answer.
+// Tests position pages and stacks of real processes: children of the test that report positions,
+// sleep, are stopped, or do not answer.
 
 #include "worker/agent/process_table/stack_capture.h"
 
@@ -34,7 +34,7 @@ using testing::StartsWith;
   for (;;) pause();
 }
 
-// Every thread of the process, those of a sanitizer too.
+// Whether all threads of the process sleep, including threads of a sanitizer.
 bool AllAsleep(pid_t process) {
   const std::string tasks = "/proc/" + std::to_string(process) + "/task";
   for (const auto& task : std::filesystem::directory_iterator(tasks)) {
@@ -54,7 +54,7 @@ void WaitUntilAsleep(pid_t process) {
   EXPECT_TRUE(AllAsleep(process));
 }
 
-// A rank with a second thread called "sleeper"; both sleep.
+// A rank with a second thread, called "sleeper". Both threads sleep.
 std::unique_ptr<const Child> SleepingRank(const RankPage& page) {
   auto rank = std::make_unique<const Child>([&](const std::function<void()>& ready) {
     trainer::Position position;
@@ -75,7 +75,7 @@ struct Captured {
   std::chrono::milliseconds took{};
 };
 
-// Long enough for any thread that answers on a busy machine.
+// Limits that are long enough for threads to answer on a busy machine.
 constexpr StackCapture::Limits kPatient{.all = 30s, .thread = 3s, .threads = 64};
 
 Captured Capture(pid_t process, const std::shared_ptr<const RankPage>& page,
@@ -258,7 +258,7 @@ TEST(StackCapture, WaitsNotLongForAThreadThatDoesNotAnswer) {
   EXPECT_LT(captured.took, limits.all);
 }
 
-// As a rank in Python does: plain text, of all threads, by whichever of them gets the signal.
+// Like a rank in Python: the thread that gets the signal writes the stacks of all threads as text.
 int g_page_of_all = -1;
 
 std::unique_ptr<const Child> RankThatWritesAllStacks(const RankPage& page, bool first_answers) {

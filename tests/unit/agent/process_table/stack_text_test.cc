@@ -1,4 +1,4 @@
-// A rank's threads in words, from whatever the kernel and the rank itself wrote.
+// Tests the text that describes a rank's threads, made from data of the kernel and of the rank.
 
 #include "worker/agent/process_table/stack_text.h"
 
@@ -60,7 +60,7 @@ TEST(StackText, IsCutAtALine) {
   EXPECT_LE(cut.size(), 180U);
   EXPECT_EQ(cut, std::string(100, 'a') + "\n... (the rest is in the agent's log)\n");
   EXPECT_EQ(Shortened(std::string(1000, 'a'), 100), "... (the rest is in the agent's log)\n");
-  for (std::size_t end = 0; end < 100; ++end) {  // wherever a line ends, the limit holds
+  for (std::size_t end = 0; end < 100; ++end) {  // the limit applies wherever a line ends
     EXPECT_LE(Shortened(std::string(end, 'a') + '\n' + std::string(200, 'b'), 100).size(), 100U);
   }
 }

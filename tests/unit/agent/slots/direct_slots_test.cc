@@ -1,4 +1,4 @@
-// A direct job's program: one epoch, run by its attach or by the agent.
+// Tests how an agent handles a direct job's program, which an attach or the agent itself starts.
 
 #include "worker/agent/slots/direct_slots.h"
 
@@ -75,7 +75,7 @@ TEST_F(DirectSlotsTest, ItIsInItsWorldWhileItRuns) {
 }
 
 TEST_F(DirectSlotsTest, AnExitCountsOnceAndOnlyThatOfTheAttachInItsWorld) {
-  slots.OnAttach(8, TestAttach(2, 0, true));  // of another mpirun
+  slots.OnAttach(8, TestAttach(2, 0, true));  // an attach of another mpirun
   slots.OnAttach(9, TestAttach(1, 5, true));  // a slot that does not exist
   for (const AttachId attach : {8, 9, 10}) slots.OnAttachExit(attach, {Code(4)});
   EXPECT_THAT(actions.Told<RankExited>(), IsEmpty());
@@ -126,7 +126,7 @@ TEST_F(DirectSlotsTest, StopGoesToTheAttach) {
 }
 
 TEST_F(DirectSlotsTest, StopIsOfTheEpochsUpToTheOneThatItNames) {
-  slots.OnAttach(8, TestAttach(2, 0, true));  // of another mpirun
+  slots.OnAttach(8, TestAttach(2, 0, true));  // an attach of another mpirun
   slots.OnStopEpoch({{1, 0}, 500});
   EXPECT_THAT(actions.stopped_attaches, IsEmpty());
 
@@ -190,9 +190,9 @@ TEST_F(DirectSlotsTest, AWelcomeRepeatsAttachAndExit) {
   EXPECT_EQ(actions.Told<RankExited>().size(), 1U);
 }
 
-// Two programs would share a GPU.
+// Otherwise two programs would share a GPU.
 TEST_F(DirectSlotsTest, AFormerLaunchersProgramIsWaitedForAndItsAttachIsNoNewOne) {
-  slots.OnAttach(8, TestAttach(2, 0, true));  // its mpirun's next one, at a shut gate
+  slots.OnAttach(8, TestAttach(2, 0, true));  // another attach of the old mpirun
   actions.to_launcher.clear();
 
   ASSERT_TRUE(slots.OnWelcome(2));
@@ -231,7 +231,7 @@ TEST_F(DirectSlotsTest, AnElasticAttachHasNoPlaceHere) {
   EXPECT_EQ(FakeSlotActions::Of<control::AttachExit>(actions.to_attach[8]).size(), 1U);
 }
 
-// No mpirun: the launcher's StartEpoch is all that there is.
+// A program without mpirun, which the agent starts after the launcher's StartEpoch.
 class AgentsProgram : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(slots.OnWelcome(1)); }
@@ -299,7 +299,7 @@ TEST_F(AgentsProgram, IsStoppedWithItsWorldAndStartedInTheNextOne) {
   EXPECT_EQ(actions.programs[3].epoch, (control::Epoch{1, 2}));
 }
 
-// The worker was cut off and has missed that its world was stopped.
+// The worker was disconnected, and did not get the StopEpoch of its world.
 TEST_F(AgentsProgram, TheNextOneWaitsForTheEndOfTheLastOne) {
   Start({1, 1});
   Start({1, 2});

@@ -1,5 +1,5 @@
-// Rank processes of an elastic job: their starts and ends, their attaches and what they print.
-// elastic_world_test.cc is about epochs, elastic_table_test.cc about every event in every state.
+// Tests rank processes of an elastic job: their starts, ends, attaches and output.
+// elastic_world_test.cc tests epochs; elastic_table_test.cc tests all events in all states.
 
 #include "worker/agent/slots/elastic_slots.h"
 
@@ -34,7 +34,7 @@ class ElasticSlotsTest : public testing::Test {
     ASSERT_TRUE(slots.OnWelcome(1));
   }
 
-  // The first world: mpirun's attach, then the gate.
+  // Starts the first world: the rank says hello, mpirun's attach connects, and the gate opens.
   void OpenGate(AttachId attach = 7) {
     slots.OnRankHello(0);
     slots.OnAttach(attach, TestAttach(1, 0));
@@ -93,7 +93,7 @@ TEST_F(ElasticSlotsTest, AKilledRankIsReportedAtOnceAndStartedAgainOnceItHasEnde
   EXPECT_THAT(actions.started, ElementsAre(0)) << "its memory is in use";
   EXPECT_TRUE(slots.AnyRankRunning());
 
-  // Another rank's kill is not explained by this one's end.
+  // The exit report keeps the first explanation: a later one may be for the kill of another rank.
   actions.out_of_memory = control::OutOfMemory{100, 98};
   Exit({-1, SIGKILL}, seconds(60), {"last words"});
 
@@ -415,7 +415,7 @@ TEST_F(ElasticSlotsTest, ADeadRankOfALeaverIsNotStartedAgain) {
 TEST_F(ElasticSlotsTest, OfALeaverNoRankIsStartedAgainAfterABackOffOrAStop) {
   OpenGate();
   Exit({1, 0}, seconds(1));
-  Exit({1, 0}, seconds(1));  // the next one waits
+  Exit({1, 0}, seconds(1));  // the restart is pending
   ASSERT_FALSE(slots.Leave("told to go"));
   slots.OnRestartDue(0);
   EXPECT_THAT(actions.started, ElementsAre(0, 0));
@@ -473,7 +473,7 @@ TEST_F(ElasticSlotsTest, WhatIsLeftAtTheEndIsPrintedHere) {
   EXPECT_EQ(actions.printed, "[-1]still loading\n");
 }
 
-// From the end on a launcher may listen for a while still, or not.
+// After End(), the launcher may still accept output for a while, or may be gone.
 TEST_F(ElasticSlotsTest, AtTheEndAMembersWordsGoToTheLauncherIfThatTakesThem) {
   for (const bool takes_output : {true, false}) {
     FakeSlotActions ends;
@@ -498,7 +498,7 @@ TEST_F(ElasticSlotsTest, AnEpochOpensTheGateToTheAttachesOfItsOwnMpirunAndSlot) 
   ElasticSlots both(TestSlotsOptions(2, true), &two);
   both.Preload();
   for (const int slot : {0, 1}) both.OnRankHello(slot);
-  both.OnAttach(6, TestAttach(1, 0));  // of another mpirun
+  both.OnAttach(6, TestAttach(1, 0));  // an attach of another mpirun
   both.OnAttach(7, TestAttach(2, 0));
   both.OnAttach(8, TestAttach(2, 1));
   both.OnStartEpoch(TestStart({1, 2}, 2, {"n-1", "n-2"}));

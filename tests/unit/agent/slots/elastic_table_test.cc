@@ -1,5 +1,5 @@
-// What a slot of an elastic job does with every event in every state it can be in. A cell that is
-// not listed means: nothing is done.
+// Tests the reaction of an elastic job's slot to all events in all states. A cell that is not
+// listed means that nothing happens.
 
 #include <csignal>
 #include <functional>
@@ -33,7 +33,7 @@ void RunIn(ElasticSlots& slots, Epoch epoch, const std::string& start) {
   slots.OnStartEpoch(TestStart(epoch, 1, {start}));
 }
 
-// Each reached from a process that was just started ("n-1"); worlds are epoch 1.5.
+// All states, each reached from a process that has just started ("n-1"). Worlds have epoch 1.5.
 std::vector<State> States() {
   const auto in_world = [](ElasticSlots& slots) {
     slots.OnRankHello(0);
@@ -127,14 +127,14 @@ std::vector<Event> Events() {
   };
 }
 
-// No process runs: nothing that only a process can do happens.
+// Whether the event is possible: events of a process need a process that runs.
 bool CanHappen(const std::string& state, const std::string& event) {
   const bool runs = state != "waits" && state != "given up";
   const bool of_process = event.ends_with(" 1.5") && event[0] >= 'a' && event[0] <= 'z';
   const bool ends = event == "being killed" || event == "exit 0" || event == "exit 2";
   const bool needs_process =
       of_process || ends || event == "killed" || event == "hello" || event == "done 1.4";
-  const bool speaks = state != "loads" && state != "chosen";  // only hello comes from these
+  const bool speaks = state != "loads" && state != "chosen";  // these send only hello
   if (state == "being killed" && ends) return false;
   if (event == "restart due") return state == "waits";
   if (event == "hello") return !speaks;

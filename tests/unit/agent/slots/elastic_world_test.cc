@@ -1,4 +1,4 @@
-// Epochs of an elastic job's ranks: prepared, started, left, repeated to a launcher.
+// Tests how an agent prepares, starts, leaves and reports the epochs of an elastic job's ranks.
 
 #include <csignal>
 
@@ -75,7 +75,7 @@ TEST_F(ElasticWorld, ACheckpointIsAskedAboutUntilItIsGranted) {
   ASSERT_TRUE(slots.OnWelcome(1));
   ASSERT_EQ(actions.Told<control::CheckpointWritten>().size(), 2U);
 
-  slots.OnCheckpointGrant({{1, 1}, 0, 500, 0});  // another rank's
+  slots.OnCheckpointGrant({{1, 1}, 0, 500, 0});  // for another rank
   slots.OnCheckpointGrant({{1, 1}, 1, 500, 0});
   ASSERT_TRUE(slots.OnWelcome(1));
 
@@ -92,7 +92,7 @@ TEST_F(ElasticWorld, RankZeroOfThisWorldIsAskedForACheckpoint) {
   slots.OnTakeCheckpoint({{1, 2}});
   EXPECT_EQ(FakeSlotActions::Of<control::TakeCheckpoint>(actions.to_rank[0]).size(), 1U);
 
-  Run({1, 2});  // as rank 1
+  Run({1, 2});  // the member is rank 1
   slots.OnTakeCheckpoint({{1, 2}});
   EXPECT_EQ(FakeSlotActions::Of<control::TakeCheckpoint>(actions.to_rank[0]).size(), 1U);
 }
@@ -175,7 +175,7 @@ TEST_F(ElasticWorld, PrepareIsAnsweredAgainAndNoLowerEpochIsAcceptedAfterIt) {
 }
 
 TEST_F(ElasticWorld, APlaceThatWasNotTakenGoesWithItsEpoch) {
-  Kill();  // n-2 loads
+  Kill();  // the next process, n-2, loads
   slots.OnStartEpoch(TestStart({1, 1}, 1, {""}));
   slots.OnPrepareEpoch({{1, 2}});
 
@@ -185,7 +185,7 @@ TEST_F(ElasticWorld, APlaceThatWasNotTakenGoesWithItsEpoch) {
 }
 
 TEST_F(ElasticWorld, TheSameEpochAgainOpensNoGateAndForgetsNoEnd) {
-  Kill();  // n-2 loads
+  Kill();  // the next process, n-2, loads
   slots.OnAttach(7, TestAttach(1, 0));
   Run({1, 1}, "n-2");
   Run({1, 1}, "n-2");
@@ -202,7 +202,7 @@ TEST_F(ElasticWorld, TheSameEpochAgainOpensNoGateAndForgetsNoEnd) {
 
 TEST_F(ElasticWorld, AnEpochThatItIsInIsNoReasonToLeave) {
   Run({1, 2});
-  slots.OnPrepareEpoch({{1, 2}});  // said again, after an answer that was lost
+  slots.OnPrepareEpoch({{1, 2}});  // repeated, because the answer was lost
   slots.OnSwitchEpoch({{1, 1}, false});
   slots.OnSwitchEpoch({{1, 3}, false});
 
@@ -325,7 +325,7 @@ TEST_F(ElasticWorld, AWelcomeRepeatsWhatHoldsAndTheStateComesBeforeTheReport) {
             "launcher:RankDone 1.2");
   EXPECT_EQ(actions.Told<control::StoreGet>()[0].id, 6);
   const WorldReport report = actions.Told<WorldReport>()[0];
-  EXPECT_THAT(report.members, IsEmpty());  // told where the launcher asks for them
+  EXPECT_THAT(report.members, IsEmpty());  // sent only if the launcher asks for them
   EXPECT_THAT(report.running, ElementsAre("n-1"));
 }
 
@@ -429,7 +429,7 @@ TEST_F(ElasticWorld, AReportSaysWhoRunsNow) {
 }
 
 TEST_F(ElasticWorld, AReportNamesWhoIsStillLoadingForItsWorldAndNobodyWhoIsToEnd) {
-  Kill();  // n-2 loads
+  Kill();  // the next process, n-2, loads
   Run({1, 1}, "");
   slots.OnTellWorld({{1, 1}});
   EXPECT_THAT(actions.Told<WorldReport>().back().running, ElementsAre("n-2"));
@@ -457,7 +457,7 @@ TEST_F(ElasticWorld, TheEndOfAnyMemberIsNewsWhenTheNextProcessHasLoaded) {
     start.members[1].rank = rank;
     one.OnStartEpoch(start);
     one.OnRankExit(0, {{-1, SIGKILL}, seconds(60), {}});
-    one.OnRankExit(0, {{1, 0}, seconds(60), {}});  // n-2, while it loads
+    one.OnRankExit(0, {{1, 0}, seconds(60), {}});  // process n-2 ends while it loads
     one.OnRankHello(0);
     told.to_launcher.clear();
 

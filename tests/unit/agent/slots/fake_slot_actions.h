@@ -84,7 +84,7 @@ class FakeSlotActions final : public SlotActions {
   std::vector<AttachId> stopped_attaches;
   std::vector<AttachId> closed_attaches;
   std::vector<int> started;
-  std::vector<ProgramPlace> programs;  // that were started
+  std::vector<ProgramPlace> programs;  // programs that were started
   std::vector<int> stopped;
   std::vector<std::chrono::milliseconds> restart_delays;
   std::vector<std::pair<int, std::string>> ended;  // stopped because they hung: slot and reason
@@ -93,7 +93,7 @@ class FakeSlotActions final : public SlotActions {
   std::string printed;
   bool launcher_takes_output = true;
   bool launcher_listens = true;
-  std::optional<control::OutOfMemory> out_of_memory;  // for the next end
+  std::optional<control::OutOfMemory> out_of_memory;  // explains the next kill
 
  private:
   void Note(const std::string& what) { done_ += (done_.empty() ? "" : ", ") + what; }

@@ -19,7 +19,7 @@ class SlotOutputTest : public testing::Test {
  protected:
   using Way = SlotOutput::Way;
 
-  // Everything the launcher was sent, as it arrived.
+  // All output that was sent to the launcher, in order.
   std::string AtLauncher() const {
     std::string text;
     for (const auto& sent : actions.Told<control::SlotOutput>()) text += sent.data;
@@ -64,7 +64,7 @@ TEST_F(SlotOutputTest, TheWorkersLogHasAllAndTheJobsWhatConcernsIt) {
   const std::string warning = stamp + "warning ringmaster-train Left a world\n";
   for (const int rank : {1, 0}) {
     output.GoTo({Way::kAttach, 7, rank});
-    output.Add(true, routine.substr(0, 30));  // as a pipe may cut it
+    output.Add(true, routine.substr(0, 30));  // split, as by a pipe
     output.Add(true, routine.substr(30) + warning);
     output.Add(true, "terminate called\n");
     output.Add(false, "{}\n");
@@ -168,7 +168,7 @@ TEST_F(SlotOutputTest, WaitsForTheLauncherInOrder) {
   EXPECT_TRUE(sent[1].is_stderr);
 }
 
-// Its end may be the job's.
+// The job may end with the process.
 TEST_F(SlotOutputTest, TheLauncherGetsWhatAProcessPrintedLastBeforeItsEnd) {
   output.GoTo({.way = Way::kLauncher, .rank = 0});
   actions.launcher_takes_output = false;

@@ -15,7 +15,7 @@ api::TrainingJobSpec Spec(const char* worker_template = "", int replicas = 2) {
   return spec;
 }
 
-constexpr char kRejected[] = " is rejected in namespace ";  // what follows a field's path
+constexpr char kRejected[] = " is rejected in namespace ";  // follows the field's path in messages
 
 std::string Only(const std::vector<Violation>& found) {
   EXPECT_EQ(found.size(), 1U);
@@ -130,7 +130,7 @@ TEST(RequestPolicy, PrivilegedIsRootOrIsRefusedWithAllThatIsMissing) {
   rules.root = true;
   struct Row {
     const char* pod_template;
-    const char* refused;  // empty: it is not
+    const char* refused;  // empty: not rejected
   };
   const Row table[] = {
       {R"({"spec": {"securityContext": {"runAsUser": 0}}})", ""},
@@ -269,7 +269,7 @@ TEST(RequestPolicy, WorkersAndGpusAreCountedOverTheWholeJob) {
   EXPECT_EQ(CheckRequests(Spec("", 1), {.max_workers = 0}).size(), 1U);
 }
 
-// Slots that come from GPUs, which the API server does not count.
+// The slots are derived from GPUs, so the API server cannot check the limit.
 TEST(RequestPolicy, AJobHasAtMostSoManyRanks) {
   const char* eight =
       R"({"spec": {"containers": [{"name": "worker", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}})";
@@ -307,7 +307,7 @@ TEST(RequestPolicy, GpusAreCountedWhereverAJobTakesThem) {
             std::string::npos);
 }
 
-// What the worker's container takes by spec.worker.rdma it is not said to see none of.
+// A container with GPUs from spec.worker.rdma does not get NVIDIA_VISIBLE_DEVICES=void.
 TEST(RequestPolicy, GpusThatAreAskedForAsRdmaBringTheirVariableToTheWorkerAlone) {
   const auto refused = [](const char* name, const char* resource) {
     const std::string text = std::string(R"({"spec": {"containers": [{"name": ")") + name +
@@ -325,7 +325,7 @@ TEST(RequestPolicy, GpusThatAreAskedForAsRdmaBringTheirVariableToTheWorkerAlone)
 TEST(RequestPolicy, WhereGpusAreCountedNoVariableBringsOthers) {
   const struct {
     const char* fields;
-    const char* refused;  // the path within the container; empty: nothing is
+    const char* refused;  // the path in the container; empty: not rejected
   } table[] = {
       {R"("env": [{"name": "A", "value": "all"}, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])",
        ".env[1]"},

@@ -11,7 +11,7 @@ namespace {
 
 struct Row {
   const char* pod_template;
-  const char* path;  // of the one violation; empty: none
+  const char* path;  // path of the only violation; empty: no violation
 };
 
 const JobRules kNoRules;
@@ -23,7 +23,7 @@ std::vector<Violation> Check(const char* text, const char* managed = "worker",
   return CheckTemplate(*parsed, "t", managed, rules);
 }
 
-// As deep as the API server's own reader goes.
+// The API server's decoder accepts templates up to this depth.
 TEST(TemplatePolicy, ATemplateOfTenThousandLevelsIsJudgedLikeAnyOther) {
   constexpr int kLevels = 10'000;
   std::string deep = "1";
@@ -146,9 +146,9 @@ TEST(TemplatePolicy, RefusesTheSameInEveryKindOfContainer) {
 }
 
 struct AllowedRow {
-  const char* fields;  // of the Pod's spec
+  const char* fields;  // fields of the Pod's spec
   JobRules rules;
-  const char* item;  // of a profile's allows, that a refusal names
+  const char* item;  // the item of a profile's `allows` that the message names
 };
 
 TEST(TemplatePolicy, AProfileAllowsExactlyItsItems) {
@@ -339,7 +339,7 @@ TEST(TemplatePolicy, AcceptsWhatAnOrdinaryJobNeeds) {
   EXPECT_TRUE(found.empty()) << found.front().Text();
 }
 
-// An API server keeps them, and they say nothing.
+// API servers keep null fields; a null field means that the field is not set.
 TEST(TemplatePolicy, WhatIsNullIsNotThere) {
   for (
       const char* text : {
@@ -382,7 +382,7 @@ TEST(TemplatePolicy, ChecksBothTemplatesOfASpec) {
 TEST(TemplatePolicy, CheckpointsWantOneVolumeThatCanBeWritten) {
   struct CheckpointRow {
     const char* volume;
-    const char* path;  // of the one violation; empty: none
+    const char* path;  // path of the only violation; empty: no violation
   };
   const CheckpointRow table[] = {
       {R"({"persistentVolumeClaim": {"claimName": "c"}})", ""},
@@ -413,7 +413,7 @@ TEST(TemplatePolicy, CheckpointsWantOneVolumeThatCanBeWritten) {
 TEST(TemplatePolicy, ADataCacheWantsOneVolumeThatHoldsSomething) {
   struct SourceRow {
     const char* volume;
-    const char* path;  // of the one violation; empty: none
+    const char* path;  // path of the only violation; empty: no violation
   };
   const SourceRow table[] = {
       {R"({"persistentVolumeClaim": {"claimName": "c"}})", ""},

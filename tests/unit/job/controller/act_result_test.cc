@@ -8,7 +8,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A job that is looked at, and what its acts came to.
+// A job that is reconciled, and the result of its acts.
 struct Scene {
   std::optional<milliseconds> TakeIn() {
     const auto again = job::TakeIn(result, job, plan, now, memory);

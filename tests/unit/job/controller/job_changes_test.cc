@@ -22,7 +22,7 @@ Clock::WallTime At(int seconds_after_creation) {
   return *ParseTime(kCreatedAt) + seconds(seconds_after_creation);
 }
 
-// A status step by step, as the operator writes it.
+// Builds a status in the same steps as the operator.
 class Story {
  public:
   Story() {
@@ -61,7 +61,7 @@ class Story {
   api::TrainingJob job = JobBuilder().Term(1).Build();
 };
 
-// What the step from `before` to `after` counts as, `now` seconds after the job's creation.
+// The change from `before` to `after`, `now` seconds after the job's creation.
 JobChange ChangeBetween(const Story& before, const Story& after, int now = 100) {
   return ObserveChange(before.job, after.job.status, std::nullopt, At(now));
 }
@@ -107,7 +107,7 @@ TEST(JobChanges, ALeftPhaseLastedSinceTheStatusSaysItBegan) {
     const char* what;
     Story before;
     Story after;
-    const char* phase;  // null: none is left
+    const char* phase;  // null: no phase is counted
     double lasted;
   };
   const Story paused = TrainingStory().State(api::kStatePaused).Set(api::kRunning, false, 40);

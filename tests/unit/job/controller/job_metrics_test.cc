@@ -109,7 +109,7 @@ TEST(JobGauges, AStallLastsSinceTheStepWasLastSeenToChange) {
                    .longest_stall);
 }
 
-// The store as a reflector fills it.
+// Puts a job into the store, as a reflector does.
 void Put(JobStore& store, const json& job) {
   ASSERT_TRUE(store.Apply(job, *kube::ReadObjectMeta(job)).ok());
 }

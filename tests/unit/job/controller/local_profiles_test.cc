@@ -137,8 +137,8 @@ TEST(LocalProfilesPlan, LeavesThoseOfAnotherInstallationAlone) {
   EXPECT_THAT(plan.removals, IsEmpty());
 }
 
-// The keeper under its controller, with an API server in memory of which the watches bring
-// everything at once.
+// The keeper of LocalTrainingProfiles with its controller and an in-memory API server. Its watches
+// deliver changes at once.
 class LocalProfilesTest : public ::testing::Test {
  protected:
   LocalProfilesTest() {

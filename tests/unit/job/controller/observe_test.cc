@@ -56,7 +56,7 @@ json Launcher(int64_t term, const std::string& owner_uid = kJobUid) {
   return pod;
 }
 
-// Anyone who may write Pods in another namespace may put any owner's UID on them.
+// Anyone who may write Pods in another namespace can set any owner's UID in them.
 TEST(Observe, PodsOfAnotherNamespaceAreNoneOfTheJobs) {
   Cluster cluster;
   for (json pod : {Worker(0), Launcher(1), Launcher(2)}) {
@@ -142,8 +142,8 @@ TEST(Observe, PredecessorsChildrenOnlyTakeNames) {
   EXPECT_EQ(seen.worker_service, nullptr);
 }
 
-// The plan is made from what was observed, whatever the store shows by then: the create of a worker
-// that exists is answered with it.
+// The plan uses the observed objects, even if the store has changed since: creating a worker that
+// already exists returns that worker.
 TEST(Observe, AWorkerThatShowsUpLaterLeavesItsIndexFree) {
   Cluster cluster;
   const Observed seen = cluster.See(JobBuilder().Build());

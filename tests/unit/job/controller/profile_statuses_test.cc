@@ -25,7 +25,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-// Profiles on an API server in memory, which the store shows at once unless it is told not to.
+// Profiles on an in-memory API server. The store shows changes at once, unless a test delays them.
 class ProfileStatusesTest : public ::testing::Test {
  protected:
   ProfileStatusesTest() {
@@ -86,7 +86,7 @@ class ProfileStatusesTest : public ::testing::Test {
   http::FakeHttpClient http_;
   kube::KubeClient client_{http_, nullptr};
   std::map<std::string, json> objects_;
-  std::vector<json> tried_;  // Pods
+  std::vector<json> tried_;  // Pods of dry runs
   std::function<http::Response(const json& pod)> on_try_ = [](const json&) {
     return http::Response{201, {}, "{}"};
   };

@@ -51,7 +51,7 @@ TEST(Reconciler, ARotatedSeedIsForNewJobsAndRunningOnesKeepTheirs) {
   add("second");
 
   EXPECT_EQ(seed_of("second"), "rotated");
-  // A worker of the first job that is made again has the keys of the others.
+  // A replaced worker of the first job gets the same keys as the job's other workers.
   const std::string worker = std::string(kPodsPath) + "/digits-worker-1";
   const auto hashes = [&] {
     for (const json& variable : api.objects[worker]["spec"]["containers"][0]["env"]) {
@@ -66,7 +66,7 @@ TEST(Reconciler, ARotatedSeedIsForNewJobsAndRunningOnesKeepTheirs) {
   EXPECT_EQ(hashes(), before);
   EXPECT_EQ(seed_of("digits"), old);
 
-  // What cannot be read now costs nobody a job.
+  // If the keyring becomes unreadable, jobs continue.
   api.objects[kKeyringPath]["data"]["current"] = "bm9uZQ==";
   op.clock.Advance(std::chrono::seconds(61));
   add("third");

@@ -131,7 +131,7 @@ TEST(Reconciler, AnAnnotationOnAJobMovesItToTheInstallationThatItNames) {
   EXPECT_EQ(api.objects[service]["metadata"]["annotations"][api::kAnnotationInstallation],
             "b/lease");
 
-  // From then on it does not need the annotation.
+  // From now on, the installation does not need the annotation.
   api.objects[kJobPath]["metadata"].erase("annotations");
   api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
   first.Settle();
@@ -161,7 +161,7 @@ TEST(Reconciler, AnInstallationThatLosesTheRaceForAJobLeavesNoPod) {
   FakeApi api;
   Operator first(api, "", {.installation = "a/lease"});
   Operator second(api, "", {.installation = "b/lease"}, kIsolated);
-  second.Sync();  // it has not seen what the first one makes
+  second.Sync();  // before the first one creates objects
   first.Settle();
   const std::string launcher = std::string(kPodsPath) + "/digits-launcher-1";
   api.objects.erase(launcher);

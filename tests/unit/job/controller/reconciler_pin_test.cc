@@ -63,7 +63,7 @@ TEST(Reconciler, AJobsPodsBearTheRevisionOfTheTextThatIsPinned) {
   }
 }
 
-// "" of a Pod that has none.
+// The tools images of all Pods; "" for a Pod without one.
 std::set<std::string> ToolsImagesOfPods(const FakeApi& api) {
   std::set<std::string> images;
   for (const auto& [path, object] : api.objects) {
@@ -133,7 +133,7 @@ TEST(Reconciler, AJobThatAsksForOurProgramsIsRefusedWhereTheOperatorHasNone) {
   EXPECT_EQ(api.Count(kPodsPath), 4U);
 }
 
-// The attack that an audit found: judged while suspended, changed afterwards.
+// An attack: the template is checked while the job is suspended, and changed afterwards.
 TEST(Reconciler, ATemplateIsJudgedAsItIsWhenItsPodsAreMade) {
   FakeApi api;
   TemplateOf(api) = kHarmless;
@@ -333,7 +333,7 @@ TEST(Reconciler, ASuspendedJobIsRemadeFromTheTextsThatItsResumptionBrings) {
   EXPECT_EQ(op.jobs.Get("team-a/digits")->spec.worker.template_json, "");
   const std::string said = ConditionOf(api, api::kSuspended).message;
 
-  // A new operator has never seen them.
+  // A new operator has no memory of the earlier run.
   Operator next(api);
   next.Settle();
   EXPECT_EQ(next.jobs.Get("team-a/digits")->spec.worker.template_json, "");
@@ -385,7 +385,7 @@ TEST(Reconciler, AForgedPinWithWhatIsAllowedGetsAWorldOfItsOwnText) {
 TEST(Reconciler, WhatIsNoPinStandsInTheWayOfItsJobAloneAndIsNamed) {
   json of_nobody = ForgedPin(json::object());
   of_nobody["metadata"].erase("ownerReferences");
-  // Its name has this job's UID in it, so nothing will come and remove one of a namesake.
+  // The pin's name contains this job's UID, so no other job's clean-up removes a foreign pin.
   const json of_namesake = ForgedPin(json::object(), "earlier-uid");
   for (const json& foreign :
        {of_nobody, of_namesake, ForgedPin("none"), ForgedPin({{"command", 7}})}) {
@@ -417,7 +417,7 @@ TEST(Reconciler, ADeletedPinComesBackWithTheTextOfTheRunningPods) {
   EXPECT_EQ(api.objects[std::string(kPodsPath) + "/digits-launcher-1"], launcher);
 }
 
-// What a template may be made of, as a pointer into it and a value.
+// A field that a random template may have, as a JSON pointer and a value.
 struct Fragment {
   const char* pointer;
   const char* value;
@@ -444,7 +444,7 @@ constexpr Fragment kFragments[] = {
 json RandomTemplate(std::mt19937& random, bool& allowed) {
   json pod_template = json::object();
   allowed = true;
-  // Half of them may not have what is refused, or nearly none would be allowed.
+  // Half of the templates have no forbidden fields. Otherwise almost no template would be allowed.
   const bool may_be_refused = random() % 2 == 0;
   for (const Fragment& fragment : kFragments) {
     if (random() % 4 != 0 || (!fragment.allowed && !may_be_refused)) continue;
@@ -467,8 +467,8 @@ void ExpectHarmless(const json& pod, const std::string& what) {
   }
 }
 
-// Templates at random, each changed twice, whatever the job does meanwhile and whichever operator
-// runs it.
+// Changes random templates twice each, at random times in the life of the job, and with the same
+// or a new operator.
 TEST(Reconciler, NoSequenceOfChangesGetsAPodThatIsRefusedOrTwoTextsIntoOneWorld) {
   std::size_t pods = 0;
   for (unsigned seed = 0; seed < 30; ++seed) {

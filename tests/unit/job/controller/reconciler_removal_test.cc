@@ -13,7 +13,7 @@
 namespace ringmaster::job {
 namespace {
 
-// For a job whose checkpoints go with it.
+// A job whose checkpoints are deleted with it.
 struct HeldJob {
   explicit HeldJob(const char* on_delete = "Delete") {
     api.objects[kJobPath]["spec"]["checkpoint"] = {

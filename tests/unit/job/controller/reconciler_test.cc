@@ -146,7 +146,7 @@ TEST(Reconciler, AChangeCountsWhereItWasWrittenAndOnce) {
   op.Sync();
   (void)op.reconciler.Reconcile("team-a/digits");
   op.Sync();
-  api.objects[kJobPath]["metadata"]["resourceVersion"] = "99";  // somebody else was first
+  api.objects[kJobPath]["metadata"]["resourceVersion"] = "99";  // another client wrote first
 
   (void)op.reconciler.Reconcile("team-a/digits");
   EXPECT_TRUE(op.ends.reasons.empty());
@@ -158,8 +158,8 @@ TEST(Reconciler, AChangeCountsWhereItWasWrittenAndOnce) {
   EXPECT_TRUE(successor.ends.reasons.empty());
 }
 
-// An earlier leader whose clock was an hour ahead: without a correction the next worker waits for
-// the hour to pass.
+// The clock of an earlier leader was an hour ahead. Without a correction, the next worker would be
+// created only after that hour.
 TEST(Reconciler, TimesOfTheFutureAreCorrectedAndDelayNoReplacement) {
   FakeApi api;
   Operator op(api);

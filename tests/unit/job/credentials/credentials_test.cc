@@ -29,7 +29,7 @@ Credentials Derive(const Seed& seed = kSeed, const std::string& uid = kUid) {
   return *std::move(credentials);
 }
 
-// A folder that goes with the test, for the programs that judge our files.
+// A temporary folder for the programs that check our files.
 class Scratch {
  public:
   Scratch() {

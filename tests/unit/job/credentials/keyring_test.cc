@@ -18,7 +18,7 @@ using std::chrono::seconds;
 
 class KeyringTest : public ::testing::Test {
  protected:
-  // The next read of the Secret finds these seeds; the first is the one for new jobs.
+  // Lets the next read of the Secret return these seeds. New jobs use the first one.
   void Holds(const std::vector<std::string>& ids) {
     json data{{"current", EncodeBase64(ids.front())}};
     for (const std::string& id : ids) data[id] = EncodeBase64(std::string(32, id.back()));
@@ -79,7 +79,7 @@ TEST_F(KeyringTest, ARefreshedKeyringHasARotatedSeedAtOnce) {
   };
   Holds({"b", "a"});
   keyring_.Start(std::chrono::milliseconds(1));
-  ASSERT_TRUE(not_now_.try_acquire_for(seconds(60)));  // the read after that of the rotated seed
+  ASSERT_TRUE(not_now_.try_acquire_for(seconds(60)));  // a read after the one of the rotated seed
 
   EXPECT_EQ(keyring_.Current()->id, "b");
 }

@@ -23,7 +23,7 @@ std::shared_ptr<const Credentials> Keys(const char* seed) {
   return std::make_shared<const Credentials>(*std::move(keys));
 }
 
-// The launcher's own HTTPS server on loopback, with a status that the test sets.
+// The launcher's real HTTPS server on loopback, with a status that the test sets.
 class Launcher {
  public:
   explicit Launcher(const Credentials& keys)
@@ -49,7 +49,7 @@ class Launcher {
     const std::lock_guard lock(mutex_);
     refuses_ = true;
   }
-  // As when its node was cut off, for who has connected and who tries to.
+  // Stops answering, on existing and new connections, as when the node is disconnected.
   void End() {
     io_.stop();
     thread_.join();
@@ -88,7 +88,7 @@ class Launcher {
   std::jthread thread_;
 };
 
-// Waits for news of the poller instead of sleeping.
+// Lets the test wait for notifications of the poller instead of sleeping.
 class News {
  public:
   void Tell() {
@@ -125,7 +125,7 @@ LauncherTarget Target(std::shared_ptr<const Credentials> keys, int replicas) {
           .order = {.stamp = {.leader_term = 1, .generation = replicas}, .replicas = replicas}};
 }
 
-// A job's launcher, and the poller that is to ask it.
+// A job's launcher, and the poller that polls it.
 class LauncherPollerTest : public ::testing::Test {
  protected:
   void AwaitView() {

@@ -20,7 +20,7 @@ TEST(NetworkPolicies, AJobsPodsAdmitEachOtherAndNobodyElse) {
 
   EXPECT_EQ(policy["metadata"]["name"], job.name + "-" + job.uid.substr(0, 8));
   EXPECT_EQ(policy["metadata"]["ownerReferences"][0]["uid"], job.uid);
-  // No namespaceSelector: Pods of this namespace alone.
+  // Without a namespaceSelector, only Pods of this namespace are allowed.
   EXPECT_EQ(policy["spec"],
             (json{{"podSelector", {{"matchLabels", own}}},
                   {"policyTypes", {"Ingress"}},
@@ -38,7 +38,7 @@ TEST(NetworkPolicies, TheLauncherAdmitsTheOperatorAtItsApiAlone) {
   ASSERT_EQ(policy["spec"]["ingress"].size(), 1U);
   const json& rule = policy["spec"]["ingress"][0];
   EXPECT_EQ(rule["ports"], (json::array({{{"protocol", "TCP"}, {"port", 8471}}})));
-  ASSERT_EQ(rule["from"].size(), 1U);  // one peer: both selectors hold
+  ASSERT_EQ(rule["from"].size(), 1U);  // a single peer, so both selectors apply
   EXPECT_EQ(rule["from"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"],
             "ringmaster-system");
   EXPECT_EQ(rule["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/component"],

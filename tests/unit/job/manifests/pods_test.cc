@@ -26,7 +26,7 @@ const Credentials& Keys() {
   return keys;
 }
 
-// A namespace in which everything is allowed that a namespace can be allowed.
+// The rules of a namespace whose profile allows everything that a profile can allow.
 const JobRules& AllRules() {
   static const JobRules rules{.ns = "team-a",
                               .host_network = true,
@@ -64,7 +64,7 @@ json Launcher(const api::TrainingJob& job, const Injection& injection = {}) {
 const json& Managed(const json& pod) { return pod["spec"]["containers"][0]; }
 
 std::string Variable(const json& container, const char* name) {
-  std::string value;  // the last one counts
+  std::string value;  // value of the last variable with this name, which takes effect
   for (const json& variable : kube::GetArray(container, {"env"})) {
     if (variable["name"] == name && variable.contains("value"))
       value = variable["value"].get<std::string>();
@@ -72,8 +72,8 @@ std::string Variable(const json& container, const char* name) {
   return value;
 }
 
-// The rules of the Pod Security profile "restricted" that defaults must meet; what a template must
-// not say is template_policy_test's.
+// Expects that the Pod meets the rules of the Pod Security Standard "restricted" that apply to
+// defaults. template_policy_test tests the fields that a template must not set.
 void ExpectRestricted(const json& pod) {
   const json& spec = pod["spec"];
   EXPECT_EQ(spec["securityContext"]["runAsNonRoot"], true);
@@ -119,9 +119,9 @@ TEST(Pods, TheNetworkFieldsReachTheWorkersContainerAlone) {
   const json& side = worker["spec"]["containers"][0];
   const json& managed = worker["spec"]["containers"][1];
   EXPECT_EQ(managed["securityContext"]["privileged"], true);
-  // The API server refuses a privileged container that may not escalate.
+  // The API server rejects a privileged container with allowPrivilegeEscalation: false.
   EXPECT_FALSE(managed["securityContext"].contains("allowPrivilegeEscalation"));
-  // As another user it would have no capability in effect; root's login needs three by name.
+  // Without root, no capability would be effective; sshd's login of root needs three by name.
   EXPECT_EQ(managed["securityContext"]["runAsUser"], 0);
   EXPECT_EQ(managed["securityContext"]["runAsNonRoot"], false);
   EXPECT_EQ(managed["securityContext"]["capabilities"],
@@ -146,7 +146,7 @@ TEST(Pods, AContainerThatMayRunAsRootIsNotKeptFromIt) {
   EXPECT_EQ(worker["spec"]["securityContext"]["runAsNonRoot"], true);
   EXPECT_EQ(Managed(worker)["securityContext"]["runAsNonRoot"], false);
   EXPECT_FALSE(worker["spec"]["containers"][1]["securityContext"].contains("runAsNonRoot"));
-  // For sshd, and for nobody else.
+  // Only the container with sshd gets these capabilities.
   EXPECT_EQ(Managed(worker)["securityContext"]["capabilities"]["add"],
             (json{"SETGID", "SETUID", "SYS_CHROOT"}));
   EXPECT_FALSE(worker["spec"]["containers"][1]["securityContext"]["capabilities"].contains("add"));
@@ -377,7 +377,7 @@ TEST(Pods, ProgramsAreBroughtToAllPodsOfAJobOrToNone) {
   EXPECT_TRUE(Launcher(job, injection)["spec"].contains("initContainers"));
 }
 
-// Its Pods would be of two releases. Who can write a pin brings no image of his own in by it.
+// A new image would mix two releases in a run. A forged pin must not bring in another repository.
 TEST(Pods, ARunKeepsTheToolsImageThatItBeganWithAsLongAsItIsOfTheOperatorsRepository) {
   api::TrainingJob job = JobBuilder().Build();
   job.spec.image = "docker.io/pytorch/pytorch:2.9";
@@ -571,14 +571,14 @@ TEST(Pods, WhatIsMountedBelowAHostsPathIsReadOnlyToo) {
   EXPECT_EQ(pod["spec"]["initContainers"][0]["volumeMounts"][0]["recursiveReadOnly"], "Enabled");
 }
 
-// Images for CUDA ask NVIDIA's container runtime for all of a node's GPUs.
+// CUDA images request all GPUs of the node from NVIDIA's container runtime.
 TEST(Pods, AContainerThatAsksForNoGpuSeesNone) {
   const auto visible = [](const json& container) {
     return Variable(container, "NVIDIA_VISIBLE_DEVICES");
   };
   const struct {
     const char* container;
-    const char* visible;  // empty: nothing is said
+    const char* visible;  // empty: the variable is not set
   } table[] = {
       {R"({})", "void"},
       {R"({"resources": {"limits": {"cpu": 4, "hugepages-2Mi": "1Gi"}}})", "void"},

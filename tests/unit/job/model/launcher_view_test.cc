@@ -18,7 +18,7 @@ TEST(LauncherView, ANamespaceCountsOnceHoweverManyLaunchersItHas) {
   for (int i = 0; i < 100; ++i) add("hostile", true, true);
   for (int i = 0; i < 3; ++i) add("team-a", true, i == 0);
   add("team-b", true, false);
-  add("team-c", false, true);  // it may still be starting
+  add("team-c", false, true);  // the launcher may still be starting
 
   const LaunchersHeard seen = CountLaunchers(views, "team-a");
 

@@ -1,6 +1,6 @@
-// Whatever a launcher says, the status that comes of it is one that the CRD takes: random answers
-// and verdicts of the worst values each field can have, held to the limits of crds/. The same
-// against a real API server: tests/integration/tenants_test.cc.
+// Tests that the CRD accepts the resulting status, whatever a launcher sends: random answers and
+// verdicts with the worst values of each field, checked against the limits of crds/.
+// tests/integration/tenants_test.cc tests the same with a real API server.
 
 #include "operator/job/model/launcher_words.h"
 
@@ -40,7 +40,7 @@ void ExpectTime(const json& object, const char* field) {
 }
 
 void ExpectTakenByTheCrd(const json& status) {
-  EXPECT_LE(status.dump().size(), 200U << 10);  // throws where it is not an UTF-8
+  EXPECT_LE(status.dump().size(), 200U << 10);  // throws if it is not valid UTF-8
   EXPECT_GE(status.at("internal").at("launcherTerm").get<int64_t>(), 0);
   ASSERT_LE(status.at("conditions").size(), 16U);
   for (const json& condition : status.at("conditions")) {

@@ -42,7 +42,7 @@ TEST(Views, ReadTheManagedContainersEnd) {
   EXPECT_EQ(pod.node, "n");
 }
 
-// Of Pods by the thousand it is kept only where it is the answer.
+// To save memory, a view has the limit only if the container ran out of memory.
 TEST(Views, ReadTheMemoryLimitOfAContainerThatRanOutOfMemory) {
   for (const std::string reason : {"OOMKilled", "Error"}) {
     const std::string text =

@@ -17,7 +17,7 @@ using ringmaster::testing::JobBuilder;
 using ringmaster::testing::PodBuilder;
 using ringmaster::testing::SceneBuilder;
 
-// What a live job's status says, given its Pods and the launcher's answer.
+// The input of a live job's status: the job, its Pods and the launcher's answer.
 struct Situation {
   api::TrainingJob job = JobBuilder().Term(1).Build();
   Observed observed;
@@ -90,14 +90,14 @@ TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
                           .With(PodBuilder::Worker(2).Waiting("ImagePullBackOff", "not found"))
                           .Build();
        }},
-      {"ImagePullBackOff",  // of the launcher
+      {"ImagePullBackOff",  // of the launcher's Pod
        [](Situation& s) {
          s.observed = SceneBuilder(s.job)
                           .With(PodBuilder::Launcher(1).Waiting("ImagePullBackOff", "not found"))
                           .Workers(3)
                           .Build();
        }},
-      {api::kReasonWorkersReady,  // of a launcher that goes
+      {api::kReasonWorkersReady,  // the launcher's Pod is being deleted
        [](Situation& s) {
          s.observed =
              SceneBuilder(s.job)
@@ -115,7 +115,7 @@ TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
          s.launcher->status->workers[0].faults = {{"sshd", "no sshd in the image"}};
        }},
       {api::kReasonWaitingForLauncher, [](Situation& s) { s.launcher.reset(); }},
-      {api::kReasonWaitingForLauncher,  // it was said of the Pods before
+      {api::kReasonWaitingForLauncher,  // the condition had another reason before
        [](Situation& s) {
          s.launcher.reset();
          s.job.status.conditions = {{.type = api::kWorkersReady, .reason = api::kReasonCreating}};
@@ -126,7 +126,7 @@ TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
          s.job.status.conditions = {
              {.type = api::kWorkersReady, .reason = api::kReasonWaitingForPods}};
        }},
-      {api::kReasonWaitingForPods,  // the launcher's
+      {api::kReasonWaitingForPods,  // the launcher's Pod
        [](Situation& s) {
          s.launcher.reset();
          s.observed = SceneBuilder(s.job)
@@ -143,7 +143,7 @@ TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
          s.outlook.unreachable = "2 of 3 nodes are not ready";
          s.launcher->status->workers[1].ready = false;
        }},
-      {api::kReasonWorkersReady,  // whatever becomes of their nodes
+      {api::kReasonWorkersReady,  // although nodes are not ready
        [](Situation& s) { s.outlook.unreachable = "2 of 3 nodes are not ready"; }},
   };
   for (const Row& row : table) {
@@ -456,7 +456,7 @@ TEST(DescribeStatus, RestoredSpeaksOnlyOfWhatTrainingBeganWith) {
             "it started from step 500");
 }
 
-// Every way to end, after every condition that a live job can have.
+// Tests all ways in which a job can end, with all conditions that a live job can have.
 TEST(DescribeStatus, AnEndedJobHasNoConditionThatStillWaits) {
   using Status = api::ConditionStatus;
   const std::vector<api::Condition> live = {
@@ -630,8 +630,8 @@ TEST(DescribeStatus, TheReasonIsThatOfTheConditionThatSaysMost) {
   }
 }
 
-// The launcher knows only that a worker has not connected, and a user reads one condition or
-// another.
+// The launcher knows only that a worker has not connected. All conditions give the Pod's reason,
+// because a user may read only one of them.
 TEST(DescribeStatus, AMissingPodIsExplainedInOneWayEverywhere) {
   constexpr char kWhy[] =
       "digits-worker-2 cannot be scheduled: 0/3 nodes are available: 3 node(s) were "
@@ -707,9 +707,9 @@ TEST(DescribeStatus, RunningSaysWhatTheRanksDo) {
   using Phase = control::LauncherPhase;
   struct Row {
     Phase phase;
-    int64_t epoch;  // of the last world
+    int64_t epoch;  // number of the last world
     const char* pause;
-    const char* message;  // the launcher's
+    const char* message;  // the launcher's message
     const char* running;
   };
   const Row table[] = {
@@ -777,7 +777,7 @@ TEST(DescribeStatus, WorkersThatGoOrAreNotWantedAreNotCountedAsReady) {
             "1 of 1 worker is ready");
 }
 
-// A program that reports no steps goes on when it runs.
+// A program that does not report steps counts as making progress when it runs.
 TEST(DescribeStatus, CrashesKeepAJobFromBeingReadyUntilItGoesOn) {
   using Phase = control::LauncherPhase;
   struct Row {
@@ -819,7 +819,7 @@ TEST(DescribeStatus, WhetherAJobIsIsolatedIsSaidOnceItIsKnown) {
   struct Row {
     const char* name;
     std::function<void(PlanInput&, api::TrainingJob&, JobMemory&)> change;
-    std::string said;  // empty: nothing
+    std::string said;  // empty: no message
   };
   const Row table[] = {
       {"not known yet", [](auto&, auto&, auto&) {}, ""},

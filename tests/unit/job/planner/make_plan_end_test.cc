@@ -170,7 +170,7 @@ TEST(Plan, AJobThatEndedIsNotExpectedToBeComplete) {
   EXPECT_EQ(plan.status.progress->estimated_completion_time, "");
 }
 
-// A webhook that refuses its objects now may admit them later: its spec has been good enough once.
+// A job that has trained had a valid spec, so a webhook that rejects its Pods may allow them later.
 TEST(Plan, ASpecThatIsRefusedForGoodEndsAJobThatHasNeverTrained) {
   for (const int64_t epoch : {0, 1}) {
     for (const bool user_error : {false, true}) {
@@ -203,7 +203,7 @@ TEST(Plan, EndedJobNeverMakesPodsAgain) {
   EXPECT_FALSE(plan.create_services);
 }
 
-// Whose the job is was read from its launcher's Service; where there is none it is looked up.
+// The launcher's Service names the job's installation. Without it, the API server is asked.
 TEST(Plan, AnEndWithoutALaunchersServiceIsConfirmed) {
   for (const bool service : {false, true}) {
     for (const std::string installation : {"", "us/lease"}) {

@@ -204,7 +204,7 @@ TEST(Plan, AJobIsCreatedOnceItsPodsAndBothItsServicesExist) {
   struct Row {
     const char* missing;
     std::function<void(Observed&)> remove;
-    bool services;  // they are made
+    bool services;  // whether the plan creates them
   };
   const Row table[] = {
       {"nothing", [](Observed&) {}, false},
@@ -253,7 +253,7 @@ TEST(Plan, PodsThatFailRepeatedlyAreReplacedAfterAWhile) {
   }
 }
 
-// Another installation may have other profiles, or be another release.
+// Another installation may have other profiles or another version.
 TEST(Plan, AJobThatNobodyHasIsTakenBeforeItIsEndedOrStalled) {
   struct Row {
     const char* name;
@@ -297,7 +297,7 @@ TEST(Plan, AJobThatNobodyHasIsTakenBeforeItIsEndedOrStalled) {
   }
 }
 
-// Where it makes the launcher's Service, that says whose the job is.
+// If the plan creates the launcher's Service, the Service records the installation.
 TEST(Plan, WhoHasAJobIsWrittenWithItsStatusUnlessItsServiceIsMadeNow) {
   struct Row {
     bool services;
@@ -336,7 +336,7 @@ TEST(Plan, TheProfileOfARunIsWrittenDown) {
   EXPECT_EQ(scene.Make().status.profile, "gpu") << "it stays";
 }
 
-// kstatus takes Reconciling for work in progress, even beside Stalled.
+// kstatus treats Reconciling as work in progress, even if Stalled is also true.
 TEST(Plan, AJobThatCannotBeRunStallsWithoutAPodUntilItIsCorrected) {
   Scene scene{.job = JobBuilder().Build()};
   scene.observed = SceneBuilder(scene.job).NoServices().Build();
@@ -517,7 +517,7 @@ TEST(Plan, AJobIsHeldOnceItMayHaveCheckpointsThatGoWithIt) {
   }
 }
 
-// An uninstalled installation said that no operator runs it; the one that does says so.
+// An uninstalled operator had set Managed to False; the operator that takes over sets it to True.
 TEST(Plan, AJobThatNobodyRanIsManagedAgain) {
   api::TrainingJob job =
       JobBuilder()

@@ -23,13 +23,13 @@ using ::testing::SizeIs;
 
 constexpr Clock::Time kSeenDeleted{std::chrono::hours(1)};
 
-// A deleted job of the name digits that has nothing left but its checkpoints.
+// A deleted job named digits of which only the checkpoints are left.
 struct DeletedJob {
   DeletedJob() {
     job.deleting = job.held = true;
     memory.since = kSeenDeleted;
   }
-  // The Pod that removes, as this process has made it.
+  // Adds the clean-up Pod, as if this process had created it.
   void Remover(PodBuilder pod) {
     auto view = std::make_shared<PodView>(*pod.Build());
     view->name = api::CleanUpPodName(job.name, job.uid);
@@ -110,7 +110,7 @@ TEST(RemovalPlan, AFailureLeavesTheFolderAndSaysWhichAndWhy) {
   EXPECT_THAT(plan.event->note, HasSubstr("failed (Error): a link is not followed"));
 }
 
-// Anyone who may make Pods in the namespace may make one of that name, and have it succeed.
+// Anyone who may create Pods in the namespace can create one of this name that succeeds.
 TEST(RemovalPlan, OnlyThePodThatThisProcessMadeIsBelieved) {
   DeletedJob scene;
   scene.Remover(PodBuilder::Worker(0).Ended(0, "Completed", "removed all"));
@@ -148,7 +148,7 @@ TEST(RemovalPlan, WhatItWaitsForIsSaid) {
 TEST(RemovalPlan, WhyItFailedIsSaidByWhoeverKnows) {
   struct Row {
     PodBuilder pod;
-    const char* message;  // of the Pod
+    const char* message;  // termination message of the Pod
     std::string said;
   };
   const PodBuilder evicted = PodBuilder::Worker(0).Phase(PodPhase::kFailed);

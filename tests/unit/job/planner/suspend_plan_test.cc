@@ -30,7 +30,7 @@ api::TrainingJob Suspended(api::TrainingJob job) {
   return job;
 }
 
-// Two workers train, and the job shall be suspended.
+// A job with two training workers that is to be suspended.
 Scene Training() {
   api::TrainingJob job = Suspended(RunningJob(2));
   job.status.epoch = 1;
@@ -41,7 +41,7 @@ Scene Training() {
   return scene;
 }
 
-// The launcher has confirmed the order that the job is scaled to zero workers.
+// The launcher confirms the order to scale the job to zero workers.
 void ConfirmsTheEnd(Scene& scene) {
   control::Order order;
   order.replicas = order.min_replicas = 0;
@@ -115,7 +115,7 @@ TEST(SuspendPlan, RanksAreToldToEndBeforeTheirPodsGo) {
   EXPECT_THAT(plan.events, IsEmpty());
 }
 
-// A launcher that forms a world knows no progress.
+// A launcher that is forming a world does not report progress.
 TEST(SuspendPlan, WithoutProgressTheCheckpointIsReckonedFromTheStatus) {
   Scene scene = Training();
   scene.job.spec.checkpoint = api::CheckpointSpec{.volume_json = "{}", .every_steps = 100};
@@ -207,7 +207,7 @@ TEST(SuspendPlan, PodsGoTogetherOnceTheRanksHaveEnded) {
   }
 }
 
-// There is no launcher yet, or the Pod of the first one was deleted before its term was recorded.
+// No launcher exists yet, or the first one's Pod was deleted before its term was recorded.
 TEST(SuspendPlan, WorkersWithoutALauncherGoAtOnceAndNameNoTerm) {
   const api::TrainingJob job = Suspended(JobBuilder().Replicas(2).Build());
 
@@ -273,7 +273,7 @@ TEST(SuspendPlan, ASuspendedJobHasNoRanks) {
   EXPECT_EQ(ConditionOf(plan, api::kResizing).reason, api::kReasonSuspended);
 }
 
-// Step 150 is done, and step 100 is kept.
+// A job that has done step 150 and has a checkpoint of step 100.
 Scene Checkpointing() {
   Scene scene = Training();
   scene.job.spec.checkpoint = api::CheckpointSpec{.volume_json = "{}", .every_steps = 100};
@@ -369,7 +369,7 @@ TEST(SuspendPlan, ACheckpointOfWhatIsDoneIsWaitedFor) {
   }
 }
 
-// As it is for an operator that has just begun to lead.
+// As in an operator that has just become the leader.
 TEST(SuspendPlan, ALauncherThatWasNotAskedYetIsAskedBeforeAnythingEnds) {
   Scene scene = Checkpointing();
   scene.launcher.reset();
@@ -511,7 +511,7 @@ TEST(SuspendPlan, AResumedJobGetsAllPodsAnewUnderTheNextTerm) {
   scene.job.status = scene.Make().status;
   scene.job.spec.suspend = false;
   scene.launcher.reset();
-  // The first launcher's Pod has ended, and is still there.
+  // The first launcher's Pod has ended, but still exists.
   scene.observed =
       SceneBuilder(scene.job).With(PodBuilder::Launcher(1).Ended(143, "Error").Deleting()).Build();
   scene.wall_now += std::chrono::hours(2);

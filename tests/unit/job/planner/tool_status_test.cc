@@ -1,6 +1,6 @@
-// TrainingJobs in every state as the operator describes them, in tests/health/jobs.json: a test
-// there asks tools that know nothing of TrainingJobs what they make of them. RINGMASTER_RECORD=1
-// writes the file again.
+// Compares the operator's status of TrainingJobs in all states with tests/health/jobs.json. A test
+// there checks how tools that do not know TrainingJobs interpret them. RINGMASTER_RECORD=1 writes
+// the file again.
 
 #include <cstdlib>
 #include <fstream>
@@ -36,7 +36,7 @@ Json Document(const api::TrainingJob& job) {
   return document;
 }
 
-// What is known of the job after one more look at it.
+// The job after the operator has reconciled it once more.
 api::TrainingJob After(const Scene& scene) {
   api::TrainingJob job = scene.job;
   job.status = scene.Make().status;
@@ -61,7 +61,7 @@ control::LauncherStatus InPhase(Phase phase) {
 
 api::TrainingJob Running() { return AfterAnswer(RunningJob(), RunningWorld(3)); }
 
-// Its spec is another one, and the operator has not looked at it yet.
+// The job after a change of its spec that the operator has not seen yet.
 api::TrainingJob Changed(api::TrainingJob job, bool suspend) {
   ++job.generation;
   job.spec.suspend = suspend;
@@ -123,7 +123,7 @@ Json Jobs() {
   return jobs;
 }
 
-// A line for each.
+// Writes one line for each job.
 void Write(const Json& jobs) {
   std::ofstream file(kFile);
   const char* before = "{\n";

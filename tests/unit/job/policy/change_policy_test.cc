@@ -14,7 +14,7 @@ namespace {
 using ringmaster::testing::JobBuilder;
 using Fields = std::vector<std::string>;
 
-// Which field changes which path: run_pin_test.
+// run_pin_test tests which field belongs to which path.
 TEST(ChangePolicy, NamesAHandfulOfFields) {
   const api::TrainingJobSpec pinned = JobBuilder().Build().spec;
   api::TrainingJobSpec today = pinned;
@@ -98,8 +98,8 @@ TEST(ChangePolicy, AChangeThatWaitsIsAConditionUntilItIsUndoneOrTheJobEnds) {
   struct Row {
     const char* name;
     std::vector<std::string> changed;
-    std::vector<const char*> conditions;  // that are True before
-    std::string notice;                   // empty: nothing is said
+    std::vector<const char*> conditions;  // those that are True before
+    std::string notice;                   // empty: no notice
   };
   const Row table[] = {
       {"nothing has changed", {}, {}, ""},

@@ -17,12 +17,12 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// It ended at 10:00:00, which is the scene's present.
+// A job that ended at 10:00:00, the current time of scenes.
 api::TrainingJob EndedJob(const api::RunPolicy& policy, const char* how = api::kSucceeded) {
   return JobBuilder().Replicas(3).Term(1).Condition(how, "Completed").RunPolicy(policy).Build();
 }
 
-// Worker 0 and the launcher have ended, worker 1 trains, in worker 2 only a sidecar runs.
+// Worker 0 and the launcher have ended, worker 1 trains, and only a sidecar runs in worker 2.
 Scene EndedScene(const api::TrainingJob& job) {
   Scene scene{
       .job = job,

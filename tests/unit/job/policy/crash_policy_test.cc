@@ -1,4 +1,4 @@
-// Jobs that only crash: what counts, what never does, and how the job ends (crash_policy.h).
+// Tests which crashes are counted, and how a job that only crashes ends (crash_policy.h).
 
 #include "operator/job/policy/crash_policy.h"
 
@@ -32,7 +32,7 @@ constexpr char kNewest[] = "2026-11-20T10:00:00Z";
 
 api::TrainingJob OneWorker() { return RunningJob(1); }
 
-// Its only worker ended like this, and its launcher knows of steps up to `step`.
+// A job whose only worker ended as given, and whose launcher has reported progress up to `step`.
 Scene EndedWorker(const api::TrainingJob& job, const PodBuilder& worker, int64_t step = 0) {
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().With(worker).Build()};
   control::LauncherStatus answer = RunningWorld(0);
@@ -239,7 +239,7 @@ TEST(CrashPolicy, TheLaunchersCountIsPartOfItAndOutlivesTheLauncher) {
   scene.wall_now += std::chrono::minutes(1);
   EXPECT_EQ(scene.Make().status.crashes, counted.status.crashes) << "they are counted once";
 
-  // The launcher is evicted: the next one begins at none.
+  // The launcher is evicted. The next one starts counting at 0.
   scene.job.status = counted.status;
   PodView evicted = *PodBuilder::Launcher(1).Ended(kKilled, "Error").Build();
   evicted.reason = "Evicted";
@@ -341,7 +341,7 @@ TEST(CrashPolicy, WhenAPodIsKilledAgainIsAnotherCrash) {
   struct Row {
     const char* command;
     const char* last;
-    int count;  // there were three
+    int count;  // number of crashes after one more; there were three
   };
   const Row table[] = {
       {"ringmaster-train", "2026-11-20T10:00:01Z", 4},
@@ -349,7 +349,7 @@ TEST(CrashPolicy, WhenAPodIsKilledAgainIsAnotherCrash) {
       {"ringmaster-train", "2026-11-20T09:59:55Z", 3},
       {"ringmaster-train", "2026-11-20T09:59:54Z", 4},
       {"ringmaster-train", "2026-11-20T08:59:59Z", 4},
-      // For a program without steps those of more than an hour ago are forgotten.
+      // For a program without steps, crashes more than an hour ago are forgotten.
       {"my-program", "2026-11-20T09:00:00Z", 4},
       {"my-program", "2026-11-20T08:59:59Z", 1},
   };
@@ -378,7 +378,7 @@ TEST(CrashPolicy, AProgramThatRanForLongBeginsANewRowWithoutItsLauncherToo) {
 TEST(CrashPolicy, OfAProgramWithoutStepsWhatItsLauncherForgetsIsForgotten) {
   struct Row {
     const char* command;
-    int reported;  // of three; there were four
+    int reported;  // by the launcher, which reported three of four crashes before
     int count;
     const char* time;
   };
@@ -406,7 +406,7 @@ TEST(CrashPolicy, OfAProgramWithoutStepsWhatItsLauncherForgetsIsForgotten) {
   }
 }
 
-// Its worlds changed often; its crash stays what is told of.
+// Restarts after changes of the world are not crashes. The last crash stays the reported reason.
 TEST(CrashPolicy, AProgramThatWasStartedAnewHasNotCrashed) {
   api::TrainingJobStatus status;
   status.crashes = api::Crashes{.count = 2, .of_launcher = 0, .step = 0, .time = kNewest};
@@ -434,7 +434,7 @@ TEST(CrashPolicy, WhatIsToldOfIsTheNewestEndThatWasACrash) {
   struct Row {
     const char* name;
     api::Failure failure;
-    const char* reason;  // null: it is none
+    const char* reason;  // null: not a crash
   };
   const Row table[] = {
       {"killed by signal 1", {.signal = 1, .reason = "RankFailed"}, control::kReasonCrashLoop},
@@ -470,7 +470,7 @@ TEST(CrashPolicy, TheJobFailsAtItsLimitUnlessItsLauncherSaysSoItself) {
     int limit;
     std::optional<api::Crashes> crashes;
     bool fails;
-    const char* said;  // while it does not
+    const char* said;  // the message if the job does not fail
   };
   const auto crashes = [](int count, int of_launcher) {
     return api::Crashes{.count = count, .of_launcher = of_launcher, .step = 0, .time = kNewest};

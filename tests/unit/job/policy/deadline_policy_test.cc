@@ -17,7 +17,7 @@ using ringmaster::testing::SceneBuilder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr char kPresent[] = "2026-11-20T10:00:00Z";  // of a scene
+constexpr char kPresent[] = "2026-11-20T10:00:00Z";  // the current time of scenes
 
 api::TrainingJob StartedJob(const api::RunPolicy& policy, int64_t epoch = 0) {
   api::TrainingJob job = JobBuilder()
@@ -185,7 +185,7 @@ TEST(DeadlinePolicy, AStartThatTakesTooLongSaysWhatIsMissing) {
   }
 }
 
-// As it is for an operator that comes back after an outage in which training began.
+// As for an operator that restarts after an outage, during which training began.
 TEST(DeadlinePolicy, ALauncherIsAskedBeforeAStartCountsAsTooLate) {
   const api::TrainingJob job = StartedJob(StartTimeout(600));
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(2).Build()};
@@ -201,7 +201,7 @@ TEST(DeadlinePolicy, ALauncherIsAskedBeforeAStartCountsAsTooLate) {
   scene.Answers(trains);
   EXPECT_EQ(FailedReason(scene.Make()), "");
 
-  scene.launcher->status.reset();  // it does not answer
+  scene.launcher->status.reset();  // the launcher does not answer
   EXPECT_EQ(FailedReason(scene.Make()), api::kReasonStartTimeout);
 }
 
@@ -210,7 +210,7 @@ TEST(DeadlinePolicy, AStartIsOverWithTheFirstCommittedStep) {
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(2).Build()};
   control::LauncherStatus answer = RunningWorld(2);
   answer.beginning = control::Beginning{.step = 40};
-  answer.progress = control::Progress{.step = 40};  // of the checkpoint
+  answer.progress = control::Progress{.step = 40};  // the step of the checkpoint
   scene.Answers(answer);
   EXPECT_EQ(scene.Make().status.first_step_time, "");
   answer.progress->step = 41;
@@ -221,7 +221,7 @@ TEST(DeadlinePolicy, AStartIsOverWithTheFirstCommittedStep) {
 
   scene.job.status = plan.status;
   scene.wall_now += std::chrono::hours(1);
-  scene.Answers(RunningWorld(2));  // of a new launcher, which knows of no step yet
+  scene.Answers(RunningWorld(2));  // a new launcher, without steps yet
   EXPECT_EQ(FailedReason(scene.Make()), "");
 }
 

@@ -32,7 +32,7 @@ Scene Shrinking(int workers, int replicas) {
   return scene;
 }
 
-// Two workers are wanted, and the third has its mark.
+// A job that needs two workers; the third is marked to leave.
 Scene WithMarkedLeaver() {
   Scene scene = Shrinking(2, 2);
   scene.observed = SceneBuilder(scene.job)
@@ -47,7 +47,7 @@ TEST(LeavePolicy, TheLeastNeededGoFirst) {
   struct Row {
     const char* why;
     std::function<void(control::LauncherStatus&)> change;
-    Strings marked;  // two of four
+    Strings marked;  // the two workers, of four, that leave
   };
   const Row table[] = {
       {"the youngest", [](auto&) {}, {"digits-worker-3", "digits-worker-2"}},
@@ -132,7 +132,7 @@ TEST(LeavePolicy, NobodyIsToldBeforeTheMarkIsSeen) {
 
 void Overdue(Scene& scene) { scene.memory.leaving_since["uid-worker-2"] = scene.now - kDrainLimit; }
 
-// The next term's launcher, which nobody has dialled yet.
+// A launcher of the next term replaces the current one. No worker has connected to it yet.
 void TakesOver(Scene& scene, control::LauncherPhase phase) {
   scene.launcher->status->phase = phase;
   scene.launcher->status->epoch = {};

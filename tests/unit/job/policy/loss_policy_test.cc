@@ -19,7 +19,7 @@ using ringmaster::testing::Scene;
 using ringmaster::testing::SceneBuilder;
 using Strings = std::vector<std::string>;
 
-// Workers 0 … 3 on nodes node-0 … node-3, the launcher on node-1, all well.
+// Workers 0 … 3 on nodes node-0 … node-3 and the launcher on node-1, all healthy by default.
 struct Machines {
   std::set<int> not_ready{};
   std::optional<int> out_of_service{};
@@ -50,7 +50,7 @@ Scene FourWorkers(const Machines& machines) {
   return scene;
 }
 
-// Worker 2 has not connected its launcher.
+// Worker 2 has not connected to the launcher.
 void NotConnected(Scene& scene, control::LauncherPhase phase) {
   scene.launcher->status->phase = phase;
   scene.launcher->status->workers[2].ready = false;
@@ -61,7 +61,7 @@ TEST(LossPolicy, WhoIsReplacedAtOnce) {
     const char* why;
     Machines machines;
     std::function<void(Scene&)> change;
-    const char* reason;  // of the failure of worker 2; null: it stays
+    const char* reason;  // reason of worker 2's failure; null: no failure
   };
   const auto report = [](Scene& scene) -> control::WorkerReport& {
     return scene.launcher->status->workers[2];
@@ -273,7 +273,7 @@ TEST(LossPolicy, TheOrderSaysWhoseEndIsCertain) {
       .With(PodBuilder::Worker(2).Deleting())
       .With(PodBuilder::Worker(3).OnNode("node-3"))
       .With(PodBuilder::Worker(4).Deleting().Ended(0, "Completed"))
-      .With(PodBuilder::Worker(5).Phase(PodPhase::kFailed))  // evicted: nobody saw it end
+      .With(PodBuilder::Worker(5).Phase(PodPhase::kFailed))  // evicted, without a container status
       .Node("node-1");
   scene.observed = builder.Build();
   scene.memory.gone = {{.pod_uid = "uid-gone", .epoch = {}}};

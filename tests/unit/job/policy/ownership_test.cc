@@ -11,7 +11,7 @@ using ringmaster::testing::JobBuilder;
 
 TEST(Ownership, AJobIsWhoseNameItsServiceBearsThenWhoseItsStatusDoes) {
   const struct {
-    const char* on_service;  // nullptr: there is no Service
+    const char* on_service;  // nullptr: the Service does not exist
     const char* in_status;
     bool ours;
   } table[] = {

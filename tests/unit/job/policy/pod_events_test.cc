@@ -24,7 +24,7 @@ PodBuilder Creating(int index) {
   return PodBuilder::Worker(index).Waiting("ContainerCreating", "");
 }
 
-// A job whose workers do not start, as the reconciler sees it again and again.
+// A job whose workers do not start, and which is reconciled repeatedly.
 struct Starting {
   Scene scene;
 
@@ -202,7 +202,7 @@ TEST(PodEvents, TheNewestEventSpeaks) {
   EXPECT_EQ(NewestWarning({}, "u"), "");
 }
 
-// Anybody who may write events in the namespace can write these.
+// Anyone who may write Events in the namespace can write such Events.
 TEST(PodEvents, AStrangersTextIsOneShortLine) {
   json event = Event("u", "Warning", "a\nb\x1b[31m\x7f" + std::string(100'000, 'x'), "z");
   event["reason"] = std::string(100'000, 'R');

@@ -38,21 +38,21 @@ TEST(ReplacementPolicy, FirstReplacementsAreImmediateThenDelayed) {
       // The delay runs from the newest failure.
       {{"2026-11-20T09:59:59Z", "2026-11-20T09:59:50Z", "2026-11-20T09:59:40Z"},
        std::chrono::seconds(0)},
-      // One event that took many Pods along.
+      // One event that ended many Pods counts as one failure.
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:59Z", "2026-11-20T09:59:58Z",
         "2026-11-20T09:59:57Z"},
        std::chrono::seconds(0)},
-      // So is what lasts five seconds, and no longer.
+      // Failures within five seconds belong to the same event, later ones do not.
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:59:45Z"},
        std::chrono::seconds(0)},
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:59:44Z"},
        std::chrono::seconds(1)},
-      // Ten minutes ago, and just after that.
+      // Failures count for ten minutes: one exactly that old, and one a second younger.
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:50:00Z"},
        std::chrono::seconds(0)},
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:50:01Z"},
        std::chrono::seconds(1)},
-      // Long ago.
+      // Failures long ago do not count.
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:00:00Z", "2026-11-20T08:00:00Z"},
        std::chrono::seconds(0)},
   };
@@ -140,7 +140,7 @@ TEST(ReplacementPolicy, TheReasonOfARankFollowsFromItsExitCode) {
   }
 }
 
-// What its agent says of the Pod, and what the launcher says of the rank.
+// The GPU's failure is reported by the agent for the Pod, or by the launcher for the rank.
 TEST(ReplacementPolicy, AnUnhealthyGpuIsNamedAndItsNodeAvoided) {
   PodView pod;
   pod.uid = "p";
@@ -294,7 +294,7 @@ TEST(ReplacementPolicy, KeepsTheNewestStackAlone) {
   EXPECT_EQ(failures[2].stack, "");
 }
 
-// What ends within five seconds of the first.
+// Pods that end within five seconds of the first end together.
 TEST(ReplacementPolicy, OfPodsThatEndTogetherTheFirstAndTheNewestAreKept) {
   std::vector<api::Failure> failures;
   const auto end = [&](const std::string& time) {

@@ -28,7 +28,7 @@ std::string Resizing(const api::TrainingJobStatus& status) {
          condition->reason;
 }
 
-// Three workers of three, and a status that says so already.
+// A job with three of three workers, and a status that reports this.
 Scene Stable() {
   const api::TrainingJob job = RunningJob(3);
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
@@ -63,7 +63,7 @@ TEST(ResizingPolicy, SaysWhyTheWorldIsNotWhatIsWanted) {
       {"True ScalingUp", [](Scene& s) { s.job.spec.worker.replicas = 4; }},
       {"True ScalingDown", [](Scene& s) { s.job.spec.worker.replicas = 2; }},
       {"True ScalingDown", [](Scene& s) { s.Answers(RunningWorld(4)); }},
-      {"True WorkerLost",  // told before by its failure
+      {"True WorkerLost",  // already in the status as a failure
        [](Scene& s) {
          s.observed = SceneBuilder(s.job)
                           .Launcher()
@@ -73,7 +73,7 @@ TEST(ResizingPolicy, SaysWhyTheWorldIsNotWhatIsWanted) {
          s.job.status.failures = {{.pod_uid = "uid-worker-2", .reason = "Error"}};
          LoseMember(s, LauncherPhase::kRunning);
        }},
-      {"True WorkerLost",  // the operator's own mark, for a loss
+      {"True WorkerLost",  // the operator has marked the lost worker
        [](Scene& s) {
          s.observed = SceneBuilder(s.job)
                           .Launcher()
@@ -109,7 +109,7 @@ TEST(ResizingPolicy, SaysWhyTheWorldIsNotWhatIsWanted) {
                           .Build();
          s.launcher->status->phase = LauncherPhase::kForming;
        }},
-      // A reason that is left from before is none.
+      // The reason of an earlier change must not be reused.
       {"True WorkerLost",
        [](Scene& s) {
          LoseMember(s, LauncherPhase::kForming);
@@ -127,7 +127,7 @@ TEST(ResizingPolicy, SaysWhyTheWorldIsNotWhatIsWanted) {
        }},
       {"True LauncherReplaced",
        [](Scene& s) { s.launcher->status->phase = LauncherPhase::kAdopting; }},
-      // Nobody can say: what was said stands.
+      // Without the launcher's answer, the condition does not change.
       {"False Stable", [](Scene& s) { s.launcher.reset(); }},
   };
   for (const Row& row : table) {
@@ -397,7 +397,7 @@ TEST(ResizingPolicy, AProgramThatBeginsAnewIsAWarningAndAFailureWithItsCause) {
   EXPECT_EQ(second.status.failures.size(), 1u);
 }
 
-// Whatever becomes of the launcher, its program goes with it.
+// A program ends whenever its launcher is lost or replaced.
 TEST(ResizingPolicy, AProgramThatLosesItsLauncherIsStartedAnewAndThatIsSaidOnce) {
   struct Row {
     const char* name;

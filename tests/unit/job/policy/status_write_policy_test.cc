@@ -19,7 +19,7 @@ using std::chrono::seconds;
 using ::testing::Contains;
 using ::testing::IsEmpty;
 
-// A job that trains and whose status says so.
+// A job that trains, with an up-to-date status.
 Scene Written() {
   const api::TrainingJob job = RunningJob();
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
@@ -28,7 +28,7 @@ Scene Written() {
   return scene;
 }
 
-// What it reports at the n-th question, and what the operator makes of it.
+// The plan after the launcher's n-th answer.
 Plan Ask(Scene& scene, int n) {
   control::LauncherStatus answer = RunningWorld(3);
   answer.epoch.number = 100 + n;
@@ -82,7 +82,7 @@ TEST(StatusWritePolicy, AReportThatHasToWaitTakesItsEventsAlongAndIsLookedAtInTi
 TEST(StatusWritePolicy, ALossThatTheOperatorSeesDoesNotWait) {
   Scene scene = Written();
   for (int n = 0; n < ReportBudget::kAtOnce; ++n) Ask(scene, n);
-  // Neither another loss of the same Pod is this one, nor the same loss of another Pod.
+  // Another loss of the same Pod, or the same loss of another Pod, does not count as this loss.
   scene.job.status.failures.push_back({.pod_uid = "uid-worker-2", .reason = "NodeLost"});
   scene.job.status.failures.push_back({.pod_uid = "uid-worker-1", .reason = "Error"});
   scene.observed = SceneBuilder(scene.job)

@@ -1,4 +1,4 @@
-// A refused port is told from one that listens.
+// Tests that a probe distinguishes a port that refuses connections from one that listens.
 
 #include "worker/launcher/app/port_probe.h"
 

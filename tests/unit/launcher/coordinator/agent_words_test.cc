@@ -1,5 +1,5 @@
-// What agents say counts where it can be true: of a slot that there is, from who is in the world,
-// while that world runs. And what an agent is told that dials again.
+// Tests that messages from agents are accepted only if they can be true: for a slot that exists,
+// from a member of the world, while that world runs. Also tests what an agent gets when it redials.
 
 #include <functional>
 
@@ -28,7 +28,7 @@ class AgentWords : public testing::Test {
     world->Dial(2);
     world->actions.clear();
   }
-  // How the rank in worker 1's slot ended.
+  // A report of how the rank in worker 1's slot ended.
   static control::RankExit End(int code, int signal = 0) {
     control::RankExit exit;
     exit.start = "first";
@@ -76,7 +76,7 @@ TEST_F(AgentWords, AProcessThatHasEndedIsReadyNoMore) {
   world->Exit(1, 0, 9);
   world->Accept({0, 1});
   world->Commit(0, 10);
-  world->Say(1, control::RankReady{0, "first"});  // on its way when it ended
+  world->Say(1, control::RankReady{0, "first"});  // sent before the rank ended
   world->Pass(3s, {0, 1});
   EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 0);
 
@@ -120,7 +120,7 @@ TEST_F(AgentWords, OnlyMembersOfTheRunningWorldMakeProgress) {
   EXPECT_EQ(Status().progress->step, 6);
 }
 
-// The next world begins with nothing of what was said of the one before.
+// The next world must ignore what ranks reported about the previous one.
 TEST_F(AgentWords, OfAWorldThatEndsAreNotHeldAgainstTheNext) {
   Run();
   world->Order({}, 0, 0);
@@ -202,7 +202,7 @@ TEST_F(AgentWords, WhoLeavesEndsAProgramOnlyAsAMemberAndBeforeItIsReleased) {
   }
 }
 
-// A port that refuses proves at once that the Pod is gone: asked where that would matter.
+// A refused connection proves that the Pod is gone. A port is probed only if that would matter.
 TEST_F(AgentWords, ThePortOfAMemberWhoseConnectionBrokeIsAskedWhereItsWorldWouldChange) {
   for (const bool elastic : {true, false}) {
     Run(elastic);
@@ -232,7 +232,7 @@ TEST_F(AgentWords, WhatMpirunOfAnEarlierStartEndsWithIsOldNews) {
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
 }
 
-// Half a second between two ticks is still in time.
+// A tick is late if it comes more than half a second after the one before.
 TEST_F(AgentWords, SilenceCountsUnlessOurOwnTickIsLate) {
   for (const bool late : {true, false}) {
     Run();
@@ -273,7 +273,7 @@ TEST_F(AgentWords, TheCauseOfALossIsHowTheRankEnded) {
   }
 }
 
-// Of both, who was killed is the news.
+// If one rank is killed and another leaves, the status reports the one that was killed.
 TEST_F(AgentWords, ALossCountsMoreThanALeaver) {
   Run();
   world->Order({0, 1, 2}, 3, 1);
@@ -317,8 +317,8 @@ struct Redial {
   const char* what;
   bool elastic;
   int worker;
-  std::function<void(World&)> before;  // the connection is gone then
-  std::vector<std::string> told;       // beside the welcome
+  std::function<void(World&)> before;  // runs before the agent redials
+  std::vector<std::string> told;       // in addition to the Welcome
 };
 
 class Redials : public AgentWords, public testing::WithParamInterface<Redial> {};

@@ -1,4 +1,4 @@
-// Ranks that the agents start: there is no mpirun, or no need of one.
+// Tests jobs whose ranks the agents start, because there is no mpirun or it is not needed.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,7 +85,7 @@ TEST_P(AgentsStart, WorkersOpenMpisNeedNotMatch) {
   EXPECT_EQ(world.membership.phase(), LauncherPhase::kRunning);
 }
 
-// Open MPI in the launcher's image, and neither that nor sshd in the workers'.
+// The launcher's image has Open MPI; the workers' image has neither Open MPI nor sshd.
 class NoSshd : public testing::TestWithParam<bool> {
  protected:
   static CoordinatorOptions First(bool elastic) {
@@ -104,7 +104,7 @@ class NoSshd : public testing::TestWithParam<bool> {
   const bool elastic_ = GetParam();
 };
 
-// The same with Open MPI in the workers' image too.
+// Like NoSshd, but the workers' image also has Open MPI.
 class OnlySshdIsMissing : public NoSshd {};
 
 INSTANTIATE_TEST_SUITE_P(Jobs, NoSshd, testing::Bool());
@@ -277,7 +277,7 @@ TEST(AgentsStartADirectJob, StopsAndStartsItAgainWithoutAnMpirunToWaitFor) {
   EXPECT_TRUE(world.All<Finish>()[0].verdict.succeeded);
 }
 
-// What failOnExitCodes says is about the program's own codes, and a port that is in use is not one.
+// failOnExitCodes applies only to exit codes of the program, not to a port that is in use.
 TEST(AgentsStartADirectJob, ARankThatCannotBeStartedNowIsTriedAgainUpToTheCrashLimit) {
   CoordinatorOptions options = World::Options(1, false);
   options.exit_codes.fail = {1};
@@ -290,7 +290,7 @@ TEST(AgentsStartADirectJob, ARankThatCannotBeStartedNowIsTriedAgainUpToTheCrashL
   world.Arrive(1);
   const auto cannot_start = [&] {
     world.Exit(0, control::kExitNotStarted, 0, 0, {"port 20001 (MASTER_PORT) is in use"});
-    world.Exit(1, 1);  // for want of rank 0
+    world.Exit(1, 1);  // because rank 0 is missing
     world.Pass(3s, {0, 1});
   };
 
@@ -358,7 +358,7 @@ TEST(AgentsStartADirectJob, OnWorkersOfTwoReleases) {
   EXPECT_EQ(world.membership.phase(), LauncherPhase::kRunning);
 }
 
-// There is no port to ask: it is judged by its silence.
+// Without sshd the worker has no port to probe, so it counts as lost once it has been silent.
 TEST(AgentsStartAnElasticJob, ALostWorkerWithoutSshdIsNotProbed) {
   World world{World::Options(1, true), /*has_mpirun=*/false};
   world.Take(world.membership.OnNoMpirun(world.now));

@@ -1,4 +1,4 @@
-// A program that knows only some sizes of a world.
+// Tests a program that supports only some world sizes.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Who may complete a checkpoint, and what the status says of the training's kept state.
+// Tests which rank may complete a checkpoint, and what the status reports about checkpoints.
 
 #include "worker/launcher/model/checkpoint_tracker.h"
 
@@ -35,7 +35,7 @@ class CheckpointTrackerTest : public testing::Test {
     world.Close(worker);
     world.Take(world.membership.OnProbe(world.now, World::Uid(worker), true));
   }
-  // Rank 0's checkpoint of a step is granted and complete; its Pod is a worker's.
+  // Rank 0, which runs on this worker, writes a checkpoint of this step and completes it.
   void Complete(int worker, int64_t step, int64_t bytes = 0) {
     const control::Epoch epoch = world.membership.epoch();
     world.Say(worker, CheckpointWritten{epoch, 0, step, 0, 4096, "00ff"});
@@ -58,7 +58,7 @@ TEST_F(CheckpointTrackerTest, AnotherEpochAnotherRankOrNoRankIsNot) {
   old.epoch.number -= 1;
   world.Say(0, old);
   world.Say(1, Written(0));
-  world.Say(0, Written(3));  // one more than there are
+  world.Say(0, Written(3));  // there are only ranks 0 to 2
   world.Say(0, Written(-1));
 
   EXPECT_EQ(world.Sent<CheckpointGrant>(), 0);
@@ -96,7 +96,7 @@ TEST_F(CheckpointTrackerTest, TheStatusHasTheNewestCompleteOneAndItsAge) {
   EXPECT_EQ(Status().checkpoint->age_millis, 0);
   Complete(0, 500, 12'000);
   world.Pass(2000ms, {0, 1, 2});
-  world.Say(0, CheckpointDone{world.membership.epoch(), 0, 500, 12'000});  // after a Welcome
+  world.Say(0, CheckpointDone{world.membership.epoch(), 0, 500, 12'000});  // again, after a Welcome
 
   ASSERT_TRUE(Status().checkpoint.has_value());
   EXPECT_EQ(Status().checkpoint->step, 500);
@@ -122,7 +122,7 @@ TEST_F(CheckpointTrackerTest, OnlyTheRankThatWasGrantedACheckpointCompletesItAnd
   const control::Epoch epoch = world.membership.epoch();
   world.Say(0, CheckpointDone{epoch, 0, 500});  // nothing is granted yet
   world.Say(0, Written(0));
-  world.Say(1, CheckpointDone{epoch, 0, 500});  // another worker's Pod
+  world.Say(1, CheckpointDone{epoch, 0, 500});  // sent by another worker's Pod
   world.Say(1, CheckpointDone{epoch, 1, 500});
   world.Say(0, CheckpointDone{epoch, 0, 501});  // another step
   world.Say(0, CheckpointDone{{epoch.term, epoch.number + 1}, 0, 500});
@@ -169,7 +169,7 @@ TEST_F(CheckpointTrackerTest, RankZeroOfTheWorldSaysWhichCheckpointItGoesOnFrom)
   EXPECT_FALSE(Status().beginning.has_value()) << "there is nothing to say of it";
 
   Complete(0, 510);
-  world.Say(0, control::RankBegan{epoch, 0, {500, ""}, kept});  // as after every Welcome
+  world.Say(0, control::RankBegan{epoch, 0, {500, ""}, kept});  // repeated after a Welcome
   EXPECT_EQ(Status().checkpoint->step, 510);
 }
 
@@ -199,13 +199,13 @@ TEST_F(CheckpointTrackerTest, RankZeroIsAskedForACheckpointOncePerWorldUntilOneI
   EXPECT_EQ(world.Sent<control::TakeCheckpoint>(0), 1);
   EXPECT_EQ(world.Sent<control::TakeCheckpoint>(), 1);
 
-  Lose(0);  // with what it was asked
+  Lose(0);  // the request is lost with it
   world.Accept({1, 2});
   ASSERT_EQ(world.phase(), LauncherPhase::kRunning);
   world.Pass(100ms, {1, 2});
   EXPECT_EQ(world.Sent<control::TakeCheckpoint>(1), 1);
 
-  Complete(1, 9);  // step 10 is done
+  Complete(1, 9);  // older than the last step, 10
   world.Pass(CheckpointTracker::kAskAgain, {1, 2});
   EXPECT_EQ(world.Sent<control::TakeCheckpoint>(1), 2) << "another one was under way";
 
@@ -301,7 +301,7 @@ TEST(CheckpointTracker, ASlotThatStartsAfreshLosesItsOwnGrantAndFaultsAlone) {
   EXPECT_FALSE(tracker.Newest({}));
   tracker.Completed({}, "a", {epoch, 1, 500});
   EXPECT_TRUE(tracker.Newest({}));
-  tracker.Forget("a");  // all of them
+  tracker.Forget("a");  // all slots of the Pod
   EXPECT_THAT(tracker.Faults(), IsEmpty());
 }
 

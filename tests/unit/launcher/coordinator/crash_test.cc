@@ -1,5 +1,5 @@
-// Ranks that are killed again and again: a program that gets no further ends with what it printed
-// last, and one that goes on between two deaths never does (crash_limit.h).
+// Tests jobs whose ranks are killed repeatedly. A program that makes no progress fails, with its
+// last lines in the verdict; one that makes progress between two deaths continues (crash_limit.h).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ TEST(CrashLimit, ARoundIsWhatDiesTogether) {
   CrashLimit limit(3);
   const Clock::Time start{1h};
   limit.Count(start, start - 60s, false);
-  limit.Count(start + 20ms, start - 60s, false);  // of the same world
-  limit.Count(start + 30ms, {}, false);           // of an unknown age
+  limit.Count(start + 20ms, start - 60s, false);  // same world
+  limit.Count(start + 30ms, {}, false);           // unknown start time
   EXPECT_EQ(limit.count(), 1);
 
   limit.Count(start + 2s, start + 1s, true);
@@ -42,7 +42,7 @@ TEST(CrashLimit, OnlyAStepThatWasNeverCommittedEndsTheRow) {
   CrashLimit limit(3);
   limit.Committed(100);
   limit.Count(Clock::Time{1h}, {}, true);
-  limit.Committed(100);  // adopted by the next world, and reported again
+  limit.Committed(100);  // reported again by the next world
   limit.Committed(90);   // repeated after a roll-back
   EXPECT_EQ(limit.count(), 1);
 
@@ -83,12 +83,12 @@ class Crashes : public testing::Test {
     exited.exit.out_of_memory = why;
     world->Say(worker, exited);
   }
-  // The rank of worker 1 of two is killed, comes back and joins again; no step is committed.
+  // Kills the rank of worker 1 of two and lets it join again. No step is committed.
   void KillAndComeBack(int time, const std::optional<control::OutOfMemory>& why = std::nullopt) {
     Kill(1, why);
     if (world->Decided()) return;
     world->Accept({0});
-    world->now += 61s;  // longer than any slot cools down
+    world->now += 61s;  // longer than the longest cooldown of a slot
     world->Pass(100ms, everyone);
     world->Reload(1, "start " + std::to_string(time));
     world->AllAtBoundary(10);
@@ -127,7 +127,7 @@ TEST_F(Crashes, TheFifthDeathWithoutAStepInBetweenEndsTheJob) {
   EXPECT_EQ(finish->verdict.first_failure->signal, 9);
 }
 
-// Its agent says first how the rank ended, and then that it leaves.
+// The agent reports first how the rank ended, and then that the agent is leaving.
 TEST_F(Crashes, AnUnhealthyDeviceTakesItsPodOutOfTheWorldAndCountsAgainstNobody) {
   auto options = World::Options(/*slots=*/2, /*elastic=*/true);
   options.restart_limit = 0;
@@ -290,14 +290,14 @@ TEST_F(Crashes, AMachineThatTakesAllRanksAlongIsOneDeath) {
   EXPECT_EQ(world->membership.Status(world->now).crashes, 1);
 }
 
-// A program of the user's own, whose steps nobody sees.
+// A user's program that does not report its steps.
 class CrashesOfAnotherProgram : public Crashes {
  protected:
   void SetUp() override {
     world = std::make_unique<World>(1, false);
     Run(2);
   }
-  // Worker 1's rank is killed, and mpirun ends the other one and itself.
+  // Kills worker 1's rank. Then mpirun ends the other rank and exits.
   void KillOne(const std::optional<control::OutOfMemory>& why = std::nullopt) {
     Kill(1, why);
     world->Exit(0, 0, 15);
@@ -385,7 +385,7 @@ TEST_F(CrashesOfAnotherProgram, ForLackOfMemoryAreNamed) {
   EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("64 MiB"));
 }
 
-// Ends by themselves: an error of the program, or of something that another start finds mended.
+// Ranks that exit with an error, of the program or of something that may work after a restart.
 class EndsOfAnotherProgram : public CrashesOfAnotherProgram {
  protected:
   void RunWith(int limit, const ExitCodeRules& rules = {}) {
@@ -395,7 +395,7 @@ class EndsOfAnotherProgram : public CrashesOfAnotherProgram {
     world = std::make_unique<World>(options);
     Run(2);
   }
-  // Worker 1's rank fails, and mpirun ends the other one and itself.
+  // Lets worker 1's rank fail. Then mpirun ends the other rank and exits.
   void FailOne(int code = 1) {
     world->Exit(1, code, 0, 0, {"NCCL timeout"});
     world->Exit(0, 0, 15);
@@ -431,7 +431,7 @@ TEST_F(EndsOfAnotherProgram, HaveAllRanksStartedAgainUpToTheLimit) {
                     HasSubstr("2 ranks had ended before it, the limit")));
 }
 
-// A script with a mistake in it is not tried for an hour.
+// A script that always fails at its start fails the job soon, instead of being restarted for long.
 TEST_F(EndsOfAnotherProgram, SoonAfterTheStartAreCrashesToo) {
   RunWith(10);
   for (int time = 1; time <= 4; ++time) {
@@ -465,7 +465,7 @@ TEST_F(EndsOfAnotherProgram, FromTheSecondOnPauseBeforeTheStart) {
   EXPECT_EQ(world->phase(), LauncherPhase::kStarting);
 }
 
-// Who ran for twenty seconds each time is not kept waiting for a minute.
+// A program that ran for twenty seconds each time does not wait a minute for its restart.
 TEST_F(EndsOfAnotherProgram, PauseForNoMoreThanAQuarterOfTheTimeThatTheProgramRan) {
   auto options = World::Options(1, /*elastic=*/false);
   options.restart_limit = options.crash_limit = 100;
@@ -495,7 +495,7 @@ TEST_F(EndsOfAnotherProgram, WithACodeThatIsIgnoredNeverCount) {
   EXPECT_EQ(world->membership.Status(world->now).crashes, 0);
 }
 
-// A user says for how long a program may be silent.
+// Programs with a limit, set by the user, for how long all ranks may be silent.
 class SilencesOfAnotherProgram : public CrashesOfAnotherProgram {
  protected:
   void RunWith(std::chrono::milliseconds stall) {
@@ -505,7 +505,7 @@ class SilencesOfAnotherProgram : public CrashesOfAnotherProgram {
     world = std::make_unique<World>(options);
     Run(2);
   }
-  // For so long no rank but this worker's gives a sign, and that one, where it does, once a second.
+  // Lets time pass. With `sign`, the rank of `worker` shows activity once a second. No other does.
   void Pass(int seconds, bool sign, int worker = 1) {
     for (int second = 0; second < seconds && !world->Decided(); ++second) {
       world->Pass(1s, everyone);
@@ -537,7 +537,7 @@ TEST_F(SilencesOfAnotherProgram, HaveItStartedAgainAndThenEndTheJob) {
               HasSubstr("no rank printed anything or touched its heartbeat file for 20 s"));
 }
 
-// Which rank the others wait for is unknown. The one that was silent first is worth a look.
+// It is unknown for which rank the others wait, so the rank that became silent first is named.
 TEST_F(SilencesOfAnotherProgram, NameTheRankThatWasSilentForTheLongestTime) {
   RunWith(20s);
   Pass(5, /*sign=*/true, 1);

@@ -1,5 +1,5 @@
-// Workers that fill their data caches: what the status says of them, and that nobody starts without
-// those who come nearer.
+// Tests workers that fill their data caches: their status, and that the start waits for workers
+// that make progress.
 
 #include <vector>
 
@@ -23,7 +23,7 @@ CoordinatorOptions FirstLauncher(bool elastic = true) {
   return options;
 }
 
-// Worker `who` gets a gibibyte nearer every second, from 1 on, while `alive` send heartbeats.
+// Each second, worker `who` reports one GiB more, starting with 1, and `alive` send heartbeats.
 void FillFor(World* world, std::chrono::seconds time, int who, const std::vector<int>& alive) {
   int64_t done = 0;
   for (auto passed = 0s; passed < time; passed += 1s) {
@@ -83,7 +83,7 @@ TEST(FillingWorkers, AreWaitedForWhileTheyComeNearer) {
   EXPECT_THAT(world.membership.Status(world.now).message,
               HasSubstr("30 s without progress of a data cache"));
 
-  // It stands still, and says so: no longer worth waiting for.
+  // The worker reports no progress, so the launcher no longer waits for it.
   world.Pass(28s, {0, 1});
   world.Say(1, control::DataCacheProgress{120 * kGiB, 1000 * kGiB});
   EXPECT_TRUE(world.All<StartMpirun>().empty());
@@ -143,7 +143,7 @@ TEST(FillingWorkers, AJoinerFillsWhileTheOthersTrain) {
   EXPECT_EQ(world.Sent<control::SwitchEpoch>(0), 1);
 }
 
-// Each change costs a direct job all that it has done.
+// Each change makes a direct job lose its progress.
 TEST(FillingWorkers, AProgramIsStartedAnewOnceForAllWhoComeNearer) {
   World world(FirstLauncher(/*elastic=*/false));
   world.Order({0});

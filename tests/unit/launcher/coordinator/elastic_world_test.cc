@@ -1,4 +1,4 @@
-// One world of an elastic job after another: losses, growth, drain, pauses, broken links.
+// Tests successive worlds of an elastic job: losses, growth, drain, pauses and broken connections.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 class ElasticWorld : public testing::Test {
  protected:
-  // A running world of these many workers, whose first step is committed.
+  // Starts a world of `workers` workers that runs and has committed a step.
   void Run(int workers, int min_replicas = 1, int slots = 1, const ExitCodeRules& exit_codes = {}) {
     CoordinatorOptions options = World::Options(slots, true);
     options.exit_codes = exit_codes;
@@ -30,7 +30,7 @@ class ElasticWorld : public testing::Test {
     world->Commit(0, 10);
     world->actions.clear();
   }
-  // The second of two ranks ends, cools down and trains again.
+  // Ends the second of two ranks, lets its slot cool down, and adds its new process to the world.
   void EndAndComeBack(int exit_code, int signal, int time) {
     world->Exit(1, exit_code, signal, 0, {"a", "b", "c", "out of luck"});
     world->Accept({0, 1});
@@ -49,12 +49,12 @@ class ElasticWorld : public testing::Test {
     world->Exit(0, 0, 9);
     world->AttachAll();
   }
-  // As if the launcher had slept for longer than any slot cools down.
+  // Advances the clock by more than the longest cooldown of a slot.
   void CoolDown() {
     world->now += 61s;
     world->Pass(100ms, everyone);
   }
-  // These ranks say that they cannot go on, and not why.
+  // These ranks report that they cannot continue, without naming a lost peer.
   void Break(const std::vector<int>& ranks) {
     for (const int rank : ranks) {
       const int worker = world->Members().at(static_cast<std::size_t>(rank));
@@ -94,7 +94,7 @@ TEST_F(ElasticWorld, NamesTheProcessesThatHadLoaded) {
   world->Reload(1, "b");
   EXPECT_EQ(world->phase(), LauncherPhase::kStarting);
   EXPECT_THAT(Status().message, HasSubstr("load"));
-  world->Pass(120s, {0, 1});  // data take their time
+  world->Pass(120s, {0, 1});  // loading data may take long
   EXPECT_FALSE(world->Decided());
 
   world->Reload(0, "a");
@@ -135,7 +135,7 @@ TEST_F(ElasticWorld, ARankKilledWhileItLoadsIsWaitedFor) {
 }
 
 TEST_F(ElasticWorld, ARankThatNeverComesBackFailsTheStart) {
-  // From its end on, and a moment more for what may belong to it.
+  // The time limit counts from the rank's end, however long the rank ran before.
   for (const auto lived : {0s, 200s}) {
     world = std::make_unique<World>();
     world->loads = false;
@@ -232,7 +232,7 @@ TEST_F(ElasticWorld, TellsTheDifferenceToWhoHasTheWorldBefore) {
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
   EXPECT_THAT(world->Members(), ElementsAre(0, 2, 1));
   EXPECT_EQ(world->Sent<control::ChangeEpoch>(0), 2);
-  EXPECT_EQ(world->Sent<control::ChangeEpoch>(1), 0);  // it has an earlier one
+  EXPECT_EQ(world->Sent<control::ChangeEpoch>(1), 0);  // the joiner gets a full StartEpoch
   EXPECT_EQ(world->Sent<control::StartEpoch>(1), 1);
 }
 
@@ -344,7 +344,7 @@ struct LossCase {
 
 class Losses : public ElasticWorld, public testing::WithParamInterface<LossCase> {};
 
-// Of worker 2 of three.
+// Tests each kind of loss with worker 2 of three.
 TEST_P(Losses, AreSeenAndFenced) {
   const LossCase& c = GetParam();
   Run(3);
@@ -411,7 +411,7 @@ TEST_F(ElasticWorld, APortThatDoesNotRefuseProvesNothing) {
   world->Dial(1, 901);
 
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
-  EXPECT_EQ(world->Sent<control::StartEpoch>(1), 1);  // it may have missed it
+  EXPECT_EQ(world->Sent<control::StartEpoch>(1), 1);  // sent again, because the first may be lost
 }
 
 TEST_F(ElasticWorld, APortRefusedBeforeARedialIsOldNews) {
@@ -428,7 +428,7 @@ TEST_F(ElasticWorld, FullRestartWhenAllMembersDied) {
   world->Exit(0, 0, 9);
   world->Exit(1, 0, 9);
   world->MpirunEnds(1);
-  EXPECT_EQ(world->phase(), LauncherPhase::kStarting);  // with another mpirun
+  EXPECT_EQ(world->phase(), LauncherPhase::kStarting);  // another mpirun starts
   ASSERT_EQ(world->All<StartMpirun>().size(), 1U);
   world->Reload(0, "again");
   world->Reload(1, "again");
@@ -518,7 +518,7 @@ TEST_F(ElasticWorld, AnotherProcessInTheSlotIsTheMembersEnd) {
   Run(3);
   world->Close(1);
   world->Dial(1, 901);
-  world->starts[{1, 0}] = "third";  // the reports of the first and second were lost
+  world->starts[{1, 0}] = "third";  // the launcher missed the end of the earlier ones
   world->Ready(1);
 
   EXPECT_EQ(world->phase(), LauncherPhase::kForming);
@@ -545,7 +545,7 @@ TEST_F(ElasticWorld, PausesBelowMinReplicasAndResumesWithAJoiner) {
   EXPECT_EQ(world->phase(), LauncherPhase::kPaused);
   EXPECT_EQ(Status().pause_reason, "BelowMinReplicas");
   EXPECT_THAT(Status().message, HasSubstr("1 of at least 2 workers"));
-  EXPECT_EQ(world->Sent<control::PrepareEpoch>(0), 1);  // its rank leaves, and waits
+  EXPECT_EQ(world->Sent<control::PrepareEpoch>(0), 1);  // its rank leaves its world and waits
   world->Accept({0});
   world->Pass(5s, {0});
   EXPECT_EQ(world->Sent<control::StartEpoch>(), 0);
@@ -594,7 +594,7 @@ TEST_F(ElasticWorld, PausesWithoutAQuorumUntilItIsToldWhoIsDead) {
               HasSubstr("waiting for digits-worker-1 (node-1), digits-worker-2 (node-2), "
                         "digits-worker-3 (node-3) to return"));
   EXPECT_EQ(world->Sent<control::PrepareEpoch>(), 0);
-  EXPECT_FALSE(ReportOf(1).fenced);  // it may come back
+  EXPECT_FALSE(ReportOf(1).fenced);  // worker 1 may come back
 
   world->DeclareDead({1}, {0, 2, 3}, 4, 1);
   EXPECT_THAT(Status().message, HasSubstr("waiting for digits-worker-2 (node-2), digits-worker-3 "
@@ -602,7 +602,7 @@ TEST_F(ElasticWorld, PausesWithoutAQuorumUntilItIsToldWhoIsDead) {
   world->DeclareDead({1, 2}, {0, 3}, 4, 1);
   world->Accept({0});
 
-  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);  // half of those not known dead, and ours
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);  // half of those alive, and we formed it
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 
@@ -643,7 +643,7 @@ TEST_F(ElasticWorld, DoesNotGoOnWithoutTheOnlyMemberThatHasTheState) {
   world->AllAtBoundary(11);
   world->Accept({0, 1});
   ASSERT_THAT(world->Members(), ElementsAre(0, 1));
-  world->Pass(2200ms, {1});  // before the first step: the joiner has nothing yet
+  world->Pass(2200ms, {1});  // no step yet, so the joiner has no state
   EXPECT_EQ(Status().pause_reason, "NoQuorum");
 
   world->Dial(0, 900);
@@ -693,9 +693,9 @@ TEST_F(ElasticWorld, AJoinerWaitsForTheOthersFromWhenItHasLoaded) {
   world->Pass(5s, {0, 1});
   world->Reload(1, "a");
   world->Pass(500ms, {0, 1});
-  world->Say(1, control::RankReady{0, "a"});  // said again
+  world->Say(1, control::RankReady{0, "a"});  // the same report again
   world->loads = true;
-  world->Arrive(2);  // a younger one does not hold it up
+  world->Arrive(2);  // a later joiner does not delay the first
   world->Pass(400ms, {0, 1, 2});
   EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 0);
 
@@ -704,7 +704,7 @@ TEST_F(ElasticWorld, AJoinerWaitsForTheOthersFromWhenItHasLoaded) {
   EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 1);
 }
 
-// A job without minReplicas: scaled from 2 to 4, its minimum is 4 at once.
+// A job without minReplicas that is scaled from 2 to 4: its minimum becomes 4 immediately.
 TEST_F(ElasticWorld, TrainsOnUntilJoinersMakeUpAMinimumThatHasRisen) {
   Run(2);
   world->Order({0, 1, 2, 3}, 4, 4);
@@ -795,7 +795,7 @@ TEST_F(ElasticWorld, AMemberThatDoesNotAnswerIsLost) {
   world->AllAtBoundary(30);
   world->Accept({0, 1, 3});
   world->Pass(1s, {0, 1, 2, 3});
-  world->Dial(2, 902);  // the question may have got lost
+  world->Dial(2, 902);  // PrepareEpoch may have been lost
   world->Ready(2);
   const control::Epoch asked = world->Prepared();
   world->Pass(2s, {0, 1, 2, 3});
@@ -862,7 +862,7 @@ TEST_F(ElasticWorld, ALeaverIsDrainedOnceTheNextWorldRunsAndItsRankHasEnded) {
   EXPECT_EQ(world->Sent<control::SwitchEpoch>(2), 1);
   EXPECT_FALSE(ReportOf(2).drained);
   world->AllAtBoundary(30);
-  EXPECT_EQ(world->Sent<control::PrepareEpoch>(2), 1);  // it has a say
+  EXPECT_EQ(world->Sent<control::PrepareEpoch>(2), 1);  // the leaver must accept, too
   world->Accept({0, 1});
   EXPECT_THAT(world->Members(), ElementsAre(0, 1));
   EXPECT_EQ(world->Sent<control::StopEpoch>(2), 1);
@@ -896,7 +896,7 @@ TEST_F(ElasticWorld, NobodyIsBlamedForTheRanksOfALeaver) {
   EXPECT_THAT(Status().failures, IsEmpty());
 }
 
-// A Pod that is deleted, evicted or drained away with its node; the operator may know it first.
+// A Pod is deleted, evicted or drained with its node; the agent or the operator reports it first.
 TEST_F(ElasticWorld, WhoLeavesInOrderIsALossWithItsNameUnlessFewerAreWanted) {
   for (const bool told_by_agent : {true, false}) {
     Run(3);
@@ -943,7 +943,7 @@ TEST_F(ElasticWorld, ShrinksFromFourToOne) {
   world->Order({2}, 1, 1);
   world->AllAtBoundary(30);
   world->Accept({2});
-  EXPECT_EQ(world->phase(), LauncherPhase::kForming);  // the leavers have a say
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);  // the leavers must accept, too
 
   world->Accept({0, 1});
 
@@ -982,7 +982,7 @@ TEST_F(ElasticWorld, ALeaverStaysOverALossAndGoesAtTheNextBoundary) {
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 
-// The rank that was to stay hangs, so the world that the loss forces never makes a step.
+// The rank that is to stay hangs, so the world formed after the loss never completes a step.
 TEST_F(ElasticWorld, ALeaverHasTheStateWhenWhoStaysEndsAfterALoss) {
   Run(3);
   world->Order({0, 1}, 2, 1);
@@ -1017,14 +1017,14 @@ TEST_F(ElasticWorld, NoWorkersWantedEndsTheWorld) {
   EXPECT_FALSE(ReportOf(0).drained);
 }
 
-// What the operator waits for before it deletes the Pods of a suspended job.
+// The operator deletes the Pods of a suspended job only after their workers are drained.
 TEST_F(ElasticWorld, WorkersThatAreNotWantedAreDrainedWhenTheirRanksHaveEnded) {
   Run(2);
   world->Order({}, 0, 0);
   world->Exit(0, 0, 15);
   world->Exit(1, 0, 15);
   world->MpirunEnds(143);
-  world->Reload(0, "again");  // its agent knows no better
+  world->Reload(0, "again");  // its agent does not know that the job stops
 
   EXPECT_EQ(world->phase(), LauncherPhase::kWaitingForAgents);
   for (const int worker : {0, 1}) {
@@ -1205,7 +1205,7 @@ TEST_F(ElasticWorld, AJoinerOfAnotherBuildIsNotTakenIn) {
   EXPECT_THAT(ReportOf(1).faults[0].message, HasSubstr("5.0.7"));
 }
 
-// The first member says nothing of its versions, so that it is of another build than the second.
+// The first member does not report its versions, so its build differs from the second member's.
 TEST_F(ElasticWorld, AJoinerIsOfOneBuildWithEachMember) {
   using Versions = std::map<std::string, std::string>;
   Run(1);
@@ -1322,7 +1322,7 @@ TEST_F(ElasticWorld, TellsOfPodsThatAreNoLongerOrdered) {
   world->Order({0, 1, 7}, 3, 1);
   world->Order({0, 1}, 2, 1);
 
-  EXPECT_TRUE(ReportOf(7).drained);  // nothing of it was ever needed
+  EXPECT_TRUE(ReportOf(7).drained);  // worker 7 was never a member
   world->Pass(61s, {0, 1});
   EXPECT_EQ(Status().workers.size(), 2U);
 }

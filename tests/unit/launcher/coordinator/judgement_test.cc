@@ -1,4 +1,4 @@
-// How jobs end, and who is blamed.
+// Tests how jobs end, and which rank or worker the verdict blames.
 
 #include <map>
 #include <string>
@@ -257,7 +257,7 @@ TEST_F(TwoWorkers, ASecondAttachAfterTheSetIsWholeStillCountsBeforeTheGate) {
   world->Attach(0, 0, 0, 4);
   world->Attach(0, 1, 1, 4);
   world->Attach(1, 0, 2, 4);
-  world->Attach(1, 1, 2, 4);  // the same rank of mpirun twice
+  world->Attach(1, 1, 2, 4);  // attaches the same rank of mpirun twice
   Settle(500ms);
 
   EXPECT_EQ(world->Verdict()->verdict.reason, "WorldMismatch");
@@ -355,7 +355,7 @@ TEST_F(TwoWorkers, AnMpirunThatHangsIsNamedAfterAMinute) {
 }
 
 TEST_F(TwoWorkers, AFaultyWorkerFailsTheFirstStartOnceAllHaveReported) {
-  for (const int min_replicas : {1, 2}) {  // also where the other one would be enough
+  for (const int min_replicas : {1, 2}) {  // even if the other worker would be enough
     world = std::make_unique<World>();
     world->Order({0, 1}, 2, min_replicas);
     world->Dial(0);
@@ -373,7 +373,7 @@ TEST_F(TwoWorkers, AFaultyWorkerFailsTheFirstStartOnceAllHaveReported) {
 
 TEST_F(TwoWorkers, AsManyFaultsAreNamedAsFitAFewLines) {
   const std::string first = "digits-worker-0 (node-0) failed the check 'disk': ";
-  for (const std::size_t bytes : {std::size_t{1500}, std::size_t{1501}}) {  // of the first one
+  for (const std::size_t bytes : {std::size_t{1500}, std::size_t{1501}}) {  // first fault's length
     world = std::make_unique<World>();
     world->Order({0, 1});
     for (const int worker : {0, 1}) world->Dial(worker);
@@ -429,7 +429,7 @@ TEST_F(TwoWorkers, AFaultyReplacementDoesNotEndARunningJob) {
   EXPECT_EQ(world->membership.Status(world->now).workers[2].faults.size(), 1U);
 }
 
-// What the world of a program goes on with when a worker's replacement is faulty.
+// With a faulty replacement, a program's next world has only the other workers, if they are enough.
 TEST_F(TwoWorkers, AFaultyReplacementEndsAProgramThatTooFewOthersAreThereFor) {
   struct Case {
     const char* what;
@@ -465,7 +465,7 @@ TEST_F(TwoWorkers, StartTogetherUnlessTheirVersionsDiffer) {
     const char* what;
     Versions one;
     Versions other;
-    const char* says;  // null: they start
+    const char* says;  // null: the ranks start
   };
   const Case cases[] = {
       {"the same", {{"openmpi", "4.1.4"}}, {{"openmpi", "4.1.4"}}, nullptr},

@@ -1,5 +1,5 @@
-// A world of as many ranks as a job may have, through Coordinator and the codecs: it forms, loses a
-// rank, takes it in again, and is taken over, at a price that rises with the ranks and no faster.
+// Tests Coordinator and the codecs with the maximum number of ranks: the world forms, loses a rank,
+// admits it again, and is taken over by a new launcher. CPU time must grow linearly with the ranks.
 
 #include <ctime>
 
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr int kSlots = 8;
 constexpr int kWorkers = control::kMaxRanks / kSlots;
-// For the processor, with a sanitizer and all; anything that rises with the square takes minutes.
+// Limit of CPU time, even with a sanitizer. Quadratic algorithms would take minutes.
 constexpr double kSeconds = 60;
 
 class LargestWorld : public testing::Test {
@@ -80,7 +80,7 @@ class LargestWorld : public testing::Test {
   void Say(int worker, const control::Message& message) {
     Take(membership_->OnMessage(now_, worker, message));
   }
-  // One by one, as a slow network brings it.
+  // Delivers the message of each worker separately, as a slow network would.
   void SayAll(const control::Message& message) {
     for (int worker = 0; worker < kWorkers; ++worker) {
       Say(worker, message);
@@ -160,7 +160,7 @@ TEST_F(LargestWorld, IsToldOnceAndThenByWhatChanges) {
   EXPECT_EQ(Names(known), Names(membership_->members()));
   EXPECT_EQ(known.size(), control::kMaxRanks - 1U);
 
-  // The rank is started again, and comes in after a step of all others.
+  // The rank's new process joins after the next step of the others.
   Say(777, control::RankReady{3, "again-1"});
   Settle();
   ASSERT_TRUE(std::holds_alternative<control::SwitchEpoch>(to_one_.message));
@@ -198,7 +198,7 @@ TEST_F(LargestWorld, IsWatchedAndSaysHowItIs) {
   }
   SayAll(control::RankProgress{membership_->epoch(), {2, 10, 1, 1, -1}});
 
-  // Agents are asked to speak more seldom, and are spoken to in turn.
+  // Agents must send heartbeats less often, and the launcher sends to a fifth of them at a time.
   EXPECT_EQ(std::get<control::Heartbeat>(to_all_.message).every_millis, 500);
   EXPECT_NEAR(static_cast<double>(to_all_.connections.size()), kWorkers / 5.0, 1);
   const std::string status = EncodeWithin(membership_->Status(now_));
@@ -234,7 +234,7 @@ TEST_F(LargestWorld, IsTakenOverFromWhatOneAgentSaysOfIt) {
   EXPECT_EQ(Names(membership_->members()), Names(members));
 }
 
-// Workers of one slot, with names as long as Kubernetes takes them.
+// Workers with one slot each, whose names have the maximum length in Kubernetes.
 TEST(LargestMessages, FitTheirLimits) {
   control::StartEpoch start{{1, 1}, 1, {}};
   control::Order order;

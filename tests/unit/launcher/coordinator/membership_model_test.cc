@@ -1,9 +1,9 @@
-// Coordinator against the promises of the protocol, in a small world (model.h): exhaustively for a
-// few steps from several starts, and along many random walks. After each, when all faults have
-// stopped, training goes on.
+// Checks Coordinator against the guarantees of the protocol, in a small model (model.h): with all
+// sequences of a few choices from several starts, and with many random walks. After each sequence,
+// once the faults stop, training must continue.
 //
-// RINGMASTER_MODEL_WALKS=100000 walks longer; RINGMASTER_MODEL_SEED=7 begins at another seed. A
-// failure names its seed and every choice.
+// RINGMASTER_MODEL_WALKS=100000 sets the number of walks; RINGMASTER_MODEL_SEED=7 sets the first
+// seed. A failure prints its seed and all choices.
 
 #include <cstdlib>
 #include <functional>
@@ -36,7 +36,7 @@ struct Story {
   }
 };
 
-// Faults are rarer than what the world does by itself.
+// Picks a random choice. Faults are less likely than regular events.
 Choice Pick(const std::vector<Choice>& choices, std::mt19937_64& random) {
   std::vector<double> weights;
   for (const Choice& choice : choices) {
@@ -104,7 +104,7 @@ TEST_F(MembershipModel, HoldsAlongRandomWalks) {
   }
 }
 
-// Every order of the next few choices; worlds that look alike are looked at once.
+// Explores all sequences of up to `depth` choices. Visits each distinct state only once.
 void Explore(const Model& start, int depth, std::size_t most) {
   std::unordered_set<std::size_t> seen;
   std::vector<Story> layer = {{start, {}}};
@@ -151,7 +151,7 @@ TEST_F(MembershipModel, HoldsForEveryOrderWithAProgramOfTheUsersOwn) {
   Explore(model, 5, Most());
 }
 
-// A rank that hangs costs its process; one that outlives its kill, its Pod. Training goes on.
+// A rank that hangs is killed; if it survives the kill, its Pod is replaced. Training continues.
 TEST_F(MembershipModel, GoesOnWithoutARankThatHangs) {
   for (const Kind kind : {Kind::kHang, Kind::kFreeze}) {
     Model model(3, 3, 1, {2, true});

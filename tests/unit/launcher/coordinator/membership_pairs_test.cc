@@ -1,5 +1,5 @@
-// Every pair of events in every phase: whatever comes after whatever, nothing breaks, nobody is
-// spoken to after the connection ended or the Pod was fenced, and there is one verdict at most.
+// Tests all pairs of events in all phases: no pair may cause a crash, a message on a connection
+// that has ended or to a fenced Pod, or more than one verdict.
 
 #include <functional>
 #include <set>
@@ -35,7 +35,7 @@ void Hello(World& world, int worker, const char* nonce, const control::Epoch& hi
   world.Take(world.membership.OnHello(world.now, world.connections[worker], hello));
 }
 
-// One for each kind of event and message, and for each way in which it can matter.
+// The events: at least one of each kind of event and message, and one for each relevant variant.
 std::vector<Event> Events() {
   using W = World;
   const auto epoch = [](W& w) { return w.membership.epoch(); };
@@ -194,7 +194,7 @@ struct Start {
   World world;
 };
 
-// Short limits: time passes in ticks, and there are many pairs.
+// Uses short limits, because time advances in ticks and the number of pairs is large.
 CoordinatorOptions ShortLimits(bool elastic) {
   CoordinatorOptions options = World::Options(1, elastic);
   options.lost_after = options.join_window = options.broken_settle = 300ms;
@@ -205,7 +205,7 @@ CoordinatorOptions ShortLimits(bool elastic) {
   return options;
 }
 
-// A world of three in each phase; worker 3 has dialled and is not wanted yet.
+// Worlds of three workers, one in each phase. Worker 3 is connected, but not in the order yet.
 std::vector<Start> Starts(bool elastic) {
   std::vector<Start> starts;
   World world(ShortLimits(elastic));
@@ -252,7 +252,7 @@ std::vector<Start> Starts(bool elastic) {
   return starts;
 }
 
-// Of what an event led to, with the connections that had ended before.
+// Checks the actions that followed an event. `ended`: the connections that had ended before.
 void Check(World& world, std::set<ConnectionId>& ended, const std::string& story) {
   for (const Action& action : world.actions) {
     if (const auto* send = std::get_if<SendTo>(&action)) {

@@ -1,4 +1,4 @@
-// Worlds that form, end and form again.
+// Tests how worlds form, end and form again.
 
 #include <algorithm>
 #include <functional>
@@ -119,7 +119,7 @@ TEST(Membership, SaysWhoIsMissing) {
 
 TEST(Membership, SaysWhyAWorkerIsMissing) {
   struct Case {
-    std::function<void(World&)> happens;  // to worker 1
+    std::function<void(World&)> happens;  // the event that affects worker 1
     const char* why;
   };
   const Case cases[] = {
@@ -224,7 +224,7 @@ TEST(Membership, NumbersItsEpochAboveWhatAgentsHaveSeen) {
   world.connections[0] = 100;
   world.Take(world.membership.OnHello(world.now, 100, hello));
   world.Ready(0);
-  EXPECT_TRUE(world.All<StartMpirun>().empty());  // it may have a world to report
+  EXPECT_TRUE(world.All<StartMpirun>().empty());  // the worker may yet report a world
   world.Say(0, control::Heartbeat{});
 
   EXPECT_EQ(world.membership.epoch(), (control::Epoch{3, 18}));
@@ -300,7 +300,7 @@ TEST(Membership, EveryAgentHearsFromTheLauncherOnceABeat) {
   }
 }
 
-// Direct jobs: whatever changes their world starts their programs again.
+// Tests direct jobs. Every change of their world restarts their programs.
 class RunningWorld : public testing::Test {
  protected:
   RunningWorld() {
@@ -309,7 +309,7 @@ class RunningWorld : public testing::Test {
     world.AttachAll();
   }
 
-  // Its agent has accepted the first world.
+  // The worker's agent, which has accepted the first world, connects again.
   void Redial(int worker) {
     control::AgentHello hello = world.MakeHello(worker);
     hello.highest_epoch = {3, 1};
@@ -317,7 +317,7 @@ class RunningWorld : public testing::Test {
     world.Take(world.membership.OnHello(world.now, 501, hello));
   }
 
-  // The survivors report their stopped ranks, mpirun ends.
+  // The survivors report that their ranks have stopped, and mpirun ends.
   void Stopped(const std::vector<int>& survivors) {
     for (const int worker : survivors) world.Exit(worker, 0, 15);
     world.MpirunEnds(143);
@@ -426,7 +426,7 @@ TEST_F(RunningWorld, DoesNotKeepJoinersWaitingForEver) {
   world.Order({0, 1, 2, 3, 4, 5}, 6, 1);
   world.Arrive(3);
   world.Pass(20s, {0, 1, 2, 3});
-  world.Arrive(4);  // the first one has waited all the same
+  world.Arrive(4);  // does not extend the wait of the first joiner
   world.Pass(10s - 100ms, {0, 1, 2, 3, 4});
   EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
 
@@ -545,7 +545,7 @@ TEST(Membership, EndsAnEpochThatNoRankWasToldOfAtOnce) {
   EXPECT_EQ(world.LastStart().world_size, 1);
 }
 
-// Every way in which the world of a direct job changes.
+// Tests all changes of a direct job's world.
 TEST(Membership, AnotherProgramThatBeginsAnewSaysWhyAndHowLongItHadRun) {
   struct Change {
     const char* name;

@@ -27,7 +27,7 @@ CoordinatorOptions OptionsOf(int64_t term, const Model::Job& job) {
   options.stop_within = std::chrono::milliseconds(500);
   options.stall_floor = std::chrono::milliseconds(job.elastic ? 20 : 0);
   options.stall_end_within = std::chrono::milliseconds(300);
-  options.crash_limit = 0;  // as many faults as there are
+  options.crash_limit = 0;  // no limit
   return options;
 }
 
@@ -88,7 +88,7 @@ control::Order Model::OrderNow() const {
   return order;
 }
 
-// The operator talks to the newest launcher alone, as its Pod is the one it watches.
+// The operator sends orders only to the newest launcher, whose Pod it watches.
 void Model::SendOrders() {
   ++generation_;
   for (int launcher = kLaunchers - 1; launcher >= 0; --launcher) {
@@ -148,7 +148,7 @@ void Model::Apply(int launcher, Actions actions) {
   if (!settles_late) Settle(launcher);
 }
 
-// What a launcher may say, and what it may not.
+// Records a launcher's message, and checks that the launcher may send it.
 void Model::Note(int launcher, const control::Message& message) {
   Launcher& self = *launchers_[static_cast<std::size_t>(launcher)];
   if (const auto* start = std::get_if<control::StartEpoch>(&message)) {
@@ -259,7 +259,7 @@ std::string Model::StartOf(int worker, int slot) const {
          (slot == 0 ? "" : "." + std::to_string(slot));
 }
 
-// Who the rank in this slot is in its world; null: it is in none.
+// The rank in this slot as a member of its world; null: it is not a member of a world.
 const control::Member* Model::MemberOf(int worker, int slot) const {
   for (const control::Member& member : At(worker, slot).members) {
     if (member.pod_uid == Uid(worker) && member.slot == slot) return &member;
@@ -352,7 +352,7 @@ void Model::WriteCheckpoint(int worker, int slot) {
                                          0, 1, ""});
 }
 
-// With `again` the agent of an elastic job starts another one, which has loaded at once.
+// With `again`, the agent of an elastic job starts a new rank, which has loaded at once.
 void Model::EndRank(int worker, int slot, int signal, bool again) {
   Rank& rank = At(worker, slot);
   control::RankExited exited;
@@ -373,10 +373,10 @@ void Model::EndRank(int worker, int slot, int signal, bool again) {
   if (job_.elastic) Say(worker, control::RankReady{slot, StartOf(worker, slot)});
 }
 
-// A program goes with its mpirun, whether its agent is connected or not: mpirun's daemons end its
-// ranks, also when mpirun was killed and they lost it. SIGKILL follows within 4 s; without a member
-// whose connection is broken the next world starts 30 s (partial_after) later at the earliest, so
-// here, where that is three ticks, ranks end at once.
+// A program ends with its mpirun, whether its agent is connected or not: mpirun's daemons end its
+// ranks, even if mpirun was killed. SIGKILL follows within 4 s. Without a member whose connection
+// is broken, the next world starts at least 30 s (partial_after) later. In this model that is three
+// ticks, so ranks end at once.
 void Model::EndProgram(int64_t cohort) {
   for (int worker = 0; worker < workers_; ++worker) {
     for (int slot = 0; slot < job_.slots && At(worker).alive; ++slot) {
@@ -403,7 +403,7 @@ bool Model::PeersReach(int a, int b) const {
   return true;
 }
 
-// Given up for good by a quorum: what it holds is held by the others, or lost with them.
+// Whether a launcher has fenced the worker, so that the job no longer depends on its state.
 bool Model::Fenced(int worker) const {
   for (const auto& one : launchers_) {
     if (!one) continue;
@@ -439,7 +439,7 @@ std::vector<control::Epoch> Model::AbleToStep() const {
   return {epochs.begin(), epochs.end()};
 }
 
-// It has a world that cannot go on.
+// Whether the rank has a world that cannot continue.
 bool Model::Waits(const Rank& rank) const { return !rank.left && !rank.hung && !Able(rank.given); }
 
 std::vector<const Rank*> Model::PeersOf(const Rank& rank) const {
@@ -451,8 +451,8 @@ std::vector<const Rank*> Model::PeersOf(const Rank& rank) const {
   return peers;
 }
 
-// Where it says that it stands. It waits for a rank that hangs; where its world broke for another
-// reason, it has left it and waits for the next one.
+// The position that the rank reports. If another rank hangs, it waits for that rank. If its world
+// broke for another reason, it has left the world and waits for the next one.
 control::RankPosition Model::PositionOf(int worker, int slot) const {
   const Rank& rank = At(worker, slot);
   control::RankPosition position{.rank = MemberOf(worker, slot)->rank,
@@ -492,7 +492,7 @@ void Model::Step(const control::Epoch& epoch) {
   }
   last_stepped_ = epoch;
   ++steps;
-  if (!job_.elastic) return;  // what such a program keeps is its own affair
+  if (!job_.elastic) return;  // the state of such a program is not modelled
   State highest;
   for (const auto& [worker, slot] : members) highest = std::max(highest, At(worker, slot).state);
   for (int worker = 0; worker < workers_ && highest < committed_; ++worker) {
@@ -564,7 +564,7 @@ void Model::Tick() {
     Apply(launcher, one->membership.OnTick(now_));
   }
   for (int worker = 0; worker < workers_; ++worker) {
-    // A cut connection ends for the agent too.
+    // The agent, too, notices that its connection is cut.
     const Agent& agent = At(worker);
     if (agent.launcher >= 0 && CutFrom(worker, agent.launcher)) Disconnect(worker, false);
   }
@@ -582,7 +582,7 @@ void Model::Look() {
   }
 }
 
-// The operator takes nobody away from a launcher that does not know yet whom it has.
+// Whether the newest launcher knows its world. Until then the operator removes no workers.
 bool Model::KnowsItsWorld() const {
   const auto& newest = launchers_[1] ? launchers_[1] : launchers_[0];
   if (!newest->alive) return false;
@@ -703,7 +703,7 @@ void Model::Do(const Choice& choice) {
       cuts_.clear();
       break;
     case Kind::kNewLauncher:
-      // It names every Pod that may be in the world, also who was to leave and has not yet.
+      // The order names every Pod that may be in the world, including those that are to leave.
       for (int worker = 0; worker < workers_; ++worker) {
         for (const Rank& rank : At(worker).ranks) {
           if (At(worker).alive && rank.given.number != 0) ordered_.insert(worker);
@@ -743,7 +743,7 @@ void Model::Do(const Choice& choice) {
   Look();
 }
 
-// Nobody can tell that it hangs: it is alone, or its whole world hangs with it.
+// Whether no rank can notice that this one hangs: it is alone, or its whole world hangs with it.
 bool Model::NobodyWaitsFor(const Rank& rank) const {
   const std::vector<const Rank*> peers = PeersOf(rank);
   const bool all_hang =
@@ -774,7 +774,7 @@ bool Model::Recovers() {
       const bool grown = ordered_.size() < agents_.size() &&
                          std::any_of(agents_.begin(), agents_.end(),
                                      [](const Agent& agent) { return agent.alive; });
-      if (!grown) return true;  // nobody is left
+      if (!grown) return true;  // no agents are left
       for (int worker = 0; worker < workers_; ++worker) {
         if (At(worker).alive) ordered_.insert(worker);
       }

@@ -72,7 +72,7 @@ struct Choice {
     kKeep,        // the operator requests a checkpoint, or no longer does
     kKillRank,
     kHang,    // a rank stops making progress
-    kFreeze,  // the same, and it survives a kill
+    kFreeze,  // a rank stops making progress, and survives a kill
     kKillPod,
     kBreak,         // breaks the connection of `who`
     kCut,           // agent `who` cannot reach launcher `whom` or ranks on the other side
@@ -108,7 +108,7 @@ class Model {
   void Do(const Choice& choice);
 
   // Ends all faults: cuts end, the launchers learn of the dead, the older of two launchers ends.
-  // True if a step is committed within a bounded time, or no rank is left that could commit one.
+  // Returns true if a step is committed within a time limit, or no rank is left to commit one.
   bool Recovers();
 
   // Models with the same digest behave so similarly that only one of them is explored.

@@ -1,5 +1,5 @@
-// A rank that hangs, through Coordinator: it is asked for, ended, recorded with its stack, and the
-// others go on without it; and all the times at which nobody may be judged.
+// Tests how Coordinator handles a rank that hangs: it asks the agent to end the rank, records the
+// failure with its stack, and continues without it. Also tests when no rank may be judged.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ struct StallWorld : World {
     phases.assign(static_cast<std::size_t>(workers), RankPhase::kCompute);
   }
 
-  // Each worker's heartbeat comes with where its rank stands.
+  // Lets time pass. Each worker sends heartbeats together with the position of its rank.
   void Beat(std::chrono::milliseconds time) {
     for (auto passed = 0ms; passed < time; passed += 100ms) {
       now += 100ms;
@@ -58,7 +58,7 @@ struct StallWorld : World {
     }
     Commit(std::stoi(membership.members().front().pod_uid.substr(4)), step);
   }
-  // All of them wait for this one.
+  // From now on, all other ranks wait for the rank of this worker.
   void Hang(int worker) {
     phases.assign(phases.size(), RankPhase::kReduce);
     phases[static_cast<std::size_t>(worker)] = RankPhase::kCompute;
@@ -74,9 +74,9 @@ struct StallWorld : World {
   }
 
   int64_t step = 0;
-  bool applied_here = true;       // a step in this world
-  int64_t counts = -1;            // collectives
-  int behind = -1;                // the worker whose device has come to one less
+  bool applied_here = true;       // ranks have applied a step in this world
+  int64_t counts = -1;            // number of collectives that each rank has launched
+  int behind = -1;                // the worker whose device has begun one collective less
   std::vector<RankPhase> phases;  // by worker
   std::map<int, int> peers;       // by worker: the rank it waits for
   std::set<int> silent;
@@ -140,11 +140,11 @@ TEST(Stall, SaysWhichCollectiveTheDeviceThatHangsHasNotComeTo) {
                 "did"));
 }
 
-// Ten heartbeats; three where there are so many agents that each sends one only every 500 ms.
+// The limit is ten heartbeats, or three if so many agents exist that each sends one every 500 ms.
 TEST(Stall, JudgesByReportsThatAreNotTooOld) {
   struct Case {
     int other_agents;
-    std::chrono::milliseconds heard_for;  // of the 2.1 s until a rank is judged
+    std::chrono::milliseconds heard_for;  // how long worker 2 reports, of 2.1 s
     std::size_t judged;
   };
   for (const Case& tried :
@@ -277,7 +277,7 @@ TEST(Stall, JudgesNobodyWhileTheWorldFormsOrPauses) {
   StallWorld world;
   world.Train(10);
   world.Hang(2);
-  world.Exit(1, 0, 9);  // the others wait for the next world now, not for rank 2
+  world.Exit(1, 0, 9);  // the others now wait for the next world
   ASSERT_EQ(world.phase(), LauncherPhase::kForming);
   world.Beat(1500ms);
   world.Accept({0, 1, 2});
@@ -303,13 +303,13 @@ TEST(Stall, JudgesNobodyAfterALateTickOrForWordsOfOthers) {
   world.Train(10);
   world.Hang(1);
   world.Beat(1800ms);
-  world.now += 3s;  // we slept
+  world.now += 3s;  // the launcher was suspended
   world.Beat(1800ms);
   EXPECT_EQ(world.Asked().size(), 0U);
   world.Beat(500ms);
   EXPECT_EQ(world.Asked().size(), 1U);
 
-  // Positions of an earlier world, of another worker's rank, of ranks that are none.
+  // Positions of an earlier world, of another worker's rank, and of ranks that do not exist.
   StallWorld other;
   other.Train(10);
   other.Hang(1);

@@ -1,4 +1,4 @@
-// A launcher of a higher term, and the world that it finds.
+// Tests how a new launcher, with a higher term, takes over the world of the launcher before it.
 
 #include <memory>
 #include <optional>
@@ -30,7 +30,7 @@ class Takeover : public testing::Test {
     return members;
   }
 
-  // The agent dials, and repeats what holds; its highest epoch may be above what it reports.
+  // The agent connects and reports its world. `highest`: a higher epoch that it has accepted.
   void Return(int worker, int size, const control::Epoch& epoch = kOld, bool runs = true,
               std::optional<control::Epoch> highest = {}) {
     control::AgentHello hello = world->MakeHello(worker);
@@ -44,15 +44,15 @@ class Takeover : public testing::Test {
     world->Say(worker, control::Heartbeat{});
   }
 
-  // Where its rank stands, as every heartbeat tells.
+  // The agent reports the position of its rank, as it does with every heartbeat.
   void Stand(int worker, int64_t step) {
     control::RankPosition position{.rank = worker, .entered = step > 0};
     position.step = step;
     world->Say(worker, control::RankPositions{kOld, {position}});
   }
 
-  // The agent dials whose rank has ended, with code 0 after its release; in the order in which
-  // agents repeat.
+  // An agent whose rank has ended connects (code 0: the rank was released). It sends its messages
+  // in the order in which a real agent repeats them.
   void ReturnEnded(int worker, int size, int code = 0) {
     control::AgentHello hello = world->MakeHello(worker);
     hello.highest_epoch = kOld;
@@ -69,7 +69,7 @@ class Takeover : public testing::Test {
     world->Say(worker, control::Heartbeat{});
   }
 
-  // Messages after which a rank would not go on as before.
+  // The number of messages and starts of mpirun that would interrupt a rank.
   int Disturbances() const {
     return world->Sent<control::PrepareEpoch>() + world->Sent<control::StartEpoch>() +
            world->Sent<control::StopEpoch>() + world->Sent<control::SwitchEpoch>() +
@@ -97,12 +97,12 @@ TEST_F(Takeover, RunsOnUndisturbedWhenEverybodyReports) {
   EXPECT_EQ(world->membership.Status(world->now).world_size, 3);
 }
 
-// The ranks repeat it, and nobody else knows of it until the next one.
+// The ranks report the checkpoint again; it is the launcher's only source until the next one.
 TEST_F(Takeover, TheCheckpointThatTheLauncherBeforeGrantedIsKnownAgain) {
   world->Order({0, 1, 2}, 3, 1);
   Return(1, 3);
   Return(0, 3);
-  world->Say(0, control::CheckpointDone{{2, 6}, 1, 500, 4096});  // of the world before this one
+  world->Say(0, control::CheckpointDone{{2, 6}, 1, 500, 4096});  // checkpoint of the previous world
   Return(2, 3);
   ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
 
@@ -111,7 +111,7 @@ TEST_F(Takeover, TheCheckpointThatTheLauncherBeforeGrantedIsKnownAgain) {
   EXPECT_EQ(status.checkpoint->step, 500);
   EXPECT_EQ(status.checkpoint->bytes, 4096);
 
-  world->Say(0, control::CheckpointDone{{3, 8}, 0, 900});  // of this term, and never granted
+  world->Say(0, control::CheckpointDone{{3, 8}, 0, 900});  // in this term, but never granted
   world->Say(0, control::CheckpointDone{{2, 6}, 1, 450});  // an older one
   EXPECT_EQ(world->membership.Status(world->now).checkpoint->step, 500);
 }
@@ -155,7 +155,7 @@ TEST_F(Takeover, GoesOnWithoutWhoHasNotComeSoonAfterTheMost) {
   EXPECT_EQ(world->membership.Status(world->now).last_recovery->pod, "digits-worker-2");
 }
 
-// The world had just grown: nobody that has come holds the training's state.
+// The world had just grown: none of the workers that have connected has the training state.
 TEST_F(Takeover, JoinersDoNotBeginFromNothingWhileTheOldMembersAreOnlySilent) {
   for (const bool heard_again : {true, false}) {
     world = std::make_unique<World>();
@@ -259,7 +259,7 @@ TEST_F(Takeover, FormsAtOnceWhenTheMissingAreKnown) {
   }
 }
 
-// It may dial with a report: it had none when it was there.
+// The agent had no report when it was connected, but may have one when it connects again.
 TEST_F(Takeover, AMemberWhoseAgentHasGoneAgainIsWaitedFor) {
   world->Order({0, 1, 2}, 3, 1);
   world->Dial(2);
@@ -281,7 +281,7 @@ TEST_F(Takeover, TheHighestWorldReportedWins) {
   Return(2, 3, {2, 5});
   Return(0, 2);
   EXPECT_EQ(world->phase(), LauncherPhase::kAdopting);
-  Return(1, 2, {2, 5}, true, kOld);  // accepted the newer one, was not started in it
+  Return(1, 2, {2, 5}, true, kOld);  // accepted {2, 7}, but did not start it
   EXPECT_EQ(world->phase(), LauncherPhase::kForming);
   EXPECT_EQ(world->Prepared(), (control::Epoch{3, 8}));
 
@@ -399,7 +399,7 @@ TEST_F(Takeover, NoPartOfAJobStartsBesideAWorldThatMayLive) {
   }
 }
 
-// Nobody else can have formed a world.
+// Before the first launcher, no launcher can have formed a world.
 TEST_F(Takeover, TheFirstLauncherWaitsForNobodyButItsMinimum) {
   CoordinatorOptions options = World::Options(1, true);
   options.term = 1;
@@ -416,7 +416,7 @@ TEST_F(Takeover, TheFirstLauncherWaitsForNobodyButItsMinimum) {
   EXPECT_EQ(world->LastStart().world_size, 2);
 }
 
-// It was named by an order that the operator has replaced since.
+// The Pod was in an earlier order, but is not in the current one.
 TEST_F(Takeover, AnUnwantedPodIsWaitedForUntilItSpeaksOrTimeIsUp) {
   struct Case {
     const char* what;
@@ -457,7 +457,7 @@ TEST_F(Takeover, AnUnwantedPodIsWaitedForUntilItSpeaksOrTimeIsUp) {
   }
 }
 
-// It may be a member of a world of which the ordered Pods do not know.
+// The Pod may be a member of a world that the ordered Pods do not know.
 TEST_F(Takeover, APodThatWasNeverOrderedIsWaitedForWhileItMayReportAWorld) {
   struct Case {
     const char* what;
@@ -497,7 +497,7 @@ TEST_F(Takeover, AReportOfALauncherToComeOrOfNoWorldIsNone) {
   }
 }
 
-// All at once, as an agent repeats it.
+// The agent sends its report and the other messages in one go.
 TEST_F(Takeover, WhatIsSaidTogetherWithAReportThatEndsAStartIsHeard) {
   world->Order({0, 1}, 2, 2);
   world->Arrive(0);
@@ -569,7 +569,7 @@ TEST_F(Takeover, HalfOfAnothersWorldIsNoQuorum) {
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 
-// The launcher before may have taken it into a world of which no agent here knows.
+// The previous launcher may have added the Pod to a world that the connected agents do not know.
 TEST_F(Takeover, APodOfTheOrderThatIsNotHeardOfIsMissing) {
   world->Order({0, 1, 2}, 3, 1);
   Return(0, 2);
@@ -595,7 +595,7 @@ TEST_F(Takeover, WhoPromisedALaterEpochToAnotherHasNoVote) {
 
   Return(0, 3);
 
-  EXPECT_EQ(world->phase(), LauncherPhase::kForming);  // now nobody is missing
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);  // all workers have now reported
 }
 
 TEST_F(Takeover, AFreshJobStartsAtOnce) {
@@ -615,7 +615,7 @@ TEST_F(Takeover, DoesNotStartAfreshWhileSomebodyMayReportAWorld) {
   world->Ready(0);
   EXPECT_TRUE(world->All<StartMpirun>().empty());
 
-  world->Say(0, control::Heartbeat{});  // it had nothing to report
+  world->Say(0, control::Heartbeat{});  // a heartbeat without a report: it has no world
 
   ASSERT_EQ(world->All<StartMpirun>().size(), 1U);
   EXPECT_EQ(world->membership.epoch(), (control::Epoch{3, 8}));
@@ -641,7 +641,7 @@ TEST_F(Takeover, ANewerWorldThatAnOldLauncherFormedMeanwhileIsTheOneToFollow) {
   ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
   Return(0, 2, {2, 9});
   EXPECT_EQ(world->membership.epoch(), (control::Epoch{2, 9}));
-  EXPECT_EQ(world->Prepared(), (control::Epoch{3, 10}));  // not all of it is known to run
+  EXPECT_EQ(world->Prepared(), (control::Epoch{3, 10}));  // not all of its members are known to run
 
   world->Accept({0, 1, 2});
 

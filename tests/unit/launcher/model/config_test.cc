@@ -1,4 +1,4 @@
-// What the launcher reads from its environment.
+// Tests the settings that the launcher reads from its environment.
 
 #include "worker/launcher/model/config.h"
 

@@ -1,4 +1,4 @@
-// How soon a slot that crashed may come back.
+// Tests how soon a slot may join again after a crash.
 
 #include "worker/launcher/model/cooldown.h"
 
@@ -36,7 +36,7 @@ TEST(Cooldown, OneEndInTenMinutesCostsNothing) {
 TEST(Cooldown, HalvesEveryTenMinutes) {
   struct Case {
     std::chrono::minutes pause;
-    std::chrono::milliseconds delay;  // after one more end, following six
+    std::chrono::milliseconds delay;  // after a seventh end
   };
   for (const Case& c : {Case{0min, 32s}, Case{9min, 32s}, Case{10min, 4s}, Case{20min, 1s},
                         Case{30min, 0s}, Case{600min, 0s}}) {
@@ -63,7 +63,7 @@ TEST(Cooldown, TwoSlotsHoldTheWholePod) {
   for (int i = 0; i < 4; ++i) cooldown.Ended(kBegin, "a", 0);
   for (int i = 0; i < 3; ++i) cooldown.Ended(kBegin, "a", 1);
 
-  // Until fewer than two of them wait.
+  // The time from which fewer than two slots wait.
   EXPECT_EQ(cooldown.Until(kBegin, "a", 7), kBegin + 2s);
   EXPECT_EQ(cooldown.Until(kBegin, "a", 0), kBegin + 4s);
   EXPECT_EQ(cooldown.Until(kBegin + 3s, "a", 7), kBegin + 3s);

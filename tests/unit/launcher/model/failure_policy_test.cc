@@ -92,8 +92,8 @@ TEST(FailurePolicy, WaitsLongerWhileOnlyVictimsHaveEnded) {
   }
 }
 
-// In this order: the user's error, a lack of memory, what a rank did by itself, what was done to
-// it, the loss of a peer. Among equals the first.
+// Causes in this order: an error of the user, a lack of memory, an exit by the rank itself, a kill
+// from outside, the loss of a peer. The first exit is blamed among equal causes.
 TEST(FailurePolicy, BlamesCausesBeforeVictims) {
   RankExit memory = Exit(1, 0, 9);
   memory.out_of_memory.emplace();

@@ -1,4 +1,4 @@
-// Who is in the next world, whether it may form, who cannot reach whom.
+// Tests which workers are in the next world, whether it may form, and which ranks lost each other.
 
 #include "worker/launcher/model/next_world.h"
 
@@ -38,7 +38,7 @@ TEST(NextWorld, LetsLeaversGoOnlyWhenTheStateStays) {
     const char* what;
     std::set<std::string> leavers;
     MemberIds stateful;
-    std::vector<std::string> next;  // of survivors a, b and joiner j
+    std::vector<std::string> next;  // with survivors a, b and joiner j
   };
   const Case cases[] = {
       {"one of two", {"b"}, {id("a"), id("b")}, {"a", "j"}},
@@ -75,8 +75,8 @@ TEST(HasQuorum, IsMoreThanHalfOrHalfOfOnesOwn) {
 }
 
 TEST(HasQuorum, NeverLetsTwoDisjointPartsGoOn) {
-  // Each Pod of the world is with the launcher that formed it, with another one, dead and known to
-  // be so by either, neither or both, or silent to both.
+  // Tries all numbers of Pods that are with the first launcher, with the second, dead (known to one
+  // launcher, both or neither), or connected to neither.
   for (int pods = 1; pods <= 6; ++pods) {
     for (int mine = 0; mine <= pods; ++mine) {
       for (int theirs = 0; mine + theirs <= pods; ++theirs) {

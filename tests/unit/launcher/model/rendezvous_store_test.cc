@@ -80,7 +80,7 @@ TEST_F(Store, KeepsAtMostSixteenMebibytes) {
                          "there were a hundred"})
                    .ok());
 
-  Set("a", "small");  // a replaced value gives its room back
+  Set("a", "small");  // replacing a value frees the old one's space
   EXPECT_TRUE(store.Set({kEpoch, "c", half}).ok());
 }
 
@@ -90,10 +90,10 @@ TEST_F(Store, CountsTheKeysThatAreAskedFor) {
   EXPECT_FALSE(store.Get("uid-0", {kEpoch, 15, 0, {half + "a", half + "b"}}).ok());
   EXPECT_FALSE(store.Set({kEpoch, "c", std::string(2 << 20, 'x')}).ok());
 
-  Get(0, 3, {"small"});  // a replaced question gives its room back
+  Get(0, 3, {"small"});  // replacing a request frees the old one's space
   EXPECT_TRUE(store.Set({kEpoch, "c", half}).ok());
   EXPECT_EQ(Set(half + "a", "").size(), 0U);
-  EXPECT_EQ(Set(half + "b", "").size(), 14U);  // and so does an answered one
+  EXPECT_EQ(Set(half + "b", "").size(), 14U);  // answering requests frees their space
   EXPECT_TRUE(store.Set({kEpoch, "d", std::string(12 << 20, 'x')}).ok());
 }
 

@@ -1,4 +1,4 @@
-// Who is blamed for a world that stands still, and who never is.
+// Tests which rank is blamed when a world makes no progress, and which ranks must not be blamed.
 
 #include "worker/launcher/model/stall_watch.h"
 
@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using control::RankPhase;
 using control::RankPosition;
 
-constexpr int64_t kStep = 50;  // where most tables stand
+constexpr int64_t kStep = 50;  // the ranks' step in most tables
 
 RankPosition At(RankPhase phase, int64_t step = kStep, int bucket = 0) {
   return {.entered = true,
@@ -31,13 +31,13 @@ RankPosition Stopped(RankPosition position) {
   return position;
 }
 
-// For a rank that has applied steps, but none in this world.
+// The position of a rank that has applied steps, but none in this world.
 RankPosition Fresh(RankPosition position) {
   position.applied_millis = -1;
   return position;
 }
 
-// For a process that has applied no step.
+// The position of a process that has not applied a step.
 RankPosition New(RankPosition position) {
   position.step_micros = 0;
   return Fresh(position);
@@ -56,7 +56,7 @@ RankPosition NotEntered(RankPhase phase) {
 struct Scene {
   explicit Scene(std::chrono::milliseconds floor = 2s) : watch(floor, 1s) {}
 
-  // The ranks trained for `steps` steps of 100 ms.
+  // Lets the ranks train for `steps` steps of 100 ms each.
   void Trained(int ranks, int steps = 20) {
     watch.Begin(now, ranks);
     for (int step = 0; step < steps; ++step) {
@@ -68,7 +68,7 @@ struct Scene {
     position.rank = rank;
     watch.Report(now, position);
   }
-  // They all stand there, and say so, for `time`.
+  // All ranks report these positions again and again for `time`.
   void Stand(const std::vector<RankPosition>& positions, std::chrono::milliseconds time) {
     for (auto passed = 0ms; passed <= time; passed += 100ms) {
       for (std::size_t i = 0; i < positions.size(); ++i) Say(static_cast<int>(i), positions[i]);
@@ -293,7 +293,7 @@ TEST(StallWatch, AnyMoveIsASignOfLife) {
   Scene scene;
   scene.Trained(3);
   scene.Stand({kReduces, kComputes, kLoads}, 1900ms);
-  scene.Stand({kReduces, kReduces, kLoads}, 1900ms);  // rank 1 went on
+  scene.Stand({kReduces, kReduces, kLoads}, 1900ms);  // rank 1 has progressed
   EXPECT_EQ(scene.Blamed(), "nobody");
   scene.Stand({kReduces, kReduces, kLoads}, 100ms);
   EXPECT_EQ(scene.Blamed(), "2");
@@ -304,7 +304,7 @@ RankPosition Counts(int64_t launched, int64_t begun, RankPosition position = kRe
   return position;
 }
 
-// A device that hangs, while all hosts wait for gradients.
+// One device hangs, while all hosts wait for gradients.
 TEST(StallWatch, BlamesTheRankThatHasGotToFewerCollectivesThanAllOthers) {
   struct Case {
     const char* name;

@@ -1,4 +1,4 @@
-// The set of attached processes against the expected one.
+// Tests when the attached processes are the expected ones.
 
 #include "worker/launcher/model/start_gate.h"
 
@@ -13,7 +13,7 @@ TEST(StartGate, IsCompleteWhenEachSlotHasAttachedOnce) {
   StartGate gate;
   gate.Expect({{"a", 0}, {"b", 0}});
   gate.Attach({"b", 0}, 1, 2);
-  gate.Attach({"b", 0}, 1, 2);  // said again
+  gate.Attach({"b", 0}, 1, 2);  // attached again
   EXPECT_FALSE(gate.Complete());
 
   gate.Attach({"a", 0}, 0, 2);

@@ -100,7 +100,7 @@ TEST_F(StartupTest, SaysWhatIsWrongWithTheSetOfProcesses) {
 }
 
 TEST_F(StartupTest, NamesAsManyProcessesAsFitAFewLines) {
-  for (const std::size_t bytes : {std::size_t{600}, std::size_t{601}}) {  // of the first two names
+  for (const std::size_t bytes : {std::size_t{600}, std::size_t{601}}) {  // length of two names
     const std::string names[] = {std::string(300, 'a'), std::string(bytes - 302, 'b'), "c"};
     members_.clear();
     std::set<Startup::Slot> expected;

@@ -1,4 +1,4 @@
-// Who counts as slow, from when on, and until when.
+// Tests which ranks count as slow, and when this begins and ends.
 
 #include "worker/launcher/model/straggler_watch.h"
 
@@ -23,7 +23,7 @@ struct Ranks {
     for (int rank = 0; rank < count; ++rank) members.push_back(MemberOf(rank));
     watch.Begin(members);
   }
-  // A step every 100 ms, each rank's own part of it as given.
+  // Trains with a step every 100 ms. `own_millis`: each rank's own part of the step.
   void Train(const std::vector<int64_t>& own_millis, std::chrono::milliseconds time) {
     for (auto passed = 0ms; passed < time; passed += 100ms) {
       now += 100ms;
@@ -147,7 +147,7 @@ TEST(StragglerWatch, HasToRecoverClearlyFromTheTenthSecondOn) {
 TEST(StragglerWatch, OfALargeWorldTheMedianIsFoundAFewTimesASecond) {
   struct Case {
     int count;
-    std::chrono::milliseconds later;  // than the 100 ms after which the others have got faster
+    std::chrono::milliseconds later;  // time until rank 0's report, in addition to 100 ms
     Slow slow;
   };
   for (const Case& c :
@@ -166,7 +166,7 @@ TEST(StragglerWatch, OfALargeWorldTheMedianIsFoundAFewTimesASecond) {
     ranks.now += 100ms;
     for (int rank = 1; rank < count; ++rank) report(rank, 80);
     ranks.now += c.later;
-    report(0, 130);  // slow by the median of now, not by that of less than 200 ms ago
+    report(0, 130);  // slow only by a newer median
     ranks.now += 10s;
 
     EXPECT_EQ(ranks.Slow(), c.slow) << count << " " << c.later.count();

@@ -90,7 +90,7 @@ TEST(TakeoverReports, WhatIsSaidTooEarlyIsBounded) {
   for (int rank = 0; rank <= kMost; ++rank) {
     takeover.Keep("a", rank, control::RankDone{{1, 4}, rank});
   }
-  takeover.Keep("a", 0, control::RankDone{{1, 5}, 0});  // known, so there is room for it
+  takeover.Keep("a", 0, control::RankDone{{1, 5}, 0});  // a known slot, so there is space for it
 
   const Takeover::EarlyMessages early = takeover.TakeEarly();
 

@@ -60,7 +60,7 @@ TEST(HostFiles, WorkersThatShareAnAddressAreToldApart) {
                       "Host 10.0.0.3\n  Port 2201\n"
                       "Host 240.0.0.2\n  HostName 10.0.0.2\n  Port 2203\nHost *\n"),
             0U);
-  // ssh looks a key up under the address and port that it connects to.
+  // ssh looks up a host key by the address and port to which it connects.
   EXPECT_EQ(KnownHostsText(hosts, "ssh-ed25519 A"),
             "[10.0.0.2]:2201 ssh-ed25519 A\n[10.0.0.2]:2202 ssh-ed25519 A\n"
             "[10.0.0.3]:2201 ssh-ed25519 A\n[10.0.0.2]:2203 ssh-ed25519 A\n");
@@ -94,7 +94,7 @@ TEST(HostFiles, WritesThemAllAndReplacesThem) {
   std::filesystem::remove_all(directory);
 }
 
-// mpirun reaches it through its agent.
+// mpirun reaches a host without sshd through its agent.
 TEST(HostFiles, AHostWithoutSshHasNoPort) {
   char pattern[] = "/tmp/ringmaster-host-files-XXXXXX";
   const std::string directory = ::mkdtemp(pattern);

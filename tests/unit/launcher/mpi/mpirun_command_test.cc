@@ -1,4 +1,4 @@
-// The lines, word by word: what users see in the log and paste into bug reports.
+// Tests the exact text of mpirun's command lines, which users see in the log.
 
 #include "worker/launcher/mpi/mpirun_command.h"
 

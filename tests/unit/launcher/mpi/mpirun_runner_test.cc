@@ -1,4 +1,4 @@
-// Which mpirun there is: asked of programs that stand for one.
+// Tests how the version of mpirun is determined, with fake mpirun programs.
 
 #include "worker/launcher/mpi/mpirun_runner.h"
 
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 class MpirunRunnerTest : public testing::Test {
  protected:
-  // For an mpirun that is this shell script; empty: there is none.
+  // The result for an mpirun that is this shell script; empty: mpirun does not exist.
   Result<MpiVersion> Asked(const std::string& script, std::chrono::milliseconds limit) {
     const std::string file = folder_.path() + "/mpirun";
     if (!script.empty()) {

@@ -1,4 +1,4 @@
-// Output that came over the control channel looks like mpirun's.
+// Tests that output from the control channel has the format of mpirun's output.
 
 #include "worker/launcher/mpi/tagged_output.h"
 

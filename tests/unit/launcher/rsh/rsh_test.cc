@@ -1,4 +1,4 @@
-// What mpirun may ask of its remote shell, and how that ends: with a launcher that the test plays.
+// Tests the requests of mpirun to its remote shell and their results, with a fake launcher.
 
 #include "worker/launcher/rsh/rsh.h"
 
@@ -58,7 +58,7 @@ class Rsh : public testing::Test {
     std::string err;
   };
 
-  // The launcher answers so, and hangs up.
+  // Runs the shell. The launcher sends these answers and closes the connection.
   Outcome Run(const std::vector<control::Message>& answers) {
     boost::asio::io_context io;
     std::shared_ptr<control::LineConnection> shell;

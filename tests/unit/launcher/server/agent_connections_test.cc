@@ -1,4 +1,4 @@
-// Who may stay connected to the agents' port, and for how long without a hello.
+// Tests which connections to the agents' port stay open, and for how long without a hello.
 
 #include "worker/launcher/server/agent_connections.h"
 

@@ -1,5 +1,5 @@
-// The operator's HTTPS API: what is answered to whom, as a table; then the same over a real TLS
-// socket.
+// Tests the HTTPS API for the operator: first the answers to all requests and callers as a table,
+// then requests over a real TLS socket.
 
 #include "worker/launcher/server/api_server.h"
 
@@ -95,7 +95,7 @@ TEST(LauncherApi, TrustsNobodyWhenItHasNoToken) {
   EXPECT_FALSE(Trusted(server.options, ""));
 }
 
-// One HTTP exchange with the server over TLS, on a thread of its own while this one runs the
+// One HTTP request to the server over TLS. A separate thread sends it, while this thread runs the
 // server.
 std::string Exchange(const std::string& request) {
   const control::TestCertificate certificate =
@@ -151,7 +151,7 @@ TEST(LauncherApi, RefusesAStrangerBeforeItReadsABody) {
   EXPECT_EQ(reply.find("HTTP/1.1 401"), 0U) << reply;
 }
 
-// Anyone who has the token gets in past any number of those who say nothing, and stays.
+// A client with the token can connect in spite of many silent connections, and stays connected.
 TEST(LauncherApi, StrangersKeepNobodyOut) {
   constexpr int kStrangers = 2000;
   rlimit files{};

@@ -1,4 +1,4 @@
-// What mpirun's remote shells may ask, and what comes of it: with connections that the test plays.
+// Tests the requests of mpirun's remote shells and their results, with fake connections.
 
 #include "worker/launcher/server/remote_shells.h"
 
@@ -29,7 +29,7 @@ class Shells : public testing::Test {
     connection->handlers.on_message(control::RshHello{.host = host, .command = command});
     return connection;
   }
-  // The newest command that an agent was told to run.
+  // The last command that an agent was told to run.
   control::RunCommand Run() const {
     for (auto said = told.rbegin(); said != told.rend(); ++said) {
       if (const auto* run = std::get_if<control::RunCommand>(&said->second)) return *run;

@@ -1,4 +1,4 @@
-// The status stays within what the operator reads, whatever the size of the job.
+// Tests that the status never exceeds the size that the operator reads, for jobs of any size.
 
 #include "worker/launcher/server/status_size.h"
 

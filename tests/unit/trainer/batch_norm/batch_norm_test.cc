@@ -1,5 +1,5 @@
-// Our batch normalisation against LibTorch's in doubles: the host's, and the kernels', which run on
-// the host here.
+// Compares our batch normalisation with LibTorch's in double precision. Tests the host's code, and
+// the GPU kernels, which run on the host here.
 
 #include "worker/trainer/batch_norm/batch_norm.h"
 
@@ -30,12 +30,12 @@ struct Layer {
 
 struct Made {
   at::Tensor y, mean, variance;
-  std::vector<at::Tensor> gradients;  // of x, weight, bias, and of the slope or the shortcut
+  std::vector<at::Tensor> gradients;  // for x, weight, bias, and the slope or the shortcut
 };
 
 at::Tensor Leaf(const at::Tensor& values) { return values.detach().clone().requires_grad_(true); }
 
-// `mean` far from nothing shows what sums of squares lose.
+// A layer with random values. A large `mean` shows whether sums of squares lose precision.
 Layer MakeLayer(at::IntArrayRef sizes, at::ScalarType type, Then then, double mean) {
   at::manual_seed(7);
   const int64_t channels = sizes[1];
@@ -53,7 +53,7 @@ Layer MakeLayer(at::IntArrayRef sizes, at::ScalarType type, Then then, double me
 
 using Arithmetic = std::shared_ptr<const NormArithmetic>;
 
-// Null: LibTorch's.
+// Runs the layer forward and backward with `ours`; null: with LibTorch's batch normalisation.
 Made GoThere(const Layer& given, const Arithmetic& ours, at::ScalarType parameters) {
   const auto leaf = [](const at::Tensor& values, at::ScalarType type) {
     return values.defined() ? Leaf(values.to(type)) : at::Tensor();
@@ -91,7 +91,7 @@ Made GoThere(const Layer& given, const Arithmetic& ours, at::ScalarType paramete
   return made;
 }
 
-// For the whole: single values near the PReLU's bend may fall to the other side.
+// The relative error of the whole tensor: single values near the PReLU's bend may differ more.
 double Apart(const at::Tensor& made, const at::Tensor& expected) {
   return ((made.to(at::kDouble) - expected).norm() / expected.norm()).item<double>();
 }
@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(By, BatchNorms, testing::ValuesIn(AllKinds()),
 const std::vector<Then> kAllThen{Then::kNothing, Then::kPrelu, Then::kShortcut};
 
 TEST_P(BatchNorms, GivesWhatLibTorchGives) {
-  // 2304 channels need more threads than a block has, 24 leave some without work.
+  // 2304 channels need more threads than a block has; with 24 channels, some threads have no work.
   const std::vector<std::vector<int64_t>> forms{{5, 8, 1, 1}, {3, 24, 5, 7}, {2, 64, 9, 11},
                                                 {33, 16},     {6, 2304},     {5, 2304, 2, 1}};
   for (const auto& sizes : forms) {
@@ -158,7 +158,7 @@ TEST_P(BatchNorms, GivesWhatLibTorchGives) {
   }
 }
 
-// More than four rows for each block, of which each thread has a piece.
+// With so many rows, each block has more than four.
 TEST_P(BatchNorms, GoesRoundTheGridAgain) {
   Compare(MakeLayer({4500, 1024}, at::kFloat, Then::kPrelu, 0.5), MostApart(at::kFloat));
 }

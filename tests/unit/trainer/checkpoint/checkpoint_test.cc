@@ -1,5 +1,5 @@
-// Checkpoint files and their folder: what was written comes back bit for bit; whatever is wrong
-// with a file is said by name and never taken for a state.
+// Tests checkpoint files and their folder: a state is read back bit for bit, and a file with an
+// error is rejected with a message that names it.
 
 #include <algorithm>
 #include <cstring>
@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// Parameters and velocity that tell their version.
+// Parameters and velocity that depend on `value`, so that states differ.
 struct TestState {
   explicit TestState(float value = 0, std::size_t size = 1000)
       : parameters(size), velocity(size / 2) {
@@ -70,7 +70,7 @@ ShardHeader HeaderOf(const StateVersion& version, TestState& state,
 
 class CheckpointTest : public ::testing::Test {
  protected:
-  // Written, and complete where `done`.
+  // Writes a checkpoint, and completes it if `done`.
   void Write(const StateVersion& version, bool done = true, float value = -1,
              const StateIdentity& identity = Identity()) {
     TestState state(value < 0 ? static_cast<float>(version.step) : value);
@@ -186,7 +186,7 @@ TEST_F(CheckpointTest, DamageMeansThePreviousOneAndIsNamed) {
        "does not list"},
   };
 
-  InitLog("test", "info", LogFormat::kText);  // to where it is captured
+  InitLog("test", "info", LogFormat::kText);  // to stderr, which is captured
   for (const Case& c : cases) {
     SCOPED_TRACE(c.what);
     for (const auto& entry : fs::directory_iterator(temporary_.path())) fs::remove_all(entry);
@@ -252,7 +252,7 @@ TEST_F(CheckpointTest, ANewerFormatIsRefusedAndNotTakenForDamage) {
   TestState state;
   std::vector<std::byte> bytes = EncodeShardHeader(HeaderOf(VersionAt(1, 1, 2), state));
   bytes[8] = std::byte{2};
-  uint64_t hash = 0xcbf29ce484222325ULL;  // as every format has it
+  uint64_t hash = 0xcbf29ce484222325ULL;  // as in every format version
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (i >= 24 && i < 32) continue;
     hash = (hash ^ static_cast<uint64_t>(bytes[i])) * 0x100000001b3ULL;
@@ -276,9 +276,9 @@ TEST_F(CheckpointTest, RetentionKeepsTheNewestAndTouchesNothingNewerThanItsOwn) 
   fs::create_directory(temporary_.path() + "/.writing-2.1-9~77");
   fs::create_directory(temporary_.path() + "/the-users-own");
 
-  fs::create_directory(temporary_.path() + "/1.1-3");  // that was emptied
+  fs::create_directory(temporary_.path() + "/1.1-3");  // a checkpoint whose files were removed
 
-  folder_.Retain(VersionAt(1, 1, 4), 3);  // a fenced Pod's: 1.2-6 is not its own
+  folder_.Retain(VersionAt(1, 1, 4), 3);  // called by a fenced Pod, which did not write 1.2-6
   EXPECT_THAT(Names(),
               ElementsAre(StartsWith(".writing-1.1-7~"), StartsWith(".writing-1.3-8~"),
                           ".writing-2.1-9~77", "1.1-4", "1.1-5", "1.2-6", "the-users-own"));
@@ -317,8 +317,8 @@ TEST_F(CheckpointTest, AStoppedWriterLeavesNothing) {
   EXPECT_THAT(Names(), IsEmpty());
 }
 
-// Two worlds' ranks 0 have the same state: one is granted, stalls, and comes back after the other
-// has completed it.
+// Ranks 0 of two worlds write the same state. The first is granted, but continues only after the
+// second has completed the checkpoint.
 TEST_F(CheckpointTest, TheLaterOfTwoWritersLeavesTheFirstOnesWhole) {
   TestState state(1);
   const StateVersion version = VersionAt(1, 1, 7);

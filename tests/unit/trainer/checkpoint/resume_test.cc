@@ -1,6 +1,6 @@
-// All ranks are lost: others go on from what was kept on disk or in memory. The parameters at the
-// end are, bit for bit, those of one rank alone, whatever the sizes of the worlds, and the audit
-// names what was given up.
+// Tests the loss of all ranks. New ranks resume from a checkpoint on disk or a snapshot in memory.
+// For any world sizes, the final parameters must equal those of a single rank bit for bit, and the
+// audit must report the steps that were rolled back.
 
 #include <algorithm>
 #include <atomic>
@@ -60,7 +60,7 @@ class ResumeTest : public ::testing::Test {
       }
     }
   }
-  // Nobody dies while another one is still in the step before.
+  // Blocks until all ranks are here, so that no rank dies while another is in the step before.
   void AwaitAll(std::size_t ranks) {
     ++dying_;
     EXPECT_TRUE(Eventually([&] { return dying_ >= ranks; }));
@@ -74,7 +74,7 @@ class ResumeTest : public ::testing::Test {
     EXPECT_TRUE(fs::exists(done)) << done;
   }
 
-  // They finish the run with the state of one that never had a fault. Returns the audit's report.
+  // Lets these ranks finish with the state of a run without faults. Returns the audit's report.
   audit::Report FinishWith(const std::vector<std::string>& names, bool start = true) {
     if (start) {
       for (const std::string& name : names) Start(name);
@@ -192,12 +192,12 @@ TEST_F(ResumeTest, WhatCannotBeReadNowIsWaitedForAndSaid) {
   EXPECT_EQ(AuditLogsIn(logs_, kResumedLast).findings.rolled_back, 1) << "15 was gone on from";
 }
 
-// What of a state does not depend on how many steps a run has, as the learning rate does.
+// The part of a state that does not depend on the number of steps of the run.
 std::vector<float> VelocityOf(const std::vector<float>& state) {
   return {state.begin() + static_cast<std::ptrdiff_t>(state.size() / 2), state.end()};
 }
 
-// Several jobs on one volume, each with its launcher.
+// Several jobs that use the same volume. Each job has its own launcher.
 class OtherJobs : public ::testing::Test {
  protected:
   static CheckpointPlace Job(const std::string& name, const std::string& uid) {
@@ -208,12 +208,12 @@ class OtherJobs : public ::testing::Test {
   }
   std::string Logs(const CheckpointPlace& job) const { return folder_.path() + "/logs-" + job.uid; }
 
-  // Trains the job with so many ranks to its end; its state, and what its launcher was told.
+  // The result of Train(): the final state, and what rank 0 reported to the launcher.
   struct Trained {
     std::vector<float> state;
     std::optional<Beginning> beginning;
     bool nothing_trained = false;
-    std::vector<int64_t> steps;  // as the step log has them
+    std::vector<int64_t> steps;  // the steps in the step log
     Result<RunSummary> summary = Error{};
   };
   Trained Train(const CheckpointPlace& job, int64_t steps, std::size_t ranks = 2,

@@ -1,4 +1,4 @@
-// Who writes when, what is loaded, and what happens when it cannot be written.
+// Tests which rank writes a state and when, which state is loaded, and errors of writing.
 
 #include "worker/trainer/checkpoint/state_keeper.h"
 
@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-// Grants where it is open, and remembers what it was told.
+// Grants checkpoints if `open`, and records the reports.
 class Judge final : public MembershipSource {
  public:
   Result<World> AwaitWorld(control::Epoch) override { return World{}; }
@@ -88,7 +88,7 @@ class Judge final : public MembershipSource {
   std::vector<std::pair<std::string, std::string>> unprotected_;
 };
 
-// One process's state and keeper; another one of the same folders is a process started later.
+// The state and keeper of one process. Another object with the same folders simulates a restart.
 class Process {
  public:
   Process(const std::string& checkpoints, const std::string& snapshots,
@@ -279,7 +279,7 @@ TEST_F(StateKeeperTest, OneRankOfAWorkerMakesSnapshotsAndAllGoOnFromThem) {
   EXPECT_EQ(next.held().version.step, 3);
 }
 
-// A worker's first rank may leave a world, stopped perhaps amid a snapshot, and come again.
+// A worker's first rank may leave a world, perhaps during a snapshot, and return later.
 TEST_F(StateKeeperTest, RanksThatMakeSnapshotsInTurnLeaveTheNewestTwo) {
   Process first("", snapshots_);
   Process second("", snapshots_);
@@ -360,7 +360,7 @@ TEST_F(StateKeeperTest, AVolumeThatIsFullIsSaidAndSoIsThatItIsNotAnyMore) {
   ::umount(small.c_str());
 }
 
-// A share that takes a while to write.
+// A share that is large, so that writing it takes a while.
 class LargeShare final : public ShardedState {
  public:
   Result<ShardedOutcome> Sync(const ShardedWorld&) override { return ShardedOutcome{}; }

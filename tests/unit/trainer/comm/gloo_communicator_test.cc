@@ -92,7 +92,7 @@ TEST_F(GlooCommunicatorTest, AbortWakesASendThatASilentPeerDoesNotTake) {
   std::latch done(2);
   RunRanks(2, [&](const World& world) {
     GlooCommunicator communicator(world, In(kLong), abandoned_connects);
-    std::vector<std::byte> bytes(64 << 20);  // more than the sockets hold
+    std::vector<std::byte> bytes(64 << 20);  // more than the sockets buffer
     ASSERT_TRUE(communicator.Barrier(In(kLong))->Wait().ok());
     const int root = 0;
     if (world.rank == root) {
@@ -103,7 +103,7 @@ TEST_F(GlooCommunicatorTest, AbortWakesASendThatASilentPeerDoesNotTake) {
       EXPECT_EQ(sent->Wait().error().kind, ErrorKind::kCancelled);
       EXPECT_LT(std::chrono::steady_clock::now() - start, kLong / 2);
     }
-    done.arrive_and_wait();  // rank 1 is silent until here
+    done.arrive_and_wait();  // rank 1 sends nothing until here
   });
 }
 

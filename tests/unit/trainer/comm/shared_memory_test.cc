@@ -32,7 +32,7 @@ class SharedMemoryTest : public ::testing::Test {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(InMemory, CommunicatorTest, SharedMemoryCommunicator);
 
-// Each waiter may run what is queued; nobody may be left waiting for another one's.
+// Any waiter may run queued operations, including those of others. No waiter may block forever.
 TEST_F(SharedMemoryTest, WaitersOnSeveralThreadsAllEnd) {
   RunRanks(2, [&](const World& world) {
     SharedMemoryCommunicator communicator(world, In(kFar), abandoned_connects);
@@ -55,7 +55,7 @@ TEST_F(SharedMemoryTest, WaitersOnSeveralThreadsAllEnd) {
   });
 }
 
-// What one rank computes differently from another would part their states for ever.
+// If ranks had different results, their states would differ from then on.
 TEST_F(SharedMemoryTest, EveryRankHasTheSameBits) {
   constexpr int kRanks = 3;
   constexpr std::size_t kCount = 400'000;
@@ -79,7 +79,7 @@ TEST_F(SharedMemoryTest, EveryRankHasTheSameBits) {
 TEST_F(SharedMemoryTest, NamesThePeerThatNeverCameWhereItIsOnlyOne) {
   for (const int absent : {1, 2}) {
     RunRanks(4, [&](const World& world) {
-      // Rank 0, whose memory it would be, is the one who is missing.
+      // The first `absent` ranks do not come: rank 0, which would create the memory, is missing.
       const bool comes = world.rank > 1 || (absent == 1 && world.rank == 1);
       if (!comes) return;
       SharedMemoryCommunicator communicator(world, In(seconds(1)), abandoned_connects);
@@ -91,7 +91,7 @@ TEST_F(SharedMemoryTest, NamesThePeerThatNeverCameWhereItIsOnlyOne) {
   }
 }
 
-// What a rank did before it left is done: the others complete what needs nothing else of it.
+// A rank leaves after its part of an operation. The other rank can complete that operation.
 TEST_F(SharedMemoryTest, ARankThatLeavesAfterItsPartFailsNobody) {
   std::latch left(1);
   RunRanks(2, [&](const World& world) {
@@ -126,7 +126,7 @@ TEST_F(SharedMemoryTest, IsAbandonedWhileItConnects) {
   EXPECT_LT(steady_clock::now() - start, seconds(2));
 }
 
-// A process of its own for rank 1, which is killed between two operations: nothing tells rank 0.
+// Rank 1 is a separate process, which is killed between two operations. No message tells rank 0.
 TEST_F(SharedMemoryTest, AKilledProcessEndsTheOthersAtOnce) {
   const TemporaryFolder folder;
   const auto world_of = [&](int rank) {
@@ -172,7 +172,7 @@ TEST_F(SharedMemoryTest, NobodySharesWhereOneDoesNotWantTo) {
   });
 }
 
-// A rank on another machine: what rank 0 described is nothing there.
+// As for a rank on another machine, where the memory that rank 0 described does not exist.
 TEST_F(SharedMemoryTest, NobodySharesWhereOneCannotMapTheMemory) {
   RunRanks(3, [&](const World& world) {
     if (world.rank == 0) {
@@ -204,7 +204,7 @@ TEST(Segment, IsTheSameMemoryForWhoOpensIt) {
   EXPECT_EQ((*opened)->memory()[9'999], std::byte{7});
 }
 
-// The descriptor's number is used again, and what it stands for has the same size.
+// Another segment of the same size has the same file descriptor number.
 TEST(Segment, IsNotTakenForAnEarlierOne) {
   auto made = Segment::Create(10'000);
   ASSERT_TRUE(made.ok());
@@ -223,7 +223,7 @@ TEST(Segment, IsNotTakenForAnEarlierOne) {
   EXPECT_FALSE(Segment::Open("nothing", 10'000).ok());
 }
 
-// All ranks in one mapping, so that a thread sanitizer sees what they do to each other's memory.
+// All ranks use the same mapping, so that ThreadSanitizer can detect races between them.
 TEST(SharedCollectives, RanksTakeTurnsInTheMemory) {
   for (const int size : {2, 3}) {
     const SharedLayout layout(size);

@@ -20,7 +20,7 @@ constexpr float kInfinite = std::numeric_limits<float>::infinity();
 constexpr std::array kNarrow{Compression::kFloat16, Compression::kBFloat16,
                              Compression::kFloat8E4M3, Compression::kFloat8E5M2};
 
-// What a code of an 8-bit format stands for, by the definition of such formats.
+// The value of a code of an 8-bit format, by the definition of such formats.
 double Defined(uint32_t code, int mantissa_bits, int bias) {
   const auto mantissa = static_cast<double>(code & ((1U << mantissa_bits) - 1));
   const auto exponent = static_cast<int>((code & 0x7fU) >> mantissa_bits);
@@ -30,7 +30,7 @@ double Defined(uint32_t code, int mantissa_bits, int bias) {
   return (code & 0x80U) != 0 ? -size : size;
 }
 
-// The finite number of the format nearest to `value`; of two, the one with an even code.
+// The code of the format's finite number nearest to `value`; of two, the even code.
 template <typename Format>
 uint8_t Nearest(double value, uint32_t largest) {
   uint32_t best = 0;
@@ -132,7 +132,7 @@ TEST(Codes, WhatIsTooLargeSaturatesAndWhatIsNoNumberStaysNone) {
   }
 }
 
-// Values of many sizes; the count is odd, and no multiple of a chunk.
+// Values of many magnitudes.
 std::vector<float> Spread(std::size_t count) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -147,7 +147,7 @@ struct Coded {
   std::vector<float> left;
 };
 
-// `values` encoded, with nothing carried, and decoded again.
+// Encodes `values` without residuals, and decodes them again.
 Coded Through(Compression compression, const std::vector<float>& values) {
   Coded coded{.encoded = std::vector<std::byte>(EncodedBytes(compression, values.size())),
               .decoded = std::vector<float>(values.size()),

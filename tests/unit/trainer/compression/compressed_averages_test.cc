@@ -1,4 +1,4 @@
-// Batch normalisation under each compression: its running statistics are not gradients.
+// Tests batch normalisation with each compression: its running statistics must not be compressed.
 
 #include <cmath>
 #include <vector>
@@ -15,14 +15,14 @@ namespace ringmaster::trainer {
 namespace {
 
 constexpr int kNormalRanks = 2;
-constexpr int64_t kNormalShare = 1024;  // samples of a rank
+constexpr int64_t kNormalShare = 1024;  // samples per rank
 constexpr int64_t kNormalBatch = kNormalRanks * kNormalShare;
 constexpr int64_t kChannels = 3;
 constexpr int64_t kAverages = 2 * AlignedCount(kChannels);
 constexpr int kNormalSteps = 30;
 
-// Variances of 42, as in the widest layers of an IResNet that begins; summed over this batch they
-// are beyond fp16.
+// Values with a variance of 42, as in the widest layers of an untrained IResNet. The sum of the
+// variances over this batch is too large for fp16.
 at::Tensor NormalInput(int rank) {
   const at::Tensor places = at::arange(kNormalShare * kChannels, at::kFloat);
   return at::sin(places * static_cast<double>(rank + 1))
@@ -31,7 +31,7 @@ at::Tensor NormalInput(int rank) {
       .view({kNormalShare, kChannels});
 }
 
-// The running means, then variances, of the channels after training.
+// Trains, and returns the channels' running means, followed by their running variances.
 std::vector<float> TrainNormal(const World& world, Compression compression) {
   Layers layers(BackboneOptions{.shape = {}, .seed = 1, .global_batch = kNormalBatch});
   const BatchNorm normal = layers.MakeBatchNorm("bn", kChannels);
@@ -75,7 +75,7 @@ TEST_P(CompressedAveragesTest, ArriveExactly) {
   RunRanks(kNormalRanks, [](const World& world) {
     const std::vector<float> averages = TrainNormal(world, GetParam());
 
-    const double rest = std::pow(0.9, kNormalSteps);  // of the statistics that training began with
+    const double rest = std::pow(0.9, kNormalSteps);  // the weight of the initial statistics
     for (int64_t channel = 0; channel < kChannels; ++channel) {
       double mean = 0;
       double variance = 0;

@@ -1,6 +1,6 @@
-// Worlds that change under training with compressed gradients. Sums that the 16-bit format holds
-// exactly end as they do alone; those of the 8-bit format, whose residuals are part of the state,
-// as in a replay of the same memberships without the faults.
+// Tests worlds that change while training with compressed gradients. With the 16-bit format, whose
+// sums are exact, the result is that of a single rank. With the 8-bit format, whose residuals are
+// part of the state, it is that of a replay of the same memberships without the faults.
 
 #include <fstream>
 #include <list>
@@ -37,7 +37,7 @@ class CompressedElasticTest : public ::testing::Test {
                                std::move(script));
   }
 
-  // Waits for all ranks; the survivors agree.
+  // Waits for all ranks, and expects that the survivors have the same state.
   void Finish(const FakeLauncher::Names& survivors) {
     for (ElasticRank& rank : ranks_) {
       if (std::ranges::find(survivors, rank.name()) == survivors.end()) continue;
@@ -56,7 +56,7 @@ class CompressedElasticTest : public ::testing::Test {
     EXPECT_THAT(report.findings.sentences, IsEmpty());
   }
 
-  // Every member again, without the faults: the same parameters after every step.
+  // Replays the job without faults, and expects the same parameters after every step.
   void ExpectReplayed() {
     EXPECT_NE(state_, TrainAlone(kCompressedSteps)) << "nothing was owed";
     const audit::Report job = ReportOf(folder_.path());
@@ -85,7 +85,7 @@ class CompressedElasticTest : public ::testing::Test {
     return text.str();
   }
 
-  Compression compression_ = Compression::kFloat8E5M2;  // whose steps are wider than the sums'
+  Compression compression_ = Compression::kFloat8E5M2;  // too coarse to represent the sums exactly
   FakeLauncher launcher_;
   const TemporaryFolder folder_;
   std::list<ElasticRank> ranks_;

@@ -26,7 +26,7 @@ float GradientAt(int rank, std::size_t index) {
   return std::sin(static_cast<float>(index * 7 + static_cast<std::size_t>(rank) * 13)) * 0.01F;
 }
 
-// A rank with gradients of its own, in buckets.
+// A rank that has its own gradients, in buckets.
 class ReducingRank {
  public:
   ReducingRank(const World& world, Compression compression, AbandonedConnects& abandoned_connects)
@@ -61,7 +61,7 @@ class ReducingRank {
     return reducer_->Reduce(bucket, gradients_[static_cast<std::size_t>(bucket)],
                             last ? std::span<float>(exact_) : std::span<float>(), In(kReduceLimit));
   }
-  // A whole step; the first error.
+  // Reduces all buckets of a step. Returns the first error.
   Result<void> Step(int64_t step) {
     Begin(step);
     std::vector<WorkHandle> works;
@@ -94,8 +94,8 @@ class CompressedReducerTest : public ::testing::TestWithParam<Compression> {
   AbandonedConnects abandoned_connects_;
 };
 
-// How far the sum over `steps` steps may be from the true one: what all ranks still owe of their
-// own contributions, and one of them of the sum.
+// The maximum difference between the sum over all steps and the exact one: the residuals that all
+// ranks still have of their contributions, and that one rank has of the sum.
 float MostOwed(Compression compression, int size) {
   const float relative = compression == Compression::kFloat8E5M2   ? 0x1p-2F
                          : compression == Compression::kFloat8E4M3 ? 0x1p-3F
@@ -151,8 +151,8 @@ TEST_P(CompressedReducerTest, WhatIsNoNumberReachesAllRanks) {
   });
 }
 
-// What a rank owes of the piece that it reduced is in its next gradients where it reduces another
-// one.
+// After a change of ranks, a rank adds its residual of the piece that it reduced before to its next
+// gradients.
 TEST_P(CompressedReducerTest, NothingIsLostWhereRanksReduceOtherPieces) {
   constexpr std::size_t kCount = 600;
   constexpr int kRanks = 2;
@@ -183,11 +183,11 @@ TEST_P(CompressedReducerTest, NothingIsLostWhereRanksReduceOtherPieces) {
   };
 
   train_together(0, 3);
-  train_together(1, 2);  // the members have each other's ranks
+  train_together(1, 2);  // with swapped ranks
   const std::vector<double> together = sums[0];
   EXPECT_EQ(together, sums[1]);
   for (int member = 0; member < kRanks;
-       ++member) {  // each pays what it owes, in a world of its own
+       ++member) {  // each adds its residual, in a world without others
     LoopbackCommunicator alone;
     reduce(alone, member, step + 1, 0);
   }

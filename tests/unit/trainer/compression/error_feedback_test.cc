@@ -17,7 +17,7 @@ StateVersion Version(int64_t world, int64_t step) {
 
 class ErrorFeedbackTest : public ::testing::Test {
  protected:
-  // A step of a world in which this rank leaves `left` of everything, up to its end.
+  // Runs a step that leaves a residual of `left` in each value, without applying it.
   void Attempt(const StateVersion& version, float left, int rank = 1, int size = 2) {
     feedback_.Begin(version, rank, size);
     for (const int bucket : {0, 1}) {
@@ -31,7 +31,7 @@ class ErrorFeedbackTest : public ::testing::Test {
     feedback_.Applied();
   }
 
-  // What the next step starts from; `moved` of it was owed of the piece of another world.
+  // Expects the residuals at the start of the next step. `moved`: the part of an earlier world.
   void ExpectOwed(float own, float piece, int rank = 1, int size = 2, float moved = 0) {
     feedback_.Begin(Version(99, 99), rank, size);
     if (moved == 0) {
@@ -106,14 +106,14 @@ TEST_F(ErrorFeedbackTest, WhatIsOwedOfAPieceMovesIntoTheOwnGradientsWhereAnother
 
   ExpectOwed(0.5F, 5, 1, 3);
   ExpectOwed(0.5F, 0, 0, 3, 5);
-  EXPECT_EQ(feedback_.Bucket(0).moved.size(), 2U);  // of 5: 1, 2, 2
+  EXPECT_EQ(feedback_.Bucket(0).moved.size(), 2U);  // pieces of 5 values: 1, 2, 2
   EXPECT_EQ(feedback_.Bucket(0).moved_begin, 1U);
-  EXPECT_EQ(feedback_.Bucket(1).moved.size(), 3U);  // of 8: 2, 3, 3
+  EXPECT_EQ(feedback_.Bucket(1).moved.size(), 3U);  // pieces of 8 values: 2, 3, 3
   EXPECT_EQ(feedback_.Bucket(1).moved_begin, 2U);
   ExpectOwed(0.5F, 0, 0, 1, 5);
-  ExpectOwed(0.5F, 5, 1, 3);  // no step was applied in the worlds between
+  ExpectOwed(0.5F, 5, 1, 3);  // no step was applied in the worlds in between
 
-  Apply(Version(2, 2), 0.25F, 0, 1);  // alone, where nothing is encoded again
+  Apply(Version(2, 2), 0.25F, 0, 1);  // alone, sums are not encoded
   ExpectOwed(0.25F, 0, 1, 3);
 }
 

@@ -29,13 +29,13 @@ struct Barrier {
 
 struct Warp {
   Barrier barrier;
-  // Filled in turns: a thread that is late still reads one while another begins the next.
+  // Used alternately: a slow thread may still read one while another thread fills the other.
   std::array<std::array<uint64_t, kLanes>, 2> values{};
 };
 
-// Blocks of so many threads, one after another. A block's threads and, last, the one that launches
-// take turns: each goes on until it has to wait. What they have of each other's work they have by
-// barriers alone.
+// Runs blocks of `threads` threads one after another. The threads of a block and the launching
+// thread, which is last, take turns: each runs until it has to wait. Only barriers synchronize the
+// threads' memory accesses.
 class Multiprocessor {
  public:
   explicit Multiprocessor(unsigned threads) : threads_(threads), warps_(threads / kLanes) {
@@ -56,8 +56,8 @@ class Multiprocessor {
     for (const unsigned block : order) {
       blockIdx = dim3(block % blocks.x, block / blocks.x % blocks.y, block / blocks.x / blocks.y);
       upwards_ = !upwards_;
-      Await(whole_block_, threads_ + 1);  // its begin
-      Await(whole_block_, threads_ + 1);  // and its end
+      Await(whole_block_, threads_ + 1);  // the start of the block
+      Await(whole_block_, threads_ + 1);  // the end of the block
     }
   }
 
@@ -84,7 +84,7 @@ class Multiprocessor {
     }
   }
 
-  // Until as many as `of` have come. When all wait for others, nobody comes.
+  // Waits until `of` threads have arrived. Ends the process if all threads wait for others.
   void Await(Barrier& barrier, unsigned of) {
     const unsigned round = barrier.round;
     if (++barrier.arrived == of) {
@@ -93,7 +93,7 @@ class Multiprocessor {
       turns_.store(0, kOrdersNothing);
     }
     while (barrier.round == round) {
-      // After a change of direction, a turn may be nobody's.
+      // Allows two rounds, because the direction may have changed during the first.
       if (turns_.fetch_add(1, kOrdersNothing) > 2 * fibers_.size()) EndTheProcess();
       LetTheNextGoOn();
     }
@@ -120,12 +120,12 @@ class Multiprocessor {
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::mt19937 random_{1};
 
-  Barrier whole_block_;  // where the one that launches waits, too
+  Barrier whole_block_;  // also awaited by the launching thread
   Barrier threads_of_block_;
   std::vector<Warp> warps_;
   std::atomic<bool> upwards_ = false;
-  std::atomic<std::size_t> turns_ = 0;  // since somebody was the last to come
-  std::atomic<Fiber*> left_ = nullptr;  // for the one that goes on
+  std::atomic<std::size_t> turns_ = 0;  // since a barrier was last completed
+  std::atomic<Fiber*> left_ = nullptr;  // the fiber that ran before the current one
 
   const std::function<void()>* body_ = nullptr;
 };
@@ -148,7 +148,7 @@ int RunOnHost(dim3 blocks, unsigned threads, const std::function<void()>& thread
   if (!possible) return cudaErrorInvalidConfiguration;
   blocks.x = std::min(blocks.x, most_blocks_across.load());
   static std::mutex one_at_a_time;
-  static auto& by_threads = *new std::map<unsigned, Multiprocessor>;  // its fibers never end
+  static auto& by_threads = *new std::map<unsigned, Multiprocessor>;  // never destroyed
   const std::lock_guard lock(one_at_a_time);
   by_threads.try_emplace(threads, threads).first->second.Run(blocks, thread);
   return cudaSuccess;

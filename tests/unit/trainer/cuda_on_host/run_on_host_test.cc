@@ -1,4 +1,4 @@
-// The stand-in for a GPU itself: what it would not notice, no test of a kernel can.
+// Tests the replacement for a GPU itself: tests of kernels can only find errors that it detects.
 
 #include <algorithm>
 #include <array>
@@ -72,7 +72,7 @@ TEST(RunOnHost, AWarpExchangesValues) {
   }
 }
 
-// Where a barrier is missing, one of the orders shows it.
+// A missing barrier gives wrong results in at least one of the two orders.
 TEST(RunOnHost, ThreadsTakeTurnsTheOtherWayRoundInTheNextBlock) {
   std::atomic<int> turns = 0;
   std::array<std::array<int, kBlock>, 2> turn{};

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 constexpr uint32_t kSide = kImageSide;
 
-// A folder that loads: two training images and one held out.
+// Writes a valid data set: two training images and one held-out image.
 void WriteGoodFolder(const TemporaryFolder& folder) {
   folder.Write("train-images-idx3-ubyte",
                IdxImageBytes(2, kSide, kSide, std::string(2 * kImagePixels, '\x07')));
@@ -149,7 +149,7 @@ TEST(ScaleToImage, AveragesLargerImages) {
 
 TEST(GeneratedDigits, DependOnSeedAndIndexAlone) {
   const Dataset one = GeneratedDigits(5, 100, 10);
-  const Dataset two = GeneratedDigits(5, 1000, 10);  // drawn in another order, among more
+  const Dataset two = GeneratedDigits(5, 1000, 10);  // more samples, made in another order
   const Dataset other = GeneratedDigits(6, 100, 10);
   const auto pixels = [](ImageSet& images, int64_t i) {
     return std::vector<uint8_t>(images.Image(i), images.Image(i) + kImagePixels);

@@ -1,4 +1,4 @@
-// What becomes of an applied step, and of one that every rank has applied.
+// Tests what is reported and recorded for an applied step, and for one that all ranks have applied.
 
 #include "worker/trainer/elastic/commit_log.h"
 
@@ -18,7 +18,7 @@ using Said = std::vector<std::string>;
 
 std::string StepOf(const LocalState& local) { return std::to_string(local.version.step); }
 
-// Each writes down what it was told, all into one list.
+// These fakes record their calls, in a common list.
 class ToldMembership final : public MembershipSource {
  public:
   explicit ToldMembership(Said* said) : said_(said) {}

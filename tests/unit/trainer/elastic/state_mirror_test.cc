@@ -1,4 +1,4 @@
-// A state on a device: what syncs and keeps it sees the device's values and gives it new ones.
+// Tests a state in device memory: code that syncs and stores it must use the device's values.
 
 #include "worker/trainer/elastic/state_mirror.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::Each;
 
-// Its device is memory that nobody else sees.
+// A mirror whose device is a private array in host memory.
 class FakeDeviceState final : public StateMirror {
  public:
   explicit FakeDeviceState(float value) : device(10, value), host(10, -1) {}

@@ -16,15 +16,15 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// One rank's state before and after, and what state sync said.
+// One rank's state before and after the sync, and the result of the sync.
 struct Rank {
   LocalState held;
-  float value = 0;  // of all its numbers
+  float value = 0;  // of all numbers in its parameters and velocity
   uint64_t fingerprint = 7;
   int broadcasts = -1;
   bool flip = false;
-  // What it finds when it looks again for what was kept, once after the other; none: it keeps
-  // nothing.
+  // The results of its searches for a stored state, in order. Empty: the rank does not store
+  // states.
   std::vector<Result<LocalState>> finds{};
 
   std::vector<float> parameters = std::vector<float>(100);
@@ -32,8 +32,8 @@ struct Rank {
   Result<Adopted> adopted = Error{};
   std::size_t largest_broadcast = 0;
   Deadline broadcast_deadline{};
-  std::vector<int> paused{};  // after which attempts
-  std::vector<int> moved{};   // pieces
+  std::vector<int> paused{};  // the attempts after which it paused
+  std::vector<int> moved{};   // numbers of pieces
 };
 
 constexpr std::size_t kPiece = 64;

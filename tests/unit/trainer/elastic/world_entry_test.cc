@@ -1,4 +1,4 @@
-// A rank in worlds of one: what it tells whom, and when it tries the next world.
+// Tests how a rank enters and leaves worlds of one rank: what it reports, and when it tries again.
 
 #include "worker/trainer/elastic/world_entry.h"
 
@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Gives one world after another, and remembers what it hears of them.
+// A membership source of `count` successive worlds. Records what is reported about them.
 class Worlds final : public MembershipSource {
  public:
   explicit Worlds(int count) : count_(count) {}
@@ -56,7 +56,7 @@ class Worlds final : public MembershipSource {
   bool leaves = false;
   std::vector<std::string> broken;
   std::vector<int64_t> left_after;
-  std::vector<std::string> began;  // the steps, and what was said of them
+  std::vector<std::string> began;  // step and text of each report
   std::vector<std::string> unprotected;
 
  private:
@@ -64,7 +64,7 @@ class Worlds final : public MembershipSource {
   OverCallback over_;
 };
 
-// Says what became of the shares in one world after another; then nothing is lost.
+// A sharded state. Each Sync() takes its loss from the end of `lost`; none once that is empty.
 class Shards final : public ShardedState {
  public:
   Result<ShardedOutcome> Sync(const ShardedWorld& world) override {
@@ -101,7 +101,7 @@ class NoAudit final : public StepAudit {
   void Applied(const World&, int64_t, Share, uint64_t, std::optional<uint64_t>) override {}
 };
 
-// The worlds up to `broken` have lost a rank when they are entered.
+// Makes communicators. Those of the worlds up to `broken` fail, as if a rank was lost.
 CommunicatorFactory FakeCommunicators(int broken) {
   return [broken](const World& world, Deadline) -> Result<std::unique_ptr<Communicator>> {
     world.waits_for(3);
@@ -120,7 +120,7 @@ struct EnteringRank {
                         Checkpointer* checkpointer = nullptr,
                         std::shared_ptr<RankPosition> position = std::make_shared<RankPosition>())
       : worlds(worlds_to_come),
-        options{.timeout = std::chrono::milliseconds(40),  // hence no pause
+        options{.timeout = std::chrono::milliseconds(40),  // short, so that the rank does not pause
                 .position = std::move(position),
                 .checkpointer = checkpointer},
         entry(worlds, FakeCommunicators(broken_worlds), {values}, audit, clock, options) {}
@@ -133,7 +133,7 @@ struct EnteringRank {
   WorldEntry entry;
 };
 
-// Remembers what a communicator says while it connects.
+// Records the progress that a communicator reports while it connects.
 struct Connecting final : RankPosition {
   void WaitsFor(int peer) override { said.push_back("waits for " + std::to_string(peer)); }
   void ComesTo(control::ConnectStage stage) override {
@@ -158,7 +158,7 @@ TEST(WorldEntry, AWorldThatLosesARankIsReportedAndTheNextOneIsEntered) {
 }
 
 TEST(WorldEntry, LogsHowLongItTookToEnterAWorld) {
-  InitLog("test", "info", LogFormat::kText);  // to where it is captured
+  InitLog("test", "info", LogFormat::kText);  // to stderr, which is captured
   EnteringRank rank(1);
   testing::internal::CaptureStderr();
 
@@ -247,7 +247,7 @@ TEST(WorldEntry, RankZeroSaysWithWhatItsWorldBeganWhereThereIsSomethingToSay) {
   struct Case {
     const char* what;
     int rank;
-    int64_t said_of;  // the step that there is a sentence about
+    int64_t said_of;  // the step that the checkpointer's text describes
     bool keeps;
     std::vector<std::string> told;
   };
@@ -321,7 +321,7 @@ TEST(WorldEntry, GoesBackToACheckpointThatHasAllPartsOfAShardedState) {
   FakeCheckpointer keeper;
   keeper.kept = Kept(StateOrigin::kCheckpoint, 7);
   Shards shards;
-  shards.lost = {"rows 0 to 9"};  // with the ranks that had them
+  shards.lost = {"rows 0 to 9"};  // all ranks that had these rows are lost
   EnteringRank rank(2, 0, &keeper);
   ASSERT_TRUE(rank.entry.Join().ok());
   rank.entry.Advance(/*excluded=*/false);

@@ -97,7 +97,7 @@ TEST(Buckets, AllThatIsReducedLiesInTheMemoryGiven) {
   EXPECT_EQ(given[3 * 64 + 3], 5);
 }
 
-// For the memory that a GPU's allocator gives, which begins at such a multiple too.
+// A GPU's allocator returns memory at such multiples, too.
 TEST(Buckets, EveryParameterGradientAndBucketBeginsAtAMultipleOf256Bytes) {
   std::vector<at::Tensor> parameters;
   for (const int64_t count : {1, 63, 64, 65, 7, 1000, 3}) {
@@ -172,7 +172,7 @@ TEST(Buckets, FlushHandsOutWhatBackwardLeftOut) {
   std::vector<int> ready;
 
   buckets.Arm([&](int index) { ready.push_back(index); });
-  model.parameters[0].sum().backward();  // the last bucket alone; it waits for its turn
+  model.parameters[0].sum().backward();  // only the last bucket; the first must be ready before it
   EXPECT_TRUE(ready.empty());
   buckets.Flush();
 
@@ -205,7 +205,7 @@ TEST(Buckets, MeansAreNotFiniteWhereAGradientIsNot) {
   }
 }
 
-// As on a GPU.
+// Tests the code path for GPUs.
 TEST(ScaleAndCheck, OnePassScalesTheFirstAndLooksAtAll) {
   const at::Tensor start = at::arange(1, 8, at::kFloat);
   const at::Tensor factors = at::tensor({0.25F, 1.0F});

@@ -1,6 +1,6 @@
-// Worlds that change under training: several ranks in this process, through memory that they share
-// and over Gloo, whose launcher is the test. Whatever happens to the ranks, the parameters at the
-// end are, bit for bit, those of one rank alone, and the audit of all ranks' logs is clean.
+// Tests worlds that change during training. Several ranks run in this process, over shared memory
+// or Gloo, and the test is their launcher. Whatever happens to the ranks, the final parameters must
+// equal those of a single rank bit for bit, and the audit of all logs must find no faults.
 
 #include <algorithm>
 #include <chrono>
@@ -39,7 +39,7 @@ class ElasticTest : public ::testing::Test {
     return ranks_.emplace_back(launcher_, name, folder_.path(), kLast, std::move(script));
   }
 
-  // Ends the ranks that nobody waits for any more, and checks the survivors and the audit.
+  // Waits for the survivors, ends all other ranks, and checks the survivors' states and the audit.
   void ExpectFinished(const FakeLauncher::Names& survivors) {
     const std::vector<float> alone = TrainAlone(kLast);
     int summaries = 0;
@@ -200,14 +200,14 @@ TEST_P(ElasticOnTest, ASecondRankIsLostWhileTheNextWorldForms) {
   launcher_.Form({"a", "b", "c"});
   launcher_.AwaitBroken({"a", "c"});
 
-  launcher_.Form({"a", "c", "never comes"});  // a and c wait for its address
+  launcher_.Form({"a", "c", "never comes"});  // a and c wait for the address of the third
   launcher_.Form({"a", "c"});
 
   ExpectFinished({"a", "c"});
 }
 
 TEST_F(ElasticTest, AMemberThatPublishedItsAddressAndVanishedDelaysNothing) {
-  constexpr seconds kShort{8};  // what is left behind keeps the test so long
+  constexpr seconds kShort{8};  // abandoned connections end only after this time
   Gate gate(10);
   launcher_.HoldRelease(true);
   Start("a", {.at = [&](int64_t step) { gate.Pass(step); }, .timeout = kShort});
@@ -328,7 +328,7 @@ TEST_P(ElasticOnTest, ARankThatDidNotSeeTheLastStepTakesItOver) {
   ExpectFinished({"a", "b"});
 }
 
-// Over GPUs, the kernels of a rank that gives up run to their end, and so do the others'.
+// On GPUs, when a rank gives up, its kernels and those of the other ranks still run to their end.
 TEST_P(ElasticOnTest, WhatARankThatGaveUpSentIsNeverApplied) {
   Start("a", {.fail_reduction_of = 10, .sees_rubbish = true, .confirms = true});
   Start("b", {.fail_reduction_of = 10, .confirms = true});
@@ -395,7 +395,7 @@ TEST_P(ElasticOnTest, AWorldThatIsOverAfterTheLastStepFinishesInTheNextOne) {
   launcher_.Switch();
   EXPECT_EQ(launcher_.AwaitBoundary({"a", "b"}), kLast);
 
-  Start("c");  // adopts the last step, and goes straight to the measuring
+  Start("c");  // adopts the last step, so it only evaluates
   launcher_.Form({"c", "b", "a"});
   launcher_.AwaitDone({"a", "b", "c"});
   launcher_.Form({"b", "c"});

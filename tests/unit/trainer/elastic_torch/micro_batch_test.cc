@@ -1,5 +1,5 @@
-// A rank whose share has grown, because others are gone, computes it in the pieces that it had
-// before: to the same parameters, in the same memory.
+// Tests a rank whose share grows because others are lost: it computes the share in micro-batches of
+// the old size, with the same parameters as a result and without more memory.
 
 #include <algorithm>
 #include <iterator>
@@ -25,7 +25,7 @@ namespace {
 constexpr int64_t kLastStep = 12;
 constexpr int64_t kLossStep = 6;  // the step in which ranks die
 
-// What LibTorch holds of all that it allocates on this thread while this is there.
+// Measures the memory that LibTorch allocates on this thread during the meter's lifetime.
 class Meter final : public c10::MemoryReportingInfoBase {
  public:
   void Restart() { live_ = peak_ = 0; }
@@ -44,7 +44,7 @@ class Meter final : public c10::MemoryReportingInfoBase {
 
 using Peaks = std::map<int64_t, int64_t>;  // bytes, by step
 
-// The network of the digits, scripted, which notes what computing each step takes.
+// The MNIST workload with a script. Records the peak memory of each step.
 class MeteredMnist final : public Workload {
  public:
   MeteredMnist(RankScript script, Peaks& peaks)
@@ -90,7 +90,7 @@ struct Trained {
   Peaks peaks;
 };
 
-// `size` ranks, of which only the first survives step kLossStep. `micro_batch` is 0: the job's own.
+// Trains `size` ranks, of which only the first survives step kLossStep. `micro_batch` 0: default.
 Trained TrainWithLosses(int size, int64_t micro_batch) {
   const TemporaryFolder folder;
   FakeLauncher launcher;

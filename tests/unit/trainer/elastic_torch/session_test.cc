@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kSessionSeed = 3;
 
-// One step of a rank, up to the reduction.
+// Runs one step of a rank, up to and including the reduction.
 Outcome<StepResult> ReduceOneStep(TestRank& rank) {
   rank.workload->Load(0, rank.session.share());
   rank.session.Begin();
@@ -87,7 +87,7 @@ TEST(Session, ComputingMayAskTheOtherRanks) {
   });
 }
 
-// Nothing that is reduced ends before its confirmation was put behind it.
+// A communicator whose reductions do not end before Confirm() was called.
 class ConfirmedFirst final : public CommunicatorWrapper {
  public:
   ConfirmedFirst() : CommunicatorWrapper(alone_) {}
@@ -130,7 +130,7 @@ TEST(Session, AStepWhoseComputingLosesAPeerDoesNotHappen) {
   RunRanks(2, [&](const World& world) {
     TestRank rank(world, 4, kSessionSeed);
     ASSERT_TRUE(rank.session.Join().ok());
-    if (world.rank == 1) return;  // goes away
+    if (world.rank == 1) return;  // leaves the world
     rank.session.Begin();
     std::vector<float> values(1);
 
@@ -161,7 +161,7 @@ TEST(Session, ARankWithoutSamplesTakesPart) {
   EXPECT_GT(gradients[0].abs().sum().item<float>(), 0);
 }
 
-// The second rank of a worker has no say.
+// Only the first rank of each worker decides whether a snapshot is due.
 TEST(Session, ASnapshotIsOfAStepInWhichOneIsDueOnAllWorkers) {
   struct Place {
     int worker;

@@ -32,7 +32,7 @@ TEST(GpuChoice, OneGpuForEachRankOfTheHost) {
   EXPECT_EQ(of(2).ok(), false);
 }
 
-// It sees no other: the agent has chosen.
+// The agent has chosen the rank's GPU, and the rank sees no other.
 TEST(GpuChoice, ARankWithItsOwnGpuTakesThatOrNone) {
   GpuFacts facts = TwoH200();
   facts.gpus.pop_back();

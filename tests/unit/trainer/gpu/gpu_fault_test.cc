@@ -8,7 +8,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Numbers and names as driver_types.h has them.
+// Error numbers and names as in driver_types.h.
 const GpuFault kNoDevice{100, "cudaErrorNoDevice", "no CUDA-capable device is detected"};
 const GpuFault kEcc{214, "cudaErrorECCUncorrectable", "uncorrectable ECC error encountered"};
 const GpuFault kLaunch{719, "cudaErrorLaunchFailure", "unspecified launch failure"};
@@ -17,7 +17,7 @@ TEST(GpuFault, TheProgramsOwnErrorsSayNothingOfTheDevice) {
   for (const int unhealthy : {46, 100, 214, 220, 802, 999}) {
     EXPECT_TRUE(DeviceIsUnhealthy(unhealthy)) << unhealthy;
   }
-  // Out of memory, no kernel for the device, contained, illegal address, launch failure, ...
+  // Not faults of the device: out of memory, no kernel for it, illegal address, launch failure, ...
   for (const int other : {2, 98, 209, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719}) {
     EXPECT_FALSE(DeviceIsUnhealthy(other)) << other;
   }

@@ -1,4 +1,4 @@
-// What a rank adds to a confirmation.
+// Tests the kernel that writes a rank's contribution to a confirmation.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// The GPU's kernels for partial-fc, run on the host (cuda_on_host/): against the host's own
-// arithmetic, and their promise that what becomes of a row depends on that row alone.
+// Tests the GPU kernels for partial-fc on the host (cuda_on_host/): their results must agree with
+// those of the host's code, and the result for a row must not depend on other rows.
 
 #include <algorithm>
 #include <cmath>
@@ -31,12 +31,12 @@ struct Shape {
   int64_t rows, columns, inner;
 };
 
-// One row or column more than a block's tile, and odd sizes below.
+// Sizes one above a multiple of a block's tile, and smaller odd sizes.
 constexpr Shape kShapes[]{{1, 1, 1}, {3, 5, 9}, {129, 130, 20}, {40, 257, 8}, {200, 7, 33}};
 
 class ProductKernel : public testing::TestWithParam<Shape> {
  protected:
-  // `transposed`: the left side lies column after column.
+  // `transposed`: the left matrix is stored by columns.
   void Expect(bool transposed, int parts) {
     const auto [rows, columns, inner] = GetParam();
     const std::vector<float> left = Waves(static_cast<std::size_t>(rows * inner), 1);
@@ -151,7 +151,7 @@ TEST(CentreRowsKernel, ChecksumsAreTheHosts) {
 }
 
 TEST(CentreRowsKernel, UnitsAndDescentAreThoseOfTheHostToRounding) {
-  constexpr int64_t kWidth = 70;  // more than two numbers a lane
+  constexpr int64_t kWidth = 70;  // more than two numbers per lane
   const std::vector<int64_t> index{4, 0, 9};
   const DescentRates rates{.rate = 0.1F, .momentum = 0.9F, .weight_decay = 0.01F};
   Rows rows = Rows::Initial({0, 10}, kWidth, 2);
@@ -198,10 +198,10 @@ TEST(CentreRowsKernel, UnitsAndDescentAreThoseOfTheHostToRounding) {
 TEST(MarginSoftmaxKernel, LogitsSumsAndCoefficientsAreThoseOfTheDefinition) {
   constexpr int64_t kRowCount = 600;  // three strips
   constexpr int64_t kSamples = 133;   // two blocks
-  const FewBlocksDown few(2);         // real rows have more strips than a grid has blocks down
+  const FewBlocksDown few(2);         // real heads have more strips than a grid has blocks down
   const Margin margin{.scale = 16};
   std::vector<float> values = Waves(kRowCount * kSamples, 6);
-  values[7] = 1.0000002F;  // as rounding leaves some
+  values[7] = 1.0000002F;  // slightly above 1, as rounding can make it
   const std::vector<float> cosines = values;
   std::vector<int64_t> own(kSamples, -1);
   for (std::size_t i = 0; i < kSamples; i += 3) own[i] = static_cast<int64_t>(i * 17 % kRowCount);

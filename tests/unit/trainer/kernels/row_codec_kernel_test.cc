@@ -1,4 +1,4 @@
-// The codec's kernels against the host's code, bit for bit.
+// Compares the codec's kernels with the host's code, bit for bit.
 
 #include <algorithm>
 #include <array>
@@ -23,8 +23,8 @@ constexpr std::array kNarrow{Compression::kFloat16, Compression::kBFloat16,
                              Compression::kFloat8E4M3, Compression::kFloat8E5M2};
 constexpr std::array<std::size_t, 8> kCounts{0, 1, 3, 255, 256, 257, 1000, 5 * kScaleChunk + 7};
 
-// Chunks of ordinary numbers of very different sizes, of zeros, of subnormals, of huge numbers; and
-// in the first ones what is not a number, and the limits.
+// Chunks of numbers of very different magnitudes, of zeros, of subnormals and of huge numbers. The
+// first chunks also have NaN, infinities and the largest numbers.
 std::vector<float> Awkward(std::size_t count, float phase) {
   constexpr std::array kScales{0, -30, 12, -126, 100, -140, 127, -149};
   std::vector<float> values(count);
@@ -48,7 +48,7 @@ std::vector<float> Awkward(std::size_t count, float phase) {
   return values;
 }
 
-// Sums of what is not a number may differ in the bits of their NaN.
+// Sums that are NaN may differ in their bits, so all NaN count as equal.
 uint32_t BitsToCompare(float value) {
   return std::isnan(value) ? kFloatNan : std::bit_cast<uint32_t>(value);
 }

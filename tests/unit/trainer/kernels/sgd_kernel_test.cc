@@ -1,4 +1,4 @@
-// The update's kernel against the host's arithmetic of one element.
+// Compares the kernel of the update with the host's arithmetic for one element.
 
 #include <cmath>
 #include <vector>
@@ -19,7 +19,7 @@ std::vector<float> Wave(int64_t count, float phase) {
   return values;
 }
 
-// Null: the gradients were not scaled.
+// `scale`: the factor by which the gradients were scaled; null: they were not scaled.
 void CompareUpdate(int64_t count, const float* scale = nullptr) {
   SCOPED_TRACE(count);
   constexpr SgdRates kRates{.momentum = 0.9F, .rate = 0.05F, .weight_decay = 0.01F};

@@ -7,7 +7,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// The known answers published with Random123 for philox4x32, 10 rounds.
+// The test vectors published with Random123 for philox4x32 with 10 rounds.
 TEST(Philox, MatchesThePublishedVectors) {
   struct Case {
     PhiloxBlock counter;

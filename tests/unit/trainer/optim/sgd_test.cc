@@ -33,7 +33,7 @@ TEST(Sgd, TheKernelsArithmeticIsTheCpusToRounding) {
     }
   }
 
-  // A few units in the last place of numbers of about one, which may cancel to almost zero.
+  // Allows a few units in the last place of numbers near one, which may cancel to almost zero.
   EXPECT_TRUE(at::allclose(parameters, kernel_parameters, 1e-6, 2e-6));
 }
 

@@ -1,4 +1,4 @@
-// Backbones: shapes, what they list, and the running statistics that the optimizer moves.
+// Tests backbones: shapes, lists of parameters, and the running statistics.
 
 #include "worker/trainer/backbones/backbone.h"
 
@@ -26,7 +26,7 @@ int64_t CountOf(const std::vector<NamedTensor>& tensors) {
 TEST(Backbone, R18HasTheSizesOfArcFacesNetwork) {
   const auto r18 = MakeBackbone("r18", {.shape = {.channels = 3, .side = 112}, .dimension = 512});
 
-  // As many as arcface_torch's iresnet18 with 512 numbers has.
+  // The number of parameters of arcface_torch's iresnet18 with 512 features.
   EXPECT_EQ(CountOf(r18->parameters()), 24'025'600);
   EXPECT_EQ(r18->parameters().front().name, "conv1.weight");
   const at::Tensor embedding = r18->Forward(at::ones({1, 3, 112, 112}), false);
@@ -88,11 +88,11 @@ TEST(BatchNorm, GivesItsStatisticsForTheOptimizerToMove) {
 
   const at::Tensor y = normal(x, true);
 
-  // Three samples of six.
+  // The statistics of three samples of a batch of six.
   EXPECT_TRUE(at::allclose(normal.mean.grad(), at::tensor({1.5F, 10.0F})));
   EXPECT_TRUE(at::allclose(normal.variance.grad(), at::tensor({2.0F, 50.0F}), 1e-3));
   EXPECT_NEAR(y.select(1, 0).sum().item<float>(), 0, 1e-5);
-  // A lone sample has no variance: it is normalised by the running statistics, and leaves them.
+  // A single sample has no variance: the running statistics normalise it, and do not change.
   const at::Tensor lone = normal(x.narrow(0, 0, 1), true);
   EXPECT_NEAR(lone[0][1].item<float>(), 10, 1e-3);
   EXPECT_TRUE(at::allclose(normal.mean.grad(), at::tensor({1.5F, 10.0F})));
@@ -113,14 +113,14 @@ TEST(BatchNorm, AddsUpTheStatisticsOfMicroBatches) {
                              .to(type);
 
     {
-      const c10::AutoGradMode ahead(false);  // looks at the output alone
+      const c10::AutoGradMode ahead(false);  // this checks only the output
       EXPECT_EQ(normal(x, true).sizes(), x.sizes());
     }
     EXPECT_EQ(normal.mean.grad().abs().sum().item<float>(), 0);
     normal(x.narrow(0, 0, 3), true).to(at::kFloat).sum().backward();
     normal(x.narrow(0, 3, 2), true).to(at::kFloat).sum().backward();
 
-    // Three samples and two, of six.
+    // The statistics of three samples and of two, of a batch of six.
     EXPECT_TRUE(at::allclose(normal.mean.grad(), at::tensor({1.5F + 8.0F / 3, 10.0F + 1}), 1e-3));
     EXPECT_TRUE(
         at::allclose(normal.variance.grad(), at::tensor({2 + 2.0F / 3, 50.0F + 2.0F / 3}), 1e-2))

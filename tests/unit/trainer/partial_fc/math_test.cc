@@ -1,4 +1,4 @@
-// The arithmetic of the head, piece by piece.
+// Tests the functions of the head's arithmetic separately.
 
 #include <algorithm>
 #include <cmath>
@@ -129,7 +129,7 @@ TEST(Softmax, PartsOfTheClassesGiveTheSumsOfTheWhole) {
   }
 }
 
-// One chain of floats would be 2e-3 off at a million, and the loss another one on fewer ranks.
+// A sequential sum of floats would be off by 2e-3, and losses would depend on the number of ranks.
 TEST(Softmax, TheSumOverAMillionClassesIsThatOfTheExactOnes) {
   constexpr std::size_t kSamples = 3;
   constexpr std::size_t kClasses = 1'000'000;
@@ -157,7 +157,7 @@ TEST(Softmax, TwentyMillionEqualLogitsAreAllCounted) {
 
   for (int part = 0; part < 200; ++part) AddTile(logits, {.maximum = maximum, .sum = sum});
 
-  EXPECT_EQ(sum[0], 2e7F);  // a chain of ones ends at 2^24
+  EXPECT_EQ(sum[0], 2e7F);  // a sequential sum of ones in floats would stop at 2^24
 }
 
 TEST(ClassSampling, DependsOnNeitherShardsNorOtherClasses) {

@@ -1,4 +1,4 @@
-// Who keeps, sends and provides which rows: the pure decisions.
+// Tests the decisions which rank keeps, sends and provides which rows.
 
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@ TEST(ReplicaPeers, AreOnOtherPodsWhereverThatCanBe) {
            Case{{"a", "a", "b", "b"}, {2, 3, 0, 1}},
            Case{{"a", "b", "a", "b"}, {1, 0, 3, 2}},
            Case{{"a", "a", "b", "c"}, {2, 3, 0, 1}},
-           Case{{"a", "a", "a"}, {1, 2, 0}},  // one Pod alone: another process at least
+           Case{{"a", "a", "a"}, {1, 2, 0}},  // a single Pod: another process of it
            Case{{"a", "a", "a", "b"}, {3, 0, 1, 2}},
        }) {
     std::vector<std::string> members;
@@ -66,7 +66,7 @@ TEST(RowPlan, WithoutAnybodyAllIsLost) {
   EXPECT_EQ(PlanRows(held, 5).lost, (std::vector<ClassRange>{{0, 5}}));
 }
 
-// A source whose rows tell their version.
+// Receives copies of rows whose values depend on the step.
 void Receive(Copies& copies, ClassRange source, int64_t step) {
   const ClassRange rows = copies.next().RowsOf(source, copies.every());
   const std::vector<float> values(static_cast<std::size_t>(rows.size() * 2),

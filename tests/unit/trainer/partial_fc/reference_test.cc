@@ -1,5 +1,5 @@
-// The head against plain PyTorch (make_reference.py): loss, and gradients over embeddings and
-// centres, on one, two and three ranks.
+// Compares the head with plain PyTorch (make_reference.py): the loss, and the gradients of
+// embeddings and centres, on one, two and three ranks.
 
 #include <algorithm>
 #include <array>
@@ -21,7 +21,7 @@
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-constexpr double kTolerance = 1e-5;  // of the greatest value
+constexpr double kTolerance = 1e-5;  // relative to the greatest value
 
 struct Reference {
   explicit Reference(const nlohmann::json& json) {
@@ -64,7 +64,7 @@ std::vector<Reference> References() {
   return references;
 }
 
-// What the ranks of a world compute together.
+// The results of all ranks of a world.
 struct Computed {
   std::mutex mutex;
   double loss = 0;

@@ -1,4 +1,4 @@
-// A row's bits depend on the row and the step's inputs, and not on the shard it is in.
+// Tests that a row's bits depend only on the row and the step's inputs, and not on its shard.
 
 #include <algorithm>
 #include <vector>

@@ -1,5 +1,5 @@
-// The whole trainer with sharded class centres: it learns, and a world of any size sees the same
-// losses, whatever the sample rate.
+// Tests the whole trainer with sharded class centres: it learns, and the losses do not depend on
+// the size of the world, for all sample rates.
 
 #include <cmath>
 #include <memory>
@@ -123,7 +123,7 @@ TEST(ShardedCurve, IsTheSameForOneTwoAndThreeRanksAtEverySampleRate) {
         EXPECT_NEAR(together.losses[i] / alone.losses[i], 1, 1e-4)
             << "step " << i + 1 << " with " << size << " ranks at rate " << rate;
       }
-      EXPECT_NEAR(together.accuracy, alone.accuracy, 0.026) << size;  // two triplets of 80
+      EXPECT_NEAR(together.accuracy, alone.accuracy, 0.026) << size;  // allows two triplets of 80
     }
   }
 }

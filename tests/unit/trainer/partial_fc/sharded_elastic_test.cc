@@ -1,7 +1,7 @@
-// Worlds that change while class centres are spread over their ranks: real sessions over Gloo, as
-// in elastic_test.cc. What the ranks log proves that nothing is lost: the shares of a step's
-// centres add up to the table that the next world starts from, bit for bit, however it was brought
-// together.
+// Tests changes of a world whose ranks share the class centres. Uses real sessions over Gloo, as
+// elastic_test.cc does. The ranks' audit logs prove that nothing is lost: the checksums of the
+// centres after each step add up to those of the table from which the next world starts, however
+// that table was assembled.
 
 #include <algorithm>
 #include <array>
@@ -40,7 +40,7 @@ constexpr int64_t kLongRun = 300;     // enough for some checkpoints, however sl
 constexpr int64_t kRows = 29;
 constexpr int kReplicaEvery = 3;
 
-// Lets a script act where a workload computes.
+// A partial FC workload that calls its script's hooks before it computes.
 class ScriptedPartialFc final : public Workload {
  public:
   ScriptedPartialFc(RankScript script, int64_t classes, int replica_every, HeadMaker head_device)
@@ -90,8 +90,8 @@ class ScriptedPartialFc final : public Workload {
   int64_t step_ = 0;
 };
 
-// A step in which ranks die only once all others have come to it, too: so that nobody misses the
-// result of the step before.
+// Ends ranks at a given step, but only after all other ranks have reached it too, so that every
+// rank has the result of the step before.
 class LastMeeting {
  public:
   LastMeeting(int64_t step, int ranks) : step_(step), ranks_(ranks) {}
@@ -143,7 +143,7 @@ class ShardedRun {
     return ranks_.emplace_back(launcher_, name, logs_, steps_, std::move(script));
   }
 
-  // Waits for the survivors' ends, puts their shares together, and reads the audit.
+  // Waits until the survivors end, assembles the table from their shares, and audits the logs.
   audit::Report Finish(const FakeLauncher::Names& survivors) {
     table_.assign(static_cast<std::size_t>(classes_) * kRowFloats, std::nanf(""));
     std::size_t floats = 0;
@@ -167,13 +167,13 @@ class ShardedRun {
     const audit::Report report = Finish(survivors);
     EXPECT_EQ(audit::ExitCodeOf(report.findings), audit::kExitClean);
     EXPECT_THAT(report.findings.sentences, IsEmpty());
-    // All shares of every step are in the logs: without them the audit would prove nothing.
+    // Without all shares of every step in the logs, the audit would prove nothing.
     for (std::size_t step = 0; step < report.states.size(); ++step) {
       EXPECT_TRUE(report.states[step].has_value()) << "after step " << step;
     }
   }
 
-  // After Finish().
+  // The assembled table. REQUIRES: Finish() was called.
   const std::vector<float>& table() const { return table_; }
   std::list<ElasticRank>& ranks() { return ranks_; }
 
@@ -236,7 +236,7 @@ TEST(ShardedElastic, AStepThatIsLeftOutIsLeftOutOfALostRanksRowsToo) {
   EXPECT_EQ(run.ranks().front().Await()->skipped_steps, 1);
 }
 
-// a, b and c; c dies in step 11; whether b has seen that step 10 succeeded must not matter.
+// The table after a run of a, b and c in which c dies in step 11, and b may have missed step 10.
 std::vector<float> TableWhenB(bool misses_the_end_of_step_10) {
   ShardedRun run;
   LastMeeting end(11, misses_the_end_of_step_10 ? 2 : 3);
@@ -286,7 +286,7 @@ TEST(ShardedElastic, AWorldGrowsAndShrinksAtAStepsBoundary) {
   run.ExpectClean({"a", "c"});
 }
 
-// The rows that a gave to b in the grown world had their copy at b: a keeps what it had.
+// b dies before the grown world has exchanged copies: a still has the rows that it gave to b.
 TEST_P(ShardedElasticOn, ARankLostBeforeAGrownWorldHasNewCopiesCostsNothing) {
   constexpr int kFiveExchanges = 20;
   ShardedRun run(kShardedLast, kRows, GetParam(), kFiveExchanges);
@@ -317,7 +317,7 @@ TEST_P(ShardedElasticOn, ThoseWhoLeaveTogetherHandTheirRowsOver) {
   run.launcher().Form({"a", "b", "c", "d"});
   shrink.AwaitReached();
 
-  run.launcher().Switch({"c", "d"});  // neighbours: d keeps the only copy of c's rows
+  run.launcher().Switch({"c", "d"});  // neighbours: d has the only copy of c's rows
   shrink.Open();
   run.launcher().AwaitBoundary({"a", "b", "c", "d"});
   run.launcher().Form({"a", "b"});
@@ -325,8 +325,8 @@ TEST_P(ShardedElasticOn, ThoseWhoLeaveTogetherHandTheirRowsOver) {
   run.ExpectClean({"a", "b"});
 }
 
-// a, b, c and d; c dies in step 10, and the next world breaks for b as `script` says. Which worlds
-// a and b have entered.
+// Runs a, b, c and d: c dies in step 10, and the next world breaks for b as `script` says. Returns
+// the worlds that a and b have entered.
 struct Entered {
   std::vector<int64_t> a, b;
 };
@@ -354,7 +354,7 @@ Entered BreakTheNextWorld(RankScript script) {
 }
 
 TEST(ShardedElastic, AWorldThatBreaksWhileRowsMoveLosesNothing) {
-  // After nine exchanges of copies.
+  // The tenth all-to-all moves rows; the first nine exchange copies.
   const Entered entered = BreakTheNextWorld({.fail_all_to_all = 10});
 
   EXPECT_EQ(entered.a, (std::vector<int64_t>{1, 3}));
@@ -362,15 +362,15 @@ TEST(ShardedElastic, AWorldThatBreaksWhileRowsMoveLosesNothing) {
 }
 
 TEST(ShardedElastic, AWorldThatSomeHaveEnteredAndOthersNotLosesNothing) {
-  // Three in the first world, one in each of ten steps; in the second, one for the replicated
-  // state, two for what is held, two for checksums: and the last, when the others have their rows.
+  // b makes 13 gatherings in the first world: three at its start, and one in each of ten steps. Of
+  // the six in the second world, the last follows the moves of rows, when others have entered it.
   const Entered entered = BreakTheNextWorld({.fail_all_gather = 19});
 
   EXPECT_EQ(entered.a, (std::vector<int64_t>{1, 2, 3}));
   EXPECT_EQ(entered.b, (std::vector<int64_t>{1, 3}));
 }
 
-// Over GPUs, c gives up in one gathering or another: a and b get rubbish, and do not act upon it.
+// As on GPUs: c gives up in a gathering, whose number varies; a and b get garbage and discard it.
 class ShardedElasticOnGpus : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(ShardedElasticOnGpus, RubbishOfARankThatGivesUpLosesNothing) {
@@ -386,11 +386,11 @@ TEST_P(ShardedElasticOnGpus, RubbishOfARankThatGivesUpLosesNothing) {
   run.ExpectClean({"a", "b"});
 }
 
-// Of entering the first world, and of steps.
+// The first gatherings enter the first world; the others belong to steps.
 INSTANTIATE_TEST_SUITE_P(Gatherings, ShardedElasticOnGpus,
                          ::testing::Range(int64_t{1}, int64_t{8}));
 
-// a, b and c; c gives up while copies travel, a and b get rubbish, and c's rows are needed at once.
+// c gives up during an exchange of copies, so that a and b get garbage. c dies soon afterwards.
 TEST(ShardedElastic, CopiesOfAStepThatDidNotHappenAreNotKept) {
   ShardedRun run;
   run.Start("a", {.fail_all_to_all = 10, .sees_rubbish = true, .confirms = true});
@@ -454,7 +454,7 @@ class DeathAfterACheckpoint {
   DeathAfterACheckpoint(std::string checkpoints, int ranks)
       : checkpoints_(std::move(checkpoints)), ranks_(ranks) {}
 
-  // Ranks keep step, so all know the step of death before they come to it.
+  // Ranks are at most one step apart, so all know the step of death before they reach it.
   void Pass(int64_t step) {
     if (step >= 5 && death_ == 0 && Complete()) {
       int64_t unset = 0;
@@ -473,7 +473,7 @@ class DeathAfterACheckpoint {
   bool Complete() const {
     std::error_code none_yet;
     for (const auto& entry : fs::directory_iterator(checkpoints_, none_yet)) {
-      // What is still written aside has DONE, too, but not a checkpoint's name.
+      // A checkpoint that is still being written may have DONE, but not its final name.
       const bool named = std::isdigit(entry.path().filename().native().front()) != 0;
       if (named && fs::exists(entry.path() / "DONE")) return true;
     }
@@ -525,8 +525,8 @@ TEST(ShardedElastic, AWorldOfAnotherSizeGoesOnFromACheckpoint) {
       << "the last step is a checkpoint, with a part of each rank";
 }
 
-// Another job's checkpoint, written by three ranks and gone on from by two, which first make it
-// their own: rows of every part, at the places of a world of another size.
+// Two ranks resume from another job's checkpoint that three ranks wrote. They first write it as
+// their own checkpoint, with the rows of all parts distributed over two ranks.
 TEST(ShardedElastic, AnotherJobsCheckpointIsGoneOnFromByAWorldOfAnotherSize) {
   const CheckpointPlace first{.volume = "", .ns = "team", .name = "faces", .uid = "uid-1"};
   CheckpointPlace second{.volume = "", .ns = "team", .name = "more-faces", .uid = "uid-2"};
@@ -534,7 +534,7 @@ TEST(ShardedElastic, AnotherJobsCheckpointIsGoneOnFromByAWorldOfAnotherSize) {
   const auto folder = [](const ShardedRun& run, const CheckpointPlace& place) {
     return run.checkpoints() + "/team/" + place.name + "/" + place.uid;
   };
-  ShardedRun before;  // its folder is the volume of both
+  ShardedRun before;  // both jobs use its folder as their volume
   for (const char* name : {"a", "b", "c"}) {
     before.Start(name, {.checkpoints = before.checkpoints(), .place = first});
   }
@@ -574,7 +574,7 @@ TEST(ShardedElastic, AnotherJobsCheckpointIsGoneOnFromByAWorldOfAnotherSize) {
   ASSERT_TRUE(run.launcher().beginning().has_value());
   EXPECT_THAT(run.launcher().beginning()->text, HasSubstr("team/faces/uid-1" + last));
 
-  // Where nothing is left to train, the rows are those that were there, each at its place.
+  // A job with no steps left to train has exactly the rows of the checkpoint.
   ShardedRun still;
   CheckpointPlace third = second;
   third.name = "same-faces";

@@ -58,7 +58,7 @@ TEST(StepLog, StaysJsonWhenTheLossIsNoNumber) {
 std::vector<int64_t> StepsWritten(const LogEvery& every, control::Epoch (*world_of)(int64_t)) {
   StepPace pace(every);
   std::vector<int64_t> written;
-  for (int64_t step = 1; step <= 300; ++step) {  // of 10 ms each
+  for (int64_t step = 1; step <= 300; ++step) {  // steps of 10 ms
     const Clock::Time now{std::chrono::hours(1) + std::chrono::milliseconds(10 * step)};
     if (pace.Due(step, world_of(step), now)) written.push_back(step);
   }

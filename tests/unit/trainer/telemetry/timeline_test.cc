@@ -16,7 +16,7 @@ using std::chrono::microseconds;
 
 class TimelineTest : public ::testing::Test {
  protected:
-  // What is written as rank 1 of a world.
+  // The timeline that rank 1 of a world writes.
   json Written() {
     timeline.EnterWorld(1, "digits-worker-1/0/1");
     timeline.Write();
@@ -43,7 +43,7 @@ TEST_F(TimelineTest, TellsPhasesPartsAndOperations) {
   timeline.Enter("data");
   clock.Advance(microseconds(30));
   timeline.Enter("compute");
-  timeline.Enter("compute");  // goes on
+  timeline.Enter("compute");  // continues this phase
   {
     const TimedPart forward(&timeline, clock, "forward");
     clock.Advance(microseconds(20));

@@ -21,7 +21,7 @@ struct Curve {
   double accuracy = 0;
 };
 
-// Trains a world of `size` and reads the step log that rank 0 left.
+// Trains a world of `size` ranks and reads rank 0's step log.
 Curve TrainWorld(int size, Compression compression = Compression::kNone, int64_t micro_batch = 0) {
   const TemporaryFolder folder;
   RunRanks(size, [&](const World& world) {
@@ -77,7 +77,7 @@ TEST(LossCurve, IsTheSameForOneTwoAndThreeRanks) {
       EXPECT_NEAR(together.losses[i] / alone.losses[i], 1, 1e-4)
           << "step " << i + 1 << " with " << size << " ranks";
     }
-    EXPECT_NEAR(together.accuracy, alone.accuracy, 0.011) << size;  // one sample of 101
+    EXPECT_NEAR(together.accuracy, alone.accuracy, 0.011) << size;  // allows one sample of 101
   }
 }
 
@@ -95,7 +95,7 @@ TEST(LossCurve, IsTheSameInMicroBatches) {
   }
 }
 
-// Not that it is as accurate, which a test of this size cannot tell: that it trains.
+// Tests only that training works; this test is too small to compare accuracies.
 TEST(LossCurve, FallsUnderEveryCompressionAsWithoutIt) {
   at::set_num_threads(1);
   const Curve plain = TrainWorld(2);
@@ -106,7 +106,7 @@ TEST(LossCurve, FallsUnderEveryCompressionAsWithoutIt) {
     EXPECT_NE(narrow.losses, plain.losses) << NameOf(compression) << ": nothing was compressed";
     EXPECT_EQ(narrow.losses.front(), plain.losses.front()) << NameOf(compression);
     EXPECT_NEAR(EndOf(narrow) / EndOf(plain), 1, 0.1) << NameOf(compression);
-    EXPECT_NEAR(narrow.accuracy, plain.accuracy, 0.15) << NameOf(compression);  // of 101 samples
+    EXPECT_NEAR(narrow.accuracy, plain.accuracy, 0.15) << NameOf(compression);  // 15 of 101 samples
   }
 }
 

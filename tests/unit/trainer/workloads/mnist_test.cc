@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kMnistSeed = 11;
 constexpr int64_t kMnistBatch = 24;
 
-// The sum of the losses of what is loaded.
+// The sum of the losses of the loaded samples.
 double LossOf(Workload& workload) {
   LoneCollectives alone;
   return *workload.Forward(alone);
@@ -52,7 +52,7 @@ TEST(Mnist, IsTheNetworkOfTheExamples) {
   EXPECT_EQ(count, 21'840);
 }
 
-// Ranks, and checkpoints, are of the same data only where the pixels are the same.
+// Ranks and checkpoints use the same data only if all pixels are the same.
 TEST(Workload, ItsFingerprintTellsOneOtherPixel) {
   const auto fingerprints = [](char pixel) {
     const TemporaryFolder folder;
@@ -85,7 +85,7 @@ TEST(Mnist, StartsFromTheSeedAlone) {
   EXPECT_FALSE(at::equal(Make()->parameters()[4], Make(0.5, kMnistSeed + 1)->parameters()[4]));
 }
 
-// Dropout included: what a sample is dropped depends on the sample, not on who computes it.
+// Includes dropout, which depends only on the sample and not on the rank that computes it.
 TEST(Mnist, SharesAddUpToTheGlobalBatch) {
   const auto workload = Make();
 
@@ -130,7 +130,7 @@ TEST(Mnist, MicroBatchesAddUpToTheShare) {
   }
 }
 
-// To about eight bits, and where rounding chooses another pixel of a pool; what it keeps is float.
+// Gradients agree to about eight bits, unless rounding selects another pixel of a pool.
 TEST(Mnist, InBFloat16GradientsAreThoseOfFloatsNearly) {
   const auto exact = Make(0);
   const auto narrow =
@@ -197,7 +197,7 @@ TEST(Mnist, DropsOtherUnitsEveryStep) {
   EXPECT_NE(loss(*workload, 5), loss(*sure, 5));
 }
 
-// Against the layers written down once more with LibTorch's own loss.
+// Compares with the same layers written again, with LibTorch's loss.
 TEST(Mnist, LossIsTheSumOfTheSamplesCrossEntropy) {
   const auto workload = Make(0);
   const auto p = workload->parameters();

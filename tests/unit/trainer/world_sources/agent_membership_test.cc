@@ -17,7 +17,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// The agent's end of one rank's connection, line by line.
+// The agent's end of a rank's connection. Sends and receives lines.
 class FakeAgent {
  public:
   explicit FakeAgent(const std::string& path) {
@@ -45,7 +45,7 @@ class FakeAgent {
               static_cast<ssize_t>(line.size()));
   }
 
-  // The next message, which must be a T.
+  // Reads the next message, which must be a T.
   template <typename T>
   T Receive() {
     std::string line;
@@ -77,7 +77,7 @@ class AgentMembershipTest : public ::testing::Test {
     agent_.Accept();
   }
 
-  // Rank 0 of two, on two nodes.
+  // Enters a world as rank 0 of two ranks, which are on two nodes.
   World Enter() {
     agent_.Send(control::RankEpoch{.epoch = kEpoch, .rank = 0, .members = Members()});
     const Result<World> world = membership_->AwaitWorld({});
@@ -236,7 +236,7 @@ TEST_F(AgentMembershipTest, LeaveCallsTheWatchAndWakesTheStore) {
   membership_->Watch(kEpoch, [&](const std::string& reason) { over.set_value(reason); });
   std::jthread launcher([&] {
     agent_.Receive<control::StoreGet>();
-    agent_.Send(control::RankLeave{.below = kEpoch});  // not below this one
+    agent_.Send(control::RankLeave{.below = kEpoch});  // does not end this epoch
     agent_.Send(control::RankLeave{.below = kNext});
   });
 

@@ -17,7 +17,7 @@ constexpr control::Epoch kFirstEpoch{.term = 1, .number = 1};
 constexpr control::Epoch kSecondEpoch{.term = 1, .number = 4};
 constexpr int64_t kJobSteps = 9;
 
-// a and b compute steps 1 to 4, then b and c steps 5 to 9.
+// Replays a schedule in which a and b compute steps 1 to 4, and then b and c steps 5 to 9.
 class ReplayMembership : public testing::Test {
  protected:
   std::unique_ptr<MembershipSource> Member(std::size_t index, int64_t job_steps = kJobSteps) {
@@ -28,7 +28,7 @@ class ReplayMembership : public testing::Test {
         {.member = index, .job_steps = job_steps}, store_);
   }
 
-  // What both members of a run see, each having left `left`.
+  // The worlds that both members of a run enter after they have left these epochs.
   std::pair<Result<World>, Result<World>> Both(MembershipSource& one, control::Epoch one_left,
                                                MembershipSource& other, control::Epoch other_left) {
     Result<World> seen = Error{};
@@ -81,7 +81,7 @@ TEST_F(ReplayMembership, KeepsWhatTheRunsWriteApart) {
   EXPECT_THAT(*found, ElementsAre("new"));
 }
 
-// Answers what it is told to, and then with what everybody has said.
+// A store whose Get() returns the errors that a test sets, and then succeeds.
 class SlowStore final : public Store {
  public:
   Result<void> Set(const std::string&, const std::string&) override { return {}; }

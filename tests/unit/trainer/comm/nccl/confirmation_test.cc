@@ -1,10 +1,10 @@
-// Every order in which two devices get through a reduction and its confirmation, and their hosts
-// give up, revoke or abort, stop and say nothing: a rank that has both holds the sums of all ranks.
-// The real communicators, each with its thread, over a device and an NCCL that take a step when the
-// test says so.
+// Tests a reduction and its confirmation on two ranks, in every order of the steps of their devices
+// and of the points at which their hosts give up, revoke or abort: a rank on which both succeeded
+// must have the sums of all ranks. Uses real communicators, each with its thread. Their device and
+// NCCL are fakes that the test advances one step at a time.
 //
-// Kernels do what NCCL's do when they are ended (prims_simple.h, prims_ll.h): they wait no more,
-// go on with what lay in the peer's place before, and post that.
+// Kernels that are ended do what NCCL's kernels do (prims_simple.h, prims_ll.h): they stop waiting,
+// continue with the old contents of the peer's buffer, and send the result on.
 
 #include <algorithm>
 #include <array>
@@ -37,22 +37,22 @@ constexpr seconds kForever{120};
 constexpr std::size_t kRanks = 2;
 constexpr uint64_t kRubbish = 0x4141;
 
-// Of one reduction, what a rank has put where its peer finds it: its own numbers, then the sums
-// that it makes. Number i is summed by rank i.
+// What a rank has sent to its peer in one reduction: first its own numbers, then the sums that it
+// computed. Rank i computes the sum of number i.
 struct Posted {
   std::optional<std::vector<uint64_t>> own{};
   std::optional<std::vector<uint64_t>> sums{};
 };
 
-// What is on a stream.
+// One operation on a stream.
 struct OnStream {
-  std::function<void()> at_once{};  // takes no step of the test's
-  // A contribution, else a reduction.
+  std::function<void()> at_once{};  // runs without a step of the test, once it is first
+  // A contribution if `part` is not 0, else a reduction.
   uint64_t* to = nullptr;
   uint64_t part = 0;
   const uint32_t* gave_up = nullptr;
   std::size_t count = 0;
-  std::size_t reduction = 0;  // which of its world
+  std::size_t reduction = 0;  // index of the reduction in its world
   int phase = 0;
 };
 
@@ -88,11 +88,11 @@ class SteppedRank final : public DeviceApi {
   Devices& all_;
   const std::size_t rank_;
   std::deque<OnStream> stream_;
-  std::size_t reductions_ = 0;  // put on the stream
-  std::vector<uint64_t> sums_;  // of the reduction under way
-  bool ended_ = false;          // revoked or aborted: its kernels wait no more
+  std::size_t reductions_ = 0;  // number of reductions put on the stream
+  std::vector<uint64_t> sums_;  // sums of the current reduction
+  bool ended_ = false;          // revoked or aborted: its kernels no longer wait
   bool may_end_ = false;        // the test lets it revoke or abort
-  bool would_end_ = false;      // it has come to that
+  bool would_end_ = false;      // it has called revoke or abort
   std::vector<std::unique_ptr<std::byte[]>> memory_;
 };
 
@@ -124,8 +124,8 @@ class Devices {
     const std::lock_guard lock(mutex_);
     return ranks_[rank]->stream_.empty();
   }
-  // The reduction and its confirmation: a contribution, two reductions, what brings their sums back
-  // and an event each.
+  // Whether each stream has all operations of the reduction and its confirmation: a contribution,
+  // and for both reductions the reduction, the copy of its sums and an event.
   bool Launched() {
     const std::lock_guard lock(mutex_);
     return std::ranges::all_of(ranks_,
@@ -146,7 +146,7 @@ class Devices {
     const std::lock_guard lock(mutex_);
     return ranks_[rank]->ended_;
   }
-  // From now on nothing waits any more.
+  // Lets all kernels finish without waiting, from now on.
   void RunFree() {
     const std::lock_guard lock(mutex_);
     free_ = true;
@@ -154,7 +154,7 @@ class Devices {
     changed_.notify_all();
     for (std::size_t rank = 0; rank < kRanks; ++rank) Drain(rank);
   }
-  // All that decides what can still happen.
+  // The whole state of both devices as text. Equal states have the same future.
   std::string State() {
     const std::lock_guard lock(mutex_);
     std::string text;
@@ -193,7 +193,7 @@ class Devices {
     return std::atomic_ref<uint32_t>(const_cast<uint32_t&>(*item.gave_up)).load() != 0;
   }
 
-  // What the peer has put there, or what lay there before.
+  // What the peer has sent, or the old contents of its buffer.
   std::vector<uint64_t> Found(std::size_t rank, const OnStream& item,
                               std::optional<std::vector<uint64_t>> Posted::*which) const {
     const std::size_t peer = 1 - rank;
@@ -240,7 +240,7 @@ class Devices {
     Drain(rank);
   }
 
-  // What takes no step of its own; all there is, where nothing waits any more.
+  // Runs the operations that need no step of the test; all operations after RunFree().
   void Drain(std::size_t rank) {
     std::deque<OnStream>& stream = ranks_[rank]->stream_;
     while (!stream.empty() && (stream.front().at_once || free_)) {
@@ -336,13 +336,13 @@ NcclApi SteppedRank::Api(bool revokes) {
   return api;
 }
 
-// What may happen next.
+// An event that the test can cause.
 enum class Event { kStepOf0, kStepOf1, kFirstGivesUp, kFirstEnds, kSecondGivesUp, kSecondEnds };
 
-// Two ranks amid a reduction that is confirmed.
+// Two ranks that have launched a reduction and its confirmation.
 class Scene {
  public:
-  // `first`: the rank that gives up first, where one does.
+  // `first`: the rank that gives up first, if one does.
   Scene(bool revokes, std::size_t first) : devices_(revokes), first_(first) {
     const auto store = std::make_shared<MemoryStore>();
     for (std::size_t rank = 0; rank < kRanks; ++rank) {
@@ -369,7 +369,7 @@ class Scene {
       case Event::kStepOf1: {
         const auto rank = static_cast<std::size_t>(event);
         devices_.Step(rank);
-        // A host that has not given up sees what its device has done.
+        // A host that has not given up notices that its device has finished.
         if (devices_.Idle(rank) && !gave_up_[rank]) AwaitBoth(rank);
         return;
       }
@@ -400,7 +400,7 @@ class Scene {
     return devices_.State() + (gave_up_[0] ? "0" : "") + (gave_up_[1] ? "1" : "");
   }
 
-  // All else ends: what each rank has by then is what it has.
+  // Aborts whatever has not ended. The results of the ranks do not change afterwards.
   void Close() {
     for (auto& communicator : communicators_) {
       if (communicator) communicator->Abort("the test is over");
@@ -436,7 +436,7 @@ class Scene {
   std::array<WorkHandle, kRanks> confirmed_;
 };
 
-// Goes through all that may happen; what leads to a state that was seen is not followed twice.
+// Plays all sequences of events. Stops following a sequence at a state that was seen before.
 class EveryOrder {
  public:
   EveryOrder(bool revokes, std::size_t first) : revokes_(revokes), first_(first) {
@@ -458,9 +458,9 @@ class EveryOrder {
 
   int runs = 0;
   int confirmed = 0;
-  int confirmed_alone = 0;  // by one of the two
-  int rubbish = 0;          // a reduction that ended well with it
-  int wrong = 0;            // and was confirmed
+  int confirmed_alone = 0;  // confirmed on one rank, but not on the other
+  int rubbish = 0;          // reductions that succeeded with wrong sums
+  int wrong = 0;            // reductions that were also confirmed
 
  private:
   void Judge(Scene& scene) {

@@ -4,13 +4,13 @@
 // test releases, revokes or aborts them. Copies and operations run when they are launched; only
 // their completion is held. Other ranks contribute the same values as this one.
 //
-// As strict as NCCL (2.28.9 and 2.30.7, src/init.cc and src/group.cc). Shrinking and growing return
-// success and continue during the next polls. A shrink belongs to the parent, which stores the
-// child at the end. A grow belongs to the child, which reads the parent until then. If the parent
-// is aborted meanwhile, a shrunk child ends with it and a growing child crashes; the abort of a
-// growing child hangs unless the parent was revoked. A failed communicator cannot create another
-// one. Revoking during a launch and using an aborted communicator crash; a communicator that is
-// still being created rejects calls.
+// It is as strict as NCCL (2.28.9 and 2.30.7, src/init.cc and src/group.cc). Shrinking and growing
+// return success and continue during the next polls. A shrink belongs to the parent, which stores
+// the child at the end. A grow belongs to the child, which reads the parent until then. If the
+// parent is aborted meanwhile, a shrunk child ends with it and a growing child crashes; the abort
+// of a growing child hangs unless the parent was revoked. A failed communicator cannot create
+// another one. Revoking during a launch and using an aborted communicator crash; a communicator
+// that is still being created rejects calls.
 
 #include <algorithm>
 #include <atomic>
@@ -43,9 +43,9 @@ class FakeNccl {
   std::atomic<bool> hold_launches = false;  // operations are not put on the stream yet
   std::atomic<bool> hold_operations = false;
   std::atomic<bool> hang_aborts = false;
-  std::atomic<bool> hold_computing = false;     // the work on the caller's stream
+  std::atomic<bool> hold_computing = false;     // work on the caller's stream does not complete
   std::atomic<bool> device_broken = false;      // CUDA keeps an error, which all calls return
-  std::atomic<bool> revoke_frees = true;        // pending operations, as it should
+  std::atomic<bool> revoke_frees = true;        // a revoke ends pending operations, as NCCL does
   std::atomic<bool> peer_gave_up = false;       // operations succeed with garbage
   std::atomic<bool> peer_gave_nothing = false;  // sums lack the part of one rank
   std::atomic<NcclResult> init_result = NcclResult::kSuccess;
@@ -54,16 +54,16 @@ class FakeNccl {
   std::atomic<NcclResult> revoke_result = NcclResult::kSuccess;
   std::atomic<NcclResult> shrink_result = NcclResult::kSuccess;
   std::atomic<NcclResult> late_result =
-      NcclResult::kSuccess;  // of shrinking and growing, at the end
+      NcclResult::kSuccess;  // result of shrinking and growing, once they complete
   std::atomic<NcclResult> memory_result = NcclResult::kSuccess;
   std::atomic<NcclResult> register_result = NcclResult::kSuccess;
   std::function<void()> on_abort;      // called before an abort returns
   std::atomic<int> looks_at_init = 0;  // polls of an init that is held
 
-  // Has only the functions of this version.
+  // Returns only the functions that exist in `version`.
   NcclApi Api();
 
-  // In order: "init 0/3", "abort", "revoke", "shrink 1 [2,]", "grow -1/3 id", "register 64", …
+  // All calls: "init 0/3", "abort", "revoke", "shrink 1 [2,]", "grow -1/3 id", "register 64", …
   std::vector<std::string> calls() {
     const std::lock_guard lock(mutex_);
     return calls_;
@@ -117,7 +117,7 @@ class FakeNccl {
   }
   NcclResult Descend(bool grows, NcclComm parent, NcclComm* slot, int ranks);
   NcclResult StateOf(NcclComm comm);
-  // Records the call if `comm` may be used.
+  // Records the call, and checks that `comm` can be used.
   NcclResult Use(NcclComm comm, const std::string& call, NcclResult result);
   void SumOfAll(const uint64_t* from, std::size_t count, void* to) {
     const std::lock_guard lock(mutex_);
@@ -132,9 +132,9 @@ class FakeNccl {
   std::mutex mutex_;
   std::vector<std::string> calls_;
   std::vector<uint64_t> summed_;
-  uint64_t ranks_ = 1;  // of the newest communicator
+  uint64_t ranks_ = 1;  // size of the newest communicator
   std::set<NcclComm> alive_;
-  std::set<NcclComm> failed_;  // those of them whose creation failed
+  std::set<NcclComm> failed_;  // communicators whose creation failed
   std::set<NcclComm> revoked_;
   std::set<NcclComm> launching_;
   std::optional<Making> making_;
@@ -332,7 +332,7 @@ class FakeDevice final : public DeviceApi {
   }
   // The number of existing events and streams.
   int alive() const { return alive_; }
-  // How often the end of held computing was queried.
+  // How often a caller asked whether the held work has completed.
   int looks_at_computing() const { return looks_at_computing_; }
 
   // cudaSetDevice() does not return an error that CUDA keeps.
@@ -402,7 +402,7 @@ class FakeDevice final : public DeviceApi {
     return {};
   }
 
-  // The work whose end an event marks. With no work, the event is complete.
+  // Events map to the work whose end they mark. An event without work is complete.
   static constexpr int kOfNothing = 0;
   static constexpr int kOfComputing = 1;
   static constexpr int kOfOperations = 2;

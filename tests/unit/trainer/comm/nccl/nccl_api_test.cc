@@ -1,4 +1,4 @@
-// Where NCCL takes its settings from.
+// Tests which settings of NCCL are rejected.
 
 #include "worker/trainer/comm/nccl/nccl_api.h"
 
@@ -14,7 +14,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Said before NCCL is looked for.
+// This error is reported before NCCL is loaded.
 TEST(LoadNccl, RefusesCallsThatBlock) {
   ASSERT_EQ(::setenv("NCCL_COMM_BLOCKING", "1", 1), 0);
   const Result<NcclApi> loaded = LoadNccl();

@@ -22,7 +22,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A reduction that is under way and does not end by itself.
+// Starts a reduction that does not end until the test releases it.
 WorkHandle UnderWay(FakeRank& rank, NcclCommunicator& communicator, std::vector<float>& values) {
   rank.nccl.hold_operations = true;
   WorkHandle work = communicator.AllReduce(values, In(kSoon));
@@ -115,7 +115,7 @@ TEST_F(NcclCommunicatorTest, RunsAnyCallsOfNcclsAfterTheComputing) {
   EXPECT_THAT(rank.device->calls(), ElementsAre("record computing", "follow", "record own"));
 }
 
-// Every later call says the same: nothing waits for a device that does not end anything any more.
+// All operations fail with CUDA's error, and none waits for the broken device.
 TEST_F(NcclCommunicatorTest, ADeviceThatBreaksEndsAllThatIsUnderWayInCudasWords) {
   const auto communicator = Connect();
   const WorkHandle work = UnderWay(rank, *communicator, values);
@@ -141,8 +141,8 @@ TEST_F(NcclCommunicatorTest, OperationsWaitUntilItIsConnected) {
   EXPECT_TRUE(work->Wait().ok());
 }
 
-// Rank 1 waits for rank 0's plan, and after that for nobody in particular; that NCCL is asked again
-// and again is not progress.
+// Rank 1 waits for rank 0's plan, and then for no particular rank. Polling NCCL repeatedly does not
+// count as progress.
 TEST_F(NcclCommunicatorTest, SaysHowFarConnectingHasComeAndWhomItWaitsFor) {
   rank.nccl.hold_init = true;
   FakeRank other;
@@ -178,7 +178,7 @@ TEST_F(NcclCommunicatorTest, SaysHowFarConnectingHasComeAndWhomItWaitsFor) {
   EXPECT_EQ(peer, -1);
 }
 
-// Its thread may learn of the plan only then; where the rank stands is the next world's to say.
+// The thread may read the plan after the abort. By then the next world reports the rank's progress.
 TEST_F(NcclCommunicatorTest, AWorldThatIsGivenUpSaysNothingAnyMore) {
   FakeRank other;
   World world;
@@ -200,7 +200,7 @@ TEST_F(NcclCommunicatorTest, AWorldThatIsGivenUpSaysNothingAnyMore) {
   EXPECT_EQ(stage, ConnectStage::kMeet);
 }
 
-// What tells a device that hangs from those that wait for it.
+// These counts distinguish a device that hangs from the devices that wait for it.
 TEST_F(NcclCommunicatorTest, CountsTheCollectivesThatItsHostAndItsDeviceHaveGotTo) {
   std::mutex mutex;
   control::CollectiveCounts said;
@@ -289,7 +289,7 @@ TEST_F(NcclCommunicatorTest, AnErrorOfNcclBreaksItForGood) {
 TEST_F(NcclCommunicatorTest, AnOperationThatAnErrorEndedIsNotDone) {
   const auto communicator = Connect();
   ASSERT_TRUE(communicator->Barrier(In(kSoon))->Wait().ok());
-  rank.nccl.async_error = NcclResult::kRemoteError;  // events are done all the same
+  rank.nccl.async_error = NcclResult::kRemoteError;  // events complete nevertheless
 
   EXPECT_FALSE(communicator->AllReduce(values, In(kSoon))->Wait().ok());
 }
@@ -396,7 +396,7 @@ TEST_F(NcclCommunicatorTest, WhatWasHalfLaunchedIsUnderWay) {
   EXPECT_EQ(rank.nccl.alive(), 0) << "its memory is the caller's again only after an abort";
 }
 
-// The stream waits for backward: that is not a communicator that hangs.
+// The stream waits for the backward pass, so the communicator does not hang.
 TEST_F(NcclCommunicatorTest, ComputingThatOperationsWaitForEndsBeforeTheyAreRevoked) {
   rank.nccl.hold_computing = true;
   rank.device->Own(values.data());
@@ -427,7 +427,7 @@ TEST_F(NcclCommunicatorTest, AnOperationsTimeCountsFromTheEndOfItsComputing) {
   EXPECT_GE(work->span()->begin, computed);
 }
 
-// The device gets to it by itself: nothing waits for the host between the two.
+// The device starts the confirmation without waiting for the host after the reduction.
 TEST_F(NcclCommunicatorTest, AConfirmationIsPutBehindWhatIsUnderWay) {
   const auto communicator = Connect();
   const WorkHandle before = UnderWay(rank, *communicator, values);
@@ -482,7 +482,7 @@ TEST_F(NcclCommunicatorTest, AllOfAProcessAreMarkedBeforeOneIsAborted) {
       [&] { return std::ranges::count(rank.nccl.calls(), std::string("all_reduce")) >= 2; }));
   std::atomic<int> unmarked = 0;
   rank.nccl.on_abort = [&] {
-    // A communicator that knows takes no operation any more.
+    // A communicator that knows of the abort accepts no operations.
     for (NcclCommunicator* each : {first.get(), second.get()}) {
       if (each->Barrier(In(kSoon))->Wait().ok()) ++unmarked;
     }
@@ -496,7 +496,7 @@ TEST_F(NcclCommunicatorTest, AllOfAProcessAreMarkedBeforeOneIsAborted) {
   EXPECT_EQ(unmarked, 0);
 }
 
-// A NCCL without revoke.
+// Tests with a version of NCCL that has no revoke.
 class OldNcclTest : public ::testing::Test {
  protected:
   AbandonedConnects abandoned_connects;

@@ -1,5 +1,5 @@
-// What nccl_api.h says of NCCL's types against what each NCCL's own header says, as layouts.py
-// wrote it down.
+// Compares the declarations of NCCL's types in nccl_api.h with those in the header of each version
+// of NCCL, which layouts.py has recorded.
 
 #include <cstddef>
 #include <fstream>
@@ -77,7 +77,7 @@ TEST(NcclLayout, IsThatOfEveryVersion) {
     ASSERT_EQ(row.size(), names.size()) << line;
     for (std::size_t i = 1; i < row.size(); ++i) {
       ASSERT_TRUE(Ours().contains(names[i])) << names[i];
-      // Macros of later versions.
+      // This version of NCCL lacks macros of later versions.
       if (row[i] == "-" && names[i].starts_with("NCCL_")) continue;
       EXPECT_EQ(std::to_string(Ours().at(names[i])), row[i]) << names[i] << " of " << row[0];
     }

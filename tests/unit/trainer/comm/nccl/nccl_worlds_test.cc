@@ -1,4 +1,4 @@
-// Worlds that follow each other over NCCL: what each rank calls to make the next communicator.
+// Tests successive worlds over NCCL: the calls with which each rank makes the next communicator.
 
 #include <array>
 #include <set>
@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Rank 0 cannot publish its plan.
+// A store to which rank 0 cannot publish its plan.
 class StoreWithoutPlan final : public Store {
  public:
   Result<void> Set(const std::string& key, const std::string& value) override {
@@ -35,8 +35,8 @@ class StoreWithoutPlan final : public Store {
 
 class NcclWorldsTest : public ::testing::Test {
  protected:
-  // The given processes form the next world, in this order, and meet once; one that breaks is
-  // aborted then. Returns how many met.
+  // Forms the next world from these processes, in this order, and runs one barrier. If `broken`,
+  // aborts the communicators afterwards. Returns the number of processes whose barrier succeeded.
   int Form(const std::vector<std::size_t>& processes, bool broken = false) {
     ++epoch;
     std::atomic<int> succeeded = 0;
@@ -52,7 +52,7 @@ class NcclWorldsTest : public ::testing::Test {
 
   int64_t epoch = 0;
   std::array<FakeRank, 3> ranks;
-  AbandonedConnects abandoned_connects;  // ends before what its threads use
+  AbandonedConnects abandoned_connects;  // destroyed before the objects that its threads use
 };
 
 TEST_F(NcclWorldsTest, ConfirmationsNeedEveryRanksPart) {
