@@ -1,4 +1,4 @@
-// The parts of a checkpoint: CheckpointFolder's functions for a sharded state.
+// The functions of CheckpointFolder for the parts of a checkpoint, which has a sharded state.
 
 #include <algorithm>
 #include <filesystem>
@@ -61,7 +61,7 @@ Result<void> CheckpointFolder::AdoptParts(CheckpointDraft& draft, const control:
   return {};
 }
 
-// Cheap: checks headers and sizes. Readers check the data.
+// This is cheap: it checks headers and sizes. Readers check the data.
 Result<void> CheckpointFolder::CheckParts(const StateVersion& version,
                                           const StateIdentity& identity,
                                           const std::vector<DoneShard>& done) const {

@@ -31,7 +31,7 @@ Result<std::optional<Newest>> NewestIn(const CheckpointFolder& folder) {
   if (complete->empty()) return std::optional<Newest>();
   const auto when = folder.CompletedAt(complete->front());
   if (!when.ok()) return when.error();
-  if (!*when) return std::optional<Newest>();  // removed meanwhile
+  if (!*when) return std::optional<Newest>();  // removed in the meantime
   return std::optional(Newest{.version = complete->front(), .when = **when});
 }
 
