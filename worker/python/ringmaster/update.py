@@ -43,7 +43,7 @@ class Update:
         self._allowed = True
 
     def _scaled_step(self) -> bool:
-        """Makes a step with scaled gradients. Returns False, on all ranks, if gradients overflowed; no rank then made it."""
+        """Makes a step with scaled gradients. Returns False on all ranks, without a step, if gradients overflowed."""
         before = self._scaler.get_scale()
         self._scaler.step(self._optimizer)
         self._scaler.update()
