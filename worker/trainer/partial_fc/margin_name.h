@@ -9,7 +9,7 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// kInvalid: a sentence that says what is allowed. The scale is unchanged.
+// kInvalid: with a message that lists the allowed names. The scale is unchanged.
 Result<Margin> ParseMargin(const std::string& name);
 
 }  // namespace ringmaster::trainer::partial_fc
