@@ -1,6 +1,6 @@
 #pragma once
 
-// Flat tensors as a trainable state: directly on a CPU, and through page-locked copies and a mirror
+// Makes flat tensors a trainable state: directly on a CPU, and with page-locked copies and a mirror
 // on a GPU.
 
 #include <memory>

@@ -35,12 +35,12 @@ namespace ringmaster::trainer {
 // The default folder of audit logs, unless the command line sets one.
 inline constexpr char kEnvAuditLog[] = "RINGMASTER_AUDIT_LOG";
 
-// Not thread-safe. If the log cannot be written any more, it reports that once and stops; training
+// Not thread-safe. If the log cannot be written any more, it reports that once and stops. Training
 // continues, and the audit detects that the end is missing.
 class AuditLog final : public StepAudit {
  public:
-  // `path` is a folder, created if it is missing, with a file named after the rank's member
-  // (pod-slot-start.jsonl); or a file, whose name ends in ".jsonl"; or empty for no log. kInvalid:
+  // `path` is a folder, which is created if it is missing, for a file named after the rank's member
+  // (pod-slot-start.jsonl); or a file whose name ends in ".jsonl"; or empty for no log. kInvalid:
   // the log cannot be written.
   static Result<AuditLog> Open(const std::string& path);
   AuditLog() = default;

@@ -7,7 +7,7 @@
 
 namespace ringmaster::trainer {
 
-// kInvalid says, in a sentence, which flags conflict and what to pass instead.
+// kInvalid, with a message that names the conflicting flags and what to pass instead.
 Result<void> CheckTogether(const TrainOptions& options);
 
 }  // namespace ringmaster::trainer
