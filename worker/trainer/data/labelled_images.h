@@ -48,9 +48,9 @@ struct IdentityOptions {
   ImageShape shape;
 };
 
-// Made-up faces: an identity is a coarse pattern, an image of it the pattern and noise, pure
-// functions of (seed, identity) and (seed, half, image). Where there are more classes than half the
-// images, evenly spread ones are used, so that each has two images.
+// Generated faces: an identity is a coarse pattern, and an image is this pattern with noise. Both
+// are pure functions, of (seed, identity) and (seed, half, image). If there are more classes than
+// half the images, only some evenly spaced classes are used, so that each has two images.
 LabelledData SyntheticIdentities(const IdentityOptions& options);
 
 }  // namespace ringmaster::trainer

@@ -48,8 +48,8 @@ class WorldEntry {
 
   // Loads saved state, then blocks until this rank is in a world, like Next().
   Result<void> Join();
-  // Blocks, without a time limit, until this rank is in a new world whose ranks all have one state.
-  // `cause` is why it is in no world now. Errors are final; end() says whether they are a failure.
+  // Blocks, without a time limit, until this rank is in a new world whose ranks have the same
+  // state. `cause` is why it has none now. Errors are final; end() tells whether they are failures.
   Result<void> Next(const Error& cause);
 
   // Leaves the world because of `cause`. Reports this unless the membership source ended the world.
