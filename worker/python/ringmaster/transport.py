@@ -1,8 +1,9 @@
 """Connects the ranks of a world. Its collectives end when the world ends.
 
 A world has its own process group, created with public calls of torch 2.2 and later; the script's default group is
-unaffected. Gloo connects CPUs, NCCL GPUs. Connecting runs on a separate thread, because it cannot be woken before
-its time limit if a rank that it waits for is gone. Such a thread is abandoned, and frees its objects when it ends.
+unaffected. Gloo connects ranks on CPUs, NCCL ranks on GPUs. Connecting runs on a separate thread, because it cannot be
+woken before its time limit if a rank that it waits for is gone. Such a thread is abandoned, and frees its objects when
+it ends.
 
 Gloo notifies only the neighbours of a lost rank, and its abort() does not wake waiting operations. Shutting down the
 world's connected sockets wakes every operation. They are the sockets that appeared while it connected and lead to one

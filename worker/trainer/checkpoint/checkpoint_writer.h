@@ -29,7 +29,7 @@ struct CheckpointCalls {
   std::function<Result<void>(const StateVersion&, const DoneShard&, const std::stop_token&)> grant;
   // Called when the checkpoint is complete. `bytes` is the total size of the checkpoints kept.
   std::function<void(const StateVersion&, int64_t bytes)> complete;
-  // Called with the reason why checkpoints fail now; empty if they succeed again. Only for changes.
+  // Called for changes only: the reason why checkpoints fail now; empty if they succeed again.
   std::function<void(const std::string& reason)> failing;
 };
 

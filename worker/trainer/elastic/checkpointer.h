@@ -17,7 +17,7 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: only for the session's thread.
+// Only the session's thread may use it.
 class Checkpointer {
  public:
   virtual ~Checkpointer() = default;

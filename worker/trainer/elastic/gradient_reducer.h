@@ -14,7 +14,7 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: only for the session's thread.
+// Only the session's thread may use it.
 class GradientReducer {
  public:
   virtual ~GradientReducer() = default;

@@ -54,7 +54,7 @@ struct ShardedOutcome {
   uint64_t checksum = 0;  // checksum of the whole state, if no part is lost
 };
 
-// Thread-safety: only for the session's thread.
+// Only the session's thread may use it.
 class ShardedState {
  public:
   virtual ~ShardedState() = default;

@@ -18,7 +18,7 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: only for the session's thread.
+// Only the session's thread may use it.
 class StepCollectives {
  public:
   virtual ~StepCollectives() = default;

@@ -16,8 +16,8 @@
 
 namespace ringmaster::trainer {
 
-// A record of each step, with which an audit can prove that no step was lost. Thread-safety: only
-// for the session's thread.
+// A record of each step, with which an audit can prove that no step was lost. Only the session's
+// thread may use it.
 class StepAudit {
  public:
   virtual ~StepAudit() = default;

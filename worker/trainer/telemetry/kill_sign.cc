@@ -32,7 +32,7 @@ void Hold(std::atomic<uint32_t>* owner, std::latch* held) {
   list.entry.next = &list.head.list;
   list.head.list.next = &list.entry;
   list.head.futex_offset =
-      reinterpret_cast<char*>(owner) - reinterpret_cast<char*>(&list.entry);  // any two will do
+      reinterpret_cast<char*>(owner) - reinterpret_cast<char*>(&list.entry);  // any two addresses
   // Replaces the C library's list, which is for robust mutexes; this thread locks none.
   if (syscall(SYS_set_robust_list, &list.head, sizeof list.head) == 0) {
     owner->store(static_cast<uint32_t>(gettid()) | FUTEX_WAITERS);
