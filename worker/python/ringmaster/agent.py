@@ -64,7 +64,7 @@ class AgentMembership(Membership):
         self._switch = Epoch()  # the newest epoch that the ranks must leave after a step
         self._leaving = False  # this rank is not in the world after _switch
         self._released = Epoch()
-        self._grant: messages.CheckpointGrant | None = None  # the newest
+        self._grant: messages.CheckpointGrant | None = None  # the newest grant
         self._take_checkpoint: Epoch | None = None  # the epoch that wants one, until checkpoint_wanted() is called
         self._lost: str | None = None  # why the connection ended
         self._questions: dict[int, list[bytes] | None] = {}  # pending requests of stores, with their answers

@@ -76,7 +76,7 @@ class Draft:
     version: StateVersion
     aside: Path
     nbytes: int
-    checksum: str  # of the file's bytes, 16 hexadecimal digits
+    checksum: str  # checksum of the file's bytes, 16 hexadecimal digits
 
     def done(self) -> str:
         return f"0 {self.nbytes} {self.checksum}\n"

@@ -35,7 +35,7 @@ class Request(NamedTuple):
 class Samples(NamedTuple):
     """The samples of a request, in the form that a data set takes."""
 
-    position: int  # of the first sample, in the run
+    position: int  # position of the first sample in the run
     indices: list[int]
 
 

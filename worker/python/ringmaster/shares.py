@@ -36,7 +36,7 @@ class SampleOrder:
         self.length = length
         self.seed = seed
         self.shuffle = shuffle
-        self._permutations = {}  # by epoch, from 0
+        self._permutations = {}  # permutation by epoch, counted from 0
 
     def indices(self, step: int, begin: int, end: int, global_batch: int) -> list[int]:
         """Returns the indices in the data set of samples `begin` to `end` of the batch of `step`, counted from 1."""

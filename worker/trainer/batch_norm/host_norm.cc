@@ -18,7 +18,7 @@ constexpr int kSums = 3;
 // The values of each channel, channel by channel.
 struct Coefficients {
   std::vector<float> scale, shift;
-  std::vector<float> constant, along;  // for the backward pass
+  std::vector<float> constant, along;  // used in the backward pass
 };
 
 // The functions below compute both alternatives first; otherwise compilers do not vectorise them.

@@ -29,7 +29,7 @@ struct NormRows {
 struct NormParameters {
   const float* weight = nullptr;
   const float* bias = nullptr;
-  const float* slope = nullptr;  // of a PReLU; null: there is none
+  const float* slope = nullptr;  // slope of a PReLU; null: there is none
   const float* mean = nullptr;
   const float* inverse = nullptr;  // 1 / sqrt(variance + epsilon)
 };
@@ -48,7 +48,7 @@ struct NormStatistics {
 struct NormGradients {
   float* weight = nullptr;
   float* bias = nullptr;
-  float* slope = nullptr;  // if there is a PReLU
+  float* slope = nullptr;  // set if there is a PReLU
 };
 
 // Arrays are in memory of the implementation's device. Calls do not wait for the device. They throw

@@ -30,7 +30,7 @@ struct CheckpointPlace {
 struct OtherCheckpoints {
   CheckpointFolder folder;
   StateVersion newest;
-  std::optional<StateVersion> chosen{};  // only this one, if set
+  std::optional<StateVersion> chosen{};  // use only this version, if set
 };
 
 // Finds checkpoints of other jobs named `name` in the job's namespace: the folder whose newest one

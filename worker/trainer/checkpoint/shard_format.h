@@ -50,7 +50,7 @@ struct ShardHeader {
                           // table over n ranks has the rows of ShareOf(k, n, rows)
   int32_t shards = 1;
   std::vector<uint64_t> parts;  // number of values in each part
-  uint64_t checksum = 0;        // of the data: Checksum(TrainableState)
+  uint64_t checksum = 0;        // checksum of the data: Checksum(TrainableState)
 
   friend bool operator==(const ShardHeader&, const ShardHeader&) = default;
 };

@@ -204,7 +204,7 @@ ShardHeader StateKeeper::HeaderFor(const LocalState& held) const {
           .checksum = 0};
 }
 
-// Without snapshots always true, so that this rank does not delay the snapshots of the others.
+// Always true without snapshots, so that this rank does not delay the snapshots of others.
 bool StateKeeper::SnapshotDue() const {
   return options_.sharded == nullptr && (!snapshots_ || pace_.Due(clock_.Now()));
 }

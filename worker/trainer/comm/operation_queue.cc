@@ -95,7 +95,7 @@ void OperationQueue::Fail(const std::string& doing, const std::string& reason, D
 
 int OperationQueue::LostPeer() {
   const MutexLock lock(mutex_);
-  return broken_ ? lost_peer_ : transport_.missing();  // if not broken, the waiting thread gave up
+  return broken_ ? lost_peer_ : transport_.missing();  // not broken: the waiting thread gave up
 }
 
 void OperationQueue::Break(Error error, int lost_peer) {

@@ -25,7 +25,7 @@ struct World {
   bool one_machine = false;            // all ranks may be on one machine, for example in one Pod
   std::string address{};               // address of this rank for other ranks; empty: loopback
   std::vector<std::string> members{};  // identity of each rank, for logs: "pod/slot/start"
-  std::shared_ptr<Store> store{};      // of this world only; null if this is the only rank
+  std::shared_ptr<Store> store{};      // store of this world; null if this is the only rank
   // Callbacks, which may run on any thread: the peer for which a connection waits, the stage that
   // it has reached, and the number of collectives that this rank has reached.
   std::function<void(int peer)> waits_for{};

@@ -41,7 +41,7 @@ struct NarrowFloat {
   static constexpr int kSignShift = 32 - 8 * static_cast<int>(sizeof(Code));
   static constexpr uint32_t kSign = 1U << (8 * sizeof(Code) - 1);
   static constexpr uint32_t kRebias = static_cast<uint32_t>(127 - bias);
-  static constexpr uint32_t kSmallestNormal = (kRebias + 1) << 23;  // as a float's bits
+  static constexpr uint32_t kSmallestNormal = (kRebias + 1) << 23;  // the bits of that float
   // A float whose last mantissa bit is the format's smallest step: adding it rounds to that step.
   static constexpr uint32_t kRounder = static_cast<uint32_t>(127 + 24 - bias - mantissa_bits) << 23;
   static constexpr uint32_t kStep = static_cast<uint32_t>(127 + 1 - bias - mantissa_bits) << 23;

@@ -132,7 +132,7 @@ class CompressedGradients final : public GradientReducer {
  private:
   RowCodec& codec_;
   ErrorFeedback feedback_;
-  int rank_ = 0;  // in this world, of `size_`
+  int rank_ = 0;  // this rank's number in the world, which has `size_` ranks
   int size_ = 0;
   std::vector<std::string> members_;            // members of the previous world
   std::unique_ptr<CompressedReducer> reducer_;  // null: this rank is not in a world

@@ -73,7 +73,7 @@ class ErrorFeedback {
  private:
   struct Residuals {
     RowMemory own;
-    RowMemory pieces;  // of each bucket, LargestPiece() apart
+    RowMemory pieces;  // residuals of each bucket's piece, LargestPiece() apart
     int rank = -1;
     int size = 0;
   };
@@ -89,10 +89,10 @@ class ErrorFeedback {
 
   RowCodec& codec_;
   const std::vector<std::size_t> bucket_sizes_;
-  const std::size_t gradients_;  // of all buckets
+  const std::size_t gradients_;  // number of gradients in all buckets
   Residuals owed_;
   bool any_ = false;               // a step has left residuals in owed_
-  bool same_pieces_ = false;       // in the current step
+  bool same_pieces_ = false;       // whether the pieces are the same in the current step
   std::vector<Attempt> attempts_;  // attempts at the step after the last applied one
 };
 

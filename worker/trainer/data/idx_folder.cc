@@ -80,8 +80,8 @@ Result<std::unique_ptr<ImageSet>> LoadHalf(const std::string& folder, const std:
       std::make_unique<MemoryImageSet>(Scaled(*std::move(images)), *std::move(labels)));
 }
 
-// Where output pixel `at` of kImageSide falls among `size` input pixels, and the weight of the next
-// input pixel.
+// The input pixels, of `size`, that output pixel `at` of kImageSide lies between, and the weight of
+// the second one.
 struct Tap {
   int64_t first;
   int64_t second;

@@ -22,7 +22,7 @@ class LabelledImages {
   virtual ~LabelledImages() = default;
   virtual ImageShape shape() const = 0;
   virtual int64_t size() const = 0;
-  // From 0 to classes - 1. REQUIRES, as below: index in [0, size()).
+  // Returns a number from 0 to classes - 1. REQUIRES, as below: index in [0, size()).
   virtual int64_t Label(int64_t index) const = 0;
   // Writes shape().values() numbers around [-1, 1]: channel by channel, row by row. Thread-safe:
   // several threads may call it at once.

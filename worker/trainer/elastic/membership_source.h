@@ -20,7 +20,7 @@ namespace ringmaster::trainer {
 // Kinds of data that a rank may be unable to save or read (MembershipSource::Unprotected).
 inline constexpr char kCheckpointProtection[] = "checkpoint";
 inline constexpr char kSnapshotProtection[] = "snapshot";
-inline constexpr char kCopyProtection[] = "copy";        // of the rank's share of a sharded state
+inline constexpr char kCopyProtection[] = "copy";        // copy of a share of sharded state
 inline constexpr char kRestoreProtection[] = "restore";  // no state can be read, so training waits
 
 // A part of a checkpoint that this rank has written to the volume.
@@ -48,7 +48,7 @@ class MembershipSource {
   // first call reports that the rank has loaded and is ready. kNotFound: there will not be another
   // world. kUnavailable: the source is closed.
   virtual Result<World> AwaitWorld(control::Epoch after) = 0;
-  // After AwaitWorld() returned kNotFound: whether this rank has finished all its work
+  // After AwaitWorld() returned kNotFound: returns whether this rank has finished all its work
   // (world_sources/static/replay_membership.h).
   virtual bool Done() const { return false; }
 

@@ -23,7 +23,7 @@ struct SessionOptions {
   int64_t global_batch = 1;
   int64_t micro_batch =
       0;  // the maximum number of samples computed at once; 0: a rank's share at full size
-  std::chrono::milliseconds timeout{30'000};  // for connecting, and for each step's reductions
+  std::chrono::milliseconds timeout{30'000};  // limit for connecting and for each step's reductions
   // Hash of everything besides the state that must be equal on all ranks: flags, data, versions.
   uint64_t fingerprint = 0;
   std::function<void(const World& world)>

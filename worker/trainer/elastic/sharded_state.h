@@ -27,7 +27,7 @@ struct ShardView {
   int64_t row_values = 0;
   int64_t first_row = 0;
   std::span<const float> values{};      // in host memory
-  std::shared_ptr<const void> owner{};  // of the values if they are a copy
+  std::shared_ptr<const void> owner{};  // owner of the values if they are a copy
 };
 
 // A world that has formed, and the data that is needed to move the shares into place.

@@ -54,7 +54,7 @@ struct LocalState {
   control::Epoch EpochOfRun() const {
     return {.term = version.epoch.term - term_base, .number = version.epoch.number};
   }
-  // Whether this run has computed a step of the state.
+  // Returns whether this run has computed a step of the state.
   bool TrainedHere() const { return version.step > 0 && version.epoch.term > term_base; }
 };
 

@@ -35,7 +35,7 @@ class StepCollectives {
                                 std::vector<std::size_t> receive_bytes) = 0;
 };
 
-// For a world of one rank, in host memory. For warm-up, and for measurements without a session.
+// The collectives of a world of one rank, in host memory, for warm-up and for measurements.
 class LoneCollectives final : public StepCollectives {
  public:
   int rank() const override { return 0; }

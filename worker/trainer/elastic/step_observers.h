@@ -22,7 +22,7 @@ class StepAudit {
  public:
   virtual ~StepAudit() = default;
 
-  // Whether steps are recorded. Checksums are computed only if this is true.
+  // Returns whether steps are recorded. Checksums are computed only if they are.
   virtual bool on() const = 0;
   // `residuals`: the result of GradientReducer::EnterWorld(); empty if gradients are not
   // compressed.

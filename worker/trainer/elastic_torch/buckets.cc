@@ -21,11 +21,11 @@ struct Buckets::State {
   at::Tensor scalars;    // a view of `memory`: the scalars
   at::Tensor verdict;    // scalars and results of ToMeans()
   int64_t averages = 0;  // values at the end of `gradients`
-  at::Tensor factors;    // of weights and averages in ToMeans(), on a device
+  at::Tensor factors;    // factors of weights and averages in ToMeans(), on a device
 
-  std::vector<int64_t> ends;   // of each bucket, in elements of `memory` without the scalars
+  std::vector<int64_t> ends;   // end of each bucket, in elements of `memory` without the scalars
   std::vector<int> sizes;      // parameters in each bucket
-  std::vector<int> bucket_of;  // by parameter
+  std::vector<int> bucket_of;  // bucket of each parameter
 
   // Used while armed.
   std::vector<int> missing;  // gradients still to come, by bucket
@@ -62,8 +62,8 @@ namespace {
 // The position of each parameter. They are in reverse order; a bucket is closed once it is big
 // enough, but all averages are in the last one.
 struct Layout {
-  std::vector<int64_t> offsets;  // by parameter
-  std::vector<int> bucket_of;    // by parameter
+  std::vector<int64_t> offsets;  // offset of each parameter
+  std::vector<int> bucket_of;    // bucket of each parameter
   std::vector<int64_t> ends;
   std::vector<int> sizes;
   int64_t total = 0;

@@ -62,7 +62,7 @@ class Buckets {
   Elements Bucket(int index);
   // The number of values at the end of bucket `index` that must not be compressed.
   std::size_t exact_count(int index) const;
-  // For each bucket, the number of values that may be compressed.
+  // Returns for each bucket the number of values that may be compressed.
   std::vector<std::size_t> gradient_counts();
 
   // Sets a scalar; call it after Arm(). On a device, the change is queued on its current stream.

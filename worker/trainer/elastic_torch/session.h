@@ -80,7 +80,7 @@ class Session {
   // Blocks until this rank is in a world and connected to all others, and all ranks have the same
   // state. kInvalid: the message names a rank that differs.
   Result<void> Join() { return worlds_.Join(); }
-  // After an error of any call: why there will not be another world.
+  // After an error of any call: returns why there will not be another world.
   SessionEnd end() const { return worlds_.end(); }
 
   // REQUIRES, for all below: Join() succeeded.
@@ -103,7 +103,7 @@ class Session {
   // The collectives of the step's computation, between Begin() and Reduce(). If one fails, call
   // Reduce() next.
   StepCollectives& collectives() { return step_.collectives(); }
-  // Whether a collective has failed since Begin(): Reduce() will return that the world changed.
+  // Returns whether a collective has failed since Begin(); Reduce() then returns WorldChanged.
   bool step_broken() const { return step_.broken(); }
   // Sets the sum of the losses of this rank's samples. Call it before the last backward, because
   // the sum is sent with the last bucket.

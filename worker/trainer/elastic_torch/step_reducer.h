@@ -24,14 +24,14 @@ namespace ringmaster::trainer {
 struct StepResult {
   double loss = 0;                        // the mean over the global batch
   bool finite = true;                     // the loss, and all gradients; the same on every rank
-  std::chrono::nanoseconds waited{0};     // for collectives that did not overlap with computation
+  std::chrono::nanoseconds waited{0};     // time of collectives that did not overlap computation
   std::chrono::nanoseconds networked{0};  // duration of all collectives, including the overlap
 };
 
 // The rank and parameter with a gradient that is not finite before gradients are summed.
 struct NotFinite {
   int rank = -1;       // the lowest one; -1: none, because only the sum is too large
-  int parameter = -1;  // in the buckets' order of parameters
+  int parameter = -1;  // index in the buckets' order of parameters
   int ranks = 0;       // number of parameters with such a gradient
 };
 

@@ -23,7 +23,7 @@ class TensorState {
 
   // Valid for the lifetime of this object.
   const TrainableState& view() const { return view_; }
-  // Null on a CPU.
+  // Returns null on a CPU.
   StateMirror* mirror() const { return mirror_.get(); }
 
  private:

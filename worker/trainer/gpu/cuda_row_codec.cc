@@ -18,7 +18,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// After kEager, an event is checked only every kBetweenLooks.
+// For kEager, an event is polled continuously; after that, once every kBetweenLooks.
 constexpr std::chrono::microseconds kEager{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};
 // Much longer than the forward and backward passes of a step take.
@@ -139,7 +139,7 @@ class CudaRowCodec final : public RowCodec {
   const c10::DeviceIndex number_;
   const c10::cuda::CUDAStream stream_;
   const std::shared_ptr<Events> events_;
-  DeviceApi& device_;  // of events_
+  DeviceApi& device_;  // the device of events_
 };
 
 }  // namespace

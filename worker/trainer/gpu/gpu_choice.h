@@ -39,8 +39,8 @@ struct GpuRequest {
   int local_rank = 0;           // index among the ranks of its Pod or host
   bool share = false;           // whether ranks may share a GPU, for tests
   std::string flag{};           // the flag that requests a GPU, for messages; empty: --device
-  std::string pinned{};         // the UUID of this rank's own GPU, the first that it sees; empty:
-                                // it chooses by `local_rank`
+  std::string pinned{};         // UUID of the GPU assigned to this rank, which is the first that it
+                                // sees; empty: it chooses by `local_rank`
 };
 
 // Returns the UUID of the GPU that the agent assigned to this process; empty if there is none.

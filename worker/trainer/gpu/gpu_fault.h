@@ -13,10 +13,10 @@ struct GpuFault {
   std::string words{};  // CUDA's message
 };
 
-// For the only GPU of the process, according to driver_types.h of CUDA 13.2. CUDA reports
-// cudaErrorUnknown for a GPU that was lost earlier. Excludes cudaErrorLaunchFailure,
-// cudaErrorIllegalAddress and other errors that a kernel of the program can cause, and
-// cudaErrorContained, after which the next process can use the device.
+// Returns whether `error` means that the only GPU of the process is faulty, according to
+// driver_types.h of CUDA 13.2. CUDA reports cudaErrorUnknown for a GPU that was lost earlier.
+// Excludes cudaErrorLaunchFailure, cudaErrorIllegalAddress and others that a kernel of the program
+// can cause, and cudaErrorContained, after which the next process can use the device.
 bool DeviceIsUnhealthy(int error);
 
 // Returns "the GPU GPU-8932f937-… of this rank cannot be used any more: CUDA says \"uncorrectable

@@ -52,12 +52,12 @@ void KernelShardStep::Begin(const HeadOptions& options, int64_t step,
                               at::TensorOptions(at::kFloat).device(device_.device))
                     .t()
                     .contiguous();
-  std::vector<int64_t> positives;  // in this rank's range
+  std::vector<int64_t> positives;  // rows of the samples' classes in this range
   for (const int64_t label : labels) {
     if (range.contains(label)) positives.push_back(label - range.begin);
   }
   Draw(options, step, positives);
-  // For labels outside the range -1; for others the position of their row among the sampled ones.
+  // -1 for labels outside the range; for others the position of their row among the sampled rows.
   std::vector<int64_t> rows;
   for (const int64_t label : labels)
     rows.push_back(range.contains(label) ? label - range.begin : -1);

@@ -59,7 +59,7 @@ class KernelShardStep final : public partial_fc::ShardStep {
   at::Tensor coasting_;    // the other rows, if they are updated
   at::Tensor own_;         // by sample: index of its class in sampled_; -1: not in this shard
   at::Tensor slopes_;      // by sample
-  at::Tensor logits_;      // at least sampled × samples
+  at::Tensor logits_;      // memory for at least sampled × samples
   at::Tensor sums_;        // memory for LaunchLogits()
 
   // State of the current chunk.

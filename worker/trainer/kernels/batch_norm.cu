@@ -10,7 +10,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
 constexpr int64_t kSumBlocks = 528;    // four for each multiprocessor of an H100
-constexpr int64_t kMostBlocks = 1056;  // for kernels without sums
+constexpr int64_t kMostBlocks = 1056;  // limit for kernels without sums
 constexpr int kAhead = 4;              // pieces that a thread loads before it uses the first
 // With four blocks per multiprocessor, all kSumBlocks blocks run at the same time on an H100.
 [[maybe_unused]] constexpr int kAtATime = 4;
@@ -25,7 +25,7 @@ struct alignas(16) Piece {
 // The part of the data that a thread processes: the same channels in several rows.
 struct Seat {
   int64_t piece = 0;   // index of the thread's piece in a row
-  int64_t pieces = 0;  // in a row
+  int64_t pieces = 0;  // pieces in a row
   int64_t row = 0;     // the thread's first row
   int64_t stride = 0;  // distance to the thread's next row
   int across = 0;      // threads of this block that share a row
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, kAtATime)
     SumDistances(NormRows rows, const Piece<T>* __restrict__ x, float* __restrict__ parts) {
   constexpr int kLanes = Piece<T>::kLanes;
   const Seat seat = SeatOfThread<T>(rows);
-  float sums[2][kLanes] = {};  // of distances, and of their squares
+  float sums[2][kLanes] = {};  // sums of distances, and of their squares
   if (seat.taken) {
     float first[kLanes];
 #pragma unroll
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(kThreads, kPrelu ? kAtATime / 2 : kAtATime)
   constexpr int kLanes = Piece<T>::kLanes;
   constexpr int kSums = kPrelu ? 3 : 2;
   const Seat seat = SeatOfThread<T>(rows);
-  float sums[kSums][kLanes] = {};  // of gradients, of gradient × distance, of slopes
+  float sums[kSums][kLanes] = {};  // sums of gradients, of gradient × distance, of slopes
   if (seat.taken) {
     const Backward<T, kPrelu> back(parameters, seat);
     ForEachPlace(rows, seat, [&](int64_t place) {

@@ -19,8 +19,8 @@ constexpr unsigned kSumThreads = 256;
 constexpr int64_t kMostSumBlocks = 4096;
 
 struct Place {
-  int at;     // in the tile's side
-  int depth;  // in the inner dimension
+  int at;     // position along the tile's side
+  int depth;  // position along the inner dimension
 };
 
 // Returns the element that the thread loads in its `i`-th fetch. Adjacent threads load adjacent

@@ -152,7 +152,7 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
   std::unique_ptr<trainer::Session> session_;
 
   Clock::Time begun_{};
-  std::chrono::nanoseconds waited_{0};  // for the gradients of other ranks, in this step
+  std::chrono::nanoseconds waited_{0};  // time spent waiting for gradients of others in this step
   at::Tensor earlier_losses_;           // loss passed to Backward() in this step; undefined if none
   Result<void> computed_;               // the result of Backward()
   control::Progress progress_;

@@ -47,7 +47,7 @@ class Sgd {
 
   // All state that changes here: parameters, velocity and loss scale. Valid as long as this exists.
   const TrainableState& state() const { return state_.view(); }
-  // Null if the state is in host memory.
+  // Returns null if the state is in host memory.
   StateMirror* mirror() const { return state_.mirror(); }
 
  private:

@@ -61,7 +61,7 @@ Result<ShardedOutcome> CentreTable::Sync(const ShardedWorld& world) {
   return trained ? Collect(world) : Begin(world);
 }
 
-// For a world in which no rank has trained: the rows are the initial ones or from a checkpoint.
+// Starts a world in which no rank has trained: rows are initial ones or from a checkpoint.
 Result<ShardedOutcome> CentreTable::Begin(const ShardedWorld& world) {
   const ClassRange shard = ShardOf(world.world.rank, world.world.size, options_.head.classes);
   const bool from_nothing = world.adopted.version == StateVersion{};

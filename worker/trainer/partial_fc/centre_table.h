@@ -94,7 +94,7 @@ class CentreTable final : public ShardedState {
   std::vector<Block> retired_;
   std::vector<ClassRange>
       keep_;  // parts of retired_ that become copies: only the new owner has them
-  std::unique_ptr<ShardStep> step_;  // for this world
+  std::unique_ptr<ShardStep> step_;  // the step of this world
   std::vector<StepInputs> pending_;  // inputs of attempts at the next step, the newest last
   InputLog log_;
   Copies copies_;

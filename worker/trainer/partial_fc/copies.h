@@ -62,7 +62,7 @@ class Copies {
   // Call when an exchange is complete: `rows` of the source were received, which have `version`.
   void Received(ClassRange range, std::span<const float> rows, const StateVersion& version,
                 int64_t dimension);
-  // Whether every rank has the full copy of its source, and has done a step after the last piece.
+  // Returns whether every rank has its source's full copy and did a step after the last piece.
   bool complete() const { return complete_; }
 
   // All blocks with rows, including older copies.
@@ -76,7 +76,7 @@ class Copies {
   int64_t hurried() const;
 
   const int every_;
-  std::vector<Block> pieces_;  // of the source; version kAbsent: not yet received
+  std::vector<Block> pieces_;  // pieces of the source's copy; version kAbsent: not yet received
   std::vector<Block> older_;
   ClassRange source_;
   int64_t exchanges_ = 0;

@@ -46,7 +46,7 @@ class Head {
 
   // State of the current step.
   Share share_;
-  std::size_t samples_ = 0;  // of the global batch
+  std::size_t samples_ = 0;  // number of samples of the global batch
   StepInputs inputs_;
   // On the device, by sample of the batch; `mine` and `all` are in equal pieces, for collectives.
   std::span<float> units_, inverse_norms_, maximum_;

@@ -15,10 +15,10 @@ namespace ringmaster::trainer::partial_fc {
 
 struct HeadOptions {
   int64_t classes = 0;
-  int64_t dimension = 512;  // of embeddings and centres
+  int64_t dimension = 512;  // length of embeddings and centres
   SamplingOptions sampling;
   Margin margin;
-  std::function<double(int64_t step)> learning_rate;  // from 0; pure
+  std::function<double(int64_t step)> learning_rate;  // step counts from 0; must be a pure function
   double momentum = 0.9;
   double weight_decay = 5e-4;
   // Momentum and weight decay also change centres that a step does not sample (dense training).
@@ -28,9 +28,9 @@ struct HeadOptions {
 // All inputs of a step's update except the row itself. Every rank has them once its forward pass is
 // done, for all rows.
 struct StepInputs {
-  StateVersion version;             // after the step
+  StateVersion version;             // the version after the step
   int64_t step = 0;                 // from 0
-  std::vector<int64_t> labels{};    // of the global batch
+  std::vector<int64_t> labels{};    // labels of the global batch
   std::vector<float> embeddings{};  // unit vectors: labels.size() × dimension
   std::vector<float> maximum{};     // by sample: the greatest logit of all sampled classes
   std::vector<float> sum{};         // by sample: the sum of e^(logit - maximum) over these classes

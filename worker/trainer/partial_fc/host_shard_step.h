@@ -45,9 +45,9 @@ class HostShardStep final : public ShardStep {
   std::span<const float> embeddings_;
   std::vector<float> transposed_;  // dimension × samples
   std::vector<int64_t> sampled_;
-  std::vector<int64_t> coasting_;  // not sampled, but updated
+  std::vector<int64_t> coasting_;  // rows that are not sampled, but updated
   std::vector<Target> targets_;    // by position
-  std::vector<float> logits_;      // at least sampled × samples
+  std::vector<float> logits_;      // memory for at least sampled × samples
 
   // State of the current tile.
   std::vector<float> units_;

@@ -32,7 +32,7 @@ RINGMASTER_HOST_DEVICE inline float ClampedCosine(float product) {
 
 struct TargetLogit {
   float logit = 0;  // multiplied by the scale
-  float slope = 0;  // of the logit over the cosine
+  float slope = 0;  // derivative of the logit over the cosine
 };
 
 // REQUIRES: cosine in [-1, 1]. The slope of an angular margin grows without limit at angles 0 and

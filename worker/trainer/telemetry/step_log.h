@@ -74,7 +74,7 @@ class StepPace {
 std::string ToJsonLine(const StepRecord& record);
 std::string ToJsonLine(const RunSummary& summary);
 
-// For a world in which training resumed from `held`, because no rank had the state in memory.
+// Reports that training resumed from `held` in this world, as no rank had the state in memory.
 std::string ToJsonLine(const LocalState& held, control::Epoch world_epoch);
 
 class StepLog {

@@ -251,7 +251,7 @@ class Trainer {
 
   Clock::Time start_{};
   Clock::Time last_update_{};
-  std::vector<double> step_millis_;  // of the steps that this process applied
+  std::vector<double> step_millis_;  // durations of the steps that this process applied
   std::chrono::nanoseconds waited_{0};
   std::chrono::nanoseconds networked_{0};
   int skipped_in_a_row_ = 0;

@@ -86,7 +86,7 @@ enum class TrainCommand { kTrain, kPrint, kCheckBuild, kDryRun };
 
 struct ParsedCommandLine {
   TrainCommand command = TrainCommand::kTrain;
-  std::string text;  // for kPrint: help or version
+  std::string text;  // output of kPrint: help or version
   TrainOptions options;
 };
 

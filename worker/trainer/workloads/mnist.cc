@@ -140,7 +140,7 @@ class Mnist final : public Workload {
   const Dataset dataset_;
   const DataOrder order_;
   const at::Device device_;
-  const at::ScalarType type_;  // of the layers' outputs
+  const at::ScalarType type_;  // type of the layers' outputs
   Layer conv1_, conv2_, linear1_, linear2_;
   // State of the current step.
   int64_t step_ = 0;
@@ -149,8 +149,8 @@ class Mnist final : public Workload {
   int64_t loaded_step_ = 0;
   Share loaded_share_;
   Batch batch_;                     // the loaded samples
-  at::Tensor loss_;                 // of the loaded samples
-  at::Tensor sum_;                  // of the losses of several micro-batches, on a GPU
+  at::Tensor loss_;                 // loss of the loaded samples
+  at::Tensor sum_;                  // sum of the losses of several micro-batches, on a GPU
   Prefetcher<Samples> prefetcher_;  // last member: its threads use the others
 };
 

@@ -44,7 +44,7 @@ std::vector<Triplet> TripletsOf(const LabelledImages& images) {
 
 // The images of this rank's share of a step, and the labels of the whole batch.
 struct StepImages {
-  at::Tensor images{};  // on the host; large enough for the largest share so far
+  at::Tensor images{};  // in host memory; has room for the largest share so far
   int64_t count = 0;
   std::vector<int64_t> labels{};
 };

@@ -101,7 +101,7 @@ class DirectReduction {
   const Elements values_;
   const ReduceFunction reduce_;
   const bool whole_;        // every rank reduces everything
-  const std::size_t room_;  // for a rank's contribution, in received_
+  const std::size_t room_;  // size of a rank's contribution in received_
   std::vector<std::byte>& received_;
   Buffer mine_;
   Buffer others_;

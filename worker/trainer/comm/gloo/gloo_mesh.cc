@@ -159,7 +159,7 @@ Result<void> GlooMesh::Connect(const World& world, Deadline deadline) {
     const std::vector<char> peer_address(bytes.begin(), bytes.end());
     Remember(peer_address);
     auto& pair = transport->getPair(peers[i]);
-    missing_ = peers[i];  // in case it throws
+    missing_ = peers[i];  // kept if connect() throws
     if (world.waits_for) world.waits_for(peers[i]);
     pair->connect(peer_address);
     missing_ = -1;

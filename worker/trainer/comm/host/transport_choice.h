@@ -15,7 +15,7 @@ namespace ringmaster::trainer {
 
 // The version of Gloo; empty if the build does not include it.
 std::string GlooVersion();
-// Null if the build does not include Gloo.
+// Returns null if the build does not include Gloo.
 std::shared_ptr<CollectiveTransport> MakeHostGloo();
 
 // Returns immediately; operations wait for the connection. kInvalid: this build and choice have no

@@ -77,7 +77,7 @@ inline constexpr int kNcclGrowSince = 22902;
 inline constexpr int kNcclRegisterSince = 22902;
 
 struct NcclApi {
-  int version = 0;  // for example 23007 for 2.30.7
+  int version = 0;  // version number, for example 23007 for 2.30.7
 
   std::function<const char*(NcclResult)> error_string;
   std::function<NcclResult(NcclUniqueId*)> get_unique_id;

@@ -10,8 +10,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// For this long after the last change, the engine polls continuously for the end of an operation,
-// which covers the reductions of a step; then it polls rarely, which costs almost nothing.
+// The engine polls continuously for the end of an operation for kEager after the last change, which
+// covers the reductions of a step. It then polls rarely, which costs almost nothing.
 constexpr std::chrono::microseconds kEager{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};
 // Much longer than the forward and backward passes of a step take.
@@ -121,7 +121,7 @@ bool NcclEngine::Launch() {
   {
     const MutexLock lock(mutex_);
     if (broken_ || queue_.empty()) return false;
-    // Also if only half of it was launched: it then ends together with the others.
+    // Move it even if only half of it was launched, so that it ends together with the others.
     launched_.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
@@ -167,7 +167,7 @@ Result<void> NcclEngine::PutOnStream(NcclOperation& operation) {
   return device.Record(operation.done, stream_);
 }
 
-// Whether the computation before the oldest operation is done; the deadline counts from its end.
+// Returns whether the computation before the oldest operation is done. Its deadline starts then.
 bool NcclEngine::FirstHasBegun() {
   NcclOperation& first = launched_.front();
   if (first.begun) return true;
@@ -267,8 +267,8 @@ ParentState NcclEngine::StopLaunched() {
   const Deadline deadline = steady_clock::now() + runtime_->revoke_limit();
   if (!nccl.comm_shrink) return ParentState::kNone;
   if (nccl.comm_revoke) {
-    // Revoking frees a launch that is still under way, or has failed, and leaves a pointer to it in
-    // the communicator (2.28.9 to 2.30.7, src/init.cc: ncclCommEnsureReady).
+    // Revoking frees a launch that is in progress or has failed, and leaves a pointer to it in the
+    // communicator (2.28.9 to 2.30.7, src/init.cc: ncclCommEnsureReady).
     if (StateOf(nccl, comm_) != NcclResult::kSuccess) return ParentState::kNone;
     const Result<void> revoked =
         Settle(nccl, comm_, nccl.comm_revoke(comm_, 0), "ncclCommRevoke", Patience(deadline, true));

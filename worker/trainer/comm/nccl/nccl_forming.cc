@@ -182,7 +182,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
     if (grow_begun) {
       runtime.Abort(parent->comm);
     } else if (parent) {
-      runtime.ParkAgain(*std::move(parent));  // for the next attempt
+      runtime.ParkAgain(*std::move(parent));  // kept for the next attempt
     }
     return plan.error();
   }

@@ -31,9 +31,9 @@ struct NcclStatement {
 
 enum class NcclPath : int {
   kNew = 0,          // parents are aborted, and a new one is created
-  kShrink = 1,       // from a parent that all ranks have revoked
-  kShrinkAbort = 2,  // from a parent whose other ranks may be in any state
-  kGrow = 3,         // from a healthy parent; all its ranks stay and keep their numbers
+  kShrink = 1,       // shrink a parent that all ranks have revoked
+  kShrinkAbort = 2,  // shrink a parent whose other ranks may be in any state
+  kGrow = 3,         // grow a healthy parent; all its ranks stay and keep their numbers
 };
 
 // `ranks` are by new rank. kNew unless all ranks have the same version: NCCL refuses to mix some

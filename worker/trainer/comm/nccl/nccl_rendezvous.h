@@ -15,7 +15,7 @@ struct NcclPlan {
   NcclPath path = NcclPath::kNew;
   std::vector<int> excluded{};  // ranks of the parent to exclude when it is shrunk
   int old_ranks = 0;            // for kGrow: the parent's number of ranks, which come first
-  NcclUniqueId id{};            // for kNew and kGrow
+  NcclUniqueId id{};            // used by kNew and kGrow
   bool registers = false;       // true: all ranks register their memory; false: none does
 };
 

@@ -55,7 +55,7 @@ class NcclRuntime {
  public:
   struct Options {
     std::chrono::milliseconds abort_limit = kAbortLimit;
-    std::chrono::milliseconds revoke_limit{1'000};  // after this, the communicator is aborted
+    std::chrono::milliseconds revoke_limit{1'000};  // limit; then the communicator is aborted
     std::function<void(const std::string& what)> end_process = EndProcessThatHangs;
   };
 
