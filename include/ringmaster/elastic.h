@@ -8,18 +8,18 @@
 //                                             {.global_batch = 256, .steps = 1000});
 //   while (const auto share = trainer->Begin()) {
 //     at::Tensor loss = SumOfLosses(model, SamplesOf(trainer->step(), share->begin, share->end));
-//     if (!trainer->BackwardAndReduce(loss)) continue;  // the step did not happen
+//     if (!trainer->BackwardAndReduce(loss)) continue;  // the step was discarded
 //     optimizer.step();
 //     trainer->Applied();
 //   }
 //   return trainer->Report();
 //
-// All ranks run the same program with the same global batch, whatever their number. The samples of
-// a step must depend only on its number: a step that did not happen is repeated by other ranks with
+// All ranks run the same program with the same global batch, for any number of ranks. The samples
+// of a step must depend only on its number: if a step is discarded, other ranks may repeat it with
 // other shares. All ranks start with the same parameters if they initialise them with the same
 // seed. A rank that joins later receives the parameters and Options::state from the others.
 //
-// The job supplies the rest: the ranks, the transport of reductions, checkpoints (spec.checkpoint),
+// The job provides the ranks, the transport for reductions, checkpoints (spec.checkpoint),
 // snapshots and progress reports. A program that was not started by an agent trains alone.
 //
 // Errors end training: Begin() returns no further step, error() returns the reason, and Report()
@@ -36,13 +36,13 @@
 
 namespace ringmaster {
 
-// One rank. Made once per process, by main(). Thread-safety: one thread.
+// One rank. main() creates it once per process. Thread-safety: one thread.
 class [[gnu::visibility("default")]] Elastic {
  public:
   struct Options {
-    // Samples of a step, over all ranks; at least as many as the ranks that the job may grow to.
+    // Samples of a step, over all ranks; at least the maximum number of ranks of the job.
     int64_t global_batch = 1;
-    // For the whole run.
+    // Number of steps of the whole run.
     int64_t steps = 1;
     // State that the optimizer changes in addition to the parameters, such as momentum. A rank that
     // joins receives it, and checkpoints contain it. Like the parameters, it must depend only on
@@ -52,9 +52,9 @@ class [[gnu::visibility("default")]] Elastic {
     // Other settings that affect training, one "name=value" per line: learning rate, seed, data.
     // They must be equal on all ranks. The job reports differences to a checkpoint that it loads.
     std::string settings{};
-    // For connecting with the ranks of a world, and for the reductions of a step: ranks that take
-    // longer count as lost. Unset: spec.faultTolerance.connectTimeoutSeconds of the job, which is
-    // 30 by default.
+    // Limit for connecting with the ranks of a world, and for the reductions of a step: ranks that
+    // take longer count as lost. Unset: spec.faultTolerance.connectTimeoutSeconds of the job, which
+    // is 30 by default.
     std::optional<std::chrono::milliseconds> timeout{};
   };
 
@@ -64,32 +64,32 @@ class [[gnu::visibility("default")]] Elastic {
     int64_t end = 0;
 
     int64_t size() const { return end - begin; }
-    // The first `count` of them, which are its no longer. REQUIRES: count <= size().
+    // Removes the first `count` samples and returns them. REQUIRES: count <= size().
     Share Take(int64_t count) {
       begin += count;
       return {begin - count, begin};
     }
   };
 
-  // Blocks, without a limit, until this rank is in a world whose ranks have the same state. Never
-  // null: after an error Begin() gives no step. `parameters` are float32, require gradients and are
-  // on one device: the CPU, or a CUDA device where this library is built with CUDA. Their storage
-  // moves, and they have gradients from here on: until the object is gone their data and gradients
-  // may be written, but not replaced (as Module::to() and zero_grad() do).
+  // Blocks, without a time limit, until this rank is in a world whose ranks have the same state.
+  // Never null; after an error, Begin() returns no step. `parameters` must be float32, require
+  // gradients and be on one device: the CPU or, if this library is built with CUDA, a CUDA device.
+  // Their storage moves, and they have gradients from now on. While the object exists, their data
+  // and gradients may be written but not replaced (as Module::to() and zero_grad() do).
   static std::unique_ptr<Elastic> Start(std::vector<at::Tensor> parameters, Options options);
   // Leaves the job. Other ranks continue without this one, unless all steps are trained.
   ~Elastic();
   Elastic(const Elastic&) = delete;
   Elastic& operator=(const Elastic&) = delete;
 
-  // Begins step() with gradients that are zero, and says which samples are this rank's. Nothing:
-  // all steps are trained and all ranks released, or error() says why not. In a world that changes
-  // it blocks, without a limit, for the next one.
+  // Begins step() with zero gradients, and returns this rank's samples. Returns nothing if all
+  // steps are trained and all ranks are released, or after an error, which error() returns. If the
+  // world changes, it blocks, without a time limit, until the next one.
   std::optional<Share> Begin();
 
-  // The most samples that a rank has in a step while all workers of the job are there. Where fewer
-  // are, its share is larger; a program that computes no more than this at once needs no more
-  // memory for it:
+  // The maximum number of samples of a rank in a step while all workers of the job are present.
+  // With fewer workers, a rank's share is larger. A program that computes at most this number of
+  // samples at once does not need more memory for it:
   //
   //   while (share->size() > trainer->micro_batch()) {
   //     trainer->Backward(SumOfLosses(model, SamplesOf(trainer->step(),
@@ -98,34 +98,34 @@ class [[gnu::visibility("default")]] Elastic {
   //   if (!trainer->BackwardAndReduce(SumOfLosses(…, *share))) continue;
   int64_t micro_batch() const;
 
-  // After Begin(), before BackwardAndReduce(), any number of times: runs backward from the sum of
-  // the losses of some of this rank's samples, and adds up gradients and losses.
+  // Call it any number of times between Begin() and BackwardAndReduce(). Runs backward from the sum
+  // of the losses of some of this rank's samples, and adds up gradients and losses.
   void Backward(const at::Tensor& loss_sum);
 
-  // After Begin(), once: runs backward from the sum of the losses of this rank's samples, without
-  // those that Backward() was given (one element, any device) and reduces the gradients of all
-  // ranks meanwhile. True: the parameters' gradients are means over the global batch; the
-  // optimizer's step and Applied() follow. False: the step did not happen, and the parameters are
-  // what they were or another rank's newer ones; call Begin() again. A loss or gradient that is not
-  // a finite number is an error.
+  // Call it once after Begin(). Runs backward from the sum of the losses (one element, any device)
+  // of those of this rank's samples that were not passed to Backward(), and meanwhile reduces the
+  // gradients of all ranks. True: the parameters' gradients are means over the global batch;
+  // continue with the optimizer's step and Applied(). False: the step was discarded, and the
+  // parameters are unchanged or newer ones of another rank; call Begin() again. It is an error if a
+  // loss or gradient is not finite.
   bool BackwardAndReduce(const at::Tensor& loss_sum);
 
-  // After the optimizer's step. Leaves the world here when the job asks its ranks to, and blocks
-  // for the next one.
+  // Call it after the optimizer's step. If the job has asked its ranks to leave the world, leaves
+  // it and blocks until the next one.
   void Applied();
 
   // The number of applied steps, which is also the number of the next step.
   int64_t step() const;
-  // For the present world: 0 <= rank() < world_size(). Both may change wherever a call blocks.
+  // In the current world, 0 <= rank() < world_size(). Both may change in any call that blocks.
   int rank() const;
   int world_size() const;
-  // Mean over the global batch, of the newest step that was reduced.
+  // Mean loss over the global batch of the last reduced step.
   double loss() const;
 
-  // Why training ended before its last step; empty otherwise. "while doing X: reason".
+  // Why training ended before its last step; empty otherwise. Format: "while doing X: reason".
   const std::string& error() const;
-  // Prints error(), where there is one, and returns the process's exit code: by it the launcher
-  // tells a rank that failed from one that lost a peer, and a mistake of the user's from a fault.
+  // Prints error(), if any, and returns the exit code of the process. The code tells the launcher
+  // whether the rank failed or lost a peer, and whether the error is a user error.
   int Report() const;
 
  private:

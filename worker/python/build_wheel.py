@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the wheel of the package `ringmaster`: build_wheel.py FOLDER prints its path. `make wheel` calls it; pip does, as pyproject.toml
-says. The same sources produce the same bytes.
+"""Writes the wheel of the package `ringmaster`: build_wheel.py FOLDER prints its path. `make wheel` calls it, and so
+does pip (see pyproject.toml). The same sources produce the same bytes.
 """
 
 import base64
@@ -53,12 +53,12 @@ def files_of(version):
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    """The hook of PEP 517: writes the wheel into the folder and returns its name."""
+    """Implements the hook of PEP 517: writes the wheel into the folder and returns its name."""
     version = version_of_tree()
     name = f"ringmaster-{version}-py3-none-any.whl"
     with zipfile.ZipFile(pathlib.Path(wheel_directory) / name, "w", zipfile.ZIP_STORED) as wheel:
         for path, content in files_of(version).items():
-            entry = zipfile.ZipInfo(path)  # of 1980
+            entry = zipfile.ZipInfo(path)  # dated 1980
             entry.external_attr = 0o100644 << 16
             wheel.writestr(entry, content)
     return name

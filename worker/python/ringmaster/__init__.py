@@ -1,4 +1,4 @@
-"""Elastic training of any PyTorch model: the script that calls join() is a rank of a Ringmaster job.
+"""Elastic training of any PyTorch model. A script that calls join() is a rank of a Ringmaster job.
 
     import ringmaster as rm
 
@@ -33,18 +33,18 @@ __all__ = ["RingmasterError", "UserError", "join"]
 def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, global_batch: int, seed: int = 0,
          micro_batch: int | None = None, settings: str = "", timeout: float | None = None,
          state: dict[str, Any] | None = None, scaler: torch.amp.GradScaler | None = None) -> Job:
-    """Blocks, without a limit, until this rank is in a world whose ranks have the same state.
+    """Joins the job: blocks, without a time limit, until this rank is in a world whose ranks have the same state.
 
     model: the plain module, on the device that it trains on; its parameters must not be replaced afterwards.
-    optimizer: of its parameters; the job calls its step().
-    global_batch: samples of a step over all ranks, at least as many as the ranks that the job may grow to.
+    optimizer: an optimizer of the model's parameters; the job calls its step().
+    global_batch: number of samples of a step over all ranks; at least the maximum number of ranks of the job.
     micro_batch: maximum number of samples that are computed at once; None: a rank's share of a step when all workers are
         present, so that memory does not grow when some are lost.
     settings: other settings that affect training, one "name=value" per line; they must be equal on all ranks.
-    timeout: seconds for connecting a world; None: spec.faultTolerance.connectTimeoutSeconds of the job, or 30.
+    timeout: seconds until connecting a world fails; None: spec.faultTolerance.connectTimeoutSeconds of the job, or 30.
     state: other objects with state_dict() and load_state_dict(), by name (Job.state).
-    scaler: of fp16 autocast. backward() scales; a step whose gradients overflow changes nothing but the scale, on all
-        ranks alike, and counts: its batch is not repeated.
+    scaler: the scaler of fp16 autocast, which backward() uses. If gradients overflow, the step changes only the scale,
+        on all ranks. It counts as a step: its batch is not repeated.
     """
     _report_errors()
     if multiprocessing.parent_process() is not None:
@@ -74,7 +74,8 @@ def _end(error: RingmasterError) -> None:
 
 
 def _report_errors() -> None:
-    """An error of this package ends the script with one sentence and the exit code that the launcher reads."""
+    """Makes an error of this package end the script with a one-line message and the exit code that the launcher
+    reads."""
     logger = logging.getLogger("ringmaster")
     if not logger.handlers:
         handler = logging.StreamHandler()

@@ -1,8 +1,8 @@
 """The membership of a rank in a job, from the agent that started it.
 
-A thread reads. It calls the watch's callback itself, so that a rank that waits for a silent peer wakes up as soon as
-its world is abandoned. A rank ends with its agent: once the connection is lost, every wait raises PeerLost. In a forked
-child, such as a DataLoader's worker, it counts as lost; the rank's own is untouched.
+A separate thread reads messages and calls the watch's callback, so that a rank that waits for a silent peer wakes up as
+soon as its world is abandoned. A rank ends with its agent: once the connection is lost, every wait raises PeerLost. In
+a forked child, such as a DataLoader's worker, the connection counts as lost; that of the rank itself is not affected.
 """
 
 import logging
@@ -20,7 +20,7 @@ from .errors import PeerLost, RingmasterError, Unavailable, UserError, WorldOver
 from .world import Epoch, KeptCheckpoint, Membership, Progress, Store, World
 
 _REPORT_INTERVAL = 0.5  # seconds
-_STOP_INTERVAL = 0.1  # seconds between looks at an Event, which wakes nobody here
+_STOP_INTERVAL = 0.1  # seconds between checks of an Event, which does not wake a thread that waits here
 _CLOSE_LIMIT = 10.0  # seconds for the reader to end
 
 _log = logging.getLogger("ringmaster")
@@ -48,26 +48,26 @@ class AgentMembership(Membership):
         self._slot = slot
         self._clock = clock
         self._connection = AgentConnection(path)
-        # For the calling thread.
+        # Used by the calling thread.
         self._greeted = False
         self._trained = True
         self._last_report: tuple[Epoch, float] | None = None
-        # For the thread that keeps checkpoints.
+        # Used by the thread that writes checkpoints.
         self._granted: messages.CheckpointWritten | None = None
-        # Held while the callback runs: that is unwatch()'s promise.
+        # Locked while the callback runs, so that it does not run after unwatch() has returned.
         self._watch_lock = threading.Lock()
         self._watched: tuple[Epoch, Callable[[str], None]] | None = None
-        # All below belongs to it.
+        # Guards all fields below.
         self._changed = threading.Condition()
         self._newest: messages.RankEpoch | None = None  # the highest world the agent sent
         self._below = Epoch()  # every epoch below is over
-        self._switch = Epoch()  # the newest that shall be left at a boundary
+        self._switch = Epoch()  # the newest epoch that the ranks must leave after a step
         self._leaving = False  # this rank is not in the world after _switch
         self._released = Epoch()
-        self._grant: messages.CheckpointGrant | None = None  # the newest
-        self._take_checkpoint: Epoch | None = None  # wanted in this epoch; until it is asked about
+        self._grant: messages.CheckpointGrant | None = None  # the newest grant
+        self._take_checkpoint: Epoch | None = None  # the epoch that wants one, until checkpoint_wanted() is called
         self._lost: str | None = None  # why the connection ended
-        self._questions: dict[int, list[bytes] | None] = {}  # of stores, under way, with their answers
+        self._questions: dict[int, list[bytes] | None] = {}  # pending requests of stores, with their answers
         self._next_question = 1
         forked = weakref.WeakMethod(self._forked)
         os.register_at_fork(after_in_child=lambda: (method := forked()) and method())
@@ -80,7 +80,7 @@ class AgentMembership(Membership):
         self._connection.close()
 
     def _forked(self) -> None:
-        # Other threads, which may have held the locks, are not in the child.
+        # The child does not have the other threads, which may have locked the locks.
         self._changed = threading.Condition()
         self._watch_lock = threading.Lock()
         self._watched = None
@@ -163,8 +163,8 @@ class AgentMembership(Membership):
             self._wait(lambda: self._why_over(world.epoch) is not None or self._switch == world.epoch, deadline=deadline)
 
     def await_grant(self, step: int, shard: int, nbytes: int, checksum: str, stop: threading.Event) -> None:
-        # A world that ends before the launcher has answered is followed by another question: what was written
-        # is a committed state of every world that this rank is still a member of.
+        # If a world ends before the launcher has answered, ask again in the next one. The written state is committed
+        # in every world of which this rank is still a member.
         asked = Epoch()
         while True:
             world = self._await_epoch(asked, stop)
@@ -189,11 +189,11 @@ class AgentMembership(Membership):
         return _WorldStore(self, world)
 
     def set_key(self, epoch: Epoch, key: str, value: bytes) -> None:
-        """For its stores."""
+        """Sets a key of the store of `epoch`. Called by stores."""
         self._send(messages.StoreSet(epoch, key, value))
 
     def get_keys(self, world: World, keys: Sequence[str], deadline: float) -> list[bytes]:
-        """For its stores."""
+        """Returns the values of keys of the store of `world`, in their order. Called by stores."""
         with self._changed:
             question = self._next_question
             self._next_question += 1
@@ -217,14 +217,14 @@ class AgentMembership(Membership):
             raise RingmasterError(f"the rendezvous store returned {len(values)} values for {len(keys)} keys")
         return values
 
-    # --- what the agent says
+    # --- messages from the agent
 
     def _read(self) -> None:
         try:
             for message in self._connection.receive():
                 self._take(message)
                 self._tell_watcher()
-        except Exception as error:  # whatever it was, the rank has to be told
+        except Exception as error:  # whatever the error is, the rank must learn of it
             self._lose(f"listening to the agent: {error or type(error).__name__}")
         else:
             self._lose("listening to the agent: it closed the connection")
@@ -269,7 +269,7 @@ class AgentMembership(Membership):
             self._watched = None
             try:
                 over(why)
-            except Exception:  # the thread has to go on
+            except Exception:  # the thread must continue
                 _log.exception("Failed to leave a world that has ended")
 
     # --- waiting
@@ -290,7 +290,7 @@ class AgentMembership(Membership):
         stop: threading.Event | None = None,
         deadline: float | None = None,
     ) -> None:
-        """Waits for `ready`, `stop` or the deadline. The caller holds _changed."""
+        """Waits for `ready`, `stop` or the deadline. The caller must have locked _changed."""
         while not ready() and not (stop is not None and stop.is_set()):
             left = None if deadline is None else min(deadline - time.monotonic(), threading.TIMEOUT_MAX)
             if left is not None and left <= 0:
@@ -344,7 +344,7 @@ class AgentMembership(Membership):
             if self._lost is not None:
                 raise PeerLost(f"{doing}: {self._lost}")
 
-    # --- saying
+    # --- sending
 
     def _send(self, message: Any) -> None:
         with self._changed:

@@ -1,4 +1,4 @@
-"""The membership of a process without an agent: a static world with this rank only."""
+"""The membership of a process without an agent, which has one static world with only this rank."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ _SELF = Member(pod_uid="", pod="static", node="", address="127.0.0.1", slot=0, s
 
 
 class LoneMembership(Membership):
-    """Discards all reports."""
+    """A membership that discards all reports."""
 
     def __init__(self) -> None:
         self._world = World(Epoch(1, 1), 0, (_SELF,))

@@ -17,11 +17,11 @@ _ORIGINS = {"checkpoint": "checkpoint", "other": "checkpoint", "snapshot": "snap
 
 
 class AuditLog:
-    """Single-threaded. If the log cannot be written, it reports that once and stops; training continues."""
+    """The log of this rank. Not thread-safe. If it cannot be written, it reports that once and stops; training
+    continues."""
 
     def __init__(self, path: str = "") -> None:
-        """`path` is a folder, where the file is named after the rank's member, or a file *.jsonl; "" disables the
-        log."""
+        """`path` is a file *.jsonl, or a folder in which the file is named after the member; "" disables the log."""
         self._path = path
         self._file = -1
 
@@ -50,10 +50,10 @@ class AuditLog:
     def entered(
         self, world: World, global_batch: int, adopted_epoch: Epoch, adopted_step: int, origin: str, checksum: int
     ) -> None:
-        """Entered `world` with a state of `adopted_step`.
+        """Logs that the rank entered `world` with a state of `adopted_step`.
 
-        `adopted_epoch` is an epoch of this run, or has term 0 if another run computed the state. `origin`: a
-        `LocalState.origin`. `checksum`: of the state, 64 bits.
+        `adopted_epoch` is an epoch of this run, or has term 0 if another run computed the state. `origin` is that of
+        `LocalState`. `checksum` is the 64-bit checksum of the state.
         """
         if not self.on:
             return
@@ -75,7 +75,7 @@ class AuditLog:
         self._write(json.dumps({"world": line}, separators=(",", ":"), ensure_ascii=False))
 
     def begun(self, world: World, step: int, begin: int, end: int) -> None:
-        """Logs the begin of a step. Call it before this rank sends any gradient of the samples [begin, end)."""
+        """Logs the start of a step. Call it before this rank sends any gradient of the samples [begin, end)."""
         if self.on:
             self._write(f'{{"begun":{{{_step_fields(world, step, begin, end)}}}}}')
 

@@ -1,9 +1,9 @@
-"""A rank's micro-batches, made from the samples of a data set for a training loop.
+"""Creates a rank's micro-batches from the samples of a data set, for a training loop.
 
-Which samples are in a batch, and the random numbers that a data set draws for each (from torch on the CPU, `random` and
-NumPy's global generator), depend on the seed and the step. They are the same in worlds of any size, with any number of
-worker processes, and when a step is repeated. This does not cover a random generator that the data set owns, or state
-that it keeps between samples.
+The samples of a batch, and the random numbers that a data set draws for each sample (from torch on the CPU, `random`
+and NumPy's global generator), depend only on the seed and the step. They are the same in worlds of any size, with any
+number of worker processes, and when a step is repeated. This does not cover a random generator that the data set owns,
+or state that it keeps between samples.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _each(data, method, *arguments, **options):
     if isinstance(data, torch.Tensor):
         return getattr(data, method)(*arguments, **options)
     if isinstance(data, MutableMapping) and not hasattr(data, method):
-        copied = copy.copy(data)  # of the same type, whatever else it holds
+        copied = copy.copy(data)  # keeps the type and its other attributes
         copied.update({key: _each(value, method, *arguments, **options) for key, value in data.items()})
         return copied
     if isinstance(data, (list, tuple)):
@@ -86,22 +86,22 @@ def _each(data, method, *arguments, **options):
         return type(data)(*values) if hasattr(data, "_fields") else type(data)(values)
     try:
         return getattr(data, method)(*arguments, **options) if hasattr(data, method) else data
-    except TypeError:  # a to() that knows no non_blocking
+    except TypeError:  # to() does not take non_blocking
         return getattr(data, method)(*arguments)
 
 
 class BatchSource:
     """Loads any share of any step's batch of a map-style data set. One thread uses it; close() ends its processes.
 
-    `dataset` may be a DataLoader: its data set, collate_fn and settings of worker processes are taken, and whether it
-    shuffles. Its batch size is ignored, because the size of the world determines it.
+    `dataset` may be a DataLoader. Its data set, its collate_fn, its settings of worker processes and whether it
+    shuffles are then used. Its batch size is ignored, because the size of the world determines it.
 
     global_batch   samples in a step of the whole job
     micro_batch    samples in a batch that load() returns by default; None: a rank's whole share
-    shuffle        a new order in each epoch (None: yes, or as the DataLoader does)
-    collate_fn     makes a batch of a list of samples; draws random numbers that depend on the share
-    num_workers    processes that load ahead (None: as the DataLoader has them, or 0: the loop loads by itself)
-    device         where batches go; None: they stay where the data set and collate_fn put them
+    shuffle        a new order in each epoch (None: yes, or the DataLoader's setting)
+    collate_fn     makes a batch from a list of samples; its random numbers depend on the share
+    num_workers    processes that load ahead (None: the DataLoader's, or 0, so that the loop loads by itself)
+    device         to which batches are moved; None: they are not moved
 
     Raises UserError for data sets and settings that are not supported.
     """
@@ -148,10 +148,10 @@ class BatchSource:
 
     def load(self, step: int, begin: int, end: int, micro_batch: int | None = None) -> Iterator[Batch]:
         """Returns the micro-batches of samples `begin` to `end` of the batch of `step`, counted from 1. `micro_batch`
-        is the number of samples of each from now on; None keeps the previous number.
+        is the number of samples of each micro-batch from now on; None keeps the previous number.
 
-        Worker processes load the same share of the steps that follow meanwhile. An exception of the data set is raised
-        as it is, with a note that names the sample (before Python 3.11: as the cause of a RingmasterError).
+        Worker processes meanwhile load the same share of the following steps. An exception of the data set is raised
+        unchanged, with a note that names the sample (before Python 3.11: as the cause of a RingmasterError).
         """
         self._check_length()
         if micro_batch is not None:
@@ -250,7 +250,7 @@ def _worker_options(loader):
 def _check_loader(loader, global_batch, micro_batch):
     """Returns whether the DataLoader shuffles. Raises UserError if it has its own order; warns about ignored
     settings."""
-    _length_of(loader.dataset)  # an IterableDataset has samplers that say nothing
+    _length_of(loader.dataset)  # rejects an IterableDataset, whose samplers have no meaning
     instead = "pass the data set itself; each step's samples are distributed among the ranks of the current world"
     if loader.batch_sampler is None:
         raise UserError(f"a DataLoader with batch_size=None returns batches as samples: {instead}")

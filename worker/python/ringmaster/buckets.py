@@ -1,8 +1,8 @@
-"""Gradients as flat memory, reduced bucket by bucket while backward runs.
+"""Gradients in flat memory, which are reduced bucket by bucket while backward runs.
 
-Each parameter's gradient is a view of a bucket. Buckets follow the parameters from the last to the first, which is
-about the order in which backward finishes them, and are reduced in that order on every rank: the first is small, so
-that reducing begins early.
+Each parameter's gradient is a view of a bucket. Buckets contain the parameters from the last to the first, which is
+about the order in which backward completes them. Every rank reduces the buckets in this order. The first is small, so
+that reduction starts early.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .transport import Communicator, Work
 
 _FIRST_BYTES = 1 << 20
 _BYTES = 25 << 20
-_ALIGNMENT = 64  # elements: whatever reads or reduces a piece finds it aligned
+_ALIGNMENT = 64  # elements; gradients start at multiples of it, so that all pieces are aligned
 
 
 class _Bucket:
     def __init__(self, parameters: list[torch.nn.Parameter]):
         self.parameters = parameters
-        self.missing = 0  # gradients that are still to come in this step
+        self.missing = 0  # gradients of this step that are not complete yet
         self.work: Work | None = None
-        self.version = 0  # of `flat`, as torch counts its changes, after the last backward pass
+        self.version = 0  # torch's version of `flat` after the last backward pass
         self._take_memory()
 
     def _take_memory(self) -> None:
@@ -39,7 +39,7 @@ class _Bucket:
 
     def zero(self) -> None:
         if self.work is not None and self.work.under_way():
-            self._take_memory()  # an operation of a world that is over may still write to the old one
+            self._take_memory()  # an operation of an earlier world may still write to the old memory
         else:
             self.flat.zero_()
         self.work = None
@@ -65,7 +65,7 @@ def _fills_its_memory(tensor: torch.Tensor) -> bool:
 
 class Buckets:
     """The gradients of `parameters`, a list of (name, parameter). Thread-safety: one thread, except for the hooks,
-    which backward calls on its own thread. Raises UserError if the gradient of a parameter cannot be reduced.
+    which backward calls on another thread. Raises UserError if the gradient of a parameter cannot be reduced.
     """
 
     def __init__(self, named: Sequence[tuple[str, torch.nn.Parameter]]):
@@ -76,11 +76,11 @@ class Buckets:
         self._names = {parameter: name for name, parameter in named}
         parameters = list(self._names)
         self._buckets = [_Bucket(chosen) for chosen in _lay_out(list(reversed(parameters)))]
-        self._communicator: Communicator | None = None  # while a backward pass is the step's last one
+        self._communicator: Communicator | None = None  # set during the last backward pass of a step
         self._next = 0
         # Parameters by number, in the buckets' order.
         self._used: set[int] = set()
-        self._ready: set[int] = set()  # in the last backward pass of the step
+        self._ready: set[int] = set()  # complete in the last backward pass of the step
         self._broken: WorldOver | None = None
         places = [(bucket, place) for bucket in self._buckets for place in range(len(bucket.parameters))]
         self._hooks = [bucket.parameters[place].register_post_accumulate_grad_hook(self._hook(number, bucket, place))
@@ -96,7 +96,7 @@ class Buckets:
 
         def ready(_) -> None:
             piece = bucket.pieces[place]
-            if parameter.grad is not piece:  # the script dropped it, as zero_grad() does: what it held stays
+            if parameter.grad is not piece:  # the script removed it, like zero_grad(); its values stay
                 if parameter.grad.is_sparse:
                     raise UserError(f"the gradient of parameter {self._names[parameter]} is sparse, which cannot be reduced; "
                                     "create the embedding without sparse=True")
@@ -115,7 +115,7 @@ class Buckets:
         return ready
 
     def zero(self) -> None:
-        """Prepares for a step."""
+        """Clears the gradients for a new step."""
         self._next = 0
         self._communicator = None
         self._broken = None
@@ -161,7 +161,7 @@ class Buckets:
             return
         try:
             bucket.work = self._communicator.all_reduce(bucket.flat)
-        except WorldOver as over:  # never raised through backward
+        except WorldOver as over:  # must not be raised through backward
             self._broken = over
 
     def wait(self) -> None:
@@ -191,7 +191,7 @@ class Buckets:
 
     @property
     def count(self) -> int:
-        """The number of parameters."""
+        """Returns the number of parameters."""
         return len(self._names)
 
 

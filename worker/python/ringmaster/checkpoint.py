@@ -1,8 +1,8 @@
 """Saves the training state on a volume and finds it again.
 
-The keeper copies the state on the training thread and returns. Its own thread writes the copy, asks the launcher to
-grant it, renames it and removes old ones. Training never waits for the disk. checkpoint_folder.py documents the files,
-and the reference of spec.checkpoint the variables RINGMASTER_CHECKPOINT_*.
+The keeper copies the state on the training thread and returns. A separate thread writes the copy, asks the launcher to
+grant it, renames it and removes old checkpoints. Training never waits for the disk. checkpoint_folder.py documents the
+files. The reference of spec.checkpoint documents the variables RINGMASTER_CHECKPOINT_*.
 """
 
 import logging
@@ -25,26 +25,26 @@ from .world import KeptCheckpoint, Membership
 _log = logging.getLogger("ringmaster")
 
 FORMAT = 1
-_EVERY, _KEEP = 500, 3  # where the job says nothing
+_EVERY, _KEEP = 500, 3  # defaults
 
 
 @dataclass(frozen=True)
 class Restored:
-    held: LocalState  # its origin is "checkpoint", or "other": of another job, as one was told to begin with
-    state: dict[str, Any]  # "model", "optimizer", "extras": what take() was given, on the CPU
-    text: str  # what there is to say of it, or ""
+    held: LocalState  # its origin is "checkpoint", or "other" if it is that of the other job to start from
+    state: dict[str, Any]  # "model", "optimizer" and "extras", as passed to take(), on the CPU
+    text: str  # a message about it for the user, or ""
 
 
 @dataclass(frozen=True)
 class _Task:
     held: LocalState
     content: dict[str, Any]
-    protects: str  # "checkpoint", or "restore" where the job cannot begin before it is written
+    protects: str  # "checkpoint", or "restore" if the job cannot start before it is written
 
 
 class Keeper:
-    """For use by one thread. Its own thread ends with close() or with the process, and never leaves an incomplete
-    checkpoint that counts as complete."""
+    """Writes and finds checkpoints. For use by one thread. The writing thread ends with close() or with the process. It
+    never leaves an incomplete checkpoint that looks complete."""
 
     def __init__(self, membership: Membership, settings: str, volume: str):
         self._membership = membership
@@ -61,18 +61,18 @@ class Keeper:
         self._keep = _number("RINGMASTER_CHECKPOINT_KEEP") or _KEEP
         own = os.path.join(volume, self._namespace, self._name, self._uid) if self._uid else volume
         self._folder = Folder(own)
-        self._damaged: dict[Path, str] = {}  # why
+        self._damaged: dict[Path, str] = {}  # checkpoints that cannot be used, and why
         self._text = ""
         self._text_of = StateVersion()
-        self._restored = self._offered = StateVersion()  # neither is written again
+        self._restored = self._offered = StateVersion()  # checkpoints that are not written again
         self._late = False
         self._skipped = False
 
         self._changed = threading.Condition()
-        self._task: _Task | None = None  # guarded by _changed, as is:
+        self._task: _Task | None = None  # guarded by _changed, like the next field
         self._completed = StateVersion()
         self._stop = threading.Event()
-        self._failing = ""  # what is unprotected; of the thread
+        self._failing = ""  # what is unprotected; used by the thread
         self._thread = threading.Thread(target=self._run, name="ringmaster-checkpoint", daemon=True)
 
     @staticmethod
@@ -88,19 +88,20 @@ class Keeper:
         keeper = Keeper(membership, settings, volume)
         try:
             keeper._folder.make()
-        except Unavailable as error:  # said again by restore(), and by the writer to the job
+        except Unavailable as error:  # restore() and the writer report it again
             _log.warning("%s", error)
         keeper._thread.start()
         return keeper
 
-    # --- finding
+    # --- finding a checkpoint
 
     def restore(self, held: LocalState, model: Mapping[str, torch.Tensor] | None = None) -> Restored | None:
         """Returns the latest complete checkpoint above `held`, or None.
 
-        It belongs to this job or, if the job has none and nothing is held, to the job of restoreFrom. `model` is the
-        current state_dict(). Raises Unavailable if the folder cannot be read now, and UserError if there are
-        checkpoints but none can be used (another model, a newer format, all damaged, or not the requested one).
+        It belongs to this job. If this job has none and `held` is the initial state, it belongs to the job of
+        restoreFrom. `model` is the current state_dict(). Raises Unavailable if the folder cannot be read now, and
+        UserError if there are checkpoints but none can be used (another model, a newer format, all damaged, or not the
+        requested one).
         """
         self._folder.make()
         above = StateVersion() if held.origin == "other" else held.version
@@ -135,7 +136,7 @@ class Keeper:
             try:
                 content = self._load(folder, version, model)
             except Damaged as error:
-                if folder.is_complete(version):  # not removed meanwhile
+                if folder.is_complete(version):  # it was not removed in the meantime
                     self._damaged[path] = str(error)
                     passed_over.append(str(error))
                 continue
@@ -230,7 +231,8 @@ class Keeper:
         return UserError(f"cannot start from the checkpoint of {what} (spec.checkpoint.restoreFrom): {why}")
 
     def _note_namesakes(self) -> None:
-        """Says how to resume from the checkpoints of an earlier job of the same name, from which a new job does not start."""
+        """Reports how to resume from the checkpoints of an earlier job of the same name. A new job does not start from
+        them."""
         other = self._of_job(self._name) if self._uid else None
         complete = [] if other is None else other.complete()
         if other is None or not complete:
@@ -259,18 +261,18 @@ class Keeper:
         except (Damaged, Unavailable):
             return 0
 
-    # --- keeping
+    # --- writing checkpoints
 
     def due(self, step: int) -> bool:
         """Returns whether rank 0 should take() the state of this committed step."""
         return step > 0 and (step % self._every == 0 or self._late)
 
     def take(self, held: LocalState, make_state: Callable[[], dict[str, Any]], wait_s: float = 0.0) -> bool:
-        """Copies the state of a committed step and starts writing it. Returns False if the previous one is still being
-        written.
+        """Copies the state of a committed step and starts writing it. Returns False if the previous checkpoint is
+        still being written.
 
-        `make_state`: returns "model", "optimizer" and "extras", whose tensors this call copies. `wait_s` is how long to
-        wait for the previous one. Raises UserError if a checkpoint cannot hold one of its values.
+        `make_state` returns "model", "optimizer" and "extras", whose tensors this call copies. `wait_s` is the time to
+        wait for the previous checkpoint. Raises UserError if a checkpoint cannot contain one of the values.
         """
         return self._offer(held, make_state, wait_s, "checkpoint")
 
@@ -289,7 +291,8 @@ class Keeper:
             return self._changed.wait_for(lambda: self._task is None, timeout)
 
     def world_ended(self) -> None:
-        """A checkpoint in progress may be completed in the next world; a skipped one is not repeated."""
+        """Call when a world has ended. A checkpoint in progress may be completed in the next world; a skipped one is
+        not repeated."""
         self._late = False
 
     def close(self) -> None:
@@ -378,7 +381,7 @@ class Keeper:
             self._folder.publish(draft)
         except BaseException as error:
             self._folder.discard(draft)
-            if isinstance(error, Complete):  # by another world's rank 0, which had the same state
+            if isinstance(error, Complete):  # rank 0 of another world had the same state and wrote it
                 return
             raise
         _log.info("Completed the checkpoint %s: %d bytes", self._folder.path_of(version), draft.nbytes)

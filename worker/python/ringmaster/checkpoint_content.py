@@ -30,7 +30,7 @@ def _copied(value: Any, where: str, tensors: dict[tuple, torch.Tensor]) -> Any:
         items = {_copied(key, where, tensors): _copied(item, f"{where}: {key}", tensors) for key, item in value.items()}
         if not hasattr(value, "_metadata"):
             return items
-        ordered = OrderedDict(items)  # of a module: the versions of its parts
+        ordered = OrderedDict(items)  # a module's state: _metadata has the versions of its parts
         ordered._metadata = value._metadata
         return ordered
     if isinstance(value, (list, tuple)):
@@ -50,7 +50,7 @@ def _copied(value: Any, where: str, tensors: dict[tuple, torch.Tensor]) -> Any:
 
 
 def version_of(content: dict[str, Any]) -> StateVersion | None:
-    """Returns the checksum of a whole file, or None if it contains none."""
+    """Returns the version of the state in `content`, or None if it does not contain a valid one."""
     version = content.get("version")
     keys = ("term", "number", "step", "term_base")
     if not isinstance(version, dict) or not all(isinstance(version.get(key), int) for key in keys):

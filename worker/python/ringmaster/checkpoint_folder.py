@@ -1,11 +1,12 @@
-"""The folder of a job's checkpoints, on a volume that all its workers share. Functions on files, without threads.
+"""The folder of a job's checkpoints, on a volume that all its workers share. It consists of functions on files, without
+threads.
 
     <term>.<epoch>-<step>/state.pt    a dict of plain values and tensors, as torch.load(weights_only=True) reads it
-    <term>.<epoch>-<step>/DONE        "0 <bytes> <checksum of state.pt>": it is complete
+    <term>.<epoch>-<step>/DONE        "0 <bytes> <checksum of state.pt>"; present if the checkpoint is complete
     .writing-…, .removing-…           in progress, or left behind by a process that died
 
 The layout and its rules are those of worker/trainer/checkpoint/checkpoint_folder.h: a checkpoint is written under a
-temporary name and renamed last, and each writer removes only what is older than a complete checkpoint of its own.
+temporary name and renamed last, and each writer removes only what is older than a complete checkpoint that it wrote.
 """
 
 import contextlib
@@ -41,11 +42,11 @@ _NEVER = (NotADirectoryError, FileExistsError)
 
 
 class Damaged(Exception):
-    """The content does not match what was written."""
+    """Raised if the content is not what was written."""
 
 
 class Complete(Exception):
-    """A complete checkpoint of this version already exists."""
+    """Raised if a complete checkpoint of this version already exists."""
 
 
 def name_of(version: StateVersion) -> str:
@@ -75,7 +76,7 @@ class Draft:
     version: StateVersion
     aside: Path
     nbytes: int
-    checksum: str  # of the file's bytes, 16 hexadecimal digits
+    checksum: str  # checksum of the file's bytes, 16 hexadecimal digits
 
     def done(self) -> str:
         return f"0 {self.nbytes} {self.checksum}\n"
@@ -86,7 +87,8 @@ class Folder:
         self.path = Path(path)
 
     def make(self) -> None:
-        """Raises UserError if it can never be created, and Unavailable if it cannot be created, read or written now."""
+        """Creates the folder. Raises UserError if it can never be created, and Unavailable if it cannot be created,
+        read or written now."""
         try:
             for folder in [*reversed(self.path.parents), self.path]:
                 if not folder.is_dir():
@@ -143,8 +145,8 @@ class Folder:
         return int(match[1]), match[2]
 
     def load(self, version: StateVersion) -> dict[str, Any]:
-        """Returns the content that was passed to save(). Raises Damaged with what is wrong, or Unavailable if it cannot
-        be read now."""
+        """Returns the content that was passed to save(). Raises Damaged, which names the problem, or Unavailable if the
+        content cannot be read now."""
         nbytes, checksum = self._read_done(version)
         path = self.path_of(version) / STATE_FILE
         with _reading(path):
@@ -168,8 +170,8 @@ class Folder:
                     raise Damaged(f"{path} cannot be read by torch {torch.__version__}: {error}") from error
 
     def save(self, version: StateVersion, content: dict[str, Any], stop: threading.Event) -> Draft:
-        """Writes it under a temporary name. Raises Complete if one exists already, and Unavailable if it cannot be
-        written or `stop` was set."""
+        """Writes a checkpoint under a temporary name. Raises Complete if it already exists, and Unavailable if it
+        cannot be written or `stop` was set."""
         if self.is_complete(version):
             raise Complete
         self.make()
@@ -183,7 +185,7 @@ class Folder:
                     sink = _Sink(file.write, stop)
                     try:
                         torch.save(content, sink)
-                    except RuntimeError as error:  # torch's own, where a write failed
+                    except RuntimeError as error:  # torch raises it if a write failed
                         raise sink.error or error from error
                     file.flush()
                     os.fsync(file.fileno())
@@ -193,8 +195,8 @@ class Folder:
         return Draft(version, aside, sink.size, sink.digest.hexdigest())
 
     def publish(self, draft: Draft) -> None:
-        """Renames it to its final name. The caller must have the launcher's grant. Raises Complete if that name exists;
-        the existing checkpoint is kept."""
+        """Renames a checkpoint to its final name. The caller must have the launcher's grant. Raises Complete, and keeps
+        the existing checkpoint, if that name exists."""
         home = self.path_of(draft.version)
         with _writing(home):
             with (draft.aside / DONE_FILE).open("x") as file:
@@ -207,7 +209,7 @@ class Folder:
             except OSError:
                 if self.is_complete(draft.version):
                     raise Complete from None
-                self._remove(home.name)  # of a program that died: it lacks DONE
+                self._remove(home.name)  # from a program that died: it has no DONE
                 draft.aside.rename(home)
             _sync(self.path)
 
@@ -215,7 +217,7 @@ class Folder:
         self._remove(draft.aside.name)
 
     def retain(self, own: StateVersion, keep: int) -> None:
-        """Removes what is older than this rank's complete checkpoint `own`: complete ones beyond `keep`, and
+        """Removes older folders than this rank's complete checkpoint `own`: complete checkpoints beyond `keep`, and
         leftovers."""
         complete = self.complete()
         kept = set(complete[: max(1, keep)])
@@ -227,7 +229,7 @@ class Folder:
     def _remove(self, name: str) -> None:
         target = self.path / name
         try:
-            if not name.startswith("."):  # what is half removed must not look like a checkpoint
+            if not name.startswith("."):  # a partly removed one must not look like a checkpoint
                 aside = self.path / f"{_REMOVING}{name}~{secrets.token_hex(8)}"
                 target.rename(aside)
                 target = aside
@@ -261,7 +263,7 @@ def below(volume: str, path: str, refuse: Callable[[str], UserError]) -> Path:
 
 
 class _Sink:
-    """The file for torch.save: counts bytes, computes the checksum, and can be stopped."""
+    """A file for torch.save that counts bytes, computes the checksum, and can be stopped."""
 
     def __init__(self, write: Callable[[Any], int], stop: threading.Event):
         self._write = write

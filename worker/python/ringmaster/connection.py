@@ -1,6 +1,6 @@
-"""A rank's connection to its agent: messages as lines over a unix socket.
+"""A rank's connection to its agent, which carries messages as lines over a unix socket.
 
-The counterpart of common/control/blocking_line_client.h.
+The C++ version is common/control/blocking_line_client.h.
 """
 
 import os
@@ -18,17 +18,17 @@ _CHUNK_BYTES = 1 << 16
 
 
 class AgentConnection:
-    """One thread may receive while others send; shut_down() wakes both.
+    """A connection. One thread may receive while others send; shut_down() wakes all of them.
 
-    Raises Unavailable if no process listens on `path`, and UserError if it is too long for a socket. `send_limit` is
-    the time in seconds after which an agent that accepts no data counts as lost.
+    Raises Unavailable if no process listens on `path`, and UserError if the path is too long for a socket. `send_limit`
+    is the time in seconds after which an agent that accepts no data counts as lost.
     """
 
     def __init__(self, path: str, send_limit: float = 10.0):
         self._send_limit = send_limit
         self._pid = os.getpid()
-        self._send_lock = threading.Lock()  # lines of two threads must not mix
-        self._socket = socket.socket(socket.AF_UNIX)  # programs that this process starts do not have it
+        self._send_lock = threading.Lock()  # so that the lines of two threads do not mix
+        self._socket = socket.socket(socket.AF_UNIX)  # not inherited by programs that this process starts
         try:
             self._socket.connect(path)
         except OSError as error:
@@ -50,7 +50,7 @@ class AgentConnection:
             except OSError as error:
                 self.shut_down()
                 raise PeerLost(f"sending to the agent: {error.strerror or error}") from None
-            except BaseException:  # a signal's handler raised: half a line may be out
+            except BaseException:  # a signal handler raised; part of a line may be sent
                 self.shut_down()
                 raise
 
@@ -70,7 +70,7 @@ class AgentConnection:
         """Yields messages until the agent closes the connection or shut_down() is called. Raises MessageError if a line
         is not a message."""
         buffer = bytearray()
-        scanned = 0  # no newline before this offset
+        scanned = 0  # there is not a newline before this offset
         while True:
             newline = buffer.find(b"\n", scanned)
             if newline >= 0:
@@ -95,7 +95,7 @@ class AgentConnection:
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
-            pass  # it has ended already
+            pass  # the connection has already ended
 
     def close(self) -> None:
         """Closes the socket. Call it after shut_down() when no thread receives, or in a forked child for its copy."""

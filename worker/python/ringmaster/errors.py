@@ -2,40 +2,40 @@
 
 from collections.abc import Sequence
 
-EXIT_FAILED = 1  # the rank failed by itself: counts against the restart limit
-EXIT_USER_ERROR = 2  # the user's mistake: not tried again
+EXIT_FAILED = 1  # the rank failed by itself; this counts against the restart limit
+EXIT_USER_ERROR = 2  # user error; the rank is not restarted
 EXIT_PEER_LOST = 75  # the rank ends because it lost its agent or its peers
 
 
 class RingmasterError(Exception):
-    """Training cannot continue. The message is for the user."""
+    """Raised if training cannot continue. The message is for the user."""
 
-    exit_code = EXIT_FAILED  # of the process, where nobody catches the error
+    exit_code = EXIT_FAILED  # exit code of the process if the error is not caught
 
 
 class UserError(RingmasterError):
-    """A user error, such as an invalid argument. A retry would fail again."""
+    """Raised for a user error, such as an invalid argument. A retry would fail again."""
 
     exit_code = EXIT_USER_ERROR
 
 
 class PeerLost(RingmasterError):
-    """No other world will follow: the agent is gone or the only world has ended."""
+    """Raised if no other world will follow, because the agent is gone or the only world has ended."""
 
     exit_code = EXIT_PEER_LOST
 
 
 class WorldOver(RingmasterError):
-    """The current world has ended; the rank keeps its state and waits for the next one. Internal."""
+    """Raised if the current world has ended. The rank keeps its state and waits for the next world. Internal."""
 
     def __init__(self, reason: str, *, peer: int = -1, told: bool = False):
         super().__init__(reason)
-        self.peer = peer  # the rank that could not be reached; -1: unknown which
-        self.told = told  # the launcher ended it, so that it needs no report
+        self.peer = peer  # the rank that could not be reached; -1: unknown
+        self.told = told  # the launcher ended the world, so the rank need not report it
 
 
 class Unavailable(RingmasterError):
-    """A temporary failure; a retry may succeed. Internal."""
+    """Raised for a temporary failure; a retry may succeed. Internal."""
 
 
 def listed(names: Sequence[str], most: int) -> str:

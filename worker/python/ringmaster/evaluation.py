@@ -12,14 +12,16 @@ from .transport import Communicator
 
 @dataclass(frozen=True)
 class Evaluation:
-    """`function(model, rank, world_size)` returns a sum and a count over this rank's part of the data."""
+    """An evaluation. `function(model, rank, world_size)` returns a sum and a count over this rank's part of the
+    data."""
 
     function: Callable[[torch.nn.Module, int, int], tuple[float, float]]
-    every: int  # steps
+    every: int  # interval in steps
     name: str
 
     def run(self, model: torch.nn.Module, communicator: Communicator) -> float:
-        """Returns the mean over all ranks, on every rank. Raises WorldOver if the world ended."""
+        """Runs the evaluation and returns the mean over all ranks, on every rank. Raises WorldOver if the world
+        ended."""
         training = model.training
         model.eval()
         try:

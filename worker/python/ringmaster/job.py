@@ -1,9 +1,9 @@
 """The API that a script calls to train in a world that changes. `join()` is in __init__.py.
 
-A step is begun, computed, reduced and applied. If the world breaks before that, the step is discarded and its share is
-computed again in the next world. A step is applied once all sums have arrived, and committed once a collective of the
-next one has completed, which shows that every rank has applied it (docs/architecture/gradient-to-commit.md: the
-LibTorch trainer does the same).
+A step is begun, computed, reduced and applied. If the world breaks before the step is applied, the step is discarded
+and computed again in the next world. A step is applied once all sums have arrived, and committed once a collective
+of the next step has completed, which shows that every rank has applied it (docs/architecture/gradient-to-commit.md
+describes this for the LibTorch trainer, which does the same).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _logger = logging.getLogger("ringmaster")
 
 
 class Job:
-    """One rank. Created once per process by join(). Thread-safety: one thread.
+    """The job, as one of its ranks uses it. join() creates it once per process. Thread-safety: one thread.
 
-    `state`: add what has `state_dict` and `load_state_dict`, such as a scheduler: `job.state["scheduler"] = scheduler`.
-    A rank that joins takes it over, checkpoints keep it, and changes that the script made in a discarded step are
-    undone. `finished` is True once all ranks may exit.
+    `state`: add objects with `state_dict` and `load_state_dict`, such as a scheduler: `job.state["scheduler"] =
+    scheduler`. A rank that joins receives it, checkpoints contain it, and changes to it in a discarded step are undone.
+    `finished` is True once all ranks may exit.
     """
 
     def __init__(self, membership: Membership, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
@@ -65,20 +65,20 @@ class Job:
         self._worlds = WorldEntry(membership, self._training, self._device, position=self._position, audit=self._audit,
                                   keeper=self._keeper, settings=settings, timeout=timeout, global_batch=global_batch)
         self._source: BatchSource | None = None
-        self._data, self._data_word = "", 0.0  # of batches(), and a number made of it: compared with each step's votes
+        self._data, self._data_word = "", 0.0  # fingerprint of the batches() and its hash, which each step compares
         self._evaluation: Evaluation | None = None
-        self._total_steps = 0  # 0: not known
-        self._unreported: Progress | None = None  # of the applied step, until it is committed
+        self._total_steps = 0  # 0: unknown
+        self._unreported: Progress | None = None  # progress of the applied step, until it is committed
         self._leave = False  # all ranks leave this world before the next step
         self._suspending = False  # the job is to be suspended after the applied step
-        self._trained = False  # a step of the state is of this job
+        self._trained = False  # the state contains a step of this job
         self._in_step = False
-        self._looping = False  # over batches()
+        self._looping = False  # a loop over batches() is running
         self.finished = False
         self._accuracy, self._mean_loss = -1.0, float("nan")  # not measured yet
         self._worlds.join()
 
-    # --- where it stands
+    # --- current world and step
 
     @property
     def steps(self) -> int:
@@ -87,7 +87,7 @@ class Job:
 
     @property
     def rank(self) -> int:
-        """Returns the rank in the current world; it may change in any call that blocks."""
+        """Returns the rank in the current world, which may change in any call that blocks."""
         return self._worlds.world.rank
 
     @property
@@ -106,7 +106,8 @@ class Job:
 
     @property
     def finishing(self) -> bool:
-        """Whether a rank has called finish() with the current state. A custom loop must end then; batches() does."""
+        """Returns whether a rank has called finish() with the current state. A custom loop must then end, as batches()
+        does."""
         return self._worlds.held.finishing
 
     @property
@@ -120,9 +121,9 @@ class Job:
                 num_workers: int = 0, finish: bool = True) -> Iterator[Batch]:
         """Yields this rank's micro-batches of every step up to `steps`, then waits until all ranks may exit.
 
-        Advancing to the first micro-batch of the next step makes the step, as step() does, unless the script has called
-        it. A discarded step is repeated. Leaving the loop early discards the step. Pass `finish`=False if another loop
-        with a higher number of steps follows.
+        Advancing to the first micro-batch of the next step completes the current step, as step() does, unless the
+        script has called step(). A discarded step is repeated. Leaving the loop early discards the step. Pass
+        `finish`=False if another loop with a higher number of steps follows.
         """
         if self.finished:
             raise UserError(f"batches() was called after training ended with step {self.steps}; pass finish=False to all loops "
@@ -166,20 +167,21 @@ class Job:
             if not self._in_step:  # the script called step()
                 return
             if self._worlds.communicator.over:
-                self._left = 0  # the step will not happen
+                self._left = 0  # the step is discarded
                 break
             self._position.enter(Phase.DATA)
         self.step()
 
     def begin(self) -> tuple[int, int]:
-        """Begins the next step of a custom loop and returns this rank's share. Leaves the world first if requested."""
+        """Begins the next step of a custom loop and returns this rank's share. If requested, it first leaves the
+        world."""
         if not self._ready():
             raise UserError(f"begin() was called after another rank had ended training with step {self.steps}; a custom loop "
                             "must end when job.finishing is true")
         return self._begin()
 
     def _ready(self) -> bool:
-        """Does the work between two steps and returns whether another step follows."""
+        """Does the work that is due between two steps, and returns whether another step follows."""
         if self._suspending and not self._leave:
             self._await_suspension()
         if self._leave:
@@ -191,8 +193,8 @@ class Job:
     def _begin(self) -> tuple[int, int]:
         self._training.remember()
         self._reducer.begin()
-        self._left = 0  # samples that batches() has not given yet
-        self._batch_size = 0  # 0: a loop of the script's own
+        self._left = 0  # samples that batches() has not yet yielded
+        self._batch_size = 0  # 0: a custom loop
         self._begun = time.monotonic()
         self._in_step = True
         begin, end = self.share
@@ -225,7 +227,7 @@ class Job:
         self._reducer.passes += 1
         self._batch_computed = True
         if weight == 0 or self._worlds.communicator.over:
-            return  # it adds nothing, or the step will not happen
+            return  # it contributes nothing, or the step is discarded
         self._reducer.add(loss, weight)
         if self._batch_size and self._left == 0:
             self._reducer.buckets.arm(self._worlds.communicator)
@@ -237,7 +239,7 @@ class Job:
         """Reduces and applies the step. Returns False if it was discarded or has more micro-batches."""
         if not self._in_step:
             raise UserError("step() was called outside of a step; call begin() first")
-        if self._left > 0 and self.micro_batch is None:  # the script does not know that its share has grown
+        if self._left > 0 and self.micro_batch is None:  # the share has grown, which the script does not know
             return False
         if self._left > 0:
             raise UserError(f"step() was called while {self._left} samples of the step remained: with micro_batch a step has "
@@ -281,7 +283,7 @@ class Job:
         self._mean_loss = reduced.loss
         if self.rank == 0:
             self._log.applied(progress, world)
-        self._position.enter(Phase.EVALUATE)  # the script's own time may be long
+        self._position.enter(Phase.EVALUATE)  # the script may take long between steps
 
     def _committed(self) -> None:
         """Called when a collective of a step has completed: every rank has applied the previous step."""
@@ -294,7 +296,7 @@ class Job:
                 self._keeper.take(self._worlds.held, self._training.as_dict)
         self._unreported = None
 
-    # --- what a script may want beside steps
+    # --- metrics, callbacks and evaluation
 
     def log(self, **metrics: float) -> None:
         """Adds metrics to the current step; rank 0 writes them with the loss and passes them to callbacks."""
@@ -346,9 +348,9 @@ class Job:
             return
 
     def finish(self) -> bool:
-        """Waits for all ranks after the last step. For custom loops; batches() calls it. Returns True if all ranks are
-        done and the script may exit, and False if the world changed; then check `steps` again, because a step may have
-        to be repeated."""
+        """Waits for all ranks after the last step. Custom loops call it; batches() calls it by itself. Returns True if
+        all ranks are done and the script may exit. Returns False if the world changed: then check `steps` again,
+        because a step may have to be repeated."""
         if self.finished:
             return True
         self._worlds.held = replace(self._worlds.held, finishing=True)
@@ -394,6 +396,6 @@ class Job:
         self._entered()
 
     def _entered(self) -> None:
-        """Resets, in a new world, the requests and the uncommitted step of the last one."""
+        """Called in a new world. Resets the requests and the uncommitted step of the previous one."""
         self._leave = self._suspending = False
         self._unreported = None

@@ -1,7 +1,7 @@
-"""Loads micro-batches of a map-style data set: here, or in worker processes that load ahead.
+"""Loads micro-batches of a map-style data set in this process, or ahead of time in worker processes.
 
-Both give the same batches. Each sample is seeded by its position in the run before it is read from the data set, and a
-user's `collate_fn` by the first position of its micro-batch.
+Both return the same batches. Each sample is seeded by its position in the run before it is read from the data set, and
+a user's `collate_fn` by the position of the first sample of its micro-batch.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Request(NamedTuple):
     """A request to a loader for one micro-batch."""
 
     step: int
-    begin: int  # the rank's share of the step's batch
+    begin: int  # start of the rank's share of the step's batch
     end: int
-    first: int  # the micro-batch's part of the share
+    first: int  # start of the micro-batch within the share
     last: int
 
 
 class Samples(NamedTuple):
     """The samples of a request, in the form that a data set takes."""
 
-    position: int  # of the first one, in the run
+    position: int  # position of the first sample in the run
     indices: list[int]
 
 
@@ -49,11 +49,11 @@ class Failure:
         if in_worker:
             try:
                 pickle.loads(pickle.dumps(error))
-            except Exception:  # one of the user's own, which pickle cannot rebuild
+            except Exception:  # a class of the user that pickle cannot rebuild
                 self.error = None
 
     def raise_it(self):
-        """Raises the exception with a note that says what was being done, or a RingmasterError if notes are not
+        """Raises the exception with a note that names the operation, or a RingmasterError if notes are not
         supported."""
         message = self.doing + (f", in a worker process:\n{self.trace}" if self.trace else "")
         if self.error is None:
@@ -65,13 +65,13 @@ class Failure:
 
 
 class SampleReader:
-    """Makes a batch from samples of the data set: seeds, reads and collates. It is sent to worker processes."""
+    """Creates a batch from samples of the data set: seeds, reads and collates. Worker processes receive a copy."""
 
     def __init__(self, dataset, collate_fn: Callable | None, seed: int):
         self._dataset = dataset
         self._collate_fn = collate_fn
         self._seed = seed
-        # Tensors that are only looked up draw no random numbers: rows are taken at once, 20 times as fast.
+        # Reading rows of tensors draws no random numbers, so all rows are read at once, which is 20 times as fast.
         self._rows = None if collate_fn else _rows_of(dataset)
 
     def read(self, samples: Samples, wanted: Callable[[], bool] | None = None, in_worker: bool = False) -> Any:
@@ -143,23 +143,23 @@ class WorkerOptions(NamedTuple):
 
 
 class WorkerLoader:
-    """Worker processes that load the requests that follow the last one, until another one is made.
+    """Worker processes that load the requests expected after the last one.
 
-    They then drop their current request, at the latest once they have read the current sample. They start with
-    the first request. torch's DataLoader runs them. One thread uses it; close() ends the workers.
+    If a different request is made, they drop their current one, at the latest once they have read the current sample.
+    They start with the first request, and torch's DataLoader runs them. For use by one thread; close() ends them.
     """
 
     def __init__(self, reader: SampleReader, samples_of: Callable[[Request], Samples], options: WorkerOptions):
         self._reader = reader
         self._samples_of = samples_of
         self._options = options
-        self._generation = torch.zeros(1, dtype=torch.int64)  # what workers still want; they see it change
+        self._generation = torch.zeros(1, dtype=torch.int64)  # number of the current requests; shared with the workers
         self._upcoming: Iterator[Request] = iter(())
-        self._sent: deque[Request] = deque()  # of this generation, in the order in which they come back
+        self._sent: deque[Request] = deque()  # requests of this generation, in the order of their results
         self._results = None
 
     def load(self, request: Request, follow: Callable[[Request], Iterator[Request]]) -> Any:
-        """Returns the batch of `request`, or a Failure. `follow` returns a request and all that come after it."""
+        """Returns the batch of `request`, or a Failure. `follow` yields a request and all later ones."""
         if not self._sent or self._sent[0] != request:
             self._sent.clear()
             self._generation += 1
@@ -171,13 +171,13 @@ class WorkerLoader:
             while generation != self._generation.item():
                 generation, batch = next(self._results)
         except BaseException:
-            self.close()  # a worker that died, or the wait was interrupted: which batch comes next is unknown
+            self.close()  # a worker died, or the wait was interrupted, so the next batch is unknown
             raise
         self._sent.popleft()
         return batch
 
     def close(self) -> None:
-        self._results = None  # DataLoader's iterator ends its processes when it goes
+        self._results = None  # DataLoader's iterator ends its processes when it is destroyed
         self._sent.clear()
 
     def _start(self):
@@ -196,7 +196,7 @@ class WorkerLoader:
             worker_init_fn=_WorkerInit(context.get_start_method() == "fork", self._options.worker_init_fn),
             multiprocessing_context=context,
             timeout=self._options.timeout,
-            generator=torch.Generator(),  # so that it draws nothing from the user's
+            generator=torch.Generator(),  # so that it does not draw from the user's generator
         )
 
     def _next(self):
@@ -206,7 +206,7 @@ class WorkerLoader:
 
 
 class _Requests:
-    """The sampler for DataLoader: each item goes to the next worker."""
+    """The sampler for DataLoader, which sends each item to the next worker."""
 
     def __init__(self, take):
         self._take = take
@@ -219,7 +219,7 @@ class _Requests:
 
 
 class _WorkerSide:
-    """The data set for DataLoader in a worker process: an index is a request, an item its batch."""
+    """The data set for DataLoader in a worker process. An index is a request, and an item is its batch."""
 
     def __init__(self, reader, generation):
         self._reader = reader
@@ -251,8 +251,9 @@ class _WorkerInit:
 
 
 def _let_go_of_sockets():
-    """A forked process inherits its parent's connections, and peers would not notice the parent's exit while the child
-    lives. /dev/null takes their descriptors, so that closing an inherited socket object has no effect on others.
+    """Closes the sockets that a forked process inherits, because peers would not notice the parent's exit while the
+    child lives. Their descriptors are redirected to /dev/null, so that closing an inherited socket object later has no
+    effect.
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for number in map(int, os.listdir("/proc/self/fd")):
@@ -260,5 +261,5 @@ def _let_go_of_sockets():
             if number > 2 and stat.S_ISSOCK(os.fstat(number).st_mode):
                 os.dup2(null, number, inheritable=False)
         except OSError:
-            pass  # the one that listed the folder
+            pass  # the descriptor that listed the folder
     os.close(null)

@@ -1,7 +1,7 @@
-"""The messages between a rank and its agent, as JSON lines: common/control/rank_agent_messages.h in Python.
+"""The messages between a rank and its agent, as JSON lines. The C++ version is common/control/rank_agent_messages.h.
 
-Each side ignores fields and types that it does not know; common/control/README.md, "Versions", has the rule.
-What the agent sends is untrusted: decode() returns a message or raises MessageError, whatever the bytes.
+Each side ignores fields and types that it does not know (common/control/README.md, "Versions"). Data from the agent is
+not trusted: for any bytes, decode() either returns a message or raises MessageError.
 """
 
 import base64
@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from .world import Epoch, KeptCheckpoint, Member, Progress
 
-PROTOCOL = 4  # the version that this side speaks
-MAX_LINE_BYTES = 16 << 20  # with its newline
-MAX_RANKS = 16384  # of a job
-MAX_NAME_CHARACTERS = 1024  # of each text that says who a member is
+PROTOCOL = 4  # the protocol version of this module
+MAX_LINE_BYTES = 16 << 20  # includes the newline
+MAX_RANKS = 16384  # limit of a job's ranks
+MAX_NAME_CHARACTERS = 1024  # limit of each text that identifies a member
 
 T = TypeVar("T")
 JsonObject = dict[str, Any]
@@ -35,7 +35,7 @@ class RankHello:
     """The first message: the rank has loaded and waits for a world."""
 
     slot: int
-    pid: int  # for people
+    pid: int  # for messages and logs
     protocol: int = PROTOCOL
 
 
@@ -43,7 +43,7 @@ class RankHello:
 class RankBroken:
     epoch: Epoch
     rank: int
-    peer: int  # the rank that it could not reach; -1: unknown
+    peer: int  # the rank that this rank could not reach; -1: unknown
     reason: str
 
 
@@ -64,7 +64,7 @@ class RankProgress:
 class RankDone:
     epoch: Epoch
     rank: int
-    trained: bool  # False: no step of the state is of this job
+    trained: bool  # False: the state contains no step of this job
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class RankEpoch:
     epoch: Epoch
     rank: int
     members: tuple[Member, ...]
-    full_size: int = 0  # the ranks that the job wants; 0: not known
+    full_size: int = 0  # the number of ranks that the job wants; 0: unknown
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class RankLeave:
 
 @dataclass(frozen=True)
 class RankSwitch:
-    epoch: Epoch  # shall be left after the next step
+    epoch: Epoch  # the epoch that the ranks must leave after the next step
     leaving: bool
 
 
@@ -160,7 +160,7 @@ class TakeCheckpoint:
 
 @dataclass(frozen=True)
 class Release:
-    epoch: Epoch  # its ranks may end
+    epoch: Epoch  # the epoch whose ranks may end
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class StoreValues:
     values: list[bytes]
 
 
-# --- writing
+# --- encoding
 
 
 def encode(message: Any) -> bytes:
@@ -202,7 +202,7 @@ def _wire_name(name: str) -> str:
     return first + "".join(word.capitalize() for word in others)
 
 
-# --- reading
+# --- decoding
 
 
 def decode(line: bytes) -> Any:
@@ -313,7 +313,7 @@ def _slot(value: Any) -> int:
 
 
 def _host(value: Any) -> list[Member]:
-    """The ranks of a host, in their order."""
+    """Returns the members on a host, in the order of their ranks."""
     pod_uid, pod, node, address, start = (
         _field(value, name, _name) for name in ("podUid", "pod", "node", "address", "start")
     )
@@ -326,7 +326,7 @@ def _host(value: Any) -> list[Member]:
 def _members(value: Any) -> tuple[Member, ...]:
     """Returns a world's members, given its hosts and the order of their ranks (common/control/members_wire.h)."""
     if isinstance(value, dict) and isinstance(value.get("hosts"), list) and len(value["hosts"]) > MAX_RANKS:
-        raise MessageError("has too many hosts")  # before memory is taken for them
+        raise MessageError("has too many hosts")  # checked before memory is allocated for them
     hosts = _field(value, "hosts", _list(_host))
     order = _field(value, "order", _list(_integer))
     count = sum(map(len, hosts))

@@ -1,7 +1,7 @@
 """The position of this rank, in a page of memory that its agent polls (common/control/position_page.h).
 
-The agent uses it to find the rank that holds up a step. It also requests the stacks of a rank that makes no progress,
-with a signal: Python's own fault handler answers it, even while a thread is stuck with the interpreter lock held.
+The agent uses it to find the rank that holds up a step. It also requests the stacks of a rank that makes no progress
+with a signal. Python's fault handler writes them, even if a thread is stuck and has the interpreter lock.
 """
 
 import _thread
@@ -27,28 +27,29 @@ _WORD = struct.Struct("q")
 _PEER_AT, _STACK_OF_AT, _CONNECT_AT, _COLLECTIVES_AT, _OWNER_AT = 128, 136, 144, 152, 168
 _STACK_TEXT_AT = 4096
 _STACK_TEXT_BYTES = 64 << 10
-_ALL_STACKS = -1  # in the word that names the thread of the newest stack: one signal is answered for all of them
+_ALL_STACKS = -1  # value of the word for the newest stack's thread: a signal requests those of all
 _STACK_SIGNAL = signal.SIGUSR2
 _FUTEX_WAITERS = 0x80000000
 _SYS_SET_ROBUST_LIST = {"x86_64": 273, "aarch64": 99}
 
 
 class Phase(IntEnum):
-    """The activity of a rank, in the order of a world and its steps (RankPhase)."""
+    """What a rank is doing, in the order of a world and its steps (RankPhase)."""
 
-    WAIT = 0  # for a world
-    CONNECT = 1  # with the other ranks of a new one
-    ADOPT = 2  # takes the state over, or sends it
-    DATA = 3  # of the step
-    COMPUTE = 4  # forward and backward
+    WAIT = 0  # waits for a world
+    CONNECT = 1  # connects with the other ranks of a new world
+    ADOPT = 2  # receives or sends the state
+    DATA = 3  # loads the samples of the step
+    COMPUTE = 4  # runs forward and backward
     REDUCE = 5  # waits for the other ranks' gradients
-    UPDATE = 6  # of the parameters
-    EVALUATE = 7  # after the last step, and whatever else may take long by itself
-    DONE = 8  # waits for the release of all
+    UPDATE = 6  # updates the parameters
+    EVALUATE = 7  # evaluates, or does other work that may take long without other ranks
+    DONE = 8  # waits until all ranks are released
 
 
 class Position:
-    """Position() reports nothing. A call takes microseconds. For use by one thread at a time."""
+    """Reports the position. An object made by Position() reports nothing. A call takes microseconds. For use by one
+    thread at a time."""
 
     def __init__(self) -> None:
         self._page: mmap.mmap | None = None
@@ -152,7 +153,7 @@ class Position:
         _POSITION.pack_into(self._page, 0, *words, total)
 
     def _rewind_stacks(self) -> None:
-        """Makes room for new stacks, because those of an earlier world have been read."""
+        """Makes room for new stacks. Those of an earlier world have been read."""
         assert self._page is not None
         with contextlib.suppress(OSError):
             written = os.lseek(self._file, 0, os.SEEK_CUR) - _STACK_TEXT_AT
@@ -162,7 +163,7 @@ class Position:
 
 
 class _RobustList(ctypes.Structure):
-    """The kernel's struct robust_list_head, and its one entry."""
+    """The kernel's struct robust_list_head, with its only entry."""
 
     _fields_ = (
         ("first", ctypes.c_void_p),
@@ -174,16 +175,17 @@ class _RobustList(ctypes.Structure):
 
 
 def _sign_of_kill_in(page: mmap.mmap) -> None:
-    """Lets the agent know at once when this process is killed, before the kernel has freed its memory and its GPU.
+    """Lets the agent learn immediately that this process was killed, before the kernel has freed its memory and its
+    GPU.
 
-    A thread that waits for as long as the process lives holds a robust futex in the page (kOwnerWord in
-    common/control/position_page.h): the kernel marks its end. Where the machine allows none, the agent learns of the
-    end when it is complete.
+    A thread that lives as long as the process owns a robust futex in the page (kOwnerWord in
+    common/control/position_page.h), which the kernel marks when the thread ends. If the machine does not allow this,
+    the agent learns of the end once the process is gone.
     """
     number = _SYS_SET_ROBUST_LIST.get(os.uname().machine)
     if number is None:
         return
-    # Both for as long as the process lives: the kernel reads the list, and writes to the page, at its very end.
+    # Both must exist as long as the process: the kernel reads the list and writes to the page when it ends.
     owner = ctypes.c_uint32.from_buffer(page, _OWNER_AT)
     robust = _RobustList()
     begin = ctypes.addressof(robust)
@@ -196,7 +198,7 @@ def _sign_of_kill_in(page: mmap.mmap) -> None:
     def hold() -> None:
         try:
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-            # In place of the C library's list, which is for robust mutexes: this thread locks none.
+            # Replaces the C library's list, which is for robust mutexes; this thread locks none.
             if libc.syscall(number, ctypes.byref(robust), ctypes.c_size_t(_RobustList.HEAD_BYTES)) == 0:
                 owner.value = _thread.get_native_id() | _FUTEX_WAITERS
         finally:

@@ -1,7 +1,7 @@
 """Random numbers that depend on what is computed, not on the rank that computes it.
 
-A sample's random numbers come from (seed, position of the sample in the run), those of a forward pass from (seed, step,
-first sample). So they are the same in every world and when a step is repeated.
+The random numbers of a sample depend on (seed, position of the sample in the run), and those of a forward pass on
+(seed, step, first sample). So they are the same in every world and when a step is repeated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def seed_all(seed: int) -> None:
 
 @contextlib.contextmanager
 def kept_random_state() -> Iterator[None]:
-    """Restores the states that seed_all() changes after the block. Takes about 15 us, or 85 us with NumPy."""
+    """Restores, after the block, the random states that seed_all() changes. Takes about 15 us, or 85 us with NumPy."""
     numpy = sys.modules.get("numpy")
     of_torch = torch.default_generator.get_state()
     of_python = random.getstate()
@@ -52,7 +52,7 @@ def torch_seeded(seed: int, device: torch.device | None = None) -> Iterator[None
     """Seeds torch with `seed` within the block, on the CPU and on `device` if that is a GPU, and restores its state
     afterwards.
 
-    For a forward pass, whose dropout must be the same when the step is repeated. Does not wait for the GPU.
+    It is used for forward passes, whose dropout must be the same when the step is repeated. Does not wait for the GPU.
     """
     generators = [torch.default_generator]
     if device is not None and device.type == "cuda":

@@ -1,8 +1,8 @@
-"""Selects the samples of a rank in a step: a pure function of the settings, the step and the world's size.
+"""Selects the samples of a rank in a step. They depend only on the settings, the step and the world's size.
 
-A run is an endless stream of samples: one permutation of the data set per epoch, one after the other. A step takes the
-next `global_batch` samples of it, and each rank a contiguous share of those. So every world, large or small, trains on
-the same samples in the same steps, and a step that is repeated sees the same samples.
+A run is an endless sequence of samples, with one permutation of the data set per epoch. A step takes the next
+`global_batch` samples, and each rank computes a contiguous share of them. So worlds of all sizes train on the same
+samples in the same steps, and a repeated step uses the same samples.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SampleOrder:
         self.length = length
         self.seed = seed
         self.shuffle = shuffle
-        self._permutations = {}  # by epoch, from 0
+        self._permutations = {}  # permutation by epoch, counted from 0
 
     def indices(self, step: int, begin: int, end: int, global_batch: int) -> list[int]:
         """Returns the indices in the data set of samples `begin` to `end` of the batch of `step`, counted from 1."""
@@ -52,12 +52,12 @@ class SampleOrder:
 
     def _permutation(self, epoch):
         if epoch not in self._permutations:
-            import torch  # here, as all else in the module does without
+            import torch  # imported here, because the rest of the module does not need it
 
             from .random_state import seed_for
 
             if len(self._permutations) == 2:
-                del self._permutations[next(iter(self._permutations))]  # the older one
+                del self._permutations[next(iter(self._permutations))]  # the older epoch
             generator = torch.Generator().manual_seed(seed_for(self.seed, "order", epoch))
             self._permutations[epoch] = torch.randperm(self.length, generator=generator)
         return self._permutations[epoch]

@@ -1,7 +1,7 @@
 """The state of a rank: parameters, buffers, optimizer, and other objects of the script.
 
-`TrainingState` reads it as a skeleton (nested dicts and lists, numbers, strings) and a list of tensors, so that it can
-be compared, sent to another rank and restored. `LocalState` determines which of two states is newer; the rules are
+`TrainingState` represents it as a skeleton (nested dicts and lists, numbers, strings) and a list of tensors, so that it
+can be compared, sent to another rank and restored. `LocalState` determines which of two states is newer; the rules are
 those of worker/trainer/elastic/state_version.h.
 """
 
@@ -28,7 +28,8 @@ ORIGINS = ("start", "checkpoint", "snapshot", "training", "other")
 
 
 class StateVersion(NamedTuple):
-    """The last applied step and the epoch that computed it. A step of a higher epoch wins over any of a lower one."""
+    """The last applied step and the epoch that computed it. A step of a higher epoch is newer than any of a lower
+    one."""
 
     epoch: Epoch = Epoch()
     step: int = 0
@@ -36,12 +37,12 @@ class StateVersion(NamedTuple):
 
 @dataclass(frozen=True)
 class LocalState:
-    """Which state a rank holds, its origin (`ORIGINS`), and whether training ends with it."""
+    """The version and origin (`ORIGINS`) of a rank's state, and whether training ends with it."""
 
     version: StateVersion = StateVersion()
-    term_base: int = 0  # added to the term of a world's epoch: a resumed run's versions are above all earlier ones
+    term_base: int = 0  # added to a world's term, so that a resumed run's versions are above all earlier ones
     origin: str = "start"
-    finishing: bool = False  # a rank that holds it has called finish()
+    finishing: bool = False  # a rank that has this state has called finish()
 
     def next(self, epoch: Epoch) -> "LocalState":
         """Returns the state after one more step in a world of `epoch`."""
@@ -61,14 +62,15 @@ class LocalState:
 
 @dataclass
 class Packed:
-    """A state for transfer: `tensors` are detached and on their own devices; they alias the state."""
+    """A state for transfer. `tensors` are detached, on the same devices as those of the state, and share their
+    memory."""
 
     skeleton: Any
     tensors: list[torch.Tensor] = field(default_factory=list)
     places: list[str] = field(default_factory=list)  # device types of a sender's tensors
 
     def to_bytes(self) -> bytes:
-        """The skeleton with the shapes of its tensors."""
+        """Returns the skeleton and the types, shapes and devices of its tensors as bytes."""
         shapes = [[str(tensor.dtype).removeprefix("torch."), list(tensor.shape), tensor.device.type]
                   for tensor in self.tensors]
         buffer = io.BytesIO()
@@ -77,15 +79,15 @@ class Packed:
 
     @staticmethod
     def from_bytes(data: bytes) -> "Packed":
-        """Returns a state with tensors on the "meta" device, which have no memory; allocate() creates the real ones. It
-        reads only plain values, so data from a peer cannot run code."""
+        """Returns a state with tensors on the "meta" device, which have no memory; allocate() creates the real ones.
+        Only plain values are read, so data from a peer cannot run code."""
         skeleton, shapes = torch.load(io.BytesIO(data), weights_only=True)
         tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for dtype, shape, _ in shapes]
         return Packed(skeleton, tensors, [where for _, _, where in shapes])
 
     def allocate(self, device: torch.device) -> None:
-        """Allocates the tensors of the result of from_bytes(): on the CPU if they are there on the sender, otherwise on
-        `device`."""
+        """Allocates the tensors of the result of from_bytes(): on the CPU if the sender has them on the CPU, otherwise
+        on `device`."""
         self.tensors = [torch.empty_like(tensor, device="cpu" if where == "cpu" else device)
                         for tensor, where in zip(self.tensors, self.places)]
 
@@ -112,7 +114,7 @@ def _take(value: Any, tensors: list[torch.Tensor]) -> Any:
     if isinstance(value, Mapping):
         keys = list(value)
         if all(isinstance(key, int) for key in keys):
-            keys.sort()  # of optimizers: parameters' numbers, in the order in which they first had gradients
+            keys.sort()  # optimizers' states by parameter, in the order in which the parameters first had gradients
         return {key: _take(value[key], tensors) for key in keys}
     if isinstance(value, (list, tuple)):
         taken = [_take(item, tensors) for item in value]
@@ -165,7 +167,7 @@ class TrainingState:
         self.model = model
         self.optimizer = optimizer
         self.extras = extras
-        self._norms: list[_Buffer] = []  # a forward pass changes them, and torch does not count that
+        self._norms: list[_Buffer] = []  # a forward pass changes them without a new version in torch
         self._others: list[_Buffer] = []
         for module in model.modules():
             kept = self._norms if isinstance(module, torch.nn.modules.batchnorm._NormBase) else self._others
@@ -173,8 +175,8 @@ class TrainingState:
         self._undo: tuple[list[dict[str, Any]], dict[str, Any]] | None = None
 
     def describe(self) -> str:
-        """Returns a line for each tensor of the model and each group of the optimizer; it must be equal on all
-        ranks."""
+        """Returns text with a line for each tensor of the model and one for the optimizer's groups. The text must be
+        equal on all ranks."""
         lines = [f"{kind} {name} {str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
                  for kind, tensors in (("parameter", self.model.named_parameters()), ("buffer", self.model.named_buffers()))
                  for name, tensor in tensors]
@@ -183,7 +185,7 @@ class TrainingState:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the whole state, as checkpoints contain it. Within an uncommitted step, it is the state before the
+        """Returns the whole state, as checkpoints contain it. Within an uncommitted step, this is the state before the
         step."""
         extras = {name: part.state_dict() for name, part in self.extras.items()}
         optimizer = self.optimizer.state_dict()
@@ -227,10 +229,10 @@ class TrainingState:
         self.extras.load(state["extras"], self.optimizer)
 
     def checksum(self) -> int:
-        """Returns the properties of model and optimizer that must be equal on all ranks."""
+        """Returns a checksum of the state of model and optimizer, which must be equal on all ranks."""
         return pack([self.model.state_dict(), self.optimizer.state_dict()]).checksum()
 
-    # --- a step that does not happen
+    # --- undoing a step that is discarded
 
     def remember(self) -> None:
         """Saves, at the start of a step, what the script's own code may change before the step is committed."""
@@ -255,14 +257,14 @@ class TrainingState:
         _set_values(self.optimizer, groups)
 
     def certain(self) -> None:
-        """Call after applying a step."""
+        """Ends the ability to undo the step. Call it after applying a step."""
         self._undo = None
 
-    # --- buffers, of which each rank's forward passes see other samples
+    # --- buffers, which each rank's forward passes change with different samples
 
     def statistics(self, weight: float, first: bool) -> torch.Tensor | None:
         """Returns the running averages of normalisation layers times `weight`, to be summed over all ranks, or None if
-        there are none. Counts are those of the `first` rank."""
+        there are none. Counts are taken only from the rank for which `first` is True."""
         if not self._norms:
             return None
         parts = [buffer.now().detach().reshape(-1).double() * (weight if buffer.averaged() else float(first))
@@ -319,8 +321,8 @@ class _Buffer:
 
 
 class Extras(dict):
-    """Other objects with state_dict() and load_state_dict(), by name (Job.state). An object that is added after the
-    state was received or loaded takes over its part when it is added."""
+    """Other objects with state_dict() and load_state_dict(), by name (Job.state). If an object is added after the
+    state was received or loaded, its part of that state is loaded when it is added."""
 
     def __init__(self, parts: Mapping[str, Any]):
         super().__init__(parts)
@@ -332,7 +334,7 @@ class Extras(dict):
         super().__setitem__(name, part)
         if name in self.unclaimed:
             part.load_state_dict(self.unclaimed.pop(name))
-            _set_values(self._optimizer, self._values)  # a scheduler sets them when it is made
+            _set_values(self._optimizer, self._values)  # a scheduler changes them when it is created
 
     def load(self, state: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
         self.unclaimed = {name: part for name, part in state.items() if name not in self}

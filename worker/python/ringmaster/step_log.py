@@ -1,7 +1,7 @@
-"""The steps that rank 0 reports: one JSON object per line on standard output, and to the script's callbacks.
+"""The log of steps, which rank 0 writes to standard output, one JSON object per line, and passes to callbacks.
 
-The fields are those of the trainer's step log (worker/trainer/telemetry/step_log.h) that a rank in Python knows,
-and the script's own metrics. When rank 0 is lost, the next one continues with its own log.
+The fields are those of the trainer's step log (worker/trainer/telemetry/step_log.h) that are available in Python, and
+the script's metrics. When rank 0 is lost, the new rank 0 continues with its own log.
 """
 
 import json
@@ -19,7 +19,8 @@ _OWN = ("step", "loss", "samples_per_second", "world_size", "world_epoch")
 
 
 class StepLog:
-    """Writes one step in `every_steps` or, if that is 0, one in `every_s` seconds, and the first of each world."""
+    """Writes every `every_steps`-th step or, if that is 0, one step per `every_s` seconds; also the first of each
+    world."""
 
     def __init__(
         self,
@@ -38,8 +39,8 @@ class StepLog:
         self._written = -math.inf
 
     def add(self, metrics: Mapping[str, Any]) -> None:
-        """Adds metrics to the current step; the newest value of a name counts. Raises UserError if one is not a number
-        or has a name that the log uses itself."""
+        """Adds metrics to the current step; the newest value of each name is kept. Raises UserError if a metric is not
+        a number or has a name that the log uses itself."""
         for name, value in metrics.items():
             if name in _OWN:
                 raise UserError(f"log() was given {name!r}, which the step log uses itself; choose another name")
@@ -84,7 +85,7 @@ def _number(value: float, name: str) -> float | None:
 
 
 def tensorboard(writer: Any) -> Callback:
-    """For a SummaryWriter."""
+    """Returns a callback for a SummaryWriter."""
 
     def write(step: int, metrics: dict[str, float]) -> None:
         for name, value in metrics.items():

@@ -14,17 +14,17 @@ from .state import TrainingState
 from .sync import compare_texts
 from .transport import Communicator
 
-_VOTES = 6  # of a step, before those of each rank
+_VOTES = 6  # number of votes of a step, before those per rank
 
 
 @dataclass(frozen=True)
 class Votes:
     """The values that this rank contributes to a step."""
 
-    leave: bool  # all ranks shall leave the world after it
-    checkpoint: bool  # it shall be kept, out of turn
-    data: str  # which all ranks must have alike
-    data_word: float  # made of it; exact in a double
+    leave: bool  # all ranks must leave the world after the step
+    checkpoint: bool  # the step must be saved although no checkpoint is due
+    data: str  # fingerprint of the data, which must be equal on all ranks
+    data_word: float  # its hash, which a double represents exactly
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Reduced:
     loss: float
     leave: bool
     checkpoint: bool
-    waited: float  # seconds, for the other ranks
+    waited: float  # seconds that this rank waited for other ranks
 
 
 class StepReducer:
-    """The gradients of the `named` parameters that require gradients. Not thread-safe.
+    """Reduces the gradients of the `named` parameters that require gradients. Not thread-safe.
 
     Between begin() and reduce(), `weight` and `loss` are this rank's sums of weights and of losses times weights.
     """
@@ -49,26 +49,27 @@ class StepReducer:
         self._named = named
         self._device = device
         self._global_batch = global_batch
-        self._scaled = scaled  # losses are: gradients may overflow, and the scaler sees to that
+        self._scaled = scaled  # whether losses are scaled: the scaler then handles gradients that overflow
         self._make_buckets()
 
     def begin(self) -> None:
         self.buckets.zero()
         self.weight = 0.0
         self.loss: float | torch.Tensor = 0.0
-        self.passes = 0  # of backward
+        self.passes = 0  # number of calls of backward()
 
     def add(self, loss: torch.Tensor, weight: float) -> None:
         self.weight += weight
         on_cpu = self._device.type == "cpu"
-        value = loss.item() if on_cpu else loss.detach().double().reshape(())  # does not wait for a GPU
+        value = loss.item() if on_cpu else loss.detach().double().reshape(())  # without waiting for a GPU
         self.loss = self.loss + value * weight
 
     def close(self) -> None:
         self.buckets.close()
 
     def follow_frozen(self) -> None:
-        """The script may freeze and unfreeze parameters, depending only on the number of the step."""
+        """Adapts to parameters that the script has frozen or unfrozen, which may depend only on the number of the
+        step."""
         if [parameter.requires_grad for _, parameter in self._named] == self._trainable:
             return
         self.buckets.close()
@@ -138,7 +139,8 @@ class StepReducer:
         self.buckets.drop([number for number, count in enumerate(counts.tolist()) if count == communicator.size])
 
     def _share_buffers(self, communicator: Communicator, changed: list[int]) -> None:
-        """Copies buffers that the script's forward passes change, except for running averages, from rank 0."""
+        """Copies the buffers that forward passes have changed, except for running averages, from rank 0 to all
+        ranks."""
         buffers = self._training.other_buffers()
         counts = torch.zeros(len(buffers), device=self._device)
         counts[changed] = 1

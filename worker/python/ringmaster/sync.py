@@ -1,8 +1,8 @@
 """Synchronizes the state of the ranks of a new world.
 
-Each rank reports its version; the highest one wins, and the lowest rank that has it sends it to the others in bounded
-pieces. They receive it into separate memory and adopt it only once it is complete and its checksum matches, so a failed
-attempt changes nothing. The protocol is that of worker/trainer/elastic/state_sync.h.
+Each rank reports the version of its state. The highest version wins, and the lowest rank that has it sends its state to
+the others in pieces of limited size. They receive it into separate memory and adopt it only once it is complete and its
+checksum matches, so a failed attempt changes nothing. The protocol is that of worker/trainer/elastic/state_sync.h.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .transport import Communicator, buffer_of
 from .world import Epoch
 
 _PIECE_BYTES = 8 << 20
-_TEXT_BYTES = 256 << 20  # limit of a state without its tensors
+_TEXT_BYTES = 256 << 20  # maximum size of a state without its tensors
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Adopted:
 class StateSync:
     """One attempt in one world. `settings` must be equal on all ranks, in addition to the shapes of the state.
 
-    `look_again` is asked on every rank where nobody has trained: what it holds after looking for a checkpoint, which it
-    has loaded into the state; a rank that loaded long ago must not win with an old one. It raises Unavailable if what is
-    kept cannot be read here now: what another rank reads is as good, and while none can, all of them `pause` and look
-    again.
+    If no rank has trained, each rank calls `look_again`, because a rank that loaded a checkpoint long ago must not win
+    with an old one. It looks for a checkpoint, loads it into the state and returns the new LocalState. It raises
+    Unavailable if the checkpoints cannot be read on this rank now; a state that another rank reads is sufficient. While
+    no rank can read them, all ranks call `pause` and look again.
     """
 
     def __init__(self, communicator: Communicator, state: TrainingState, held: LocalState, settings: str,
@@ -54,8 +54,8 @@ class StateSync:
         self._pieces = 0
 
     def run(self) -> Adopted:
-        """Raises WorldOver if the world broke; the state is unchanged. Raises UserError on all ranks if they cannot
-        train together."""
+        """Synchronizes the ranks. Raises WorldOver if the world broke; the state is then unchanged. Raises UserError on
+        all ranks if they cannot train together."""
         statements = self._gather(readable=True)
         if all(held.origin != "training" for held, _, _, _ in statements) and self._look_again is not None:
             statements = self._all_look_again()
@@ -92,7 +92,7 @@ class StateSync:
     def _all_look_again(self) -> list[tuple[LocalState, int, int, bool]]:
         attempt = 0
         while True:
-            self._position.enter(Phase.EVALUATE)  # reading much state takes long
+            self._position.enter(Phase.EVALUATE)  # reading a large state takes long
             try:
                 self._held = self._look_again(self._held)
                 readable = True
@@ -105,14 +105,14 @@ class StateSync:
             attempt += 1
 
     def _move(self, source: int, checksum: int, take: bool) -> None:
-        """Ranks that have the state already receive it too, because a broadcast includes all ranks; they drop each
-        piece."""
+        """Sends the state of `source` to all ranks. Ranks that have the state also receive it, because a broadcast
+        includes all ranks; they drop each piece."""
         sending = self._communicator.rank == source
         packed = pack(self._state.as_dict()) if sending else None
         data = _send_bytes(self._communicator, packed.to_bytes() if sending else b"", source)
         if packed is None:
             packed = Packed.from_bytes(data)
-        self._state.check_fits(unpack(packed))  # on all ranks, which find the same
+        self._state.check_fits(unpack(packed))  # all ranks check, with the same result
         if take:
             packed.allocate(self._communicator.device)
         self._send_tensors(packed.tensors, source)
@@ -124,7 +124,7 @@ class StateSync:
         self._state.load(state)
 
     def _send_tensors(self, tensors: list[torch.Tensor], source: int) -> None:
-        """Groups tensors into pieces: small ones share a piece, large ones are split."""
+        """Sends tensors in pieces: small tensors share a piece, and large ones are split."""
         sending = self._communicator.rank == source
         batch: list[torch.Tensor] = []
         size = 0
@@ -165,8 +165,8 @@ def _signed(word: int) -> int:
 
 
 def compare_texts(communicator: Communicator, text: str, fingerprints: Sequence[float]) -> None:
-    """Runs on every rank, with the fingerprints of all ranks' texts. Raises UserError on all ranks, which names the
-    first rank that differs and the difference."""
+    """Compares the texts of all ranks, given their fingerprints. Every rank must call it. If texts differ, raises
+    UserError on all ranks, which names the first rank that differs and the difference."""
     other = next((rank for rank, one in enumerate(fingerprints) if one != fingerprints[0]), None)
     if other is None:
         return

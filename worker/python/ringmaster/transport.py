@@ -1,8 +1,9 @@
-"""The ranks of one world, connected: collectives that end when the world does.
+"""Connects the ranks of a world. Its collectives end when the world ends.
 
 A world has its own process group, created with public calls of torch 2.2 and later; the script's default group is
-unaffected. Gloo connects CPUs, NCCL GPUs. Connecting runs on its own thread, because nothing wakes it before its time
-limit if a rank that it waits for is gone. Such a thread is abandoned, and frees its objects when it ends.
+unaffected. Gloo connects ranks on CPUs, NCCL ranks on GPUs. Connecting runs on a separate thread, because it cannot be
+woken before its time limit if a rank that it waits for is gone. Such a thread is abandoned, and frees its objects when
+it ends.
 
 Gloo notifies only the neighbours of a lost rank, and its abort() does not wake waiting operations. Shutting down the
 world's connected sockets wakes every operation. They are the sockets that appeared while it connected and lead to one
@@ -29,7 +30,7 @@ import torch.distributed as dist
 from .errors import RingmasterError, UserError, WorldOver
 from .world import Store, World
 
-# torch's NCCL watchdog must not end a process whose peers are gone: what to do then is decided here.
+# torch's NCCL watchdog must not end a process whose peers are gone; this module handles that case.
 _NCCL_SETTINGS = {
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
     "TORCH_NCCL_ENABLE_MONITORING": "0",
@@ -37,17 +38,17 @@ _NCCL_SETTINGS = {
     "TORCH_NCCL_PROPAGATE_ERROR": "0",
 }
 
-# For one collective. A rank may compute or evaluate for long while the others wait; who is lost, the launcher tells.
+# Limit of one collective. A rank may compute for long while the others wait; the launcher detects lost ranks.
 _OPERATION_LIMIT = timedelta(minutes=30)
 
-_LOOK_INTERVAL = timedelta(seconds=0.1)  # at whether the world has ended
-_FREE_LIMIT = 2.0  # seconds, for groups at the end of the process
-_KEYS_AHEAD = 32  # of other ranks that one question asks for; the launcher holds the answers of all ranks at once
+_LOOK_INTERVAL = timedelta(seconds=0.1)  # time between checks whether the world has ended
+_FREE_LIMIT = 2.0  # seconds to wait at exit for threads that free groups
+_KEYS_AHEAD = 32  # keys of other ranks per request; the launcher has the answers to all ranks in memory at once
 
 
 class _TorchStore(dist.Store):
-    """A world's rendezvous store with the interface that torch requires. Used while connecting, by the connecting
-    thread.
+    """A world's rendezvous store with the interface that torch requires. The connecting
+    thread uses it.
 
     Gloo requests the addresses of all ranks one after the other, under keys that end with the rank's number; they are
     fetched together. `ranks` is the number of ranks that set such keys.
@@ -59,7 +60,7 @@ class _TorchStore(dist.Store):
         self._timeout = timeout
         self._rank = rank
         self._ranks = ranks
-        self._of_all: dict[str, None] = {}  # keys that this rank and every other one sets
+        self._of_all: dict[str, None] = {}  # keys that this rank and all other ranks set
         self._known: dict[str, bytes] = {}
 
     def set(self, key, value):
@@ -101,7 +102,7 @@ def _sockets() -> dict[int, str]:
         try:
             link = os.readlink("/proc/self/fd/" + name)
         except OSError:
-            continue  # closed meanwhile
+            continue  # closed in the meantime
         if link.startswith("socket:"):
             found[int(name)] = link
     return found
@@ -123,7 +124,7 @@ def _leads_to(connection: socket.socket, addresses: set[str]) -> bool:
     try:
         return _address(connection.getpeername()[0]) in addresses
     except OSError:
-        return False  # it listens, or has ended
+        return False  # it is a listening socket, or it has ended
 
 
 class Work:
@@ -139,12 +140,12 @@ class Work:
         self._communicator.check()
 
     def under_way(self) -> bool:
-        """Returns whether it may still write to its tensor, also after a failure."""
+        """Returns whether the collective may still write to its tensor. This is possible even after a failure."""
         return not all(work.is_completed() for work in self._works)
 
 
 class Communicator:
-    """The process group of one world. abort() may be called on any thread, the rest on one.
+    """The process group of one world. Any thread may call abort(); one thread may call the others.
 
     A world of one rank has no group, so its collectives do nothing.
     """
@@ -158,7 +159,7 @@ class Communicator:
         self._own: dict[int, str] | None = None  # the world's sockets, once it is connected
         self._peers = {_address(member.address) for member in world.members}
         self._lock = threading.Lock()
-        self._reason: str | None = None  # why it was aborted
+        self._reason: str | None = None  # why the communicator was aborted
         self._connected = threading.Event()
         self._failure: Exception | None = None
 
@@ -192,7 +193,7 @@ class Communicator:
         group = None
         try:
             group = self._make(store)
-        except Exception as error:  # of any kind: it is raised by connect(), on the thread that waits
+        except Exception as error:  # an error of any kind; connect() raises it on the waiting thread
             self._failure = error
         own = {descriptor: inode for descriptor, inode in _sockets().items() if self._before.get(descriptor) != inode}
         with self._lock:
@@ -209,7 +210,7 @@ class Communicator:
             options._timeout = limit
             with torch.cuda.device(self.device):
                 group = dist.ProcessGroupNCCL(adapter, self.rank, self.size, options)
-                group.allreduce([torch.zeros(1, device=self.device)]).wait()  # NCCL connects with the first one
+                group.allreduce([torch.zeros(1, device=self.device)]).wait()  # NCCL connects in the first collective
             return group
         adapter = _TorchStore(store, self._timeout, self.rank, self.size)
         options = dist.ProcessGroupGloo._Options()
@@ -236,8 +237,8 @@ class Communicator:
             try:
                 copy = os.dup(descriptor)
             except OSError:
-                continue  # closed meanwhile
-            if os.readlink(f"/proc/self/fd/{copy}") != inode:  # closed meanwhile, and the number is another file's
+                continue  # closed in the meantime
+            if os.readlink(f"/proc/self/fd/{copy}") != inode:  # closed in the meantime, and another file has the number
                 os.close(copy)
                 continue
             with socket.socket(fileno=copy) as connection:
@@ -245,11 +246,11 @@ class Communicator:
                     try:
                         connection.shutdown(socket.SHUT_RDWR)
                     except OSError:
-                        continue  # the other end was quicker
+                        continue  # the other end has closed it already
 
     @property
     def over(self) -> bool:
-        """Whether it was aborted."""
+        """Returns whether the communicator was aborted."""
         return self._reason is not None
 
     def check(self) -> None:
@@ -258,13 +259,14 @@ class Communicator:
             raise WorldOver(self._reason, told=True)
 
     def broken(self, error: Exception) -> WorldOver:
-        """Converts the error of a failed operation."""
+        """Returns the error to raise for a failed operation."""
         if self._reason is not None:
             return WorldOver(self._reason, told=True)
         return WorldOver(_sentence(error))
 
     def close(self) -> None:
-        """Leaves the world. Frees the group on a separate thread, because that waits for its operations."""
+        """Leaves the world. Frees the group on a separate thread, because that call waits for the group's
+        operations."""
         self.abort("the rank left this world")
         groups: list = []
         with self._lock:
@@ -278,8 +280,8 @@ class Communicator:
     def wait_for(self, work) -> None:
         """Blocks until the torch operation `work` is done. Raises WorldOver if it failed or the world ended.
 
-        Gloo does not wake an operation that starts on connections that have already failed, so it checks for abort()
-        periodically.
+        Gloo does not wake an operation that starts on connections that have already failed, so this function checks
+        for abort() periodically.
         """
         while True:
             try:
@@ -328,7 +330,8 @@ class Communicator:
 
 
 def device_of(parameters: Sequence[torch.nn.Parameter]) -> torch.device:
-    """Returns the device that all parameters are on. Raises UserError if there is none or it is not supported."""
+    """Returns the device that all parameters are on. Raises UserError if there is no such device or it is not
+    supported."""
     devices = {parameter.device for parameter in parameters}
     if not devices:
         raise UserError("the model has no parameters that require gradients")
@@ -344,14 +347,14 @@ def device_of(parameters: Sequence[torch.nn.Parameter]) -> torch.device:
     return device
 
 
-# Threads that free a group.
+# The threads that are freeing a group.
 _freeing: list[threading.Thread] = []
 
 
 @atexit.register
 def _await_freed() -> None:
-    """Python ends threads at any point, and a partly freed group then ends the process with a signal. A thread that
-    still waits for an operation does no harm."""
+    """Waits for threads that free a group. Python may end a thread at any point, and a partly freed group then ends the
+    process with a signal. A thread that still waits for an operation is harmless."""
     limit = time.monotonic() + _FREE_LIMIT
     for thread in _freeing:
         thread.join(max(0.0, limit - time.monotonic()))

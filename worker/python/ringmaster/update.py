@@ -1,5 +1,4 @@
-"""The update of the parameters, which the job makes once a step is complete, and the functions that a script registers
-around it."""
+"""Updates the parameters once a step is complete, and calls the functions that a script registered before and after."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from .errors import UserError
 
 class Update:
     """Prevents `optimizer` from making steps by itself. Calls `before` when the gradients are means over the whole
-    batch, and `after` once the optimizer has made its step. Thread-safety: one thread.
+    batch, and `after` after the optimizer's step. Thread-safety: one thread.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler | None):
@@ -44,7 +43,7 @@ class Update:
         self._allowed = True
 
     def _scaled_step(self) -> bool:
-        """Returns False if gradients overflowed on some rank, so the optimizer made no step on any rank."""
+        """Makes a step with scaled gradients. Returns False on all ranks, without a step, if gradients overflowed."""
         before = self._scaler.get_scale()
         self._scaler.step(self._optimizer)
         self._scaler.update()

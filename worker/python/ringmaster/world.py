@@ -1,4 +1,4 @@
-"""Worlds: the values, and the interface to their source.
+"""Worlds, their members, and the interface to the source of worlds.
 
 `Membership` has two implementations: `agent.AgentMembership` in a job, `alone.LoneMembership` without one.
 """
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .errors import listed
 
-_PEERS_NAMED = 4  # in one sentence
+_PEERS_NAMED = 4  # number of peers that a message names
 
 
 class Epoch(NamedTuple):
@@ -27,11 +27,11 @@ class Member:
     """A rank process in a world, identified by (pod_uid, slot, start)."""
 
     pod_uid: str
-    pod: str  # the Pod's name, for people
-    node: str  # the node's name, for people
-    address: str  # where the worker's ranks listen for other ranks
+    pod: str  # the Pod's name, for messages and logs
+    node: str  # the node's name, for messages and logs
+    address: str  # the address at which the worker's ranks listen for other ranks
     slot: int  # 0 … slots - 1 within the worker
-    start: str  # new for every start of a process in the slot
+    start: str  # differs for every start of a process in the slot
 
     @property
     def name(self) -> str:
@@ -46,14 +46,15 @@ class World:
     epoch: Epoch
     rank: int
     members: tuple[Member, ...]  # by rank
-    full_size: int = 0  # the ranks that the job wants; 0: not known
+    full_size: int = 0  # the number of ranks that the job wants; 0: unknown
 
     @property
     def size(self) -> int:
         return len(self.members)
 
     def full_share(self, global_batch: int) -> int:
-        """Returns the maximum number of samples of a step per rank when all workers of the job are present."""
+        """Returns the maximum number of samples that a rank computes in a step when all workers of the job are
+        present."""
         return -(-global_batch // (self.full_size or self.size))
 
     @property
@@ -65,7 +66,7 @@ class World:
         return self.me.address
 
     def name_peers(self, error: str) -> str:
-        """Names, for messages, the peers whose address is in Gloo's error, or all peers, with their Pods."""
+        """Returns the peers whose address is in Gloo's error, or all peers, with their Pods, as text for messages."""
         others = [(rank, member) for rank, member in enumerate(self.members) if rank != self.rank]
         found = [(rank, member) for rank, member in others if f"[{member.address}]" in error] or others
         names = [f"rank {rank} ({member.pod})" for rank, member in found]
@@ -73,7 +74,7 @@ class World:
 
     @cached_property
     def local_rank(self) -> int:
-        """Returns the rank among those of this worker."""
+        """Returns the number of this rank among the ranks of its worker."""
         return sum(member.pod_uid == self.me.pod_uid for member in self.members[: self.rank])
 
     @cached_property
@@ -102,12 +103,13 @@ class KeptCheckpoint(NamedTuple):
     """The newest complete checkpoint of the job itself."""
 
     step: int
-    nbytes: int = 0  # held by all complete ones that are kept
-    age_millis: int = 0  # since it was complete, by the volume's clock
+    nbytes: int = 0  # total size of all complete checkpoints that are kept
+    age_millis: int = 0  # time since it was completed, by the volume's clock
 
 
 class Store(ABC):
-    """The store through which the ranks of one world connect: a key is written once and read by all. Thread-safe."""
+    """The store through which the ranks of a world connect. A key is written once and may be read by all.
+    Thread-safe."""
 
     @abstractmethod
     def set(self, key: str, value: bytes) -> None:
@@ -117,16 +119,16 @@ class Store(ABC):
     def get(self, keys: Sequence[str], deadline: float) -> list[bytes]:
         """Blocks until every key exists; the values are in the order of `keys`.
 
-        `deadline` is a time of time.monotonic(). Raises TimeoutError if a key is missing by then, and WorldOver if the
-        world has ended. Raises PeerLost if the agent is gone.
+        `deadline` is a value of time.monotonic(). Raises TimeoutError if a key does not exist by then, and WorldOver if
+        the world has ended. Raises PeerLost if the agent is gone.
         """
 
 
 class Membership(ABC):
     """The source of worlds of a rank, and the receiver of its reports.
 
-    Call it from one thread, except that one other thread may make the calls about checkpoints, and any thread may call
-    why_over() and unprotected(). In a forked child every wait raises PeerLost, and nothing is sent.
+    One thread may call it, with two exceptions: another thread may call the functions for checkpoints, and any thread
+    may call why_over() and unprotected(). In a forked child every wait raises PeerLost, and no message is sent.
     """
 
     @abstractmethod
@@ -143,15 +145,15 @@ class Membership(ABC):
 
     @abstractmethod
     def watch(self, epoch: Epoch, over: Callable[[str], None]) -> None:
-        """Calls `over` once, with the reason, when `epoch` is over, or at once if it already is. Only one watch at a
-        time.
+        """Calls `over` once, with the reason, when `epoch` is over; immediately if it already is. There can be only one
+        watch at a time.
 
         The callback runs on any thread, must not raise, and must not call this object.
         """
 
     @abstractmethod
     def unwatch(self) -> None:
-        """Ends the watch: after it returns, the callback does not run."""
+        """Ends the watch. After this returns, the callback neither runs nor will run."""
 
     def switch_wanted(self, epoch: Epoch) -> bool:
         """Returns whether the ranks of `epoch` must leave it together after the next step."""
@@ -162,12 +164,13 @@ class Membership(ABC):
         return False
 
     def checkpoint_wanted(self, epoch: Epoch) -> bool:
-        """Returns whether the job will be suspended with a checkpoint of the step that is about to begin. Only rank 0
-        calls it; it returns True once."""
+        """Returns whether the job will be suspended after the next step, with a checkpoint of it. Only rank 0 calls
+        this. Returns True only once."""
         return False
 
     def await_suspension(self, world: World, progress: Progress, timeout: float) -> None:
-        """Blocks, after that step, until the ranks of `world` must leave it, for at most `timeout` seconds."""
+        """Blocks until the ranks of `world` must leave it, for at most `timeout` seconds. Call it after the step for
+        which checkpoint_wanted() returned True."""
 
     @abstractmethod
     def broken(self, world: World, peer: int, reason: str) -> None:
@@ -176,35 +179,36 @@ class Membership(ABC):
     @abstractmethod
     def at_boundary(self, world: World, step: int) -> None:
         """Reports that this rank left the world after `step`, as switch_wanted() requested, and waits for the next
-        one."""
+        world."""
 
     @abstractmethod
     def report(self, world: World, progress: Progress) -> None:
-        """Reports committed progress, from rank 0. Drops reports beyond two per second."""
+        """Reports committed progress. Rank 0 calls it. Sends at most two reports per second and drops the others."""
 
     @abstractmethod
     def finish(self, world: World, progress: Progress) -> bool:
         """Blocks, after the last step, until all ranks may exit (returns True) or the world ends (returns False).
 
-        Calls at_boundary() if that is requested meanwhile. Raises PeerLost if the agent is gone.
+        Calls at_boundary() if that is requested in the meantime. Raises PeerLost if the agent is gone.
         """
 
     def await_grant(self, step: int, shard: int, nbytes: int, checksum: str, stop: Event) -> None:
-        """Blocks until this rank's part of a checkpoint is granted, also in a later world.
+        """Blocks until the launcher grants this rank's part of a checkpoint, in this world or a later one.
 
-        `checksum` is that of its data, in hex. Raises Unavailable if `stop` was set first. Raises PeerLost if the agent
-        is gone.
+        `checksum` is the checksum of the part's data, in hex. Raises Unavailable if `stop` was set first. Raises
+        PeerLost if the agent is gone.
         """
 
     def checkpoint_complete(self, step: int, nbytes: int) -> None:
-        """Reports that the last granted checkpoint is complete; `nbytes` is the total size of those that are kept."""
+        """Reports that the last granted checkpoint is complete. `nbytes` is the total size of the checkpoints that are
+        kept."""
 
     def began(self, world: World, step: int, text: str, kept: KeptCheckpoint | None) -> None:
-        """Reports, from rank 0 of the first world, the state from which training starts: its step, and a sentence or
-        ""."""
+        """Reports the state from which training starts: its step, a message for the user ("" if there is none), and the
+        newest kept checkpoint. Rank 0 of the first world calls it."""
 
     def nothing_trained(self) -> None:
-        """Reports, before finish(), that the state contains no step of this job."""
+        """Reports that the state contains no step of this job. Call it before finish()."""
 
     def unprotected(self, what: str, reason: str) -> None:
         """Reports why "checkpoint", "snapshot" or "restore" is not possible now; an empty reason means that it is
@@ -212,7 +216,7 @@ class Membership(ABC):
 
     @abstractmethod
     def store(self, world: World) -> Store:
-        """Returns the world's store; it is valid as long as the membership."""
+        """Returns the world's store, which is valid as long as the membership is."""
 
     def close(self) -> None:
-        """Ends the connection: every wait raises PeerLost."""
+        """Ends the connection. After this, every wait raises PeerLost."""

@@ -20,7 +20,7 @@ from .world import Epoch, Membership, Progress, World
 
 _logger = logging.getLogger("ringmaster")
 
-# For which a suspension waits at most: two minutes for its checkpoint, and half a minute for the ranks to end.
+# Maximum wait of a suspension: two minutes for its checkpoint, and half a minute until the ranks end.
 _SUSPENSION_LIMIT = 150.0
 
 
@@ -45,13 +45,13 @@ class WorldEntry:
         self._settings = settings
         self._timeout = timeout
         self._global_batch = global_batch
-        self._connected: Communicator | None = None  # the present one, from before it connects until it is closed
+        self._connected: Communicator | None = None  # the current one, from before it connects until it is closed
 
     def join(self) -> None:
-        """Blocks, without a limit, until this rank is in a world whose ranks have the same state."""
+        """Blocks, without a time limit, until this rank is in a world whose ranks have the same state."""
         if self._keeper is not None:
             try:
-                self._restore()  # now, while no rank waits
+                self._restore()  # load now, while no rank waits
             except Unavailable as error:
                 _logger.warning("failed to load a checkpoint: %s", error)
         self._enter_next(Epoch())
@@ -62,10 +62,10 @@ class WorldEntry:
         self._enter_next(self.world.epoch)
 
     def await_suspension(self, progress: Progress, committed: Callable[[], None]) -> None:
-        """Keeps the state of the applied step and waits for the end of the job: a further step would be rolled back.
+        """Saves the state of the applied step and waits for the end of the job, because a further step would be lost.
 
-        `progress` is that of the step; `committed` is called once all ranks have applied it. Raises WorldOver if
-        another world may follow.
+        `progress` is the progress after the step. `committed` is called once all ranks have applied it. Raises
+        WorldOver if another world may follow.
         """
         limit = time.monotonic() + _SUSPENSION_LIMIT
         self.communicator.all_reduce(torch.zeros(1, device=self._device)).wait()
@@ -82,7 +82,8 @@ class WorldEntry:
                             "continues", self.held.version.step, _SUSPENSION_LIMIT)
 
     def _keep_until(self, limit: float, keeper: Keeper) -> None:
-        """Writes the held state once an earlier checkpoint is written, as long as this rank may wait for it."""
+        """Saves the current state once an earlier checkpoint is written. Waits for at most `limit`
+        (time.monotonic())."""
         epoch = self.world.epoch
         while not keeper.take(self.held, self._training.as_dict, wait_s=0.2):
             if (time.monotonic() > limit or self._membership.why_over(epoch) is not None
@@ -96,7 +97,7 @@ class WorldEntry:
         self._enter_next(self.world.epoch)
 
     def end(self) -> None:
-        """All ranks are released."""
+        """Ends this rank's part in the job. Call it once all ranks are released."""
         self._membership.unwatch()
         self.communicator.close()
         if self._keeper is not None:
@@ -147,8 +148,8 @@ class WorldEntry:
             self._membership.began(self.world, self.held.version.step, text, kept)
 
     def _keep_other(self, keeper: Keeper) -> None:
-        """Saves the state of another job, if this world starts from it, as a checkpoint of this job, so that this job
-        no longer depends on the other one."""
+        """If this world starts from another job's state, saves it as a checkpoint of this job, so that this job does
+        not depend on the other one any more."""
         for attempt in itertools.count():
             complete = self.world.rank == 0 and keeper.keep_other(self.held, self._training.as_dict)
             done = torch.tensor([float(complete)], device=self._device)
@@ -172,7 +173,7 @@ class WorldEntry:
             raise
 
     def _pause(self, attempt: int) -> None:
-        """Waits before this rank checks again, but not past the end of the world."""
+        """Waits before this rank checks again, but not longer than the world exists."""
         limit = time.monotonic() + min(0.1 * 2**attempt, 5.0, self._timeout / 4)
         while time.monotonic() < limit and self._membership.why_over(self.world.epoch) is None:
             time.sleep(0.02)

@@ -27,15 +27,15 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
-// Thread-safety: one thread. Throws what LibTorch throws.
+// Thread-safety: one thread. Throws LibTorch's exceptions.
 class Backbone {
  public:
   virtual ~Backbone() = default;
 
-  // Leaves of autograd, initialised from the seed.
+  // Leaf tensors of autograd, initialised from the seed.
   virtual const std::vector<NamedTensor>& parameters() const = 0;
-  // Also leaves, but outside of the autograd graph. Forward() adds statistics to their gradients if
-  // these exist and gradients are computed: it may run twice on the same samples, first without.
+  // Also leaf tensors, but outside of the autograd graph. Forward() adds statistics to their
+  // gradients if these exist and gradients are computed: it may first run without gradients.
   virtual const std::vector<NamedTensor>& averages() const = 0;
 
   // `images` has the shape samples × channels × side × side; returns samples × dimension.
@@ -46,7 +46,7 @@ struct BackboneOptions {
   ImageShape shape;
   int64_t dimension = 512;
   uint64_t seed = 1;
-  int64_t global_batch = 1;  // Forward() gets a rank's share of it
+  int64_t global_batch = 1;  // Forward() gets the share of one rank
   Precision precision = Precision::kFloat32;
   at::Device device = at::kCPU;
 };

@@ -13,8 +13,8 @@ namespace ringmaster::trainer {
 using IResNetStages = std::array<int, 4>;
 std::unique_ptr<Backbone> MakeIResNet(const BackboneOptions& options, const IResNetStages& stages);
 
-// Two strided convolutions and a linear layer, without batch normalisation: what it computes of a
-// sample does not depend on the samples beside it, so worlds of every size agree.
+// Two strided convolutions and a linear layer, without batch normalisation: the result for a sample
+// does not depend on the other samples, so it is the same in worlds of every size.
 std::unique_ptr<Backbone> MakeSmallNet(const BackboneOptions& options);
 
 }  // namespace ringmaster::trainer

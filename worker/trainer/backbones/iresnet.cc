@@ -1,7 +1,7 @@
 // IResNet, the residual network of ArcFace's code (Duta et al., "Improved Residual Networks", arXiv
 // 2004.04989, in the form of insightface's arcface_torch): batch normalisation before each
-// convolution, PReLU, no activation after the addition; at the end normalisation, a linear layer to
-// the embedding, and a normalisation of that. Without dropout, as in Partial FC.
+// convolution, PReLU, and no activation after the addition. At the end it normalises, computes the
+// embedding in a linear layer, and normalises that. As in Partial FC, it has no dropout.
 
 #include <array>
 #include <optional>
@@ -28,7 +28,7 @@ struct Block {
   Prelu prelu;
   Convolution convolution2;
   BatchNorm normal3;
-  std::optional<Shortcut> shortcut;  // where size or channels change
+  std::optional<Shortcut> shortcut;  // only if the size or the channels change
 
   at::Tensor operator()(const at::Tensor& x, bool training) const {
     at::Tensor y = convolution1(normal1(x, training));

@@ -19,23 +19,23 @@ namespace {
 
 constexpr double kEpsilon = 1e-5;
 
-// The value towards which the running statistic moves: the mean over the samples of all ranks after
-// the reduction; this rank's samples are `share` of them.
+// Adds this rank's part of the value towards which a running statistic moves to its gradient. The
+// reduction makes it the mean over the samples of all ranks; this rank has `share` of them.
 void Contribute(const at::Tensor& average, const at::Tensor& statistic, double share) {
   at::Tensor gradient = average.grad();
   if (gradient.defined()) gradient.add_(statistic, share);
 }
 
-// The running statistics' gradients, to which what they shall move towards is added; undefined
-// where nothing shall be. Without their version, since all lie in one memory, of which other layers
-// write their parts later.
+// Returns the gradient of a running statistic, to which its target value is added; undefined if
+// there is none. Detached from its version counter: all gradients are in one memory, of which other
+// layers write their parts later.
 at::Tensor Target(const at::Tensor& average) {
   const at::Tensor& gradient = average.grad();
   return gradient.defined() && c10::GradMode::is_enabled() ? gradient.variable_data()
                                                            : at::Tensor();
 }
 
-// Returns Ringmaster's implementation for `x`; null selects LibTorch's.
+// Returns Ringmaster's implementation if it supports `x`; null selects LibTorch's.
 std::shared_ptr<const NormArithmetic> ArithmeticFor(const at::Tensor& x) {
   if (x.dim() != 2 && x.dim() != 4) return nullptr;
   if (x.is_cpu()) return x.scalar_type() == at::kFloat ? HostNorm() : nullptr;
@@ -45,7 +45,7 @@ std::shared_ptr<const NormArithmetic> ArithmeticFor(const at::Tensor& x) {
 }  // namespace
 
 at::Tensor Convolution::operator()(const at::Tensor& x) const {
-  // In the order that convolutions in 16-bit formats require.
+  // The memory format that convolutions in 16-bit formats need.
   const at::Tensor kernel =
       type == at::kFloat ? weight : weight.to(type, false, false, at::MemoryFormat::ChannelsLast);
   return at::conv2d(x.to(type), kernel, {}, stride, padding);
@@ -74,7 +74,7 @@ at::Tensor BatchNorm::Plus(const at::Tensor& shortcut, const at::Tensor& x, bool
 at::Tensor BatchNorm::Apply(const at::Tensor& x, bool training, const Prelu* prelu,
                             const at::Tensor& shortcut) const {
   const double share = static_cast<double>(x.size(0)) / static_cast<double>(global_batch);
-  // A single value has no variance: a lone sample without pixels uses the running
+  // A single value has no variance, so a lone sample without pixels uses the running
   // statistics.
   const bool by_batch = training && x.numel() / x.size(1) > 1;
   if (training && !by_batch && c10::GradMode::is_enabled()) {
@@ -93,8 +93,8 @@ at::Tensor BatchNorm::Apply(const at::Tensor& x, bool training, const Prelu* pre
                            .epsilon = kEpsilon},
                           prelu == nullptr ? at::Tensor() : prelu->weight, shortcut);
   }
-  // They become the batch's own statistics; their previous values do not count but must be
-  // finite.
+  // The layer overwrites them with the batch's statistics. Their previous values have no effect but
+  // must be finite.
   const auto statistic = [&](const at::Tensor& average) {
     return by_batch ? at::zeros_like(average.detach()) : average.detach();
   };
@@ -142,7 +142,7 @@ at::Tensor Layers::AddAverage(const std::string& name, const at::Tensor& values)
 Convolution Layers::MakeConvolution(const std::string& name, int64_t from, int64_t to,
                                     int64_t kernel, int64_t stride) {
   constexpr float kDeviation = 0.1F;
-  const auto normal = [](float u, float v) {  // Box and Muller
+  const auto normal = [](float u, float v) {  // Box-Muller transform
     return kDeviation * std::sqrt(-2 * std::log(1 - u)) *
            std::cos(2 * std::numbers::pi_v<float> * v);
   };

@@ -37,7 +37,7 @@ struct BatchNorm {
   int64_t global_batch = 1;
 
   at::Tensor operator()(const at::Tensor& x, bool training) const;
-  // With what follows it, in one pass.
+  // Also applies the operation that follows the normalisation, in one pass.
   at::Tensor Then(const Prelu& prelu, const at::Tensor& x, bool training) const;
   at::Tensor Plus(const at::Tensor& shortcut, const at::Tensor& x, bool training) const;
 
@@ -76,7 +76,7 @@ class Layers {
   at::Tensor Add(const std::string& name, const at::Tensor& values);
   at::Tensor AddAverage(const std::string& name, const at::Tensor& values);
   at::Tensor Leaf(const at::Tensor& values) const;
-  // `draw` computes a value from two uniform ones in [0, 1).
+  // `draw` computes a value from two uniform numbers in [0, 1).
   template <typename Draw>
   at::Tensor Random(at::IntArrayRef sizes, Draw draw) const;
 

@@ -29,7 +29,7 @@ NormRows RowsOf(const at::Tensor& x) {
       .type = StoredTypeOf(x.scalar_type()), .rows = x.numel() / x.size(1), .channels = x.size(1)};
 }
 
-// Channels of a pixel must be adjacent.
+// Returns a tensor in which the channels of a pixel are adjacent.
 at::Tensor AsRows(const at::Tensor& x) {
   return x.contiguous(x.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
 }
@@ -52,7 +52,7 @@ NormParameters ParametersOf(const at::Tensor& weight, const at::Tensor& bias,
           .inverse = MemoryOf(statistics) + channels};
 }
 
-// Saved for the backward pass.
+// The values saved for the backward pass.
 struct Held final : torch::CustomClassHolder {
   std::shared_ptr<const NormArithmetic> arithmetic;
 };

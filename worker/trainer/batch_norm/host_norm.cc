@@ -15,13 +15,13 @@ namespace {
 constexpr int64_t kParts = 64;  // parts of the rows, each summed separately
 constexpr int kSums = 3;
 
-// For each channel, one after another.
+// The values of each channel, channel by channel.
 struct Coefficients {
   std::vector<float> scale, shift;
-  std::vector<float> constant, along;  // for the backward pass
+  std::vector<float> constant, along;  // used in the backward pass
 };
 
-// Both alternatives are computed first; otherwise compilers do not vectorise the loop.
+// The functions below compute both alternatives first; otherwise compilers do not vectorise them.
 
 RINGMASTER_VECTORISED void AddDistances(const float* __restrict x, int64_t rows, int64_t channels,
                                         const float* __restrict first, float* __restrict sum,
@@ -123,7 +123,7 @@ RINGMASTER_VECTORISED void GoBackBent(const float* __restrict x, const float* __
   }
 }
 
-// Calls visit(part, first row, rows) for each part, on any thread.
+// Calls visit(part, first row, rows) for each part; the calls run on several threads.
 template <typename Visit>
 void ForEachPart(const NormRows& rows, Visit visit) {
   const int64_t size = (rows.rows + kParts - 1) / kParts;
@@ -140,7 +140,7 @@ float* SumOf(float* scratch, const NormRows& rows, int64_t part, int sum) {
   return scratch + (part * kSums + sum) * rows.channels;
 }
 
-// Into the first part.
+// Adds the sums of all parts to those of the first part.
 void AddParts(const NormRows& rows, float* scratch) {
   for (int64_t part = 1; part < kParts; ++part) {
     const float* const from = SumOf(scratch, rows, part, 0);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Batch normalisation of floats on the host: one pass over memory for each sum and each result, on
-// LibTorch's threads. Sums do not depend on the number of threads. LibTorch's own implementation
-// needs twice as many passes, and its PReLU's backward pass is scalar.
+// Batch normalisation of floats on the host, with one pass over memory for each sum and each
+// result, on LibTorch's threads. Sums do not depend on the number of threads. LibTorch's
+// implementation needs twice as many passes, and its backward pass of PReLU is scalar.
 
 #include <memory>
 

@@ -18,7 +18,7 @@ namespace ringmaster::trainer {
 
 enum class StoredType { kFloat, kFloat16, kBFloat16 };
 
-// `rows` (pixels of all samples) times `channels`. The channels of a row are adjacent.
+// `rows` (pixels of all samples) × `channels`. The channels of a row are adjacent.
 struct NormRows {
   StoredType type = StoredType::kFloat;
   int64_t rows = 0;
@@ -29,13 +29,13 @@ struct NormRows {
 struct NormParameters {
   const float* weight = nullptr;
   const float* bias = nullptr;
-  const float* slope = nullptr;  // of a PReLU; null: there is none
+  const float* slope = nullptr;  // slope of a PReLU; null: there is none
   const float* mean = nullptr;
   const float* inverse = nullptr;  // 1 / sqrt(variance + epsilon)
 };
 
 // Destinations of statistics, by channel. `share` of mean and unbiased variance is added to the
-// running ones; null: they are not updated.
+// running ones; null: those are not updated.
 struct NormStatistics {
   float* mean = nullptr;
   float* inverse = nullptr;
@@ -48,23 +48,23 @@ struct NormStatistics {
 struct NormGradients {
   float* weight = nullptr;
   float* bias = nullptr;
-  float* slope = nullptr;  // if there is a PReLU
+  float* slope = nullptr;  // set if there is a PReLU
 };
 
-// Memory belongs to the implementation's device. Calls do not wait for it. They throw if it reports
-// that work could not be started. REQUIRES: at least two rows.
+// Arrays are in memory of the implementation's device. Calls do not wait for the device. They throw
+// if work could not be started. REQUIRES: at least two rows.
 class NormArithmetic {
  public:
   virtual ~NormArithmetic() = default;
 
-  // The number of floats that sums need as scratch memory.
+  // The number of floats of scratch memory that the sums need.
   virtual int64_t Scratch(const NormRows& rows) const = 0;
   virtual void Statistics(const NormRows& rows, const void* x, float* scratch,
                           const NormStatistics& to) const = 0;
-  // Adds `shortcut`, of the same form; null: adds nothing. Not together with a slope.
+  // Adds `shortcut`, of the same shape, unless it is null. Cannot be combined with a slope.
   virtual void Normalise(const NormRows& rows, const NormParameters& parameters, const void* x,
                          const void* shortcut, void* y) const = 0;
-  // The part of `y_gradient` that is also the shortcut's gradient.
+  // Computes the gradients; that of a shortcut is `y_gradient` itself.
   virtual void Backward(const NormRows& rows, const NormParameters& parameters, const void* x,
                         const void* y_gradient, float* scratch, const NormGradients& to,
                         void* x_gradient) const = 0;

@@ -22,7 +22,7 @@ constexpr std::string_view kRemoving = ".removing-";
 constexpr mode_t kFolderMode = 0775;
 constexpr std::size_t kMostShards = 1024;
 
-// Takes a number without sign or leading zeros off the front of `text`.
+// Removes a number without sign or leading zeros from the front of `text` and returns it.
 std::optional<int64_t> TakeNumber(std::string_view& text) {
   int64_t number = 0;
   const char* const end = text.data() + text.size();
@@ -62,7 +62,7 @@ Result<std::vector<std::string>> NamesIn(const std::string& folder) {
   return Error{ErrorKind::kUnavailable, "while reading " + folder + ": " + error.message()};
 }
 
-// The volume's group may write there, regardless of this process's umask.
+// Creates folders that the volume's group may write to, regardless of this process's umask.
 std::error_code MakeFolders(const std::string& path) {
   fs::path below;
   for (const fs::path& part : fs::path(path)) {
@@ -240,11 +240,11 @@ Result<std::optional<LoadedShard>> CheckpointFolder::LoadNewest(
       }
       return std::optional(*std::move(loaded));
     }
-    // A checkpoint is damaged only if it was read and is wrong, or lacks what a complete one has.
+    // A checkpoint is damaged only if it was read and is wrong, or if a required file is missing.
     if (!IsDamage(loaded.error()) && loaded.error().kind != ErrorKind::kNotFound) {
       return loaded.error();
     }
-    // Its writer may have removed it meanwhile; then newer ones exist, which were tried first.
+    // Its writer may have removed it in the meantime. There are then newer ones, which were tried.
     const Result<bool> there = IsComplete(version);
     if (!there.ok()) return there.error();
     if (!*there) continue;
@@ -303,7 +303,7 @@ Result<void> CheckpointFolder::Publish(const CheckpointDraft& draft) const {
     const Result<bool> complete = IsComplete(draft.version);
     if (!complete.ok()) return complete.error();
     if (*complete) return Error{ErrorKind::kAlreadyExists, home + " is complete"};
-    Remove(CheckpointName(draft.version));  // not from one of our writers: something without DONE
+    Remove(CheckpointName(draft.version));  // another program's folder, without DONE
     fs::rename(draft.aside, home, error);
   }
   if (error) {
@@ -333,7 +333,7 @@ void CheckpointFolder::Retain(const StateVersion& own, int keep) const {
   }
 }
 
-// Renamed first: a partly removed checkpoint must not look like a complete one.
+// Renames the folder first, because a partly removed checkpoint must not look complete.
 void CheckpointFolder::Remove(const std::string& name) const {
   std::error_code error;
   std::string target = path_ + "/" + name;

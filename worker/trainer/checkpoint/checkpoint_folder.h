@@ -47,7 +47,7 @@ struct DoneShard {
   friend bool operator==(const DoneShard&, const DoneShard&) = default;
 };
 std::string EncodeDone(const std::vector<DoneShard>& shards);
-// The shards must be 0, 1, … in this order. kInvalid, with the reason kDamaged, says what is wrong.
+// The shards must be 0, 1, … in this order. kInvalid, with the reason kDamaged, names the problem.
 Result<std::vector<DoneShard>> DecodeDone(std::string_view text);
 
 // Rows [begin, end) of a table with `all_rows` rows that is sharded over ranks.
@@ -70,7 +70,7 @@ class CheckpointFolder {
   explicit CheckpointFolder(std::string path) : path_(std::move(path)) {}
 
   // Creates the folder if it is missing. kInvalid: the path can never be a folder. kUnavailable: it
-  // cannot be created, read or written now. The message is a sentence for the user.
+  // cannot be created, read or written now. The message is for users.
   Result<void> Make() const;
 
   const std::string& path() const { return path_; }
@@ -79,7 +79,7 @@ class CheckpointFolder {
   // Returns the complete checkpoints, newest first. kUnavailable: the folder cannot be read now.
   Result<std::vector<StateVersion>> Complete() const;
   Result<bool> IsComplete(const StateVersion& version) const;
-  // Returns when it was completed, by the volume's clock; nothing if it is not complete.
+  // Returns the time of its completion by the volume's clock; nothing if it is not complete.
   Result<std::optional<std::chrono::system_clock::time_point>> CompletedAt(
       const StateVersion& version) const;
   // Returns the total bytes of the newest `keep` checkpoints in `complete`, a result of Complete().

@@ -1,4 +1,4 @@
-// The parts of a checkpoint: CheckpointFolder's functions for a sharded state.
+// The functions of CheckpointFolder for the parts of a checkpoint, which has a sharded state.
 
 #include <algorithm>
 #include <filesystem>
@@ -33,7 +33,7 @@ Result<void> CheckpointFolder::WritePart(const control::Epoch& world, const Shar
   if (Result<void> made = Make(); !made.ok()) return made;
   const std::string path = PartAside(header.version, world, header.shard, header.shards);
   std::error_code ignored;
-  std::filesystem::remove(path, ignored);  // of an earlier attempt
+  std::filesystem::remove(path, ignored);  // left by an earlier attempt
   const Result<uint64_t> written = WriteShard(path, header, {rows}, stop);
   if (!written.ok()) {
     std::filesystem::remove(path, ignored);
@@ -61,7 +61,7 @@ Result<void> CheckpointFolder::AdoptParts(CheckpointDraft& draft, const control:
   return {};
 }
 
-// Cheap: checks headers and sizes. Readers check the data.
+// This is cheap: it checks headers and sizes. Readers check the data.
 Result<void> CheckpointFolder::CheckParts(const StateVersion& version,
                                           const StateIdentity& identity,
                                           const std::vector<DoneShard>& done) const {

@@ -1,8 +1,8 @@
 #pragma once
 
-// Writes checkpoints in the background. Offer() copies the state and returns; a thread writes the
+// Writes checkpoints in the background. Offer() copies the state and returns. A thread writes the
 // copy, asks for the grant, completes the checkpoint and removes old ones. Training never waits for
-// the disk: an offer is skipped while the previous one is still being written.
+// the disk: an offer is skipped while the previous checkpoint is still being written.
 
 #include <cstdint>
 #include <functional>
@@ -19,17 +19,17 @@
 
 namespace ringmaster::trainer {
 
-// Called from the writer's thread. They must not throw.
+// Functions that the writer's thread calls. They must not throw.
 struct CheckpointCalls {
   // For a sharded state: blocks until all ranks have written their parts, and returns the number of
   // parts. Null if there are no parts.
   std::function<Result<int>(const StateVersion&, const std::stop_token&)> parts{};
-  // Blocks until the launcher grants the checkpoint, or an error says that it never will;
-  // kCancelled once stopped.
+  // Blocks until the launcher grants the checkpoint. An error means that it never will; kCancelled:
+  // `stop` was requested.
   std::function<Result<void>(const StateVersion&, const DoneShard&, const std::stop_token&)> grant;
-  // The checkpoint is complete. `bytes` is the size of all complete checkpoints that are kept.
+  // Called when the checkpoint is complete. `bytes` is the total size of the checkpoints kept.
   std::function<void(const StateVersion&, int64_t bytes)> complete;
-  // Why checkpoints fail now; empty if they succeed again. Called only for changes.
+  // Called for changes only: the reason why checkpoints fail now; empty if they succeed again.
   std::function<void(const std::string& reason)> failing;
 };
 
@@ -37,7 +37,7 @@ struct CheckpointCalls {
 class CheckpointWriter {
  public:
   CheckpointWriter(CheckpointFolder folder, int keep, CheckpointCalls calls);
-  // Abandons the current checkpoint.
+  // Abandons the checkpoint that is being written.
   ~CheckpointWriter();
 
   // Copies `state` and starts to write it in this world with `header`, whose parts and checksum it
@@ -47,7 +47,7 @@ class CheckpointWriter {
   // Waits until nothing is being written. Returns false if that takes longer than `limit`.
   bool AwaitIdle(std::chrono::milliseconds limit);
 
-  // The last version that was completed, by this writer or before it existed; {} before the first.
+  // The last completed version, by this writer or before it existed; {} if there is none.
   StateVersion completed() const;
 
  private:
@@ -55,14 +55,14 @@ class CheckpointWriter {
   Result<void> Write(const std::stop_token& stop);
   Result<void> Finish(CheckpointDraft& draft, const std::stop_token& stop);
 
-  // Constant.
+  // Constant after construction.
   const CheckpointFolder folder_;
   const int keep_;
   const CheckpointCalls calls_;
 
   mutable Mutex mutex_;
   StoppableCondVar changed_;
-  // While true the thread owns the copy, otherwise the caller does.
+  // True: the thread owns the copy; false: the caller does.
   bool busy_ RINGMASTER_GUARDED_BY(mutex_) = false;
   StateVersion completed_ RINGMASTER_GUARDED_BY(mutex_);
 

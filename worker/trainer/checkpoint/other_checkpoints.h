@@ -1,7 +1,7 @@
 #pragma once
 
-// The paths of a job's checkpoints on its volume, <volume>/<namespace>/<name>/<uid>, and of other
-// jobs' checkpoints there, from which a job can start if its spec says so. Functions on files.
+// The paths of a job's checkpoints on its volume, <volume>/<namespace>/<name>/<uid>, and of those
+// of other jobs, from which a job can start if its spec names them. Functions on files.
 
 #include <cstdint>
 #include <map>
@@ -16,9 +16,9 @@ namespace ringmaster::trainer {
 
 struct CheckpointPlace {
   std::string volume;  // empty: no checkpoints
-  // Identify the job; all empty outside of a job: its checkpoints are then directly on the volume.
+  // Identify the job. Empty outside of a job, whose checkpoints are then directly on the volume.
   std::string ns{}, name{}, uid{};
-  // At most one is set: the checkpoint to start from.
+  // The checkpoint to start from. At most one of these is set.
   std::string from_job{};   // the newest checkpoint of other jobs of this name
   std::string from_path{};  // a checkpoint, or a folder of checkpoints, below the volume
 
@@ -30,19 +30,19 @@ struct CheckpointPlace {
 struct OtherCheckpoints {
   CheckpointFolder folder;
   StateVersion newest;
-  std::optional<StateVersion> chosen{};  // only this one, if set
+  std::optional<StateVersion> chosen{};  // use only this version, if set
 };
 
-// Checkpoints of other jobs named `name` in the job's namespace: the folder whose newest one was
-// completed last. Empty if there are none. kUnavailable if that cannot be determined now.
+// Finds checkpoints of other jobs named `name` in the job's namespace: the folder whose newest one
+// was completed last. Empty if there are none. kUnavailable: this cannot be determined now.
 Result<std::optional<OtherCheckpoints>> FindOfJob(const CheckpointPlace& place,
                                                   const std::string& name);
 
-// The checkpoint that the spec names to start from. kInvalid, with a sentence, if it is missing or
-// not below the volume; kUnavailable as above.
+// Finds the checkpoint that the spec names to start from. kInvalid, with a message: it is missing
+// or not below the volume. kUnavailable: as above.
 Result<OtherCheckpoints> FindToBeginWith(const CheckpointPlace& place);
 
-// Loads from it, as CheckpointFolder::LoadNewest does. kInvalid also if the chosen one is gone.
+// Loads from `other`, like CheckpointFolder::LoadNewest. kInvalid also if the chosen one is gone.
 Result<LoadedShard> LoadOther(const OtherCheckpoints& other, const StateIdentity& identity,
                               const std::vector<uint64_t>& parts,
                               std::map<StateVersion, std::string>& damaged);

@@ -1,9 +1,9 @@
 #pragma once
 
-// Writes a sharded state as a checkpoint in parts: each rank writes its own part in the background,
-// and rank 0 completes the checkpoint once all parts are on disk. The ranks report this to each
-// other in the reductions of steps (elastic_torch/session.h); rank 0's writer waits at the gate for
-// it.
+// Writes a sharded state as a checkpoint in parts: each rank writes its part in the background,
+// and rank 0 completes the checkpoint once all parts are on disk. Ranks report this to each other
+// in the reductions of steps (elastic_torch/session.h). Until then, rank 0's writer waits at the
+// gate.
 
 #include <chrono>
 #include <functional>
@@ -22,10 +22,10 @@ namespace ringmaster::trainer {
 // Not thread-safe.
 class PartWriter {
  public:
-  // `failing` is called from the writer's thread with the reason why parts cannot be written now,
-  // and with an empty text once they can again. It is called only for changes.
+  // The writer's thread calls `failing` with the reason why parts cannot be written now, and with
+  // an empty text once they can again. It is called only for changes.
   PartWriter(CheckpointFolder folder, std::function<void(const std::string& reason)> failing);
-  // Abandons the current part.
+  // Abandons the part that is being written.
   ~PartWriter();
 
   // Copies `rows` and starts to write them in this world with `header`, whose checksum it fills in.
@@ -61,12 +61,12 @@ class PartWriter {
 // Thread-safe.
 class PartsGate {
  public:
-  // `count` ranks are writing the parts of `version`. Gives up an earlier
+  // Call when `count` ranks are writing the parts of `version`. Gives up the parts of an earlier
   // version.
   void Expect(const StateVersion& version, int count);
-  // All parts are on disk. Ignored for an unexpected version.
+  // Call when all parts are on disk. Ignored for a version that is not expected.
   void Complete(const StateVersion& version);
-  // The parts will never be complete.
+  // Call when the parts will never be complete.
   void GiveUp();
 
   // Blocks until the parts of `version` are complete, and returns their number. kUnavailable: they

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kPieceBytes = 8 << 20;
 constexpr mode_t kFileMode = 0664;  // the volume's group may read it
 
-// An open file; closed at the end.
+// An open file, which the destructor closes.
 class File {
  public:
   File(const std::string& path, int flags) : path_(path) {
@@ -50,7 +50,7 @@ class File {
     return {};
   }
 
-  // The data is on disk, and closing reported no error.
+  // Ensures that the data is on disk and closes the file; returns an error if either fails.
   Result<void> Finish() {
     if (::fchmod(file_, kFileMode) != 0 && errno != EPERM) return Failed("writing");
     if (::fsync(file_) != 0) return Failed("writing");
@@ -90,7 +90,7 @@ struct OpenedShard {
   std::size_t header_bytes = 0;
 };
 
-// Positions the file at the start of its data.
+// Reads the header and leaves the file at the start of the data.
 Result<OpenedShard> ReadHeader(const File& file, const std::string& path) {
   const auto of_file = [&](const Error& error) {
     return Error{error.kind, path + ": " + error.message, error.reason};

@@ -1,7 +1,7 @@
 #pragma once
 
-// Writes a state to a file and reads it back. Reading trusts no length in the file: it allocates
-// memory for the reader's own state, never for the size in a header.
+// Writes a state to a file and reads it back. Reading does not trust lengths in the file: it
+// allocates memory for the reader's state, never for a size in a header.
 
 #include <optional>
 #include <stop_token>
@@ -20,32 +20,32 @@ struct LoadedShard {
   std::vector<std::vector<float>> values;
 };
 
-// The sizes of a state's parts.
+// Returns the sizes of a state's parts.
 std::vector<uint64_t> PartsOf(const TrainableState& state);
 
 // Writes a new file with header and data, and waits until it is on disk. Returns its size. Errors
-// say what failed and why. kCancelled: `stop` was requested. A partial file may remain.
+// name the operation and the cause. kCancelled: `stop` was requested. A partial file may remain.
 Result<uint64_t> WriteShard(const std::string& path, const ShardHeader& header,
                             const TrainableState& state, const std::stop_token& stop = {});
 
 // Reads only the header. Returns the same errors as ReadShard().
 Result<ShardHeader> ReadShardHeader(const std::string& path);
 
-// Reads everything. `parts` and `shards` must be those of the reader's state. kNotFound: no
-// such file. kInvalid: with the reason kDamaged its content is wrong, otherwise it belongs to
-// another model or to a newer format. kUnavailable: it cannot be read at present, which says
-// nothing about its content. Errors name the file.
+// Reads the file. `parts` and `shards` must be those of the reader's state. kNotFound: the file
+// does not exist. kInvalid with the reason kDamaged: its content is wrong; otherwise it belongs to
+// another model or has a newer format. kUnavailable: it cannot be read now, which does not mean
+// that its content is wrong. Errors name the file.
 Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& identity,
                               const std::vector<uint64_t>& parts, int32_t shards = 1);
 
 // Writes small text to a new file, and waits until it is on disk.
 Result<void> WriteTextDurably(const std::string& path, const std::string& text);
-// Reads at most `limit` bytes of a file, and one more if it is longer. Errors as above.
+// Reads at most `limit` bytes of a file, plus one if it is longer. Errors as above.
 Result<std::string> ReadText(const std::string& path, std::size_t limit);
-// The size of a file in bytes; empty if it does not exist. kUnavailable: unknown.
+// Returns the size of a file in bytes; empty if it does not exist. kUnavailable: unknown.
 Result<std::optional<uint64_t>> FileBytes(const std::string& path);
 
-// Waits until the names in a folder are on disk.
+// Waits until changes of names in a folder are on disk.
 Result<void> SyncFolder(const std::string& folder);
 
 }  // namespace ringmaster::trainer

@@ -67,7 +67,7 @@ class FieldWriter {
   std::vector<std::byte> bytes_ = std::vector<std::byte>(kShardPrefixBytes);
 };
 
-// Never reads beyond `bytes`; missing bytes read as 0 and are recorded.
+// Never reads beyond `bytes`. Missing bytes are read as 0 and recorded.
 class FieldReader {
  public:
   explicit FieldReader(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -99,7 +99,7 @@ class FieldReader {
   bool ok_ = true;
 };
 
-// Takes one line off `text`.
+// Removes one line from the front of `text` and returns it.
 std::string_view NextLine(std::string_view& text) {
   const std::size_t end = text.find('\n');
   const std::string_view line = text.substr(0, end);
@@ -107,7 +107,7 @@ std::string_view NextLine(std::string_view& text) {
   return line;
 }
 
-// Parses a line "name=value".
+// Returns the value of a line "name=value".
 std::string_view ValueOf(std::string_view line) {
   const std::size_t equals = line.find('=');
   return equals == std::string_view::npos ? std::string_view() : line.substr(equals + 1, 200);

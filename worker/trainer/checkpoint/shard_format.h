@@ -7,9 +7,9 @@
 //   data
 //
 // Little-endian; the header's size is a multiple of 64 bytes. Every format version starts with the
-// same 32 bytes, so that a newer version can be told from a damaged file. The data contains the
-// parts of the state (flat float memory: parameters, then the optimizer's state) one after the
-// other, independent of the number of ranks.
+// same 32 bytes, so that a newer format can be distinguished from a damaged file. The data contains
+// the parts of the state (flat float memory: parameters, then the optimizer's state) one after the
+// other. It does not depend on the number of ranks.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,12 +32,12 @@ inline constexpr char kDamaged[] = "Damaged";
 Error Damaged(std::string what);
 bool IsDamage(const Error& error);
 
-// Identifies the training of a state. A different model cannot load it; all other differences are
-// allowed and reported.
+// Identifies the training run of a state. A different model cannot load it; all other differences
+// are allowed and reported.
 struct StateIdentity {
-  std::string run;        // the training, for all its ranks, worlds and launchers; may be empty
+  std::string run;        // the run, with all its ranks, worlds and launchers; may be empty
   std::string model;      // a line for each parameter (name, type and shape), and their layout
-  std::string shaping{};  // a line for each thing that shapes training: "--flag=value", "data=…"
+  std::string shaping{};  // one line for each setting of training: "--flag=value", "data=…"
 
   friend bool operator==(const StateIdentity&, const StateIdentity&) = default;
 };
@@ -50,7 +50,7 @@ struct ShardHeader {
                           // table over n ranks has the rows of ShareOf(k, n, rows)
   int32_t shards = 1;
   std::vector<uint64_t> parts;  // number of values in each part
-  uint64_t checksum = 0;        // of the data: Checksum(TrainableState)
+  uint64_t checksum = 0;        // checksum of the data: Checksum(TrainableState)
 
   friend bool operator==(const ShardHeader&, const ShardHeader&) = default;
 };
@@ -58,22 +58,22 @@ struct ShardHeader {
 // REQUIRES: the header fits into kMaxShardHeaderBytes.
 std::vector<std::byte> EncodeShardHeader(const ShardHeader& header);
 
-// The length of the header that begins with `prefix`, of kShardPrefixBytes bytes.
-// kDamaged: these bytes do not begin a header.
+// Returns the length of the header that begins with `prefix`, of kShardPrefixBytes bytes. kDamaged:
+// these bytes are not the start of a header.
 Result<std::size_t> ShardHeaderBytes(std::span<const std::byte> prefix);
 
-// `bytes` has ShardHeaderBytes() bytes. kDamaged says what is wrong. Else kInvalid: newer format.
+// `bytes` has ShardHeaderBytes() bytes. kDamaged names the problem; other kInvalid: newer format.
 Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes);
 
-// kDamaged if the parts' sizes overflow.
+// Returns the size of the data. kDamaged: the sizes of the parts overflow.
 Result<uint64_t> ShardDataBytes(const ShardHeader& header);
 
-// Why a rank of `want`, whose parts have `parts` values, cannot load a state of `have`, as a
-// sentence; empty if it can. The run is ignored. `shards`: the required number of shards.
+// Returns why a rank of `want`, whose parts have `parts` values, cannot load a state of `have`, as
+// text; empty if it can. Ignores the run. `shards`: the required number of shards.
 std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
                      std::span<const uint64_t> parts, int32_t shards = 1);
 
-// The differences between the training settings of `theirs` and `ours`, for users; empty: none.
+// Returns the differences between two texts of training settings, for users; empty if none.
 std::string WhatDiffers(std::string_view theirs, std::string_view ours);
 
 }  // namespace ringmaster::trainer

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kCostShare = 100;  // snapshots take at most 1/100 of the time
 constexpr std::chrono::seconds kAtLeastEvery{60};
-constexpr int kMostShare = 10;  // and even if that is not possible, at most 1/10
+constexpr int kMostShare = 10;  // even if that takes more than kCostShare, at most 1/10
 constexpr mode_t kSnapshotMode = 0600;
 
 }  // namespace
@@ -55,7 +55,7 @@ std::optional<LoadedShard> SnapshotFiles::Load(const StateVersion& than,
   return newest;
 }
 
-// A snapshot that is incomplete or of another run counts as the oldest.
+// Returns the older file's index. A snapshot that is incomplete or of another run is the oldest.
 std::size_t SnapshotFiles::Older(const StateIdentity& identity) const {
   std::array<StateVersion, 2> versions;
   for (std::size_t which = 0; which < versions.size(); ++which) {
@@ -86,8 +86,8 @@ Result<void> SnapshotFiles::Write(const ShardHeader& header, const TrainableStat
   return {};
 }
 
-// If memory is missing when a page is first touched, the process ends with SIGBUS, so allocate all
-// of it beforehand. Replaces a file that does not belong to this object.
+// Allocates all memory in advance: if memory runs out when a page is first touched, the process
+// gets SIGBUS. Replaces a file that does not belong to this object.
 Result<void> SnapshotFiles::Map(std::size_t which, std::size_t bytes) {
   Mapped& mapped = mapped_[which];
   const std::string path = PathOf(which);
@@ -107,7 +107,7 @@ Result<void> SnapshotFiles::Map(std::size_t which, std::size_t bytes) {
   if (file < 0) return failed(errno);
   struct statvfs room {};
   int why = ::fstat(file, &status) == 0 && ::fstatvfs(file, &room) == 0 ? 0 : errno;
-  // NCCL and data loaders need shared memory too: each file takes at most half of the free space.
+  // NCCL and data loaders need shared memory, too: each file takes at most half of the free space.
   if (why == 0 && bytes > room.f_bavail * room.f_frsize / 2) why = ENOSPC;
   if (why == 0) why = ::posix_fallocate(file, 0, static_cast<off_t>(bytes));
   void* memory = MAP_FAILED;

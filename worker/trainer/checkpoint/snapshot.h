@@ -2,8 +2,8 @@
 
 // Keeps a worker's latest state in memory that outlives its ranks: two files in a folder of the
 // agent (in a Pod, in /dev/shm). The worker's first rank writes them alternately, because all ranks
-// have the same state. Each has the format of shard_format.h and its first bytes are written last,
-// so that a rank that is killed while it writes leaves the other file intact.
+// have the same state. The files have the format of shard_format.h. The first bytes are written
+// last, and a rank that is killed while it writes leaves the other file intact.
 //
 // Ranks that restart in the same Pod resume from a snapshot without disk or network access.
 
@@ -23,8 +23,8 @@
 
 namespace ringmaster::trainer {
 
-// Decides when the next snapshot is due: so often that copying costs at most 1 % of the time, and
-// at least once a minute if that costs at most a tenth. Pure.
+// Decides when the next snapshot is due: often enough that copying takes at most 1 % of the time,
+// and at least once a minute if that takes at most a tenth of the time. Does not access files.
 class SnapshotPace {
  public:
   bool Due(Clock::Time now) const { return !last_ || now >= *last_ + interval_; }
@@ -38,19 +38,19 @@ class SnapshotPace {
 // Not thread-safe.
 class SnapshotFiles {
  public:
-  // Keeps files in `folder`, which must exist. Touches nothing before Load() or Write().
+  // Keeps files in `folder`, which must exist. Does not access it before Load() or Write().
   explicit SnapshotFiles(std::string folder);
   ~SnapshotFiles();
   SnapshotFiles(const SnapshotFiles&) = delete;
   SnapshotFiles& operator=(const SnapshotFiles&) = delete;
 
-  // The newest complete snapshot of this run that is above `than`; empty if there is none. Damaged
-  // snapshots and those of another run are overwritten.
+  // Returns the newest complete snapshot of this run that is above `than`; empty if there is none.
+  // Damaged snapshots and those of another run are overwritten later.
   std::optional<LoadedShard> Load(const StateVersion& than, const StateIdentity& identity,
                                   const std::vector<uint64_t>& parts);
 
-  // Overwrites the older snapshot. An earlier writer, which may still be writing, has other files.
-  // kUnavailable: there is no space; the message is for users.
+  // Overwrites the older snapshot. Replaces an earlier writer's file, to which that writer may
+  // still be writing. kUnavailable: there is not enough space; the message is for users.
   Result<void> Write(const ShardHeader& header, const TrainableState& state);
 
  private:

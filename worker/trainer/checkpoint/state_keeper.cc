@@ -14,7 +14,7 @@ constexpr std::chrono::seconds kFinishLimit{60};
 constexpr std::chrono::seconds kPartLimit{10};  // other ranks wait for this one
 constexpr std::chrono::milliseconds kBetweenLooks{100};
 
-// Whether the writer becomes idle within `limit`, and before the wait is abandoned.
+// Returns whether the writer becomes idle within `limit` and before the wait is given up.
 template <typename Writer>
 bool AwaitIdle(Writer& writer, std::chrono::milliseconds limit,
                const StateKeeper::GivenUp& given_up) {
@@ -40,13 +40,13 @@ Result<std::unique_ptr<StateKeeper>> StateKeeper::Open(KeeperOptions options, Tr
   std::unique_ptr<StateKeeper> keeper(
       new StateKeeper(std::move(options), std::move(state), membership, clock));
   const KeeperOptions& chosen = keeper->options_;
-  // A rank's share alone is not a complete state.
+  // A snapshot would contain only this rank's share, which is not a complete state.
   if (!chosen.snapshot_folder.empty() && chosen.sharded == nullptr) {
     keeper->snapshots_.emplace(chosen.snapshot_folder);
   }
   if (chosen.checkpoints.volume.empty()) return keeper;
   const CheckpointFolder folder(chosen.checkpoints.Own());
-  // Failures are reported within a world, where the launcher receives them.
+  // Failures are reported once the rank is in a world, where the launcher receives them.
   const Result<void> made = folder.Make();
   if (!made.ok() && made.error().kind == ErrorKind::kInvalid) return made.error();
   keeper->folder_ = folder;
@@ -94,7 +94,7 @@ Result<LocalState> StateKeeper::Restore(const LocalState& held, bool to_begin) {
     return error.WithContext("looking for a checkpoint to resume from");
   };
   if (Result<void> made = folder_->Make(); !made.ok()) return looking(made.error());
-  // Once there are any, only the job's own checkpoints count.
+  // Once the job has checkpoints, only those are used.
   const bool others = now.origin == StateOrigin::kOther;
   const Result<std::optional<LoadedShard>> newest = folder_->LoadNewest(
       others ? StateVersion{} : now.version, options_.identity, parts, damaged_);
@@ -114,7 +114,7 @@ Result<LocalState> StateKeeper::Restore(const LocalState& held, bool to_begin) {
   return other;
 }
 
-// The checkpoint that the spec names to start from.
+// Loads the checkpoint that the spec names as the start.
 Result<LocalState> StateKeeper::RestoreOther() {
   const Result<OtherCheckpoints> other = FindToBeginWith(options_.checkpoints);
   if (!other.ok()) return other.error();
@@ -130,8 +130,8 @@ Result<LocalState> StateKeeper::RestoreOther() {
   return now;
 }
 
-// A job that is deleted and applied again under its name starts over: tell users how to resume
-// instead.
+// A job that is deleted and created again under the same name starts over. Log how to resume from
+// its earlier checkpoints instead.
 Result<void> StateKeeper::NoteNamesakes() {
   const CheckpointPlace& place = options_.checkpoints;
   if (place.uid.empty()) return {};
@@ -204,7 +204,7 @@ ShardHeader StateKeeper::HeaderFor(const LocalState& held) const {
           .checksum = 0};
 }
 
-// A worker without snapshots does not delay the others.
+// Always true without snapshots, so that this rank does not delay the snapshots of others.
 bool StateKeeper::SnapshotDue() const {
   return options_.sharded == nullptr && (!snapshots_ || pace_.Due(clock_.Now()));
 }
@@ -271,7 +271,7 @@ bool StateKeeper::AwaitWritten(std::chrono::milliseconds limit) {
   return !writer_ || writer_->AwaitIdle(limit);
 }
 
-// A part that is offered too early is skipped, and the checkpoint with it.
+// A part that is offered too early is skipped, and so is the checkpoint.
 void StateKeeper::OfferPart(const World& world, const LocalState& held) {
   const ShardView view = options_.sharded->view();
   ShardHeader header = HeaderFor(held);
@@ -305,7 +305,7 @@ Result<void> StateKeeper::LoadRows(const StateVersion& version, int64_t begin, i
                           values);
 }
 
-// Another rank may have found damaged rows.
+// If the job has no such checkpoint, it is another job's: another rank may have found damaged rows.
 Result<CheckpointFolder> StateKeeper::FolderWith(const StateVersion& version) const {
   const Result<bool> own = folder_->IsComplete(version);
   if (!own.ok()) return own.error();
@@ -323,8 +323,8 @@ void StateKeeper::WorldEnded() {
 
 void StateKeeper::FinishPart(const World& world, const LocalState& held, const GivenUp& given_up) {
   if (!parts_ || held.version.step == 0 || held.version == restored_) return;
-  const bool completing = offered_ == held.version;  // rank 0's writer waits for the parts of it
-  if (!completing) gate_.GiveUp();                   // of a checkpoint before
+  const bool completing = offered_ == held.version;  // rank 0's writer waits for its parts
+  if (!completing) gate_.GiveUp();                   // of an earlier checkpoint
   if (AwaitIdle(*parts_, kPartLimit, given_up) &&
       (completing || AwaitIdle(*writer_, kPartLimit, given_up))) {
     Checkpoint(world, held);

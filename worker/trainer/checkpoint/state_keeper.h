@@ -41,8 +41,8 @@ struct KeeperOptions {
 // Not thread-safe.
 class StateKeeper final : public Checkpointer {
  public:
-  // Saves and restores the memory of `state`. That memory, `membership` and `clock` must outlive
-  // the object. kInvalid: the checkpoint folder can never be used.
+  // Saves and restores the memory of `state`, which must outlive the object, as must `membership`
+  // and `clock`. kInvalid: the checkpoint folder can never be used.
   static Result<std::unique_ptr<StateKeeper>> Open(KeeperOptions options, TrainableState state,
                                                    MembershipSource& membership,
                                                    const Clock& clock);
@@ -86,7 +86,7 @@ class StateKeeper final : public Checkpointer {
   const Clock& clock_;
 
   std::optional<CheckpointFolder> folder_;
-  // Damaged checkpoints with reasons: those of this job, and those of the job to start from.
+  // Damaged checkpoints of this job, and of the job to start from, with the reasons.
   std::map<StateVersion, std::string> damaged_;
   std::map<StateVersion, std::string> others_damaged_;
   std::optional<Beginning> beginning_;
@@ -101,7 +101,7 @@ class StateKeeper final : public Checkpointer {
   StateVersion due_;  // version of the newest part in this world that is written or being written
   PartsGate gate_;
   std::unique_ptr<PartWriter> parts_;
-  std::unique_ptr<CheckpointWriter> writer_;  // last: its thread uses the other members
+  std::unique_ptr<CheckpointWriter> writer_;  // last member: its thread uses the others
 };
 
 }  // namespace ringmaster::trainer

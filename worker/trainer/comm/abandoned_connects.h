@@ -1,9 +1,9 @@
 #pragma once
 
-// Keeps the threads that are still connecting ranks of a world that is over. If a peer published
-// its address and disappeared, Gloo can block a thread until the deadline without a way to wake it.
-// Such a thread is abandoned here, and the rank continues in the next world. More than a few of
-// them indicate a problem with this process or its network.
+// Keeps the threads that are still connecting ranks of a world that has ended. If a peer published
+// its address and disappeared, Gloo can block a thread until the deadline, and the thread cannot be
+// woken. Such a thread is abandoned here, and the rank continues in the next world. More than a few
+// of them indicate a problem with this process or its network.
 
 #include <atomic>
 #include <memory>
@@ -20,10 +20,10 @@ class AbandonedConnects {
  public:
   static constexpr int kMost = 8;
 
-  // kInternal: kMost threads still hang. This process should exit to be restarted.
+  // kInternal: kMost threads still hang. This process should exit, so that it is restarted.
   Result<void> Room();
 
-  // Keeps `thread`. As the last thing it does, the thread sets `ended` to true.
+  // Keeps `thread`, which must set `ended` to true just before it ends.
   void Take(std::jthread thread, std::shared_ptr<const std::atomic<bool>> ended);
 
   // The number of threads that have not ended.

@@ -1,7 +1,7 @@
 #pragma once
 
-// The blocking operations behind a host communicator, and that communicator. Implemented
-// over Gloo (gloo/) and shared memory (shared_memory/); host/ selects the one for a
+// The blocking operations behind a communicator on hosts, and that communicator. There are
+// implementations over Gloo (gloo/) and shared memory (shared_memory/); host/ selects one for each
 // world.
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace ringmaster::trainer {
 
-// The operations of Communicator. Each blocks until it is done on this rank; throws if it fails.
+// The operations of Communicator. Each blocks until it is done on this rank, and throws on failure.
 // Thread-safety: one thread at a time.
 class Collectives {
  public:
@@ -33,15 +33,15 @@ class Collectives {
 
 class CollectiveTransport : public Transport {
  public:
-  // The same object, as long as this one lives. ShutDown() ends running operations. REQUIRES:
-  // Connect() succeeded.
+  // Returns the same object as long as this one exists. ShutDown() ends its running operations.
+  // REQUIRES: Connect() succeeded.
   virtual Collectives& collectives() = 0;
 };
 
 class TransportCommunicator : public QueuedCommunicator {
  public:
   // Starts to connect this rank with all others of `world` through its store. Operations that are
-  // called meanwhile wait for it. `abandoned_connects` must outlive the object.
+  // called in the meantime wait for it. `abandoned_connects` must outlive the object.
   TransportCommunicator(const World& world, Deadline deadline,
                         std::shared_ptr<CollectiveTransport> transport,
                         AbandonedConnects& abandoned_connects);
@@ -59,7 +59,7 @@ class TransportCommunicator : public QueuedCommunicator {
   using Communicator::AllReduce;
 
  private:
-  CollectiveTransport& transport_;  // the queue's, which outlives its operations
+  CollectiveTransport& transport_;  // owned by the queue, which outlives its operations
 };
 
 }  // namespace ringmaster::trainer

@@ -1,7 +1,7 @@
 #pragma once
 
 // Collective operations among the ranks of one world, over Gloo (gloo/), shared memory or NCCL. A
-// world of one rank needs none of these (loopback_communicator.h). Operations run in call order on
+// world of one rank does not need these (loopback_communicator.h). Operations run in call order on
 // a thread or stream of the communicator, while the caller continues to compute:
 //
 //   auto work = communicator.AllReduce(bucket, deadline);
@@ -37,7 +37,7 @@ namespace ringmaster::trainer {
 // One operation in progress. Thread-safe.
 class Work {
  public:
-  // Blocks until the operation has ended. kTimeout: it has not ended by its deadline and a grace
+  // Blocks until the operation has ended. kTimeout: it did not end by its deadline plus a grace
   // period of the communicator.
   Result<void> Wait();
 
@@ -49,12 +49,12 @@ class Work {
   };
   std::optional<Span> span() const;
 
-  // For communicators: note that the operation begins, and its result. Only the first call counts.
+  // Communicators call these when the operation begins and ends. Only the first call has an effect.
   void Begin();
   void Complete(Result<void> outcome);
   bool ended() const;
 
-  // A thread that is about to wait calls `help` without holding any lock. `help` may run the
+  // A thread that is about to wait calls `help` without a locked mutex. `help` may run the
   // operation on that thread.
   using Help = std::function<void(const Work& work)>;
   explicit Work(Deadline deadline, Help help = {}) : deadline_(deadline), help_(std::move(help)) {}
@@ -80,7 +80,7 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // The caller must keep the memory valid and must not touch it until the work has ended.
+  // The caller must keep the memory valid and untouched until the work of an operation has ended.
   // Reduces `values` over ranks, in place. The result has the same bits on every rank.
   virtual WorkHandle AllReduce(Elements values, ReduceOp op, Deadline deadline) = 0;
   // Sums `values` over ranks.
@@ -94,8 +94,8 @@ class Communicator {
   // Gathers every rank's `mine`, in rank order. REQUIRES: all.size() == size() * mine.size().
   virtual WorkHandle AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
                                Deadline deadline) = 0;
-  // Sends the first send_bytes[0] bytes of `send` to rank 0, the next send_bytes[1] to rank 1, ….
-  // `receive` gets the pieces of all ranks, in rank order. Pieces may be empty. REQUIRES:
+  // Sends the first send_bytes[0] bytes of `send` to rank 0, the next send_bytes[1] to rank 1, and
+  // so on. `receive` gets the pieces of all ranks, in rank order. Pieces may be empty. REQUIRES:
   // send_bytes[j] of rank i equals receive_bytes[i] of rank j.
   virtual WorkHandle AllToAll(std::span<const std::byte> send, std::vector<std::size_t> send_bytes,
                               std::span<std::byte> receive, std::vector<std::size_t> receive_bytes,
@@ -112,8 +112,8 @@ class Communicator {
   // kCancelled and `reason`.
   virtual void Abort(const std::string& reason) = 0;
 
-  // After an operation has failed: the rank that could not be reached, or -1 if unknown.
-  // Later connection failures do not count: a rank that lost another one closes all connections.
+  // The rank that could not be reached, after an operation has failed; -1 if unknown. Later
+  // failures are ignored: a rank that lost a peer closes all its connections.
   virtual int LostPeer() const { return -1; }
 };
 

@@ -27,7 +27,7 @@ inline constexpr std::array kElementTypes{
     ElementType::kInt64,   ElementType::kUint64, ElementType::kFloat16, ElementType::kBFloat16,
     ElementType::kFloat32, ElementType::kFloat64};
 
-// The name in nccl-tests: int8, uint8, …, half, bfloat16, float or double.
+// Returns the name in nccl-tests: int8, uint8, …, half, bfloat16, float or double.
 const char* NameOf(ElementType type);
 std::size_t SizeOf(ElementType type);
 
@@ -35,10 +35,10 @@ enum class ReduceOp { kSum, kProduct, kMin, kMax };
 inline constexpr std::array kReduceOps{ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin,
                                        ReduceOp::kMax};
 
-// The name: sum, prod, min or max.
+// Returns the name: sum, prod, min or max.
 const char* NameOf(ReduceOp op);
 
-// Refers to memory that it does not own.
+// Refers to memory of the caller.
 struct Elements {
   std::byte* data = nullptr;
   std::size_t count = 0;

@@ -58,7 +58,7 @@ Result<std::vector<std::string>> FileStore::Get(const std::vector<std::string>& 
         return Error{ErrorKind::kTimeout, "no rank wrote " + PathOf(key) +
                                               " in time; check that all ranks have started"};
       }
-      // Polls less often the longer it waits, to leave the cores to ranks that compute.
+      // The longer it waits, the less often it polls, to leave the cores to ranks that compute.
       const auto waited = std::chrono::steady_clock::now() - start;
       std::this_thread::sleep_for(std::clamp<std::chrono::steady_clock::duration>(
           waited / 16, std::chrono::milliseconds(2), std::chrono::milliseconds(50)));

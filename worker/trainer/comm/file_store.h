@@ -1,7 +1,7 @@
 #pragma once
 
-// A Store that keeps its keys in files of a folder that all ranks share, for benches, tests and
-// plain hosts. The folder belongs to one world or one replay and must be empty when ranks start.
+// A Store with its keys in files of a folder that all ranks share, for benchmarks, tests and plain
+// hosts. The folder belongs to one world or one replay and must be empty when ranks start.
 
 #include <memory>
 #include <string>
@@ -13,13 +13,13 @@ namespace ringmaster::trainer {
 
 class FileStore final : public Store {
  public:
-  // Creates the folder if it is missing. kInvalid: that failed.
+  // Creates the folder if it is missing. kInvalid: the folder cannot be created.
   static Result<std::unique_ptr<FileStore>> Open(const std::string& folder);
 
   Result<void> Set(const std::string& key, const std::string& value) override;
 
-  // Polls every few milliseconds, and every 50 ms if it waits long, because a network file system
-  // reports no changes.
+  // Polls every few milliseconds, and later every 50 ms, because a network file system does not
+  // report changes.
   Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
                                        Deadline deadline) override;
 

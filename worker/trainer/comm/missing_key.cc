@@ -5,7 +5,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// For a store that can answer immediately.
+// Long enough for a store that can answer immediately.
 constexpr std::chrono::milliseconds kProbe{200};
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
 
-// Finds which rank the others wait for while they connect, after a wait in the store has timed out.
+// After a wait in the store has timed out, finds the rank for which connecting ranks still wait.
 
 #include <optional>
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace ringmaster::trainer {
 
-// The index of the one key in `keys` that does not exist; nothing if several or none are missing,
-// or the store cannot tell. Waits only briefly for each key: a store returns the keys that it has
-// at once.
+// Returns the index of the only key in `keys` that does not exist. Returns nothing if several or
+// none are missing, or if the store does not respond. Waits only briefly for each key, because a
+// store returns existing keys immediately.
 std::optional<std::size_t> OnlyMissing(Store& store, const std::vector<std::string>& keys);
 
 }  // namespace ringmaster::trainer

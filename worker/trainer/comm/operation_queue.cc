@@ -95,7 +95,7 @@ void OperationQueue::Fail(const std::string& doing, const std::string& reason, D
 
 int OperationQueue::LostPeer() {
   const MutexLock lock(mutex_);
-  return broken_ ? lost_peer_ : transport_.missing();  // not yet broken: the waiting thread gave up
+  return broken_ ? lost_peer_ : transport_.missing();  // not broken: the waiting thread gave up
 }
 
 void OperationQueue::Break(Error error, int lost_peer) {
@@ -108,14 +108,14 @@ void OperationQueue::Break(Error error, int lost_peer) {
     for (const Operation& operation : queue_) operation.work->Complete(*broken_);
     queue_.clear();
   }
-  transport_.ShutDown();  // this also prevents the peers from waiting until their own deadlines
+  transport_.ShutDown();  // also ends the peers' waits before their own deadlines
 }
 
 bool OperationQueue::Stop() {
   MutexLock lock(mutex_);
   stopping_ = true;
   const bool connecting = connecting_;
-  // A thread that executed an operation that has ended returns at once.
+  // A thread whose operation has ended returns immediately, so do not wait for it.
   wake_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) { return !serving_ || !serving_->ended(); });
   const bool in_order = !connecting && !serving_ && queue_.empty() && !broken_;
   if (in_order) transport_.Leave();

@@ -1,11 +1,11 @@
 #pragma once
 
-// The common part of communicators over blocking libraries: one thread that connects and then
-// runs operations in the order of the calls, so that reductions overlap with computation and a
-// world that fails to connect does not block the caller. If waking the thread would cost more
-// than the operation, the thread that waits for the operation runs it instead. While
-// connecting, the destructor does not wait and abandons the thread; later, it ends the current
-// operation.
+// The common part of communicators over blocking libraries: one thread connects and then runs
+// operations in the order of the calls. So reductions overlap with computation, and a world
+// that fails to connect does not block the caller. If waking the thread would cost more than
+// an operation, the thread that waits for the operation runs it. The destructor ends the
+// current operation; while the thread is connecting, it abandons the thread instead of waiting
+// for it.
 
 #include <atomic>
 #include <chrono>
@@ -25,34 +25,34 @@ namespace ringmaster::trainer {
 // The time until the deadline, at least 1 ms, because 0 means forever in most libraries.
 std::chrono::milliseconds Left(Deadline deadline);
 
-// The library's connections.
+// The connections of the library.
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Called once, by the queue's thread, before any operation; may throw. kInvalid: another
-  // world would fail in the same way.
+  // Called once, by the queue's thread, before any operation; may throw. kInvalid: another world
+  // would fail in the same way.
   virtual Result<void> Connect(const World& world, Deadline deadline) = 0;
 
   // The rank that the current Connect() tries to reach, or that it failed to reach; -1 if there may
   // be several or none. Thread-safe.
   virtual int missing() const { return -1; }
 
-  // Waiters run operations of up to this many bytes themselves. Asked once it is connected.
+  // Waiting threads run operations of up to this size themselves. Called once it is connected.
   virtual std::size_t bytes_run_by_waiter() const { return 0; }
 
   // Ends all operations, and connecting, within milliseconds. Thread-safe; may be called again.
   virtual void ShutDown() = 0;
 
   // Called once, instead of ShutDown(), if all operations of this rank succeeded and the object is
-  // about to be destroyed. Sent data may still be on its way to the other ranks.
+  // about to be destroyed. Other ranks may not have received all sent data yet.
   virtual void Leave() { ShutDown(); }
 };
 
-// The connection and its queue, shared with the thread, which may outlive the communicator. One
-// thread at a time serves it; all else comes from the owner and from the thread that aborts. An
-// operation's memory is the caller's: once broken, no operation starts, and those in the queue are
-// dropped.
+// The connection and its queue, which the thread shares, because it may outlive the communicator.
+// One thread at a time serves the queue. All other calls come from the owner and from a thread that
+// aborts. Operations use memory of the caller: once broken, no operation starts, and queued
+// operations are dropped.
 class OperationQueue {
  public:
   // Runs one collective; throws what the library throws.
@@ -64,7 +64,7 @@ class OperationQueue {
   const World& world() const { return world_; }
   const std::atomic<bool>& ended() const { return ended_; }
 
-  // The thread runs this for its whole life.
+  // Runs on the thread for its whole life.
   void Serve(Deadline connect_deadline);
 
   // `help` is for threads that wait for the operation; it calls Help().
@@ -74,12 +74,12 @@ class OperationQueue {
   // Runs the queued operations up to `work` that waiters may run, unless another thread does.
   void Help(const Work& work);
 
-  // The first error counts: all operations that have not ended get it within milliseconds.
+  // Only the first error is kept. All operations that have not ended get it within milliseconds.
   void Break(Error error, int lost_peer = -1);
 
   int LostPeer();
 
-  // Starts nothing more. Returns true if the thread is about to end, false if it still connects.
+  // Starts no more operations. True: the thread is about to end; false: it is still connecting.
   bool Stop();
 
  private:
@@ -106,7 +106,7 @@ class OperationQueue {
   std::deque<Operation> queue_ RINGMASTER_GUARDED_BY(mutex_);
   // Set once; no operation runs after it.
   std::optional<Error> broken_ RINGMASTER_GUARDED_BY(mutex_);
-  int lost_peer_ RINGMASTER_GUARDED_BY(mutex_) = -1;  // with broken_
+  int lost_peer_ RINGMASTER_GUARDED_BY(mutex_) = -1;  // set together with broken_
   std::size_t bytes_by_waiter_ RINGMASTER_GUARDED_BY(mutex_) = 0;
   WorkHandle serving_ RINGMASTER_GUARDED_BY(mutex_);       // the operation that a thread runs now
   bool thread_due_ RINGMASTER_GUARDED_BY(mutex_) = false;  // a waiter could not help
@@ -123,8 +123,8 @@ class QueuedCommunicator : public Communicator {
   int LostPeer() const override { return shared_->queue.LostPeer(); }
 
  protected:
-  // Starts to connect. Operations that are called meanwhile wait for it. `abandoned_connects` must
-  // outlive the object.
+  // Starts to connect. Operations that are called in the meantime wait for it. `abandoned_connects`
+  // must outlive the object.
   QueuedCommunicator(const World& world, Deadline deadline, std::shared_ptr<Transport> transport,
                      AbandonedConnects& abandoned_connects);
   ~QueuedCommunicator() override;

@@ -1,9 +1,9 @@
 #pragma once
 
-// The order in which the values of ranks are summed. It is the same as over Gloo, so that a job's
-// results do not depend on whether its ranks share memory: small data is summed in the order of the
-// ranks (gloo/direct_allreduce.h), and larger data as in a ring, where each rank completes a part
-// of the data that travels from each rank to the one before.
+// The order in which the values of ranks are summed. It is the same as in Gloo, so that a job's
+// results do not depend on whether its ranks share memory. Small data is summed in the order of the
+// ranks (gloo/direct_allreduce.h). Larger data is summed as in a ring: each part travels from rank
+// to rank downwards, and one rank completes it.
 
 #include <cstddef>
 #include <vector>
@@ -13,14 +13,14 @@ namespace ringmaster::trainer {
 // Up to this size, an allreduce sums in the order of the ranks.
 inline constexpr std::size_t kDirectAllReduceBytes = 512 << 10;
 
-// A part of the data, in bytes, and its ranks: the first two are summed, then each of the others.
+// A part of the data, in bytes, and its ranks, which are summed in this order.
 struct ReductionPart {
   std::size_t begin = 0;
   std::size_t end = 0;
   std::vector<int> ranks{};
 };
 
-// Covers `bytes` in order. REQUIRES: ranks > 0; bytes is a multiple of `element`.
+// Returns parts that cover `bytes` in order. REQUIRES: ranks > 0; bytes is a multiple of `element`.
 std::vector<ReductionPart> ReductionParts(std::size_t bytes, std::size_t element, int ranks);
 
 }  // namespace ringmaster::trainer

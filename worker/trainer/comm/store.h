@@ -1,7 +1,7 @@
 #pragma once
 
-// The store through which ranks of a world find each other: keys are written once and read by all.
-// Used by communicators to connect. Implemented by the agent's relay
+// The store through which the ranks of a world connect: each key is written once and may be read by
+// all. Communicators use it. It is implemented by the agent's relay
 // (world_sources/agent/agent_membership.h), by files (file_store.h) and, in tests, in memory.
 
 #include <chrono>
@@ -21,8 +21,8 @@ class Store {
 
   virtual Result<void> Set(const std::string& key, const std::string& value) = 0;
 
-  // Blocks until every key exists, and returns their values in order. kTimeout: a key is missing at
-  // the deadline. kCancelled or kUnavailable: the world was abandoned.
+  // Blocks until every key exists, and returns their values in order. kTimeout: a key does not
+  // exist at the deadline. kCancelled or kUnavailable: the world was abandoned.
   virtual Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
                                                Deadline deadline) = 0;
 };

@@ -7,8 +7,8 @@
 
 #include "worker/trainer/compression/codes.h"
 
-// The loops are compiled twice, also for processors with AVX2, and chosen when the program starts;
-// not with -mfma: so that every rank computes the same bits. Sanitizers cannot run before main().
+// The loops are compiled twice, once for AVX2, and chosen at start; without -mfma, so that every
+// rank computes the same bits. Sanitizers do not support this: they cannot run before main().
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define RINGMASTER_VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
@@ -33,7 +33,7 @@ RINGMASTER_INLINE void Add(const float* values, const float* carried, float* sum
   }
 }
 
-// The bits of the largest finite absolute value.
+// Returns the bits of the largest finite absolute value.
 RINGMASTER_INLINE uint32_t LargestSize(const float* values, std::size_t count) {
   int32_t largest = 0;  // signed: processors without AVX2 compare only those
   for (std::size_t i = 0; i < count; ++i) {
@@ -123,7 +123,7 @@ struct Codec {
   void (*decode_add)(const std::byte*, float*, std::size_t);
 };
 
-// In the order of Compression.
+// The codecs, in the order of Compression.
 constexpr std::array<Codec, 5> kCodecs{{
     {"none", sizeof(float), false, nullptr, nullptr, nullptr},
     {"fp16", 2, true, &EncodeFloat16, &DecodeFloat16, &DecodeAddFloat16},

@@ -1,8 +1,8 @@
 #pragma once
 
 // Encodes rows of floats in narrow formats on a host, for compressed_reducer.cc. All formats
-// except bf16, which has float's range, use one scale per kScaleChunk numbers (codes.h), so that
-// values do not saturate and small gradients keep their precision next to large ones in the same
+// except bf16, which has the range of float, use one scale per kScaleChunk numbers (codes.h). So
+// values do not saturate, and small gradients keep their precision next to large ones in the same
 // bucket.
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace ringmaster::trainer {
 
-// The name, which --compression takes: none, fp16, bf16, fp8-e4m3 or fp8-e5m2.
+// Returns the name, as in --compression: none, fp16, bf16, fp8-e4m3 or fp8-e5m2.
 const char* NameOf(Compression compression);
 std::optional<Compression> CompressionNamed(std::string_view name);
 
@@ -29,7 +29,7 @@ std::size_t EncodedBytes(Compression compression, std::size_t count);
 void Encode(Compression compression, std::span<const float> values, std::span<const float> carried,
             std::span<float> left, std::span<std::byte> encoded);
 
-// values[i] = or += the decoded number. `encoded` has EncodedBytes(values.size()).
+// Sets values[i] to the decoded number, or adds it. `encoded` has EncodedBytes(values.size()).
 void Decode(Compression compression, std::span<const std::byte> encoded, std::span<float> values);
 void DecodeAdd(Compression compression, std::span<const std::byte> encoded,
                std::span<float> values);

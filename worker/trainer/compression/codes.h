@@ -28,9 +28,9 @@ RINGMASTER_HOST_DEVICE inline uint32_t Choose(bool condition, uint32_t yes, uint
   return (yes & mask) | (no & ~mask);
 }
 
-// A format with a sign, an exponent of another width than float's, and `mantissa_bits`. `largest`
-// is the code of its largest finite number, `infinity` that of infinity (0: it has none), `nan` the
-// one we write for NaN.
+// A format with a sign, an exponent with a different width than float's, and `mantissa_bits`.
+// `largest` is the code of its largest finite number, `infinity` that of infinity (0: there is
+// none), and `nan` the code that is used for NaN.
 template <typename CodeType, int mantissa_bits, int bias, uint32_t largest, uint32_t infinity,
           uint32_t nan>
 struct NarrowFloat {
@@ -41,11 +41,11 @@ struct NarrowFloat {
   static constexpr int kSignShift = 32 - 8 * static_cast<int>(sizeof(Code));
   static constexpr uint32_t kSign = 1U << (8 * sizeof(Code) - 1);
   static constexpr uint32_t kRebias = static_cast<uint32_t>(127 - bias);
-  static constexpr uint32_t kSmallestNormal = (kRebias + 1) << 23;  // as a float's bits
+  static constexpr uint32_t kSmallestNormal = (kRebias + 1) << 23;  // the bits of that float
   // A float whose last mantissa bit is the format's smallest step: adding it rounds to that step.
   static constexpr uint32_t kRounder = static_cast<uint32_t>(127 + 24 - bias - mantissa_bits) << 23;
   static constexpr uint32_t kStep = static_cast<uint32_t>(127 + 1 - bias - mantissa_bits) << 23;
-  // The exponent of the largest number, and what of a float's mantissa goes with it at most.
+  // The exponent of the largest number, and the largest float mantissa that fits with it.
   static constexpr int kLargestExponent = static_cast<int>(largest >> mantissa_bits) - bias;
   static constexpr uint32_t kLargestMantissa = (largest & ((1U << mantissa_bits) - 1)) << kDropped;
 
@@ -102,14 +102,14 @@ struct BFloat16Code {
 using ScaleCode = uint8_t;
 inline constexpr std::size_t kScaleChunk = 256;  // numbers that share a scale
 
-// `largest_size` has the bits of the chunk's largest finite absolute value. After scaling it is the
-// largest that still fits: nothing saturates, and the format's finest steps are used.
+// `largest_size` has the bits of the chunk's largest finite absolute value. The scale makes it as
+// large as fits: no value saturates, and the format's finest steps are used.
 template <typename Format>
 RINGMASTER_HOST_DEVICE inline ScaleCode ScaleFor(uint32_t largest_size) {
   const auto exponent = static_cast<int32_t>(largest_size >> 23) - 127;
   const int32_t up = (largest_size & 0x7fffffU) > Format::kLargestMantissa ? 1 : 0;
   const int32_t scale = 127 + exponent + up - Format::kLargestExponent;
-  return static_cast<ScaleCode>(scale < 1 ? 1 : scale);  // 2^-126 and its inverse are floats
+  return static_cast<ScaleCode>(scale < 1 ? 1 : scale);  // a float has 2^-126 and its inverse
 }
 
 RINGMASTER_HOST_DEVICE inline float ScaleOf(ScaleCode scale) {
@@ -120,7 +120,7 @@ RINGMASTER_HOST_DEVICE inline float InverseOf(ScaleCode scale) {
   return FloatOfBits((254U - scale) << 23);
 }
 
-// The rounding error of a code, which is carried to the next step. Zero for a NaN.
+// The rounding error of a code, which is added in the next step. Zero for a NaN.
 RINGMASTER_HOST_DEVICE inline float Remainder(float value, float decoded) {
   const float rest = value - decoded;
   const uint32_t bits = BitsOf(rest);

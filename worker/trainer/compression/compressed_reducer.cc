@@ -85,7 +85,7 @@ std::optional<CompressedReducer::Task> CompressedReducer::Next() {
   return travelling_.back();
 }
 
-// Another bucket is complete: it is sent, and earlier ones advance.
+// Sends another complete bucket and advances the earlier ones.
 Result<void> CompressedReducer::Advance(const Task& task) {
   task.work->Begin();
   if (Result<void> follows = codec_.StartAfter(task.computed); !follows.ok()) return follows;
@@ -107,7 +107,7 @@ Result<void> CompressedReducer::Advance(const Task& task) {
 }
 
 Result<void> CompressedReducer::PayOff(const Task& task) {
-  // The communicator knows whether the world still exists.
+  // Only the communicator can tell whether the world still exists.
   const WorkHandle reduced = communicator_.AllReduce(task.values, task.work->deadline());
   if (Result<void> stands = reduced->Wait(); !stands.ok()) return stands;
   if (Result<void> moved = AddMoved(task); !moved.ok()) return moved;
@@ -117,7 +117,7 @@ Result<void> CompressedReducer::PayOff(const Task& task) {
   return Finish(task);
 }
 
-// The residual of the piece that this rank reduced in another world.
+// Adds the residual of the piece that this rank reduced in an earlier world.
 Result<void> CompressedReducer::AddMoved(const Task& task) {
   const BucketResiduals residuals = feedback_.Bucket(task.bucket);
   if (residuals.moved.empty()) return {};
@@ -194,7 +194,7 @@ Result<void> CompressedReducer::Receive(const Travelling& bucket) {
   return Finish(bucket.task);
 }
 
-// From here on the caller may read the values.
+// After this the caller may read the values.
 Result<void> CompressedReducer::Finish(const Task& task) {
   if (Result<void> done = codec_.Finish(task.work->deadline()); !done.ok()) return done;
   const MutexLock lock(mutex_);
@@ -203,7 +203,7 @@ Result<void> CompressedReducer::Finish(const Task& task) {
   return {};
 }
 
-// The first error ends all pending and later operations.
+// Ends all pending and later operations with the first error.
 void CompressedReducer::Fail(const Error& error) {
   const MutexLock lock(mutex_);
   if (!broken_) broken_ = error;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Sums gradient buckets over the ranks of a world in a narrow format: half or a quarter of the
+// Sums gradient buckets over the ranks of a world in a narrow format, with half or a quarter of the
 // bytes. The session uses it instead of Communicator::AllReduce: CompressedGradients implements its
 // GradientReducer, with a CompressedReducer for each world.
 //
@@ -8,14 +8,14 @@
 //   → all-to-all: every rank has all contributions to its piece → decode, add up in the order of
 //   the ranks, in float → encode the sum → all-gather → decode
 //
-// Each number is thus sent twice, whatever the number of ranks, and all ranks decode the same
-// codes, so the result has the same bits on every rank. A chunk's scale is sent with its codes. In
-// a world of one rank nothing is sent, and residuals are added to the gradients.
+// Each number is thus sent twice, for any number of ranks. All ranks decode the same codes, so the
+// result has the same bits on every rank. A chunk's scale is sent with its codes. In a world of one
+// rank nothing is sent, and residuals are added to the gradients.
 //
-// The work runs on a thread of this object, so backward continues meanwhile. The order of its
-// communicator calls depends only on the numbers of the buckets, as required for all ranks: a
-// bucket's all-to-all, then the all-gather of the previous one, so that one is encoded while
-// another is sent. A codec on the GPU encodes its gradients once they are computed.
+// The work runs on a thread of this object, so backward continues in the meantime. The order of its
+// communicator calls depends only on the numbers of the buckets, so it is the same on all ranks: a
+// bucket's all-to-all, then the all-gather of the previous one, so that one bucket is encoded while
+// another is sent. A codec on the GPU encodes gradients once they are computed.
 
 #include <array>
 #include <cstddef>
@@ -39,23 +39,23 @@ namespace ringmaster::trainer {
 // Abort() and LostPeer().
 class CompressedReducer {
  public:
-  // `feedback` must use the same codec and know the buckets, of which there is at least one. The
-  // references must outlive the object. Throws if the codec has no memory left for the codes.
+  // `feedback` must use the same codec and have at least one bucket. The references must outlive
+  // the object. Throws if the codec cannot allocate memory for the codes.
   CompressedReducer(Communicator& communicator, RowCodec& codec, ErrorFeedback& feedback);
-  // REQUIRES: the communicator's operations have ended, best by its own destruction after Stop():
-  // they work on this object's memory.
+  // REQUIRES: the communicator's operations have ended, because they use this object's memory. To
+  // ensure this, call Stop() and destroy the communicator.
   ~CompressedReducer();
 
-  // Sums `values`, and without loss of precision `exact`, in place, once what the calling thread
-  // has computed by now is done. Called for the buckets 0, 1, … in each step, after
-  // ErrorFeedback::Begin(); `exact` may be empty, but is so on all ranks or on none. The memory
-  // stays valid, and untouched by the caller, until the work ended or Stop(). The first failure
-  // counts for all later calls: the communicator is broken.
+  // Sums `values`, and without loss of precision `exact`, in place, once the calling thread's
+  // computation so far is done. Called for the buckets 0, 1, … in each step, after
+  // ErrorFeedback::Begin(). `exact` may be empty, on all ranks or on none. The memory must stay
+  // valid and untouched until the work has ended or Stop(). After the first failure, all later
+  // calls fail with the same error, because the communicator is broken.
   WorkHandle Reduce(int bucket, std::span<float> values, std::span<float> exact, Deadline deadline);
 
   // Ends the thread within milliseconds; on a GPU, once backward has ended there. Aborts the
-  // communicator if a step is being reduced. Unfinished work ends with kCancelled, and no memory of
-  // the caller is accessed afterwards.
+  // communicator if a step is being reduced. Unfinished work ends with kCancelled, and the caller's
+  // memory is not accessed afterwards.
   void Stop();
 
  private:
@@ -92,12 +92,12 @@ class CompressedReducer {
   std::size_t SlotBytes(std::size_t count) const;
   std::span<std::byte> All(RowMemory& memory, std::size_t count);
 
-  // Constant.
+  // Constant after construction.
   Communicator& communicator_;
   RowCodec& codec_;
   ErrorFeedback& feedback_;
 
-  // For the thread. Three buckets are in progress at once: one exchanges, one sums, one gathers.
+  // Used by the thread. Three buckets are in progress: one exchanges, one sums, one gathers.
   std::array<Wire, 3> wires_;
   RowMemory sum_;
   std::optional<Travelling> exchanging_;
@@ -105,8 +105,8 @@ class CompressedReducer {
 
   Mutex mutex_;
   CondVar wake_;
-  std::deque<Task> queue_ RINGMASTER_GUARDED_BY(mutex_);       // not begun
-  std::deque<Task> travelling_ RINGMASTER_GUARDED_BY(mutex_);  // begun
+  std::deque<Task> queue_ RINGMASTER_GUARDED_BY(mutex_);       // not started
+  std::deque<Task> travelling_ RINGMASTER_GUARDED_BY(mutex_);  // started
   std::optional<Error> broken_ RINGMASTER_GUARDED_BY(mutex_);
   bool stopping_ RINGMASTER_GUARDED_BY(mutex_) = false;
 
@@ -132,13 +132,13 @@ class CompressedGradients final : public GradientReducer {
  private:
   RowCodec& codec_;
   ErrorFeedback feedback_;
-  int rank_ = 0;  // in this world, of `size_`
+  int rank_ = 0;  // this rank's number in the world, which has `size_` ranks
   int size_ = 0;
-  std::vector<std::string> members_;            // members of the last world
-  std::unique_ptr<CompressedReducer> reducer_;  // null: in no world
+  std::vector<std::string> members_;            // members of the previous world
+  std::unique_ptr<CompressedReducer> reducer_;  // null: this rank is not in a world
 };
 
-// Null if `codec` is null: gradients are sent uncompressed.
+// Returns null if `codec` is null, so that gradients are sent uncompressed.
 std::unique_ptr<GradientReducer> MakeCompressedGradients(RowCodec* codec,
                                                          std::vector<std::size_t> gradients);
 

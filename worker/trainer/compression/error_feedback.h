@@ -7,10 +7,10 @@
 // reduced.
 //
 // Residuals are part of a rank's elastic state: those of a step count only once the step is
-// applied. The residuals of a piece stay with it as long as this rank reduces the same piece, that
-// is, as the same rank of a world of the same size; in any other world they become part of the
-// rank's own contribution. No other rank has a copy, so they are lost with the rank. They depend
-// only on the steps that this rank applied, so a replay of its memberships reproduces them.
+// applied. The residuals of a piece are kept as long as this rank reduces the same piece, that is,
+// has the same rank in a world of the same size. In any other world they become part of the rank's
+// own contribution. No other rank has a copy, so they are lost with the rank. They depend only on
+// the steps that this rank applied, so a replay of its memberships reproduces them.
 
 #include <cstddef>
 #include <span>
@@ -21,20 +21,20 @@
 
 namespace ringmaster::trainer {
 
-// One bucket's share of the residuals during a step; memory of ErrorFeedback, where the codec's is.
+// A bucket's residuals during a step, in memory of ErrorFeedback on the codec's device.
 struct BucketResiduals {
-  std::span<const float> own_before;  // as many as the bucket has gradients
+  std::span<const float> own_before;  // one for each gradient of the bucket
   std::span<float> own_after;
-  std::span<const float> piece_before;  // at most as many as a piece; empty if none
+  std::span<const float> piece_before;  // at most the size of a piece; empty if none
   std::span<float> piece_after;
-  // Owed of the piece of another world: to be added to the gradients from `moved_begin` on.
+  // Residuals of a piece in another world: added to the gradients from `moved_begin` on.
   std::span<const float> moved;
   std::size_t moved_begin = 0;
 };
 
 // What happened to the residuals on entering a world.
 enum class ResidualFate { kNone, kKept, kTakenOver, kDropped };
-// none, kept, taken-over (from a step that other ranks saw applied) or dropped.
+// Returns none, kept, taken-over (from a step that other ranks saw applied) or dropped.
 const char* NameOf(ResidualFate fate);
 
 // The part of a bucket that a rank reduces: the elements [begin, end).
@@ -45,11 +45,11 @@ struct Piece {
   std::size_t size() const { return end - begin; }
 };
 Piece PieceOf(std::size_t count, int rank, int size);
-// The size of the largest piece. 0 in a world of one rank, where nothing is encoded again.
+// Returns the size of the largest piece. 0 in a world of one rank, which does not encode sums.
 std::size_t LargestPiece(std::size_t count, int size);
 
-// Thread-safety: one thread; the memory of Bucket() is used by another between Begin() and the end
-// of the step's reductions.
+// Thread-safety: one thread. Another one uses the memory of Bucket() between Begin() and the end of
+// the step's reductions.
 class ErrorFeedback {
  public:
   // `bucket_sizes`: the number of gradients in each bucket. `codec` must outlive the object.
@@ -57,23 +57,23 @@ class ErrorFeedback {
 
   const std::vector<std::size_t>& bucket_sizes() const { return bucket_sizes_; }
 
-  // Rank `rank` of `size` is about to reduce a step. Once applied, it will be `version`.
+  // Call before rank `rank` of `size` reduces a step. Once applied, the step will be `version`.
   void Begin(const StateVersion& version, int rank, int size);
   // REQUIRES: Begin(). Valid until the next call of any other method.
   BucketResiduals Bucket(int index);
-  // The step that began last was applied.
+  // Call when the step that began last was applied.
   void Applied();
 
-  // The ranks of a new world agreed on `held`; `changed`: this rank had another state. Where that
-  // is of a step which this rank had encoded all of, but did not see the end of, what that step
-  // left counts, unless all left the step out. Any other state was trained without this rank, so it
-  // has no residuals.
+  // Call when the ranks of a new world have agreed on `held`. `changed`: this rank had another
+  // state. If `held` is from a step that this rank encoded completely but whose end it missed, the
+  // residuals of that step are kept, unless all ranks skipped the step. Any other state was trained
+  // without this rank, so it has no residuals.
   ResidualFate Adopt(const LocalState& held, bool changed);
 
  private:
   struct Residuals {
     RowMemory own;
-    RowMemory pieces;  // of each bucket, LargestPiece() apart
+    RowMemory pieces;  // residuals of each bucket's piece, LargestPiece() apart
     int rank = -1;
     int size = 0;
   };
@@ -81,7 +81,7 @@ class ErrorFeedback {
     StateVersion version;
     Residuals left;
   };
-  // Worlds that broke in the same step; another rank may still bring any of their states.
+  // Worlds that broke in the same step. Another rank may still provide the state of any of them.
   static constexpr std::size_t kMostAttempts = 4;
 
   std::size_t AllPieces(int size) const;
@@ -89,11 +89,11 @@ class ErrorFeedback {
 
   RowCodec& codec_;
   const std::vector<std::size_t> bucket_sizes_;
-  const std::size_t gradients_;  // of all buckets
+  const std::size_t gradients_;  // number of gradients in all buckets
   Residuals owed_;
-  bool any_ = false;               // a step left residuals in owed_
-  bool same_pieces_ = false;       // of the step under way
-  std::vector<Attempt> attempts_;  // at the step after the last applied one; the last is under way
+  bool any_ = false;               // a step has left residuals in owed_
+  bool same_pieces_ = false;       // whether the pieces are the same in the current step
+  std::vector<Attempt> attempts_;  // attempts at the step after the last applied one
 };
 
 }  // namespace ringmaster::trainer

@@ -7,7 +7,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Completes before the call returns.
+// A codec on the host: all work is complete when a call returns.
 class HostRowCodec final : public RowCodec {
  public:
   using RowCodec::RowCodec;

@@ -1,9 +1,9 @@
 #pragma once
 
-// The interface that encodes and decodes gradients and stores their residuals, implemented on the
-// host here and on a GPU in gpu/cuda_row_codec.cc. Created once per process; used by
+// The interface that encodes and decodes gradients and stores their residuals, implemented for
+// hosts here and for GPUs in gpu/cuda_row_codec.cc. Created once per process; used by
 // compressed_reducer.cc and error_feedback.cc. On a GPU, calls only queue work in order on the
-// codec's own stream, so the memory that they use must live until Finish().
+// codec's own stream, so the memory that they use must stay valid until Finish().
 
 #include <cstddef>
 #include <memory>
@@ -15,8 +15,8 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: Computed() and Allocate() by any thread; the rest by one at a time. Errors are
-// those of the device, which is unusable after one.
+// Thread-safety: any thread may call Computed() and Allocate(); only one thread at a time may call
+// the others. Errors are those of the device, which is unusable after an error.
 class RowCodec {
  public:
   // REQUIRES: `compression` is not kNone.
@@ -28,8 +28,8 @@ class RowCodec {
     return trainer::EncodedBytes(compression_, count);
   }
 
-  // Allocates zeroed memory on the device of the gradients. If memory is exhausted, throws what
-  // creating tensors or vectors there would throw.
+  // Allocates zeroed memory on the device of the gradients. If memory is exhausted, throws the same
+  // exception as allocating a tensor or vector there.
   virtual std::shared_ptr<std::byte> Allocate(std::size_t bytes) = 0;
 
   // Marks the work that the calling thread has queued so far.
@@ -39,32 +39,32 @@ class RowCodec {
   // Call before this thread uses this codec and communicators: their operations then start after
   // the earlier calls of this codec.
   virtual Result<void> Attach() = 0;
-  // Later operations start after `mark`.
+  // Makes later operations start after `mark`.
   virtual Result<void> StartAfter(const Mark& mark) = 0;
 
-  // They are documented in codec.h.
+  // codec.h documents these functions.
   virtual Result<void> Encode(std::span<const float> values, std::span<const float> carried,
                               std::span<float> left, std::span<std::byte> encoded) = 0;
   virtual Result<void> Decode(std::span<const std::byte> encoded, std::span<float> values) = 0;
   virtual Result<void> DecodeAdd(std::span<const std::byte> encoded, std::span<float> values) = 0;
-  // values[i] += carried[i].
+  // Computes values[i] += carried[i].
   virtual Result<void> Add(std::span<const float> carried, std::span<float> values) = 0;
   virtual Result<void> Zero(std::span<float> values) = 0;
 
   // Blocks until all requested work has ended. kTimeout: it has not ended by `deadline`.
   virtual Result<void> Finish(Deadline deadline) = 0;
-  // Afterwards no requested operation accesses any memory. If a GPU cannot be brought to that
-  // state, the process ends, because late writes could look like gradients of a later step.
+  // After this, no requested operation accesses memory. If this is impossible on a GPU, the process
+  // ends, because late writes could look like gradients of a later step.
   virtual void Quiesce() = 0;
 
  private:
   const Compression compression_;
 };
 
-// Null for kNone.
+// Returns null for kNone.
 std::unique_ptr<RowCodec> MakeHostRowCodec(Compression compression);
 
-// Memory of a codec that grows on request. Its content is lost when it grows.
+// Memory of a codec that grows on demand. Its contents are lost when it grows.
 class RowMemory {
  public:
   std::span<std::byte> Bytes(RowCodec& codec, std::size_t bytes);

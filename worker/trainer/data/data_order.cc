@@ -10,8 +10,8 @@ namespace ringmaster::trainer {
 namespace {
 
 constexpr uint32_t kRounds = 4;
-// Sets of at most this many samples are shuffled card by card: a Feistel network with so few values
-// would not make all orders equally likely.
+// Sets of at most this many samples are shuffled one by one (Fisher-Yates): with so few values, a
+// Feistel network would not make all orders equally likely.
 constexpr int64_t kShuffled = 128;
 
 uint32_t HalfBits(int64_t samples) {
@@ -58,8 +58,8 @@ int64_t DataOrder::SampleAt(int64_t step, int64_t position) const {
   const auto epoch = static_cast<uint64_t>(place / samples_);
   if (samples_ <= kShuffled) return Shuffled(seed_, epoch, samples_, place % samples_);
   auto value = static_cast<uint64_t>(place % samples_);
-  // Walks the cycle until it is back within the data set: still a bijection, after fewer than four
-  // tries on average.
+  // Repeats the bijection until the value is within the data set again (cycle walking). The result
+  // is still a bijection, after fewer than four tries on average.
   do {
     value = Feistel(seed_, epoch, half_bits_, value);
   } while (value >= static_cast<uint64_t>(samples_));

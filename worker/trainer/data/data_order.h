@@ -1,8 +1,8 @@
 #pragma once
 
-// The samples of each step, as a pure function of (seed, step), so that worlds of any size see
+// The samples of each step, as a pure function of (seed, step), so that worlds of any size use
 // the same data in the same order. The data set is an endless sequence of permutations, one per
-// epoch; a step takes the next `global_batch` samples. numeric/share.h divides them among
+// epoch. A step uses the next `global_batch` samples, which numeric/share.h divides among the
 // ranks.
 
 #include <cstdint>
@@ -18,13 +18,13 @@ class DataOrder {
 
   int64_t samples() const { return samples_; }
 
-  // The sample at `position` of the batch of `step` (both from 0).
+  // Returns the sample at `position` of the batch of `step` (both from 0).
   int64_t SampleAt(int64_t step, int64_t position) const;
 
-  // The epoch (from 0) that the first sample of `step` belongs to.
+  // Returns the epoch (from 0) of the first sample of `step`.
   int64_t EpochOf(int64_t step) const { return step * global_batch_ / samples_; }
 
-  // The number of steps that see every sample at least `epochs` times; the last may begin another.
+  // Returns the number of steps that use every sample at least `epochs` times.
   int64_t StepsFor(int64_t epochs) const {
     return (epochs * samples_ + global_batch_ - 1) / global_batch_;
   }

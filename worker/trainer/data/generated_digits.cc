@@ -1,6 +1,6 @@
-// Digits as strokes: each digit is a few polylines in the unit square, drawn with a random affine
-// distortion, pen width and noise. Everything random is named by (seed, half, index), so an image
-// is the same on every rank and machine.
+// Digits drawn as strokes: each digit is a few polylines in the unit square, drawn with a random
+// affine distortion, pen width and noise. All random numbers depend only on (seed, half, index), so
+// an image is the same on every rank and machine.
 
 #include <algorithm>
 #include <array>
@@ -77,7 +77,7 @@ const std::array<std::vector<Stroke>, kClasses>& Glyphs() {
   return glyphs;
 }
 
-// The random numbers of one image, in order.
+// The random numbers of an image, in the order in which they are drawn.
 class Draws {
  public:
   Draws(uint64_t seed, uint64_t half, int64_t index)
@@ -101,7 +101,7 @@ class Draws {
   int used_ = 4;
 };
 
-// Rotation, shear, size and position of one drawing, in pixels.
+// Rotation, shear, size and position of a digit, in pixels.
 struct Pose {
   float a, b, c, d, x, y;
 
@@ -136,7 +136,7 @@ float DistanceSquared(Point p, Point a, Point b) {
   return ex * ex + ey * ey;
 }
 
-// Darkens the pixels near the segment: full within the pen's radius, fading over one pixel.
+// Draws a segment: pixels within the pen's radius become black, and the ink fades over one pixel.
 void DrawSegment(Point a, Point b, float radius, std::array<float, kImagePixels>& ink) {
   const float reach = radius + 1;
   const auto low = [&](float u, float v) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Parses the IDX format of the MNIST files. Pure functions on bytes, safe on any input; errors
+// Parses the IDX format of the MNIST files. Pure functions on bytes, safe on any input. Errors
 // name the file, the offset and what was expected there. file_bytes.h reads the files (plain or
 // gzip).
 
@@ -21,7 +21,7 @@ struct IdxImages {
 };
 
 // Parses an IDX file of unsigned bytes in three dimensions. `name` is the file's name in errors
-// (kInvalid). Refuses files without an image and sides outside 1 … 4096.
+// (kInvalid). Rejects files without images, and sides outside of 1 … 4096.
 Result<IdxImages> ParseIdxImages(std::string_view bytes, const std::string& name);
 
 // Parses an IDX file of unsigned bytes in one dimension. Every label must be below `classes`.

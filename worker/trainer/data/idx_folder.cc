@@ -37,7 +37,7 @@ struct NamedBytes {
   std::string bytes;
 };
 
-// Returns the path of `file` in `folder`, or that of the same file with .gz.
+// Reads `file` in `folder`, or the same file with .gz, and returns its path and contents.
 Result<NamedBytes> ReadOne(const std::string& folder, const std::string& file) {
   const std::string plain = folder + "/" + file;
   for (const std::string& path : {plain, plain + ".gz"}) {
@@ -80,8 +80,8 @@ Result<std::unique_ptr<ImageSet>> LoadHalf(const std::string& folder, const std:
       std::make_unique<MemoryImageSet>(Scaled(*std::move(images)), *std::move(labels)));
 }
 
-// Where output pixel `at` of kImageSide falls among `size` input pixels, and how much of the next
-// one it takes.
+// The input pixels, of `size`, that output pixel `at` of kImageSide lies between, and the weight of
+// the second one.
 struct Tap {
   int64_t first;
   int64_t second;

@@ -22,7 +22,7 @@ class LabelledImages {
   virtual ~LabelledImages() = default;
   virtual ImageShape shape() const = 0;
   virtual int64_t size() const = 0;
-  // From 0 to classes - 1. REQUIRES, as below: index in [0, size()).
+  // Returns a number from 0 to classes - 1. REQUIRES, as below: index in [0, size()).
   virtual int64_t Label(int64_t index) const = 0;
   // Writes shape().values() numbers around [-1, 1]: channel by channel, row by row. Thread-safe:
   // several threads may call it at once.
@@ -48,9 +48,9 @@ struct IdentityOptions {
   ImageShape shape;
 };
 
-// Made-up faces: an identity is a coarse pattern, an image of it the pattern and noise, pure
-// functions of (seed, identity) and (seed, half, image). Where there are more classes than half the
-// images, evenly spread ones are used, so that each has two images.
+// Generated faces: an identity is a coarse pattern, and an image is this pattern with noise. Both
+// are pure functions, of (seed, identity) and (seed, half, image). If there are more classes than
+// half the images, only some evenly spaced classes are used, so that each has two images.
 LabelledData SyntheticIdentities(const IdentityOptions& options);
 
 }  // namespace ringmaster::trainer

@@ -1,8 +1,8 @@
 #pragma once
 
-// Assembles the batches of the next steps on its own threads while the current ones are trained.
-// Workloads use it and define what a batch is and how to assemble it. A batch is a micro-batch of a
-// step. Memory is reused: it holds the batches in preparation and the one in use.
+// Assembles the batches of the next steps on separate threads while the current ones are trained.
+// Workloads use it; they define what a batch is and how to assemble it. A batch is a micro-batch of
+// a step. Memory is reused: it contains the batches in preparation and the one in use.
 
 #include <cstdint>
 #include <deque>
@@ -23,7 +23,7 @@ template <typename Batch>
 class Prefetcher {
  public:
   // Fills `batch`, which may have been used before, with these samples of a step. It must depend
-  // only on its arguments. Called on any thread, also on several at once.
+  // only on its arguments. Called on any thread, also on several threads at once.
   using Assemble = std::function<void(int64_t step, Share samples, Batch& batch)>;
 
   // Prepares two batches ahead for each thread. Without threads, the caller assembles them.
@@ -39,9 +39,9 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // The micro-batch `index` of the rank's share of a step, which is the caller's until the next
-  // call. After it the next ones are expected, then those of the next step; another one, as in a
-  // new world, begins again. Rethrows exceptions of the assembly.
+  // Returns micro-batch `index` of the rank's share of a step, valid until the next call. Next it
+  // expects the following micro-batches, then those of the next step; for any other, as in a new
+  // world, it starts again. Rethrows exceptions of the assembly.
   Batch& Take(int64_t step, const MicroBatches& parts, int64_t index = 0) {
     const Place place{step, index, parts};
     MutexLock lock(mutex_);
@@ -103,7 +103,7 @@ class Prefetcher {
     return job;
   }
 
-  // Its thread keeps a batch in progress.
+  // Keeps the memory of the job's batch for reuse, unless a thread still assembles it.
   void Recycle(std::shared_ptr<Job> job) RINGMASTER_REQUIRES(mutex_) {
     if (job != nullptr && job->state != State::kRunning) spare_.push_back(std::move(job->batch));
   }
@@ -147,11 +147,11 @@ class Prefetcher {
   Mutex mutex_;
   StoppableCondVar changed_;
   std::shared_ptr<Job> current_ RINGMASTER_GUARDED_BY(mutex_);  // in use by the caller
-  // The steps after it, in order.
+  // The batches after it, in order.
   std::deque<std::shared_ptr<Job>> queue_ RINGMASTER_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Batch>> spare_ RINGMASTER_GUARDED_BY(mutex_);
 
-  std::vector<std::jthread> threads_;  // last: they use the other members
+  std::vector<std::jthread> threads_;  // last member: they use the others
 };
 
 }  // namespace ringmaster::trainer

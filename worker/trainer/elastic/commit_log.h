@@ -1,7 +1,7 @@
 #pragma once
 
-// Records each applied step at once, and reports and saves it once it is committed, that is, when
-// every rank is known to have applied it. Used by the session.
+// Records each applied step immediately, and reports and saves it once it is committed, that is,
+// when every rank is known to have applied it. Used by the session.
 
 #include <optional>
 
@@ -20,16 +20,16 @@ class CommitLog {
   CommitLog(MembershipSource& membership, TrainableState state, StepAudit& audit,
             const SessionOptions& options);
 
-  // A world begins. Steps of the previous one are no longer reported.
+  // Call when a world begins. Steps of the previous world are not reported any more.
   void EnterWorld();
   // `local` is this rank's newest state. `progress` is reported once the step is committed.
   // `snapshot`: all workers make one of this step.
   void Applied(const World& world, const LocalState& local, Share samples,
                const control::Progress& progress, bool snapshot);
-  // A collective has completed, so every rank has applied the step before it. `next` is the phase
-  // that follows.
+  // Call when a collective has completed, so every rank has applied the step before it. `next` is
+  // the phase that follows.
   void Committed(const World& world, const LocalState& local, control::RankPhase next);
-  // Save the current step in any case once it is committed.
+  // Saves the current step in any case once it is committed.
   void WantCheckpoint(bool wanted) { checkpoint_wanted_ = wanted; }
 
  private:

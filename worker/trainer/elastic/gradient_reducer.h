@@ -1,7 +1,7 @@
 #pragma once
 
-// An alternative to the communicator's AllReduce for gradients, for example with fewer bits. The
-// session calls it for each world and step; implemented by compression/.
+// An alternative to the communicator's AllReduce for gradients, for example with fewer bits per
+// number. The session calls it for each world and step; implemented by compression/.
 
 #include <cstddef>
 #include <string>
@@ -14,15 +14,15 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: the session's thread.
+// Only the session's thread may use it.
 class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
 
-  // A world has formed, and its ranks have adopted one state. The communicator lives until Stop()
-  // has returned; LeaveWorld() is called after its end. Returns what happened to parts of earlier
-  // steps' gradients that were not sent yet, as the audit log states it. May throw when
-  // memory runs out.
+  // Called when a world has formed and its ranks have adopted one state. The communicator lives
+  // until Stop() has returned; LeaveWorld() is called after its end. Returns what happened to
+  // residuals of earlier steps' gradients, in the words of the audit log. May throw if memory is
+  // exhausted.
   virtual std::string EnterWorld(Communicator& communicator, const World& world,
                                  const Adopted& adopted) = 0;
   // Ends all work within milliseconds. The caller's memory is not used afterwards.
@@ -30,13 +30,13 @@ class GradientReducer {
   virtual void LeaveWorld() = 0;
 
   // REQUIRES, for all below: between EnterWorld() and Stop().
-  // A step begins. Once applied, it will be `version`.
+  // Called when a step begins. Once applied, the step will be `version`.
   virtual void Begin(const StateVersion& version) = 0;
   // Sums a bucket over the ranks, in place, after the calling thread's computation so far; the
   // last `exact` values without loss of precision. Called for the buckets 0, 1, … of each step. The
   // caller must keep the memory valid and must not touch it until the work ended or Stop().
   virtual WorkHandle Reduce(int bucket, Elements values, std::size_t exact, Deadline deadline) = 0;
-  // The step that began last was applied.
+  // Called when the step that began last was applied.
   virtual void Applied() = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The interface through which a rank learns its world and reports its progress. Used by the
-// session; the rest of the trainer does not know whether an agent or flags decide on membership.
+// The interface through which a rank learns about worlds and reports its progress. The session uses
+// it; the rest of the trainer does not depend on whether an agent or flags decide on membership.
 
 #include <cstdint>
 #include <functional>
@@ -20,7 +20,7 @@ namespace ringmaster::trainer {
 // Kinds of data that a rank may be unable to save or read (MembershipSource::Unprotected).
 inline constexpr char kCheckpointProtection[] = "checkpoint";
 inline constexpr char kSnapshotProtection[] = "snapshot";
-inline constexpr char kCopyProtection[] = "copy";        // of the rank's share of a sharded state
+inline constexpr char kCopyProtection[] = "copy";        // copy of a share of sharded state
 inline constexpr char kRestoreProtection[] = "restore";  // no state can be read, so training waits
 
 // A part of a checkpoint that this rank has written to the volume.
@@ -31,69 +31,69 @@ struct WrittenShard {
   std::string checksum{};  // hex checksum of its data
 };
 
-// The state with which a world began, if no rank had a state of its own.
+// The state with which a world began, if none of its ranks had a state.
 struct Beginning {
   StateVersion version;
-  std::string text{};  // a sentence for people; empty if there is nothing to report
+  std::string text{};  // a message for users; empty if there is nothing to report
   std::optional<control::KeptCheckpoint> kept{};  // the job's newest checkpoint to resume from
 };
 
-// Not thread-safe, except that one other thread may make the calls about checkpoints. Callbacks run
+// Not thread-safe, except that another thread may call the functions for checkpoints. Callbacks run
 // on any thread.
 class MembershipSource {
  public:
   virtual ~MembershipSource() = default;
 
   // Blocks, without a time limit, until this rank is in a world of a higher epoch than `after`. The
-  // first call reports that the rank has loaded and is ready. kNotFound: no other world will ever
-  // come. kUnavailable: the source is closed.
+  // first call reports that the rank has loaded and is ready. kNotFound: there will not be another
+  // world. kUnavailable: the source is closed.
   virtual Result<World> AwaitWorld(control::Epoch after) = 0;
-  // After AwaitWorld() returned kNotFound: whether this rank has finished all its work
+  // After AwaitWorld() returned kNotFound: returns whether this rank has finished all its work
   // (world_sources/static/replay_membership.h).
   virtual bool Done() const { return false; }
 
-  // Calls `over` once, with the reason, as soon as `epoch` is abandoned or followed by a higher
-  // one, or this source is closed. Calls it at once if that has happened. One watch at a time.
+  // Calls `over` once, with the reason, when `epoch` is abandoned or followed by a higher one, or
+  // when this source is closed; immediately if that has already happened. Only one watch at a time.
   using OverCallback = std::function<void(const std::string& reason)>;
   virtual void Watch(control::Epoch epoch, OverCallback over) = 0;
-  // After it returns, the callback is not running and will not run.
+  // After this returns, the callback neither runs nor will run.
   virtual void Unwatch() = 0;
 
-  // Whether the ranks of `epoch` must leave it together after `step`, which is about to begin.
+  // Returns whether the ranks of `epoch` must leave it together after the next step, `step`.
   virtual bool SwitchWanted(control::Epoch epoch, int64_t step) = 0;
-  // Whether this rank is known to be absent from the next world. Data that only this rank has must
-  // then be handed over before the ranks leave `epoch` at a boundary.
+  // Returns whether this rank is known not to be in the next world. Data that only this rank has
+  // must then be handed over before the ranks leave `epoch` at a boundary.
   virtual bool Leaving(control::Epoch /*epoch*/) { return false; }
 
-  // Whether the ranks of `epoch` should write an additional checkpoint of the step that is about to
-  // begin. Called on rank 0; returns true once.
+  // Returns whether the ranks of `epoch` should write an additional checkpoint of the next step.
+  // Called on rank 0; returns true once.
   virtual bool CheckpointWanted(control::Epoch /*epoch*/) { return false; }
 
-  // Reports that the world cannot continue because of a peer (-1: unknown). Returns at once.
+  // Reports that the world cannot continue because of a peer (-1: unknown). Does not block.
   virtual void Broken(const World& world, int peer, const std::string& reason) = 0;
   // Reports that this rank left the world after `step` because of SwitchWanted(), and now waits.
   virtual void AtBoundary(const World& world, int64_t step) = 0;
-  // Reports committed progress, from rank 0. May drop reports that are more frequent than needed.
+  // Reports committed progress; called on rank 0. May drop reports that are too frequent.
   virtual void Report(const World& world, const control::Progress& progress) = 0;
 
-  // Reports that the last step is done. Blocks until every rank of the world may end (true), or it
-  // is over and another one follows (false). Calls AtBoundary if a switch is wanted meanwhile.
+  // Reports that the last step is done. Blocks until all ranks of the world may end (true) or it
+  // has ended and another follows (false). Calls AtBoundary() if a switch is wanted meanwhile.
   virtual Result<bool> Finish(const World& world, const control::Progress& progress) = 0;
 
-  // Blocks until this source grants the checkpoint: this rank is in the current world and not
-  // fenced. Keeps waiting when the world changes. kCancelled: `stop` was requested.
+  // Blocks until this source grants the checkpoint, if this rank is in the current world and not
+  // fenced. Continues to wait when the world changes. kCancelled: `stop` was requested.
   virtual Result<void> AwaitGrant(const WrittenShard& /*shard*/, const std::stop_token& /*stop*/) {
     return {};
   }
-  // Reports that the checkpoint of this step, the last one granted, is complete. `bytes` is the
+  // Reports that the last granted checkpoint, which is of this step, is complete. `bytes` is the
   // total size of the checkpoints that are kept.
   virtual void CheckpointComplete(int64_t /*step*/, int64_t /*bytes*/) {}
-  // Reports the state that the world began with, if it has a text or a checkpoint is kept. Called
+  // Reports the state with which the world began, if it has a text or a checkpoint is kept. Called
   // on rank 0.
   virtual void Began(const World& /*world*/, const Beginning& /*beginning*/) {}
-  // Reports, before Finish(), that this job trained no step of the state.
+  // Reports that the state contains no step of this job. Called before Finish().
   virtual void NothingTrained() {}
-  // Reports why `what` cannot be saved or read now. An empty reason: it can be again.
+  // Reports why `what` cannot be saved or read now. Empty reason: it is possible again.
   virtual void Unprotected(const std::string& /*what*/, const std::string& /*reason*/) {}
 };
 

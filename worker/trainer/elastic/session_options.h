@@ -22,14 +22,14 @@ namespace ringmaster::trainer {
 struct SessionOptions {
   int64_t global_batch = 1;
   int64_t micro_batch =
-      0;  // the most samples computed at once; 0: the share in a world of full size
-  std::chrono::milliseconds timeout{30'000};  // for connecting, and for each step's reductions
-  // The fingerprint of what must be equal on all ranks besides the state: flags, data, versions.
+      0;  // the maximum number of samples computed at once; 0: a rank's share at full size
+  std::chrono::milliseconds timeout{30'000};  // limit for connecting and for each step's reductions
+  // Hash of everything besides the state that must be equal on all ranks: flags, data, versions.
   uint64_t fingerprint = 0;
   std::function<void(const World& world)>
       entered{};  // called for each world, before its first step
-  // Called before each world, so also after each broken one. An error ends the session, because no
-  // other world repairs this rank's device. Empty: not called.
+  // Called before each world, also after one that broke. An error ends the session, because another
+  // world does not repair this rank's device. Empty: not called.
   std::function<Result<void>()> device_works{};
   std::shared_ptr<RankPosition> position{};  // null: this rank does not report its position
   Checkpointer* checkpointer = nullptr;      // null: the state is not saved

@@ -1,10 +1,10 @@
 #pragma once
 
 // The part of a model's state that is sharded over the ranks, such as the class centres of Partial
-// FC: only one rank holds each share. The session calls this interface when worlds and steps
+// FC: each share is on only one rank. The session calls this interface when worlds and steps
 // change; workloads whose state is the same on all ranks do not have one.
 //
-// Sharded state has the same guarantee as replicated state: an applied step is never lost while one
+// Sharded state has the same guarantee as replicated state: an applied step is not lost while one
 // copy of every part survives. A version (StateVersion) identifies the same step for both.
 
 #include <chrono>
@@ -21,30 +21,30 @@
 
 namespace ringmaster::trainer {
 
-// One rank's share: rows of a table, all of one length.
-// Rank r of n holds the rows ⌊r rows / n⌋ … ⌊(r + 1) rows / n⌋.
+// The share of one rank: rows of a table, which have the same length. Rank r of n has the rows ⌊r
+// rows / n⌋ … ⌊(r + 1) rows / n⌋.
 struct ShardView {
   int64_t row_values = 0;
   int64_t first_row = 0;
   std::span<const float> values{};      // in host memory
-  std::shared_ptr<const void> owner{};  // of the values if they are a copy
+  std::shared_ptr<const void> owner{};  // owner of the values if they are a copy
 };
 
-// A world that has formed, with what is needed to move the shares into place.
+// A world that has formed, and the data that is needed to move the shares into place.
 struct ShardedWorld {
   Communicator& communicator;
   const World& world;
   LocalState adopted;                         // the replicated state that all ranks have now
   std::chrono::milliseconds timeout{30'000};  // for each operation
   std::function<void(int piece)> moving{};    // called before each piece of the state is sent
-  // Reads rows [begin, end) of a kept version into `values`; null: none is kept. kUnavailable: they
-  // cannot be read now. Then all ranks pause, and those that failed retry.
+  // Reads rows [begin, end) of a saved version into `values`; null: there is no saved version.
+  // kUnavailable: they cannot be read now. All ranks then pause, and those that failed retry.
   std::function<Result<void>(const StateVersion& version, int64_t begin, int64_t end,
                              std::span<float> values)>
       load{};
   std::function<void(int attempt)> pause{};
-  // Called, until the next world, with the reason why the loss of a rank would now lose state, and
-  // with an empty text once it would not.
+  // Called, until the next world, with the reason why the loss of a rank would now lose state; with
+  // an empty text once it would not.
   std::function<void(const std::string& reason)> unprotected{};
 };
 
@@ -54,29 +54,29 @@ struct ShardedOutcome {
   uint64_t checksum = 0;  // checksum of the whole state, if no part is lost
 };
 
-// Thread-safety: the session's thread.
+// Only the session's thread may use it.
 class ShardedState {
  public:
   virtual ~ShardedState() = default;
 
-  // Call on every rank of a new world, after state sync of the replicated part. Then each rank
-  // has its share of the adopted version. If parts are lost, nothing changes, and the ranks may go
-  // back to a checkpoint. kInvalid: this world cannot train this model. Other errors are those of
-  // the communicator: a rank keeps its rows, and the memory of operations lives until
-  // the next call.
+  // Call it on every rank of a new world, after state sync of the replicated part. Each rank then
+  // has its share of the adopted version. If parts are lost, nothing changes, and the ranks may
+  // resume from a checkpoint. kInvalid: this world cannot train this model. Other errors are those
+  // of the communicator: a rank keeps its rows, and the memory of operations lives until the next
+  // call.
   virtual Result<ShardedOutcome> Sync(const ShardedWorld& world) = 0;
 
-  // The current step has no update, because its sums are NaN or infinite. All ranks call it before
-  // they compute the step again to find the cause, so that none continues without it.
+  // Call it if the current step has no update, because its sums are NaN or infinite. All ranks call
+  // it before they compute the step again to find the cause, so that none continues without it.
   virtual void Exclude() = 0;
 
-  // The replicated part of a step was applied, and has this version now. Applies the
-  // sharded part, unless the step was skipped.
+  // Call when the replicated part of a step was applied and has this version. Applies the sharded
+  // part, unless the step was skipped.
   virtual void Applied(const LocalState& held) = 0;
 
-  // Call on every rank, before all leave a world that they were asked to leave. Ranks that are
-  // `leaving` send their rows to those that stay. Errors are those of the communicator; the ranks
-  // leave in any case.
+  // Call it on every rank before all leave a world that they were asked to leave. Ranks that are
+  // `leaving` send their rows to the ranks that stay. Errors are those of the communicator; the
+  // ranks leave in any case.
   virtual Result<void> HandOver(Communicator& communicator, bool leaving,
                                 std::chrono::milliseconds timeout) = 0;
 
@@ -84,8 +84,8 @@ class ShardedState {
   virtual int64_t all_rows() const = 0;
   // This rank's share, valid until the next call. REQUIRES, as below: Sync() has succeeded.
   virtual ShardView view() const = 0;
-  // The checksum of this rank's share. The sum over all ranks, modulo 2^64, is that of the whole
-  // state, whatever the world's size.
+  // The checksum of this rank's share. The sum over all ranks, modulo 2^64, is the checksum of the
+  // whole state, for any size of the world.
   virtual uint64_t checksum() const = 0;
 };
 

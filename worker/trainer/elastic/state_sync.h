@@ -1,9 +1,9 @@
 #pragma once
 
-// Brings the ranks of a new world to the same state. Each rank reports its version; the highest one
-// wins, and the lowest rank that has it sends it to the others in bounded pieces. They receive into
-// separate memory and adopt the state only when it is complete and its checksum matches, so a
-// failed attempt changes nothing.
+// Brings the ranks of a new world to the same state. Each rank reports its version. The highest
+// version wins, and the lowest rank that has it sends its state to the others in pieces of limited
+// size. They receive it into separate memory and adopt it only when it is complete and its checksum
+// matches, so a failed attempt changes nothing.
 
 #include <chrono>
 #include <cstddef>
@@ -27,11 +27,11 @@ struct Adopted {
   uint64_t checksum = 0;
   int source = -1;                    // the rank that sent the state; -1: no rank was behind
   bool changed = false;               // whether this rank was behind
-  std::optional<uint64_t> sharded{};  // checksum of the sharded state, if there is one
+  std::optional<uint64_t> sharded{};  // checksum of the sharded state, if any
 };
 
-// One attempt to synchronise. Owns the memory that its operations use: after a failure it must live
-// until the communicator has ended. Not thread-safe.
+// One attempt to synchronise. Owns the memory of its operations: after a failure it must live until
+// the communicator has ended. Not thread-safe.
 class StateSync {
  public:
   struct Options {
@@ -39,10 +39,10 @@ class StateSync {
     std::chrono::milliseconds timeout{30'000};  // limit for each operation
     std::size_t piece_bytes = 4 << 20;
     std::function<void(int piece)> moving{};  // called before each piece of the state is sent
-    // Called on every rank if no rank has trained. Looks for saved state again and returns what the
-    // rank has then, so that a checkpoint that was loaded long ago does not win. kUnavailable: this
-    // rank cannot read the saved state now. One rank that can read it is enough; until there is
-    // one, all ranks wait and look again.
+    // Called on every rank if no rank has trained. Looks for saved state again and returns the new
+    // state of the rank, so that a checkpoint that was loaded long ago does not win. kUnavailable:
+    // this rank cannot read the saved state now. It is enough if one rank can read it; until then,
+    // all ranks wait and look again.
     std::function<Result<LocalState>(const LocalState& held)> look_again{};
     std::function<void(int attempt)> pause{};
     StateMirror* mirror = nullptr;  // null: the state is in host memory
@@ -51,9 +51,9 @@ class StateSync {
   StateSync(TrainableState state, const LocalState& held, const Clock& clock,
             const Options& options);
 
-  // Call on every rank of the communicator. kInvalid on all ranks: they cannot train together
-  // (other flags, or other states of one version); the message names a rank that differs. Other
-  // errors are the communicator's, or kUnavailable: the state arrived damaged and was not adopted.
+  // Call it on every rank of the communicator. kInvalid on all ranks: they cannot train together,
+  // as flags differ or states of the same version differ; the message names a rank. Other errors
+  // are the communicator's, or kUnavailable: the state arrived damaged and was not adopted.
   Result<Adopted> Run(Communicator& communicator);
 
  private:

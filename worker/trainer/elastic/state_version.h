@@ -19,10 +19,10 @@ struct StateVersion {
   friend auto operator<=>(const StateVersion&, const StateVersion&) = default;
 };
 
-// kOther: another job's checkpoint, which this job was configured to start from.
+// kOther: a checkpoint of another job, from which this job was configured to start.
 enum class StateOrigin : int64_t { kStart, kCheckpoint, kSnapshot, kTraining, kOther };
 
-// The kind of saved state that was loaded; empty if none was, or training has continued since.
+// The kind of saved state that was loaded; empty if none was, or training has continued since then.
 constexpr const char* NameOf(StateOrigin origin) {
   switch (origin) {
     case StateOrigin::kCheckpoint:
@@ -37,8 +37,8 @@ constexpr const char* NameOf(StateOrigin origin) {
   return "";
 }
 
-// A run that starts from another run's checkpoint adds that checkpoint's term to its own terms. Its
-// versions are then higher than all earlier ones, whatever the term of its own launcher.
+// A run that starts from another run's checkpoint adds that checkpoint's term to its own terms. So
+// its versions are higher than all earlier ones, for any term of its own launcher.
 struct LocalState {
   StateVersion version;
   int64_t term_base = 0;  // added to the term of a world's epoch
@@ -50,16 +50,16 @@ struct LocalState {
     return {.epoch = {.term = term_base + epoch.term, .number = epoch.number},
             .step = version.step + 1};
   }
-  // The epoch of this run that computed the state. Its term is 0 if another run computed the state.
+  // The epoch of this run that computed the state. Its term is 0 if another run computed it.
   control::Epoch EpochOfRun() const {
     return {.term = version.epoch.term - term_base, .number = version.epoch.number};
   }
-  // Whether this run has computed a step of the state.
+  // Returns whether this run has computed a step of the state.
   bool TrainedHere() const { return version.step > 0 && version.epoch.term > term_base; }
 };
 
-// Whether `a` is used instead of `b`. A state that this job has trained or saved wins over another
-// job's checkpoint, whatever their versions.
+// Returns whether `a` is used instead of `b`. A state that this job has trained or saved wins over
+// another job's checkpoint, for all versions.
 inline bool Outranks(const LocalState& a, const LocalState& b) {
   const auto rank = [](const LocalState& held) {
     if (held.version == StateVersion{}) return 0;

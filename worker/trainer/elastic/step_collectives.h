@@ -1,11 +1,11 @@
 #pragma once
 
-// The collectives that the computation of a step may use, for workloads whose state is sharded over
-// the ranks, such as class centres. Implemented by the session; workloads call them between its
-// Begin() and Reduce().
+// The collectives that the computation of a step may use. They are for workloads whose state is
+// sharded over the ranks, such as class centres. Implemented by the session; workloads call them
+// between its Begin() and Reduce().
 //
-// Calls block until all ranks have made the same call in the same order, or the step is given up.
-// An error means that the step does not happen: return it at once, and the session continues in
+// Calls block until all ranks have made the same call in the same order, or the step is discarded.
+// An error means that the step is discarded: return it immediately, and the session continues in
 // another world. Memory must be on the communicator's device.
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: the session's thread.
+// Only the session's thread may use it.
 class StepCollectives {
  public:
   virtual ~StepCollectives() = default;
@@ -35,7 +35,7 @@ class StepCollectives {
                                 std::vector<std::size_t> receive_bytes) = 0;
 };
 
-// For a world of one rank, in host memory: for warm-up and for measurements without a session.
+// The collectives of a world of one rank, in host memory, for warm-up and for measurements.
 class LoneCollectives final : public StepCollectives {
  public:
   int rank() const override { return 0; }

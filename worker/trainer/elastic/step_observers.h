@@ -16,13 +16,13 @@
 
 namespace ringmaster::trainer {
 
-// A record of each step, from which an audit can prove that no step was lost.
-// Thread-safety: the session's thread.
+// A record of each step, with which an audit can prove that no step was lost. Only the session's
+// thread may use it.
 class StepAudit {
  public:
   virtual ~StepAudit() = default;
 
-  // Whether anything is recorded. Checksums are computed only if it is.
+  // Returns whether steps are recorded. Checksums are computed only if they are.
   virtual bool on() const = 0;
   // `residuals`: the result of GradientReducer::EnterWorld(); empty if gradients are not
   // compressed.
@@ -35,8 +35,8 @@ class StepAudit {
                        std::optional<uint64_t> part) = 0;
 };
 
-// Receives the position of this rank, to find ranks that hang. This class itself does not report.
-// Thread-safety: one thread, except WaitsFor(), ComesTo() and Counts().
+// Receives the position of this rank, which is used to find ranks that hang. This base class does
+// nothing. Thread-safety: one thread, except WaitsFor(), ComesTo() and Counts().
 class RankPosition {
  public:
   RankPosition() = default;
@@ -44,23 +44,23 @@ class RankPosition {
   RankPosition(const RankPosition&) = delete;
   RankPosition& operator=(const RankPosition&) = delete;
 
-  // A new phase. `bucket` is the number of the item that the rank waits for in it.
+  // A new phase begins. `bucket` is the number of the item for which the rank waits in it.
   virtual void Enter(control::RankPhase /*phase*/, int /*bucket*/ = 0) {}
-  // The world that the rank is entering, and the number of applied steps.
+  // The rank starts to enter this world. The position includes the number of applied steps.
   virtual void EnterWorld(const control::Epoch& /*epoch*/) {}
   virtual void SetStep(int64_t /*steps*/) {}
-  // A step was applied: how long it took in all, and without waiting for other ranks.
+  // A step was applied. Its duration in all, and without the time spent waiting for other ranks.
   virtual void Applied(int64_t /*steps*/, std::chrono::nanoseconds /*took*/,
                        std::chrono::nanoseconds /*own*/) {}
-  // The rank that this one waits for; -1: no particular one. Any thread.
+  // The rank for which this rank waits; -1: not a particular one. Callable on any thread.
   virtual void WaitsFor(int /*peer*/) {}
-  // The connection progress in the world that it is entering. Any thread.
+  // The progress of connecting the world that this rank is entering. Callable on any thread.
   virtual void ComesTo(control::ConnectStage /*stage*/) {}
-  // The number of collectives of its world that it has reached. Any thread.
+  // The number of collectives of its world that it has reached. Callable on any thread.
   virtual void Counts(const control::CollectiveCounts& /*counts*/) {}
 };
 
-// The times at which collectives ran.
+// Receives the times at which collectives ran.
 class CollectiveTrace {
  public:
   virtual ~CollectiveTrace() = default;

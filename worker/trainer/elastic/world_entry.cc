@@ -49,7 +49,7 @@ Result<void> WorldEntry::Join() {
   return Next(Error{ErrorKind::kUnavailable, "no world followed"});
 }
 
-// Tries worlds one after another until this rank is in one.
+// Tries one world after another until this rank has entered one.
 Result<void> WorldEntry::Next(const Error& cause) {
   Error last = cause;
   for (;;) {
@@ -96,7 +96,7 @@ Result<void> WorldEntry::Enter() {
     if (const Result<void> kept = KeepOther(); !kept.ok()) adopted = kept.error();
   }
   if (!adopted.ok()) {
-    Leave(adopted.error());  // declared before the memory that its operations use
+    Leave(adopted.error());  // the communicator ends before the memory that its operations use
     return adopted.error();
   }
   sync_.reset();
@@ -125,7 +125,7 @@ Result<void> WorldEntry::Enter() {
   return {};
 }
 
-// Brings all ranks to the same state, including the sharded part.
+// Brings all ranks to the same state, including the sharded state.
 Result<Adopted> WorldEntry::Sync() {
   Result<Adopted> adopted = SyncReplicated();
   if (!adopted.ok() || options_.sharded == nullptr) return adopted;
@@ -152,7 +152,7 @@ Result<Adopted> WorldEntry::SyncReplicated() {
 }
 
 Result<LocalState> WorldEntry::LookAgain(const LocalState& local) {
-  position_.Enter(RankPhase::kEvaluate);  // much state takes long
+  position_.Enter(RankPhase::kEvaluate);  // reading a large state takes long
   Result<LocalState> restored = options_.checkpointer->Restore(local, /*to_begin=*/true);
   if (restored.ok()) local_ = *restored;
   const bool not_now = !restored.ok() && restored.error().kind == ErrorKind::kUnavailable;
@@ -182,8 +182,8 @@ Result<void> WorldEntry::KeepOther() {
   }
 }
 
-// Rank 0 reports what this world began with, unless its ranks had trained before. Otherwise a
-// launcher that started with this world would not know of any checkpoint.
+// Rank 0 reports the state with which the world began, unless its ranks had trained before.
+// Otherwise a launcher that starts with this world would not know of any checkpoint.
 void WorldEntry::ReportBeginning() {
   if (world_.rank != 0 || local_.origin == StateOrigin::kTraining) return;
   Beginning told{.version = local_.version,
@@ -200,7 +200,7 @@ void WorldEntry::ReportUnreadable(const std::string& reason) {
   membership_.Unprotected(kRestoreProtection, reason);
 }
 
-// The pause before this rank checks again; not past the end of the world.
+// Waits before this rank checks again, but not longer than the world exists.
 void WorldEntry::Pause(int attempt) {
   position_.Enter(RankPhase::kEvaluate);
   const auto pause = PauseAfter(attempt + 1, options_.timeout);
@@ -235,8 +235,8 @@ Result<ShardedOutcome> WorldEntry::SyncSharded() {
            }});
 }
 
-// Parts of the sharded state are in no rank's memory any more, or damaged in the checkpoint:
-// training resumes from the newest checkpoint that has them. All ranks reach this point together.
+// Part of the sharded state is in no rank's memory or is damaged in the checkpoint: training
+// resumes from the newest checkpoint that has it. All ranks call this together.
 Result<Adopted> WorldEntry::RollBack(std::string lost) {
   const int64_t step = local_.version.step;
   for (;;) {
@@ -304,7 +304,7 @@ std::function<bool()> WorldEntry::WorldOver() const {
 }
 
 void WorldEntry::Close() {
-  membership_.Unwatch();  // declared before the communicator that the watch aborts
+  membership_.Unwatch();  // before the communicator is destroyed, which the watch aborts
   if (options_.reducer != nullptr) options_.reducer->Stop();
   if (options_.checkpointer != nullptr) options_.checkpointer->WorldEnded();
   communicator_.reset();

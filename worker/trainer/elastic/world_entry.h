@@ -1,7 +1,7 @@
 #pragma once
 
 // Moves a rank from one world to the next: waits for a world, connects its ranks, synchronises
-// their state, and leaves the world when it is over. Used by the session (elastic_torch/), which
+// their state, and leaves the world when it has ended. The session (elastic_torch/) uses it and
 // runs the steps in between.
 
 #include <array>
@@ -23,19 +23,19 @@
 
 namespace ringmaster::trainer {
 
-// Why no other world will come.
+// Why there will not be another world.
 enum class SessionEnd {
   kNone,      // another world may follow, or an error ended the rank
   kPeerLost,  // the last world lost a rank
   kDone,      // this rank has finished
 };
 
-// The pause after so many polls. It grows, but never so far that other ranks, which wait for
-// `timeout`, give this rank up.
+// Returns the pause after this number of polls. It grows, but stays below the time after which
+// other ranks, which wait for `timeout`, give this rank up.
 std::chrono::milliseconds PauseAfter(int looks, std::chrono::milliseconds timeout);
 
-// Not thread-safe. The thread of the membership source aborts the communicator of a world that
-// is given up meanwhile, and touches nothing else.
+// Not thread-safe. If a world is given up, the thread of the membership source aborts its
+// communicator, and accesses nothing else.
 class WorldEntry {
  public:
   // `options.position` must not be null. The references and the state's memory outlive the object.
@@ -46,28 +46,28 @@ class WorldEntry {
   WorldEntry(const WorldEntry&) = delete;
   WorldEntry& operator=(const WorldEntry&) = delete;
 
-  // Loads saved state, then blocks, like Next(), until this rank is in a world.
+  // Loads saved state, then blocks until this rank is in a world, like Next().
   Result<void> Join();
-  // Blocks, without a time limit, until this rank is in a new world whose ranks all have one state.
-  // `cause` is why it is in no world now. Errors are final; end() says whether they are a failure.
+  // Blocks, without a time limit, until this rank is in a new world whose ranks have the same
+  // state. `cause` is why it has none now. Errors are final; end() tells whether they are failures.
   Result<void> Next(const Error& cause);
 
-  // Leaves the world because of `cause`, and reports that unless the membership source knows it.
+  // Leaves the world because of `cause`. Reports this unless the membership source ended the world.
   void Leave(const Error& cause);
   // Leaves the world together with all its ranks, after the last applied step.
   void LeaveAtBoundary();
 
-  // The current step was applied. `excluded`: without an update.
+  // Call when the current step was applied. `excluded`: without an update.
   void Advance(bool excluded);
 
-  // REQUIRES, for all below: this rank is, or was, in a world.
+  // REQUIRES, for all below: this rank is or was in a world.
   const World& world() const { return world_; }
   Communicator& communicator() { return *communicator_; }
   const LocalState& local() const { return local_; }
-  // The state from which training resumed in this world, if no rank had it in memory.
+  // The state from which training resumed in this world, if no rank had a state in memory.
   const std::optional<LocalState>& resumed() const { return resumed_; }
   Deadline StepDeadline() const { return clock_.Now() + options_.timeout; }
-  // Whether the current world is over. Callable on any thread.
+  // Returns a function that tells whether the current world has ended. Callable on any thread.
   std::function<bool()> WorldOver() const;
   SessionEnd end() const { return end_; }
 
@@ -95,13 +95,13 @@ class WorldEntry {
   World world_;
   LocalState local_;
   std::optional<LocalState> resumed_;
-  bool unreadable_ = false;  // it was reported that saved state cannot be read
+  bool unreadable_ = false;  // it was reported that the saved state cannot be read
   SessionEnd end_ = SessionEnd::kNone;
   // Shared with the membership source's thread, which sets it.
   std::shared_ptr<std::atomic<bool>> world_over_ = std::make_shared<std::atomic<bool>>(false);
   std::unique_ptr<StateSync> sync_;             // its memory must outlive the operations on it
-  std::array<float, 2> kept_{};                 // the same, for the sums of KeepOther()
-  std::unique_ptr<Communicator> communicator_;  // null: in no world
+  std::array<float, 2> kept_{};                 // like sync_, for the sums of KeepOther()
+  std::unique_ptr<Communicator> communicator_;  // null: this rank is not in a world
 };
 
 }  // namespace ringmaster::trainer

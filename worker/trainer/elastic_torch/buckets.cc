@@ -17,19 +17,19 @@ struct Buckets::State {
   std::vector<at::Tensor> parameters;
   at::Tensor flat_parameters;
   at::Tensor memory;     // gradients, then scalars, then one value that is not reduced
-  at::Tensor gradients;  // views of it, without the scalars
-  at::Tensor scalars;    // the scalars,
-  at::Tensor verdict;    // and the results of ToMeans()
+  at::Tensor gradients;  // a view of `memory`: the gradients
+  at::Tensor scalars;    // a view of `memory`: the scalars
+  at::Tensor verdict;    // scalars and results of ToMeans()
   int64_t averages = 0;  // values at the end of `gradients`
-  at::Tensor factors;    // of weights and averages in ToMeans(), on a device
+  at::Tensor factors;    // factors of weights and averages in ToMeans(), on a device
 
-  std::vector<int64_t> ends;   // of each bucket, in elements of `memory` without the scalars
+  std::vector<int64_t> ends;   // end of each bucket, in elements of `memory` without the scalars
   std::vector<int> sizes;      // parameters in each bucket
-  std::vector<int> bucket_of;  // by parameter
+  std::vector<int> bucket_of;  // bucket of each parameter
 
-  // While armed.
+  // Used while armed.
   std::vector<int> missing;  // gradients still to come, by bucket
-  int next = 0;              // the first bucket not handed out
+  int next = 0;              // the first bucket for which on_ready has not been called
   std::function<void(int)> on_ready;
 
   void Ready(std::size_t parameter) {
@@ -59,11 +59,11 @@ class Buckets::Hook final : public torch::autograd::FunctionPostHook {
 
 namespace {
 
-// The position of each parameter: reverse order; a bucket is closed once it is big enough, but all
-// averages are in the last one.
+// The position of each parameter. They are in reverse order; a bucket is closed once it is big
+// enough, but all averages are in the last one.
 struct Layout {
-  std::vector<int64_t> offsets;  // by parameter
-  std::vector<int> bucket_of;    // by parameter
+  std::vector<int64_t> offsets;  // offset of each parameter
+  std::vector<int> bucket_of;    // bucket of each parameter
   std::vector<int64_t> ends;
   std::vector<int> sizes;
   int64_t total = 0;
@@ -129,11 +129,11 @@ Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& option
     home.copy_(parameter.detach());
     parameter.set_data(home);
     parameter.mutable_grad() = part(state_->memory);
-    // The parameter refers to its accumulator only weakly: the list keeps it, and so the hook,
-    // alive.
+    // The parameter has only a weak reference to its accumulator. This list keeps the accumulator,
+    // and thus the hook, alive.
     auto accumulator = torch::autograd::impl::grad_accumulator(parameter);
     accumulator->add_post_hook(std::make_unique<Hook>(state_, i));
-    // The type of the pointer differs between versions of LibTorch; a box holds either.
+    // The pointer's type depends on the version of LibTorch; shared_ptr<void> accepts each.
     accumulators_.push_back(std::make_shared<decltype(accumulator)>(std::move(accumulator)));
   }
   state_->averages = options.averages;

@@ -5,11 +5,11 @@
 //
 // All gradients are in one tensor, in reverse order of the parameters (the order of backward),
 // each aligned to 64 floats (numeric/alignment.h), and divided into buckets. The first bucket is
-// small so that communication starts early. Autograd hooks count gradients; when a bucket is
-// complete and all buckets before it have been passed on, it is passed to the caller, who reduces
-// it while backward continues. A few scalars are sent with the last bucket, and so are running
-// averages, whose "gradients" are sent uncompressed. Depends on LibTorch, elements.h and
-// alignment.h only.
+// small so that communication starts early. Autograd hooks count gradients. When a bucket is
+// complete and all earlier buckets have been passed on, it is passed to the caller, who reduces
+// it while backward continues. A few scalars are sent with the last bucket, as are running
+// averages, whose "gradients" are sent uncompressed. Depends only on LibTorch, elements.h and
+// alignment.h.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,10 +25,10 @@
 namespace ringmaster::trainer {
 
 struct BucketOptions {
-  int64_t first_bytes = 64 << 10;  // a bucket is closed once it holds at least this
+  int64_t first_bytes = 64 << 10;  // a bucket is closed once it has at least this size
   int64_t bytes = 16 << 20;        // the same for all later buckets
   int64_t scalars = 5;             // number of scalars that are sent with the last bucket
-  int64_t averages = 0;            // padded size of the running averages, the first parameters
+  int64_t averages = 0;            // padded size of the running averages (the first parameters)
 
   // Buckets of at least `bytes`. The first bucket is not larger than the others.
   static BucketOptions Of(int64_t bytes) {
@@ -40,15 +40,15 @@ struct BucketOptions {
 };
 
 // Allocates memory on the parameters' device that outlives the buckets and all users of the memory.
-// Null: LibTorch's own allocator is as good.
+// Returns null if memory from LibTorch's allocator is as good.
 using GradientMemory = std::function<void*(std::size_t bytes)>;
 
 // Thread-safety: one thread, which must also run backward.
 class Buckets {
  public:
-  // Moves the storage of `parameters` (float, on one device, requiring gradients) into one flat
-  // tensor there, and gives each a gradient in another one. The tensors stay usable; their `data`
-  // and `grad` must not be replaced. `memory` is called once, for everything that is reduced.
+  // Moves `parameters` (float, on one device, requiring gradients) into one flat tensor there, and
+  // their gradients into another one. The tensors stay usable; their `data` and `grad` must not be
+  // replaced. `memory` is called once, for all values that are reduced.
   Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options,
           const GradientMemory& memory = {});
   ~Buckets();
@@ -62,22 +62,22 @@ class Buckets {
   Elements Bucket(int index);
   // The number of values at the end of bucket `index` that must not be compressed.
   std::size_t exact_count(int index) const;
-  // For each bucket, the number of values before those.
+  // Returns for each bucket the number of values that may be compressed.
   std::vector<std::size_t> gradient_counts();
 
   // Sets a scalar; call it after Arm(). On a device, the change is queued on its current stream.
   void SetScalar(int64_t index, double value);
   void SetScalar(int64_t index, const at::Tensor& value);  // has one element
 
-  // Call once all buckets are reduced. Divides the weights' gradients by `samples`, the same in
-  // every call; the averages' gradients are already means. Waits once for the device.
+  // Call it once all buckets are reduced. Divides the weights' gradients by `samples`, which is the
+  // same in every call; the averages' gradients are already means. Waits once for the device.
   struct Means {
     std::vector<float> scalars{};  // reduced values
     bool finite = true;            // whether all gradients are finite
   };
   Means ToMeans(int64_t samples);
 
-  // All parameters; all gradients without the scalars. Both in bucket order, padded with zeros.
+  // All parameters, and all gradients without the scalars, in bucket order and padded with zeros.
   const at::Tensor& flat_parameters() const;
   const at::Tensor& flat_gradients() const;
 
@@ -85,15 +85,15 @@ class Buckets {
   // as it completes the buckets.
   void Arm(std::function<void(int index)> on_ready);
 
-  // Call after Arm(), before backward runs: one more backward adds to the gradients, and no bucket
-  // is complete before the last backward.
+  // Call it after Arm(), before backward: one more backward pass adds to the gradients, and buckets
+  // are complete only in the last one.
   void ExpectAnotherBackward();
 
-  // The index of the first parameter with a gradient that is not finite; -1: there is none.
+  // The index of the first parameter with a gradient that is not finite; -1: all are finite.
   int FirstNotFinite() const;
 
-  // Passes the buckets that backward did not complete to `on_ready`: some parameters got no
-  // gradient, or backward did not run.
+  // Passes the buckets that backward did not complete to `on_ready`. Backward may not have run, or
+  // some parameters did not get a gradient.
   void Flush();
 
  private:

@@ -40,7 +40,7 @@
 
 namespace ringmaster::trainer {
 
-// The call had no effect, and the session is now in another world.
+// The call had no effect, and the session is in another world now.
 struct WorldChanged {};
 
 // The call took effect on every rank.
@@ -72,15 +72,15 @@ class [[nodiscard]] Outcome {
 // Not thread-safe.
 class Session {
  public:
-  // `state` is everything that training changes, including the buckets' parameters. The references
+  // `state` is all data that training changes, including the buckets' parameters. The references
   // and the state's memory must outlive the session.
   Session(MembershipSource& membership, CommunicatorFactory make_communicator, Buckets& buckets,
           TrainableState state, StepAudit& audit, const Clock& clock, SessionOptions options);
 
   // Blocks until this rank is in a world and connected to all others, and all ranks have the same
-  // state. kInvalid names a rank that differs.
+  // state. kInvalid: the message names a rank that differs.
   Result<void> Join() { return worlds_.Join(); }
-  // After an error of any call: why no other world will come.
+  // After an error of any call: returns why there will not be another world.
   SessionEnd end() const { return worlds_.end(); }
 
   // REQUIRES, for all below: Join() succeeded.
@@ -90,40 +90,40 @@ class Session {
   int64_t micro_batch() const;
   MicroBatches micro_batches() const { return {share(), micro_batch()}; }
   int64_t applied_steps() const { return worlds_.local().version.step; }
-  // The state from which training resumed in this world, if no rank had it in memory.
+  // The state from which training resumed in this world, if no rank had a state in memory.
   const std::optional<LocalState>& resumed() const { return worlds_.resumed(); }
 
-  // To report the phases of a step outside of the session: data, computation, update, evaluation.
+  // For reporting phases of a step outside of the session: data, computation, update, evaluation.
   RankPosition& position() { return *options_.position; }
 
   void Begin();
-  // After Begin(), before each backward of the step except the last: gradients accumulate, and are
-  // reduced during the last backward.
+  // Call it after Begin(), before each backward pass of the step except the last one. Gradients are
+  // added up, and are reduced during the last backward pass.
   void ExpectAnotherBackward() { step_.ExpectAnotherBackward(); }
-  // The collectives of the step's computation, from Begin() to Reduce(). After one of them fails,
-  // call Reduce() next.
+  // The collectives of the step's computation, between Begin() and Reduce(). If one fails, call
+  // Reduce() next.
   StepCollectives& collectives() { return step_.collectives(); }
-  // Whether a collective has failed since Begin(): Reduce() will return that the world changed.
+  // Returns whether a collective has failed since Begin(); Reduce() then returns WorldChanged.
   bool step_broken() const { return step_.broken(); }
   // Sets the sum of the losses of this rank's samples. Call it before the last backward, because
   // the sum is sent with the last bucket.
   void SetLoss(double sum) { step_.SetLoss(sum); }
   // The same, from a tensor with one element on any device. It does not wait for the value.
   void SetLoss(const at::Tensor& sum) { step_.SetLoss(sum); }
-  // WorldChanged: the step had no effect. The state is unchanged, or a newer one of another rank.
+  // WorldChanged: the step had no effect. The state is unchanged or a newer one of another rank.
   Outcome<StepResult> Reduce();
-  // Call on every rank after a step that is not finite: `compute` runs forward and backward once
-  // more, and its gradients are not reduced.
+  // Call it on every rank after a step that is not finite. `compute` runs forward and backward
+  // again, and its gradients are not reduced.
   Outcome<NotFinite> FindNotFinite(const std::function<Result<void>()>& compute);
-  // Call after the update of the reduced step, or after all ranks skipped it. Leaves the world here
-  // if all its ranks were asked to. `progress` is reported once the step is committed.
+  // Call it after the update of the reduced step, or after all ranks skipped the update. Leaves the
+  // world if all its ranks were asked to. `progress` is reported once the step is committed.
   Result<void> Applied(const control::Progress& progress);
 
   // Sums `values` over the ranks, in place. Call it between steps, on every rank.
   Outcome<> Sum(std::span<float> values);
 
-  // Call on every rank after the last step. Once it is done, all ranks may end. WorldChanged: the
-  // caller may evaluate the state again.
+  // Call it on every rank after the last step. Done: all ranks may end. WorldChanged: the caller
+  // may have to evaluate the state again.
   Outcome<> Finish(const control::Progress& progress);
 
  private:

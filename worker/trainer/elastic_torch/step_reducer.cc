@@ -11,7 +11,7 @@ namespace {
 
 using control::RankPhase;
 
-// The scalars of the last bucket.
+// The scalars of the last bucket, by index.
 constexpr int64_t kLossScalar = 0;
 constexpr int64_t kLeaveScalar = 1;
 constexpr int64_t kPartsScalar = 2;
@@ -36,7 +36,7 @@ void StepReducer::Begin(Communicator& communicator, Deadline deadline, const Ste
   waited_ = networked_ = {};
   error_.reset();
   buckets_.Arm([this](int index) { works_.push_back(ReduceBucket(index)); });
-  // Scalars are zero already: on a GPU each call would start a kernel.
+  // Scalars are already zero, and on a GPU each call would start a kernel.
   if (votes.leave > 0) buckets_.SetScalar(kLeaveScalar, votes.leave);
   if (votes.parts > 0) buckets_.SetScalar(kPartsScalar, votes.parts);
   if (votes.checkpoint > 0) buckets_.SetScalar(kCheckpointScalar, votes.checkpoint);
@@ -58,7 +58,7 @@ void StepReducer::SetLoss(const at::Tensor& sum) { buckets_.SetScalar(kLossScala
 Result<ReducedStep> StepReducer::Reduce() {
   if (!error_) {
     buckets_.Flush();
-    // Sent directly after the buckets, unless a reducer with its own order of operations is used.
+    // Sent directly after the buckets, unless a reducer with its own order of operations is in use.
     WorkHandle confirmation;
     if (options_.reducer == nullptr) confirmation = communicator_->Confirm(deadline_);
     int bucket = 0;
@@ -132,7 +132,7 @@ Result<void> StepReducer::AllToAll(std::span<const std::byte> send,
                  "all-to-all", send.size());
 }
 
-// A collective during computation. The step's first one shows that every rank has begun it.
+// Runs a collective during computation. The first one of a step shows that all ranks began it.
 Result<void> StepReducer::Collect(const WorkHandle& work, const char* what, std::size_t bytes) {
   position_.Enter(RankPhase::kReduce);
   const WorkHandle confirmation = all_began_ ? nullptr : communicator_->Confirm(deadline_);
@@ -146,7 +146,7 @@ Result<void> StepReducer::Collect(const WorkHandle& work, const char* what, std:
   return done;
 }
 
-// Whether everything awaited in this step reached every rank; returns the step's error if not.
+// Returns the step's error unless all operations of this step reached every rank.
 Result<void> StepReducer::AwaitConfirmed(const WorkHandle& confirmation) {
   return Await(confirmation, "confirmation", 0);
 }
@@ -156,7 +156,7 @@ Result<void> StepReducer::Await(const WorkHandle& work, const char* what, std::s
   const auto start = clock_.Now();
   Result<void> done = work->Wait();
   const std::optional<Work::Span> span = work->span();
-  // A GPU may still compute the data to send.
+  // A GPU may still be computing the data to send.
   waited_ += clock_.Now() - (span ? std::max(start, span->begin) : start);
   if (span) {
     networked_ += span->end - span->begin;

@@ -24,14 +24,14 @@ namespace ringmaster::trainer {
 struct StepResult {
   double loss = 0;                        // the mean over the global batch
   bool finite = true;                     // the loss, and all gradients; the same on every rank
-  std::chrono::nanoseconds waited{0};     // for collectives that did not overlap with computation
-  std::chrono::nanoseconds networked{0};  // all collectives' time, hidden or not
+  std::chrono::nanoseconds waited{0};     // time of collectives that did not overlap computation
+  std::chrono::nanoseconds networked{0};  // duration of all collectives, including the overlap
 };
 
-// The rank and the parameter with a gradient that is not finite, before gradients are summed.
+// The rank and parameter with a gradient that is not finite before gradients are summed.
 struct NotFinite {
-  int rank = -1;       // the lowest one; -1: none, only the sum is too large
-  int parameter = -1;  // in the buckets' order of parameters
+  int rank = -1;       // the lowest one; -1: none, because only the sum is too large
+  int parameter = -1;  // index in the buckets' order of parameters
   int ranks = 0;       // number of parameters with such a gradient
 };
 
@@ -51,8 +51,8 @@ struct ReducedStep {
 // Not thread-safe.
 class StepReducer final : private StepCollectives {
  public:
-  // Called when all ranks are known to have begun the step, so the previous step is applied
-  // everywhere. The argument is the phase that follows.
+  // Called when all ranks are known to have begun the step, so that all have applied the previous
+  // one. The argument is the phase that follows.
   using Committed = std::function<void(control::RankPhase next)>;
 
   // `options.position` must not be null. The references must outlive the object.
@@ -66,10 +66,10 @@ class StepReducer final : private StepCollectives {
   bool broken() const { return error_.has_value(); }
   void SetLoss(double sum);
   void SetLoss(const at::Tensor& sum);
-  // An error: the step had no effect, and the communicator is broken.
+  // An error means that the step had no effect and the communicator is broken.
   Result<ReducedStep> Reduce();
-  // See Session::FindNotFinite(). If broken(), an error is the communicator's; otherwise it is that
-  // of `compute`.
+  // See Session::FindNotFinite(). If broken(), an error is the communicator's, otherwise that of
+  // `compute`.
   Result<NotFinite> FindNotFinite(Deadline deadline, const std::function<Result<void>()>& compute);
 
  private:
@@ -93,11 +93,11 @@ class StepReducer final : private StepCollectives {
   RankPosition& position_;
   const Committed committed_;
 
-  // For the current step.
+  // State of the current step.
   Communicator* communicator_ = nullptr;
   Deadline deadline_{};
   std::vector<WorkHandle> works_;  // reductions of the buckets
-  bool all_began_ = false;         // every rank is known to have begun it
+  bool all_began_ = false;         // every rank is known to have begun the step
   std::chrono::nanoseconds networked_{0};
   std::chrono::nanoseconds waited_{0};
   std::optional<Error> error_;  // error of the first collective that failed

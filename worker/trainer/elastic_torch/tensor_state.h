@@ -1,6 +1,6 @@
 #pragma once
 
-// Flat tensors as a trainable state: directly on a CPU, and through page-locked copies and a mirror
+// Makes flat tensors a trainable state: directly on a CPU, and with page-locked copies and a mirror
 // on a GPU.
 
 #include <memory>
@@ -23,7 +23,7 @@ class TensorState {
 
   // Valid for the lifetime of this object.
   const TrainableState& view() const { return view_; }
-  // Null on a CPU.
+  // Returns null on a CPU.
   StateMirror* mirror() const { return mirror_.get(); }
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
 
-// Creates the communicators of each world: NCCL on GPUs; shared memory or Gloo on CPUs
-// (comm/host/transport_choice.h); a loopback for a single rank. Used by train_main.cc, the library
-// and the training benches.
+// Creates the communicators of each world: over NCCL on GPUs, over shared memory or Gloo on CPUs
+// (comm/host/transport_choice.h), and a loopback for a single rank. Used by train_main.cc, the
+// library and the training benchmarks.
 
 #include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/communicator.h"

@@ -19,30 +19,30 @@
 
 namespace ringmaster::trainer {
 
-// The value of an environment variable; empty or 0 if it is not set.
+// Returns the value of an environment variable; empty or 0 if it is not set.
 std::string TextIn(const char* variable);
 int NumberIn(const char* variable);
 
-// Whether an agent started this process.
+// Returns whether an agent started this process.
 bool HasAgent();
 
-// The worlds that the agent announces. Without an agent: one world of only this rank. `clock` must
-// outlive the source. Errors are those of AgentMembership::Connect().
+// Returns the source of the worlds that the agent announces or, without an agent, of one world of
+// only this rank. `clock` must outlive it. Errors are those of AgentMembership::Connect().
 Result<std::unique_ptr<MembershipSource>> JoinJob(const Clock& clock);
 
-// Reports to the page that the agent reads. A rank that cannot report still trains, but hangs are
-// not detected. One per process.
+// Returns the position, which is reported to the page that the agent reads. If a rank cannot report
+// it, training works, but hangs are not detected. Call it once per process.
 std::shared_ptr<Position> MakePosition();
 
-// kInvalid: the job may grow to `ranks` ranks, and some of them would have no sample of a step.
+// kInvalid: the job may have up to `ranks` ranks, and some of them would have no sample in a step.
 // `name` is the name of the global batch, as the user wrote it.
 Result<void> CheckGlobalBatch(const std::string& name, int64_t global_batch, int ranks);
 
-// Sets the job whose checkpoints are on the volume. Without an agent they do not belong to a job.
+// Sets the job whose checkpoints are used. Without an agent, checkpoints do not belong to a job.
 void NameJob(CheckpointPlace& place);
 
-// CUDA's error of this rank's GPU if that GPU is now unusable (rank_failure.h). Empty if this rank
-// has no GPU: the agent assigned none, and none was `opened`.
+// Returns CUDA's error if this rank's GPU is unusable now (rank_failure.h). Empty if this rank has
+// no GPU: the agent did not assign one, and none was `opened`.
 std::optional<GpuFault> FaultOfOwnGpu(bool opened);
 
 }  // namespace ringmaster::trainer

@@ -1,6 +1,6 @@
 #pragma once
 
-// The last message and the exit code of a failed rank, by which the launcher decides what to do.
+// The last message and the exit code of a failed rank, from which the launcher decides what to do.
 // Pure functions, used by ringmaster-train and the library.
 
 #include <optional>
@@ -17,8 +17,8 @@ struct RankFailure {
   int exit_code = 0;
 };
 
-// For a rank that `error` has ended. `fault` is CUDA's error of its GPU with this UUID, if the GPU
-// has become unusable. It is then the cause of all other errors.
+// Returns the message and exit code for a rank that `error` has ended. `fault` is CUDA's error of
+// its GPU with this UUID, if the GPU is unusable. It is then the cause of all other errors.
 RankFailure FailureOf(const Error& error, SessionEnd end, const std::optional<GpuFault>& fault,
                       const std::string& uuid);
 

@@ -34,7 +34,7 @@ class CudaDevice final : public DeviceApi {
     return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(number_)).stream();
   }
 
-  // Higher than the priority of computation, so that an early reduction ends before backward does.
+  // Its priority is above that of computation, so that an early reduction ends before backward.
   Result<DeviceStream> MakeStream() override {
     int lowest = 0;
     int highest = 0;
@@ -71,7 +71,7 @@ class CudaDevice final : public DeviceApi {
   Result<bool> Done(DeviceEvent event) override {
     const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(event));
     if (state == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // otherwise LibTorch would report it as its own error
+      static_cast<void>(cudaGetLastError());  // otherwise LibTorch would report it as its own
       return false;
     }
     if (Result<void> done = Checked(state, "cudaEventQuery"); !done.ok()) return done.error();

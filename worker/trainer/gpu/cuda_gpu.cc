@@ -14,8 +14,8 @@
 namespace ringmaster::trainer {
 namespace {
 
-// RINGMASTER_CUDA_ARCHITECTURES lists what the kernels were compiled for, in CMake's notation:
-// "90-real,120", machine code of both and PTX of the second.
+// RINGMASTER_CUDA_ARCHITECTURES lists what the kernels were compiled for, in CMake's notation.
+// Example: "90-real,120": machine code of both and PTX of the second.
 void ReadArchitectures(GpuFacts& facts) {
   std::istringstream list(RINGMASTER_CUDA_ARCHITECTURES);
   for (std::string item; std::getline(list, item, ',');) {
@@ -99,7 +99,7 @@ GpuFacts FindGpus() {
 std::optional<GpuFault> FindGpuFault() {
   int count = 0;
   cudaError_t error = cudaGetDeviceCount(&count);
-  // After an error that breaks the context, every call returns that error.
+  // After an error that breaks the CUDA context, every call returns that error.
   if (error == cudaSuccess) error = cudaStreamQuery(nullptr);
   if (error == cudaSuccess || error == cudaErrorNotReady) {
     static_cast<void>(cudaGetLastError());

@@ -18,10 +18,10 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Time between two checks of an event after kEager.
+// For kEager, an event is polled continuously; after that, once every kBetweenLooks.
 constexpr std::chrono::microseconds kEager{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};
-// Much longer than forward and backward of a step take.
+// Much longer than the forward and backward passes of a step take.
 constexpr std::chrono::seconds kQuietLimit{30};
 
 Result<void> Launched(int error, const char* what) {
@@ -35,8 +35,8 @@ int64_t CountOf(std::span<const float> values) { return static_cast<int64_t>(val
 
 class CudaRowCodec final : public RowCodec {
  public:
-  // One of LibTorch's streams, so that its allocator tracks its use; its priority is above that of
-  // computation, like the communicators'.
+  // A stream of LibTorch, so that its allocator tracks the use of memory. Like the communicators'
+  // streams, it has a higher priority than computation.
   CudaRowCodec(int number, Compression compression)
       : RowCodec(compression),
         number_(static_cast<c10::DeviceIndex>(number)),
@@ -89,7 +89,7 @@ class CudaRowCodec final : public RowCodec {
                     "clearing the residuals of");
   }
 
-  // Polls, like comm/nccl, so that no thread waits for a GPU that hangs. The GPU also runs the
+  // Polls, like comm/nccl, so that no thread blocks on a GPU that hangs. The GPU also runs the
   // backward pass, whose kernels come first.
   Result<void> Finish(Deadline deadline) override {
     const Result<Mark> last = MarkOn(stream_.stream());
@@ -139,7 +139,7 @@ class CudaRowCodec final : public RowCodec {
   const c10::DeviceIndex number_;
   const c10::cuda::CUDAStream stream_;
   const std::shared_ptr<Events> events_;
-  DeviceApi& device_;  // of events_
+  DeviceApi& device_;  // the device of events_
 };
 
 }  // namespace

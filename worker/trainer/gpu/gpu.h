@@ -1,7 +1,7 @@
 #pragma once
 
-// This rank's GPU as seen by the rest of the trainer. Implemented by cuda_gpu.cc, and in builds
-// without CUDA by no_gpu.cc, which finds no GPUs.
+// This rank's GPU, for the rest of the trainer. Implemented by cuda_gpu.cc and, in builds without
+// CUDA, by no_gpu.cc, which does not find GPUs.
 
 #include <chrono>
 #include <cstddef>
@@ -30,34 +30,34 @@ class Gpu {
  public:
   virtual ~Gpu() = default;
 
-  // The name in LibTorch, such as "cuda:1".
+  // Returns the name in LibTorch, such as "cuda:1".
   virtual std::string device() const = 0;
 
-  // Creates communicators over NCCL, also for worlds of one rank: they work on the GPU's memory.
+  // Creates communicators over NCCL, also for worlds of one rank, because they work on GPU memory.
   // `abandoned_connects` must outlive them.
   virtual CommunicatorFactory communicators(AbandonedConnects& abandoned_connects) = 0;
 
   // Allocates GPU memory, until the process ends, for values that are often reduced in place. Null:
-  // any other memory of the GPU will do. Call before the first communicator is created.
+  // use any other GPU memory. Call it before the first communicator is created.
   virtual void* ReducedInPlace(std::size_t bytes) = 0;
 
-  // Whether the GPU can still be used. Never waits for it. An error is one that CUDA keeps
-  // returning, with the text of GpuFaultText().
+  // Returns whether the GPU can still be used. Never waits for the GPU. Returns the error that CUDA
+  // now returns for every call, with the text of GpuFaultText().
   virtual Result<void> Works() = 0;
 
-  // The codec for gradients in the GPU's memory; null for kNone. Returns the errors of OpenGpu().
+  // Returns the codec for gradients in GPU memory; null for kNone. Errors are those of OpenGpu().
   virtual Result<std::unique_ptr<RowCodec>> codec(Compression compression) = 0;
 };
 
-// The check before a session enters a world (SessionOptions::device_works). `gpu` must outlive it;
-// null: no check.
+// Returns the check before a session enters a world (SessionOptions::device_works). `gpu` must
+// outlive it; if it is null, there is no check.
 inline std::function<Result<void>()> AskGpu(Gpu* gpu) {
   if (gpu == nullptr) return {};
   return [gpu] { return gpu->Works(); };
 }
 
-// REQUIRES: ChooseGpu() returned `number`. kUnavailable: the GPU does not work; the text is CUDA's.
-// The process ends if the GPU does not release a communicator within `abort_limit`.
+// REQUIRES: ChooseGpu() returned `number`. kUnavailable: the GPU does not work; with CUDA's
+// message. The process ends if the GPU does not release a communicator within `abort_limit`.
 Result<std::unique_ptr<Gpu>> OpenGpu(int number,
                                      std::chrono::milliseconds abort_limit = kAbortLimit);
 

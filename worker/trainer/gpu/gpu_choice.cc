@@ -9,7 +9,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Machine code runs on GPUs of the same major architecture, from its minor one on.
+// Machine code runs on GPUs of the same major architecture and the same or a higher minor one.
 bool Covers(const GpuFacts& facts, int gpu) {
   if (facts.ptx > 0 && gpu >= facts.ptx) return true;
   return std::ranges::any_of(facts.architectures,
@@ -24,7 +24,7 @@ std::string ListOf(const std::vector<int>& architectures) {
   return list;
 }
 
-// Problems that affect all ranks on this machine; empty if there are none.
+// Returns a problem that affects all ranks on this machine; empty if there is none.
 std::string WhyNone(const GpuFacts& facts, const std::string& pinned) {
   if (!facts.built_in) {
     return "this build of ringmaster-train does not support GPUs; use one that is built with CUDA";

@@ -1,6 +1,6 @@
 #pragma once
 
-// Selects the GPU of a rank or explains why none can be used. A pure function of the detected
+// Selects the GPU of a rank, or explains why there is none. A pure function of the detected
 // devices. A rank of a job that requests GPUs never falls back to the CPU.
 
 #include <cstdint>
@@ -21,11 +21,11 @@ struct FoundGpu {
 // The capabilities of this build and machine. CUDA versions are as CUDA encodes them: 13020 is
 // 13.2.
 struct GpuFacts {
-  bool built_in = false;             // this build has the trainer's GPU side
+  bool built_in = false;             // this build can use GPUs
   std::vector<int> architectures{};  // compute capabilities for which its kernels are compiled
-  int ptx = 0;     // that drivers can compile them from, for this one and later ones; 0: none
-  int cuda = 0;    // of this build
-  int driver = 0;  // the newest CUDA that the driver can run; 0: no driver
+  int ptx = 0;     // drivers can compile them for this architecture and later ones; 0: none
+  int cuda = 0;    // CUDA version of this build
+  int driver = 0;  // newest CUDA version that the driver supports; 0: no driver
   std::vector<FoundGpu> gpus{};
   std::string problem{};  // CUDA's message if it could not list the GPUs
   std::string visible{};  // CUDA_VISIBLE_DEVICES, if it is set
@@ -38,22 +38,22 @@ struct GpuRequest {
   int gpus = 0;                 // number of GPUs of this Pod
   int local_rank = 0;           // index among the ranks of its Pod or host
   bool share = false;           // whether ranks may share a GPU, for tests
-  std::string flag{};           // the flag that asks for a GPU, for messages; empty: --device
-  std::string pinned{};         // the UUID of this rank's own GPU, the first that it sees; empty:
-                                // it chooses by `local_rank`
+  std::string flag{};           // the flag that requests a GPU, for messages; empty: --device
+  std::string pinned{};         // UUID of the GPU assigned to this rank, which is the first that it
+                                // sees; empty: it chooses by `local_rank`
 };
 
-// The UUID of the GPU that the agent assigned to this process; empty: none.
+// Returns the UUID of the GPU that the agent assigned to this process; empty if there is none.
 std::string PinnedGpu();
 
-// Whether the environment of this process tells NCCL to let ranks share a GPU.
+// Returns whether this process's environment allows ranks to share a GPU in NCCL.
 bool GpusAreShared();
 
-// Whether a GPU is wanted. "auto" wants one if the Pod has any.
+// Returns whether a GPU is wanted. "auto" wants one if the Pod has any.
 bool WantsGpu(const GpuRequest& request);
 
-// The GPU's number; nothing if the CPU is used. kInvalid, in a sentence: why there
-// is no GPU for this rank, and what to do.
+// Returns the GPU's number; nothing if the CPU is used. kInvalid, with a message that says why
+// there is no GPU for this rank, and what to do.
 Result<std::optional<int>> ChooseGpu(const GpuRequest& request, const GpuFacts& facts);
 
 // Formats a version: "13.2" for 13020.

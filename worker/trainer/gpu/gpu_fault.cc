@@ -3,7 +3,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// From driver_types.h, which builds without CUDA do not have.
+// Values from driver_types.h, which builds without CUDA do not have.
 constexpr int kDevicesUnavailable = 46;
 constexpr int kNoDevice = 100;
 constexpr int kEccUncorrectable = 214;

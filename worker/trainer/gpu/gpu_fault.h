@@ -1,6 +1,6 @@
 #pragma once
 
-// Tells which CUDA errors are faults of the device, which a restart of the program does not fix,
+// Determines which CUDA errors are faults of the device, which restarting the program does not fix,
 // and formats them. Pure functions.
 
 #include <string>
@@ -13,14 +13,14 @@ struct GpuFault {
   std::string words{};  // CUDA's message
 };
 
-// For the only GPU of the process, according to driver_types.h of CUDA 13.2. CUDA reports
-// cudaErrorUnknown for a GPU that was lost before. Excludes cudaErrorLaunchFailure,
-// cudaErrorIllegalAddress and others that a kernel of the program can cause, and
-// cudaErrorContained, after which the device works for the next process.
+// Returns whether `error` means that the only GPU of the process is faulty, according to
+// driver_types.h of CUDA 13.2. CUDA reports cudaErrorUnknown for a GPU that was lost earlier.
+// Excludes cudaErrorLaunchFailure, cudaErrorIllegalAddress and others that a kernel of the program
+// can cause, and cudaErrorContained, after which the next process can use the device.
 bool DeviceIsUnhealthy(int error);
 
-// "the GPU GPU-8932f937-… of this rank cannot be used any more: CUDA says \"uncorrectable ECC error
-// encountered\" (cudaErrorECCUncorrectable)". `uuid` may be empty.
+// Returns "the GPU GPU-8932f937-… of this rank cannot be used any more: CUDA says \"uncorrectable
+// ECC error encountered\" (cudaErrorECCUncorrectable)". `uuid` may be empty.
 std::string GpuFaultText(const GpuFault& fault, const std::string& uuid);
 
 }  // namespace ringmaster::trainer

@@ -11,8 +11,8 @@
 
 namespace ringmaster::trainer {
 
-// Uses the current stream of x's GPU. Null: not supported for `x`, which must be of 32 or
-// 16 bits and have a multiple of eight channels.
+// Uses the current stream of x's GPU. Returns null if `x` is not supported: it must have 32-bit or
+// 16-bit values and a multiple of eight channels.
 std::shared_ptr<const NormArithmetic> GpuNormFor(const at::Tensor& x);
 
 }  // namespace ringmaster::trainer

@@ -9,8 +9,8 @@
 
 namespace ringmaster::trainer {
 
-// Queued on the current stream, without waiting. Flat float tensors of one size; `scale` has one
-// element, and null means 1. Throws what LibTorch throws.
+// Queues the update on the current stream, without waiting. The tensors are flat, float and of the
+// same size; `scale` has one element, and null means 1. Throws LibTorch's exceptions.
 void SgdUpdateOnGpu(at::Tensor& parameters, at::Tensor& velocity, const at::Tensor& gradients,
                     const at::Tensor* scale, const SgdRates& rates);
 

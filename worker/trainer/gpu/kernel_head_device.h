@@ -1,7 +1,7 @@
 #pragma once
 
 // The head of a partial-fc model on a GPU. LibTorch provides the memory, and kernels compute. It
-// does not depend on CUDA: tests run it on the CPU with kernels that are compiled for the host.
+// does not depend on CUDA, so tests run it on the CPU with kernels compiled for the host.
 
 #include <functional>
 #include <memory>
@@ -22,7 +22,7 @@ struct KernelDevice {
 
 std::shared_ptr<partial_fc::HeadDevice> MakeKernelHeadDevice(KernelDevice device);
 
-// Creates the head for a LibTorch device: "cpu" or "cuda:1". Without CUDA, only "cpu" is supported.
+// Creates the device for a head on "cpu" or, for example, "cuda:1". Without CUDA, only "cpu" works.
 std::shared_ptr<partial_fc::HeadDevice> MakeHeadDevice(const std::string& device);
 
 }  // namespace ringmaster::trainer

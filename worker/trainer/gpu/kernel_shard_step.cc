@@ -14,15 +14,15 @@ using namespace partial_fc;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// For the sum over the rows of a chunk, which has few elements.
+// Rows per part of a sum over the rows of a chunk; the sum has few elements, so it is split.
 constexpr int64_t kPartRows = 4096;
 
 at::Tensor OfHost(const std::vector<int64_t>& values, at::Device device) {
   return at::tensor(values, at::kLong).to(device);
 }
 
-// Memory for `count` floats at least; what was in it may be lost. Allocates extra space, because
-// the number of sampled classes varies and each reallocation fragments the GPU's memory.
+// Returns memory for at least `count` floats; its contents may be lost. Allocates extra space,
+// because the number of sampled classes varies and each reallocation fragments the GPU's memory.
 float* Grown(at::Tensor& memory, int64_t count, at::Device device) {
   if (!memory.defined() || memory.numel() < count) {
     memory.reset();
@@ -52,12 +52,12 @@ void KernelShardStep::Begin(const HeadOptions& options, int64_t step,
                               at::TensorOptions(at::kFloat).device(device_.device))
                     .t()
                     .contiguous();
-  std::vector<int64_t> positives;  // rows of the range
+  std::vector<int64_t> positives;  // rows of the samples' classes in this range
   for (const int64_t label : labels) {
     if (range.contains(label)) positives.push_back(label - range.begin);
   }
   Draw(options, step, positives);
-  // For labels outside of the range -1; for others their row's position among the sampled.
+  // -1 for labels outside the range; for others the position of their row among the sampled rows.
   std::vector<int64_t> rows;
   for (const int64_t label : labels)
     rows.push_back(range.contains(label) ? label - range.begin : -1);

@@ -1,6 +1,6 @@
 #pragma once
 
-// A step on rows in GPU memory. It processes kChunkRows sampled rows at a time, which bounds the
+// A step on rows in GPU memory. It processes kChunkRows sampled rows at a time, which limits the
 // memory for unit vectors and gradients.
 
 #include <vector>
@@ -13,7 +13,7 @@
 
 namespace ringmaster::trainer {
 
-// Throws if a kernel could not be started: `error` is the result of its launch.
+// Throws if a kernel could not be started. `error` is the result of its launch.
 void CheckLaunch(int error, const char* doing);
 
 class KernelShardStep final : public partial_fc::ShardStep {
@@ -56,13 +56,13 @@ class KernelShardStep final : public partial_fc::ShardStep {
   const float* embeddings_ = nullptr;
   at::Tensor transposed_;  // dimension × samples
   at::Tensor sampled_;     // rows of the range, ascending
-  at::Tensor coasting_;    // the other rows if they are updated
-  at::Tensor own_;         // by sample: the index of its class in sampled_, -1 if it is not here
+  at::Tensor coasting_;    // the other rows, if they are updated
+  at::Tensor own_;         // by sample: index of its class in sampled_; -1: not in this shard
   at::Tensor slopes_;      // by sample
-  at::Tensor logits_;      // at least sampled × samples
+  at::Tensor logits_;      // memory for at least sampled × samples
   at::Tensor sums_;        // memory for LaunchLogits()
 
-  // For the current chunk.
+  // State of the current chunk.
   at::Tensor units_, inverse_norms_, gradients_;
   at::Tensor parts_;  // parts of the embeddings' gradient
 };

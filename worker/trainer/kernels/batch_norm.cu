@@ -9,26 +9,26 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
-constexpr int64_t kSumBlocks = 528;    // four on each of an H100's multiprocessors
-constexpr int64_t kMostBlocks = 1056;  // for kernels without sums
+constexpr int64_t kSumBlocks = 528;    // four for each multiprocessor of an H100
+constexpr int64_t kMostBlocks = 1056;  // limit for kernels without sums
 constexpr int kAhead = 4;              // pieces that a thread loads before it uses the first
-// What has four blocks on a multiprocessor at a time has all of kSumBlocks there at once.
+// With four blocks per multiprocessor, all kSumBlocks blocks run at the same time on an H100.
 [[maybe_unused]] constexpr int kAtATime = 4;
 
-// The data that a thread reads and writes at once: neighbouring channels of a row.
+// The data that a thread reads and writes at once: adjacent channels of a row.
 template <typename T>
 struct alignas(16) Piece {
   static constexpr int kLanes = 16 / static_cast<int>(sizeof(T));
   T values[kLanes];
 };
 
-// A thread has the same channels in all its rows, so it keeps what it needs of them.
+// The part of the data that a thread processes: the same channels in several rows.
 struct Seat {
-  int64_t piece = 0;   // within a row
-  int64_t pieces = 0;  // of a row
-  int64_t row = 0;     // the first one
-  int64_t stride = 0;  // to the next one
-  int across = 0;      // neighbours that share a row in this block
+  int64_t piece = 0;   // index of the thread's piece in a row
+  int64_t pieces = 0;  // pieces in a row
+  int64_t row = 0;     // the thread's first row
+  int64_t stride = 0;  // distance to the thread's next row
+  int across = 0;      // threads of this block that share a row
   bool taken = false;
 };
 
@@ -47,8 +47,8 @@ __device__ Seat SeatOfThread(const NormRows& rows) {
   return seat;
 }
 
-// Calls visit(place) for each place of the thread's in memory, `kAhead` times in a row where there
-// are so many: the data that visit() only reads is then loaded at once.
+// Calls visit(place) for each of the thread's places in memory. Where possible, `kAhead` calls are
+// unrolled, so that the data that visit() only reads is loaded at once.
 template <typename Visit>
 __device__ void ForEachPlace(const NormRows& rows, const Seat& seat, Visit visit) {
   int64_t row = seat.row;
@@ -67,7 +67,7 @@ __device__ void Load(const float* values, const Seat& seat, float (&to)[Piece<T>
   }
 }
 
-// Adds the sums of a block's threads up by channel. `parts` has a float for each sum, channel and
+// Adds up the sums of a block's threads by channel. `parts` has a float for each sum, channel and
 // block, in this order.
 template <typename T, int kSums>
 __device__ void StoreParts(const NormRows& rows, const Seat& seat,
@@ -95,7 +95,7 @@ __device__ void StoreParts(const NormRows& rows, const Seat& seat,
   }
 }
 
-// Sums `count` parts, for all threads of the warp.
+// Returns the sum of `count` parts to all threads of the warp.
 __device__ float SumOfParts(const float* parts, int count) {
   float sum = 0;
   for (int i = static_cast<int>(threadIdx.x) % kWarp; i < count; i += kWarp) sum += parts[i];
@@ -105,7 +105,7 @@ __device__ float SumOfParts(const float* parts, int count) {
   return sum;
 }
 
-// A warp has a channel; -1: none.
+// Each warp processes one channel. Returns it; -1: there is none for this warp.
 __device__ int64_t ChannelOfWarp(int64_t channels) {
   const int64_t channel = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kWarp;
   return channel < channels ? channel : -1;
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, kAtATime)
     SumDistances(NormRows rows, const Piece<T>* __restrict__ x, float* __restrict__ parts) {
   constexpr int kLanes = Piece<T>::kLanes;
   const Seat seat = SeatOfThread<T>(rows);
-  float sums[2][kLanes] = {};  // of distances, and of their squares
+  float sums[2][kLanes] = {};  // sums of distances, and of their squares
   if (seat.taken) {
     float first[kLanes];
 #pragma unroll
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// For a thread's channels, for the backward pass.
+// The values that the backward pass needs for a thread's channels.
 template <typename T, bool kPrelu>
 struct Backward {
   static constexpr int kLanes = Piece<T>::kLanes;
@@ -209,7 +209,7 @@ struct Backward {
     }
   }
 
-  // The gradient of z, given y's; adds to the slope's. `distance` is x's from the mean.
+  // Returns the gradient of z, given that of y; adds to `of_slope`. `distance` is x minus the mean.
   __device__ float ThroughPrelu(int lane, float distance, float gradient, float& of_slope) const {
     if constexpr (kPrelu) {
       const float z = fmaf(distance, scale[lane], bias[lane]);
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(kThreads, kPrelu ? kAtATime / 2 : kAtATime)
   constexpr int kLanes = Piece<T>::kLanes;
   constexpr int kSums = kPrelu ? 3 : 2;
   const Seat seat = SeatOfThread<T>(rows);
-  float sums[kSums][kLanes] = {};  // of gradients, of gradients times distances, the slopes'
+  float sums[kSums][kLanes] = {};  // sums of gradients, of gradient × distance, of slopes
   if (seat.taken) {
     const Backward<T, kPrelu> back(parameters, seat);
     ForEachPlace(rows, seat, [&](int64_t place) {
@@ -296,7 +296,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// The number of blocks across is limited by the work and by `most`; those down share a row.
+// `most` and the work limit the blocks in x; several blocks in y share a row.
 template <typename T>
 dim3 BlocksFor(const NormRows& rows, int64_t most) {
   const int64_t pieces = rows.channels / Piece<T>::kLanes;
@@ -353,7 +353,7 @@ int BackwardOf(const NormRows& rows, const NormParameters& parameters, const voi
                 PiecesOf<T>(y_gradient), to, static_cast<Piece<T>*>(x_gradient));
 }
 
-// Calls call(number) with a value of the type in memory.
+// Calls call(number) with a value of the type that is stored in memory.
 template <typename Call>
 int WithType(StoredType type, Call call) {
   switch (type) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// batch_norm/norm_arithmetic.h on a GPU, with one pass over memory for each sum and each result.
-// For adjacent channels, LibTorch's statistics kernel reaches only a quarter of the memory
+// Implements batch_norm/norm_arithmetic.h on a GPU, with one pass over memory for each sum and each
+// result. For adjacent channels, LibTorch's statistics kernel reaches only a quarter of the memory
 // bandwidth, and its activations need further passes. Memory must be 16-byte aligned, and the
-// number of channels a multiple of kNormChannels.
+// number of channels must be a multiple of kNormChannels.
 
 #include <cstdint>
 

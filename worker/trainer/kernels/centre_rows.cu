@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 constexpr int kWarp = 32;
-constexpr int64_t kMostBlocks = 8192;  // more only wait for each other: the loops stride
+constexpr int64_t kMostBlocks = 8192;  // the loops stride, so more blocks would only wait
 constexpr unsigned kWholeWarp = 0xffffffffU;
 
 __device__ int64_t FirstOfThread() {
@@ -26,7 +26,7 @@ unsigned BlocksFor(int64_t threads) {
   return static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
 }
 
-// The same bits for all lanes.
+// Returns the sum over the warp, with the same bits in all lanes.
 __device__ float SumOfWarp(float value) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kWholeWarp, value, distance);
@@ -44,7 +44,7 @@ __global__ void FillValues(float* values, float value, int64_t count) {
   for (int64_t i = FirstOfThread(); i < count; i += AllThreads()) values[i] = value;
 }
 
-// A thread computes four numbers of a centre and of its momentum.
+// A thread computes four numbers of a centre and sets the same four of its momentum to zero.
 __global__ void MakeInitialRows(uint64_t seed, int64_t first, int64_t dimension, float* rows,
                                 int64_t count) {
   const int64_t fours = (dimension + kCentreFour - 1) / kCentreFour;
@@ -69,7 +69,7 @@ __global__ void DrawClasses(uint64_t seed, int64_t step, float rate, int64_t fir
   }
 }
 
-// Below, a warp works on a row.
+// In the kernels below, each warp processes a row.
 __global__ void MakeUnits(Vectors vectors, float* units, float* inverse_norms, int64_t count) {
   for (int64_t row = FirstOfThread() / kWarp; row < count; row += AllThreads() / kWarp) {
     const int64_t place = vectors.index != nullptr ? vectors.index[row] : row;

@@ -11,20 +11,20 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Copies between GPU and host memory, in any direction.
+// Copies between GPU and host memory, in either direction.
 int LaunchCopy(const float* from, float* to, std::size_t count, void* stream);
-// Complete when it returns.
+// Copies, and waits until the copy is complete.
 int CopyAndWait(const float* from, float* to, std::size_t count, void* stream);
-// CUDA's error message.
+// Returns CUDA's error message.
 const char* LaunchErrorText(int error);
 
 int LaunchFill(float* values, float value, int64_t count, void* stream);
 
-// Initialises rows, of the classes from `first` on.
+// Initialises the rows of the classes from `first` on.
 int LaunchInitialRows(uint64_t seed, int64_t first, int64_t dimension, float* rows, int64_t count,
                       void* stream);
 
-// drawn[i]: whether class `first` + i takes part in `step`, whatever its samples are.
+// Sets drawn[i] to whether class `first` + i is drawn in `step`, apart from its samples' classes.
 int LaunchDrawClasses(uint64_t seed, int64_t step, float rate, int64_t first, bool* drawn,
                       int64_t count, void* stream);
 
@@ -43,8 +43,8 @@ int LaunchThroughNormalisation(const float* units, const float* inverse_norms,
                                const float* unit_gradients, int64_t size, float* gradients,
                                int64_t count, void* stream);
 
-// Backward pass of normalisation, then descent: for rows index[i] of `rows` (centre, then momentum)
-// with unit centre, inverse norm and gradient i.
+// The backward pass of normalisation, then the descent: for rows index[i] of `rows` (centre, then
+// momentum) with unit centre, inverse norm and gradient i.
 struct Descent {
   const int64_t* index = nullptr;
   const float* units = nullptr;
@@ -56,12 +56,12 @@ struct Descent {
 };
 int LaunchDescent(const Descent& descent, float* rows, int64_t count, void* stream);
 
-// Descent without a gradient, for rows index[i].
+// Computes the descent without a gradient, for rows index[i].
 int LaunchCoast(const int64_t* index, int64_t dimension, const DescentRates& rates, float* rows,
                 int64_t count, void* stream);
 
-// Adds the checksums of rows index[i], or of the first `count` rows, to *sum. Row r is of class
-// `first` + r.
+// Adds the checksums of rows index[i], or of the first `count` rows, to *sum. Row r is that of
+// class `first` + r.
 int LaunchRowChecksums(int64_t first, int64_t row_floats, const float* rows, const int64_t* index,
                        uint64_t* sum, int64_t count, void* stream);
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr unsigned kWarp = 32;
 
-// Volatile: read from the host's memory, and only now.
+// `gave_up` is volatile: the kernel must read it from host memory, and only when it runs.
 __global__ void Contribute(uint64_t* to, uint64_t part, const volatile uint32_t* gave_up) {
   if (threadIdx.x == 0) *to = *gave_up == 0 ? part : 0;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 // Launches a kernel on a stream (a cudaStream_t) and returns CUDA's error number, 0 for success.
-// This is the only code with nvcc's launch syntax: tests compile the kernels for the host, with the
+// Only this code uses nvcc's launch syntax, so tests can compile the kernels for the host with the
 // cuda_runtime.h of tests/unit/trainer/cuda_on_host.
 
 #include <cuda_runtime.h>

@@ -12,8 +12,8 @@ namespace ringmaster::trainer::partial_fc {
 
 struct MarginTile {
   float* values = nullptr;       // rows × samples
-  const int64_t* own = nullptr;  // by sample: the row of its own class; -1: not here
-  float* slopes = nullptr;       // by sample, if its own class is here
+  const int64_t* own = nullptr;  // by sample: the row of its class; -1: not in this tile
+  float* slopes = nullptr;       // by sample, if its class is in this tile
   int64_t rows = 0;
   int64_t samples = 0;
   Margin margin;
@@ -22,9 +22,9 @@ struct MarginTile {
 // The number of floats that LaunchLogits() needs for its sums.
 int64_t LogitSumFloats(int64_t rows, int64_t samples);
 
-// One pass: converts cosines to logits, with a margin for the samples' own classes, which are also
-// stored in `target`; sets slopes; and updates `maximum` and `sum` by sample with all logits. If
-// `memory` is null, nothing is summed, and `target` may be null.
+// In one pass, converts cosines to logits, with a margin for the samples' own classes, which are
+// also stored in `target`; sets slopes; and updates `maximum` and `sum` by sample with all logits.
+// If `memory` is null, there are no sums, and `target` may be null.
 int LaunchLogits(const MarginTile& tile, float* target, float* maximum, float* sum, float* memory,
                  void* stream);
 

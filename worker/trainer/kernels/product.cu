@@ -6,24 +6,24 @@
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-// A block computes kSide × kSide elements, each of its threads 8 × 8 of them: four groups of 4 × 4
-// that are half a side apart, so that neighbours read neighbouring memory.
+// A block computes kSide × kSide elements and each of its threads 8 × 8: four groups of 4 × 4 that
+// are half a side apart, so that adjacent threads read adjacent memory.
 constexpr int kSide = 128;
-constexpr int kDepth = 8;  // of the inner dimension at a time
+constexpr int kDepth = 8;  // elements of the inner dimension that are loaded at a time
 constexpr int kGroup = 4;
 constexpr int kThreadsAcross = kSide / (2 * kGroup);
 constexpr int kThreads = kThreadsAcross * kThreadsAcross;
-constexpr int kFetches = kSide * kDepth / kThreads;  // that each thread computes of either side
+constexpr int kFetches = kSide * kDepth / kThreads;  // elements of each side that a thread loads
 constexpr int kLeftStep = kSide + 4;                 // prevents bank conflicts
 constexpr unsigned kSumThreads = 256;
 constexpr int64_t kMostSumBlocks = 4096;
 
 struct Place {
-  int at;     // in the tile's side
-  int depth;  // in the inner dimension
+  int at;     // position along the tile's side
+  int depth;  // position along the inner dimension
 };
 
-// Returns the element of the thread's `i`-th fetch. Neighbouring threads load neighbouring
+// Returns the element that the thread loads in its `i`-th fetch. Adjacent threads load adjacent
 // elements.
 __device__ Place AlongSide(int i) {
   const int number = static_cast<int>(threadIdx.x) + i * kThreads;
@@ -38,7 +38,7 @@ __device__ Place LeftPlace(const Product& product, int i) {
   return product.left.column_step == 1 ? AlongDepth(i) : AlongSide(i);
 }
 
-// Elements outside of the matrices are zero, and change no sum.
+// Elements outside the matrices are zero, so they do not change a sum.
 __device__ float LeftAt(const Product& product, int64_t row, int64_t k, int64_t end) {
   if (row >= product.rows || k >= end) return 0;
   return product.left.data[row * product.left.row_step + k * product.left.column_step];
@@ -48,12 +48,12 @@ __device__ float RightAt(const Product& product, int64_t k, int64_t column, int6
   return product.right[k * product.right_step + column];
 }
 
-// The place of the thread's `i`-th row or column, of 8, in the tile.
+// Returns the place in the tile of the thread's `i`-th row or column, of 8.
 __device__ int Spread(int thread, int i) {
   return (i / kGroup) * (kSide / 2) + thread * kGroup + i % kGroup;
 }
 
-// Block (x, y, z): the tile of columns x and rows y, over the z-th part of the inner dimension.
+// Block (x, y, z) computes the tile of columns x and rows y over part z of the inner dimension.
 __global__ void __launch_bounds__(kThreads)
     MultiplyTile(Product product, int64_t part_depth, float* parts) {
   __shared__ float left[kDepth][kLeftStep];
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads)
       right[of_right.depth][of_right.at] = next_right[i];
     }
     __syncthreads();
-    fetch(k + kDepth);  // on its way while the tile is multiplied
+    fetch(k + kDepth);  // loads while the tile is multiplied
 #pragma unroll
     for (int depth = 0; depth < kDepth; ++depth) {
       float of_rows[2 * kGroup];

@@ -1,8 +1,8 @@
 #pragma once
 
-// compression/codec.h on a GPU: the same codes to the bit, from the same per-number functions
-// (compression/codes.h). Each function queues its work on `stream` (a cudaStream_t) and returns
-// CUDA's error number, 0 for success. Memory is the GPU's; `compression` must not be kNone.
+// Implements compression/codec.h on a GPU, with the same codes to the bit (compression/codes.h has
+// the shared functions). Each function queues work on `stream` (a cudaStream_t) and returns CUDA's
+// error number, 0 for success. Arrays are in GPU memory; `compression` must not be kNone.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace ringmaster::trainer {
 
-// `carried` may be null (nothing is carried), or `left`.
+// `carried` may be null, which adds nothing, or equal to `left`.
 int LaunchEncode(Compression compression, const float* values, const float* carried, float* left,
                  std::byte* encoded, int64_t count, void* stream);
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // Gradient descent with momentum in one pass over memory: v = momentum * v + g / scale +
-// weight_decay * p, p -= rate * v. The GPU's kernel and tests on the host share the arithmetic of
+// weight_decay * p, p -= rate * v. The GPU kernel and the tests on the host share the arithmetic of
 // an element.
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct SgdRates {
   float weight_decay = 0;
 };
 
-// The gradient was multiplied by `scale`.
+// `scale`: the factor by which the gradient was multiplied.
 RINGMASTER_HOST_DEVICE inline void SgdElement(float& parameter, float& velocity, float gradient,
                                               float scale, const SgdRates& rates) {
   velocity = rates.momentum * velocity + gradient / scale + rates.weight_decay * parameter;
@@ -24,8 +24,8 @@ RINGMASTER_HOST_DEVICE inline void SgdElement(float& parameter, float& velocity,
 }
 
 // Queues the update of `count` elements of GPU memory, 16-byte aligned, on `stream` (a
-// cudaStream_t) and returns CUDA's error number, 0 for none. `scale`, in GPU memory, is read when
-// the kernel runs; null: 1.
+// cudaStream_t). Returns CUDA's error number, 0 for none. `scale`, in GPU memory, is read when the
+// kernel runs; null means 1.
 int LaunchSgdUpdate(float* parameters, float* velocity, const float* gradients, int64_t count,
                     const float* scale, const SgdRates& rates, void* stream);
 

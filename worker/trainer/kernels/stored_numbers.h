@@ -1,6 +1,6 @@
 #pragma once
 
-// Loads and stores 16-bit and 32-bit numbers as floats, in which kernels compute.
+// Loads and stores 16-bit and 32-bit numbers as floats; kernels compute in floats.
 
 #include <cstdint>
 

@@ -66,7 +66,7 @@ Result<void> Check(const std::vector<at::Tensor>& parameters, const Elastic::Opt
   return {};
 }
 
-// One line per tensor, so that checkpoints of another model are rejected.
+// Returns one line per tensor, by which a checkpoint of another model is recognised and rejected.
 std::string ModelText(const std::vector<at::Tensor>& parameters,
                       const std::vector<at::Tensor>& state) {
   std::string lines;
@@ -91,7 +91,7 @@ std::string ShapingText(const Elastic::Options& options) {
   return lines;
 }
 
-// Null if the tensors are on the CPU.
+// Returns the GPU of `device`; null if the tensors are on the CPU.
 Result<std::unique_ptr<trainer::Gpu>> GpuOf(at::Device device) {
   if (device.is_cpu()) return std::unique_ptr<trainer::Gpu>();
   if (!device.is_cuda()) return Wrong("collectives are not supported on " + device.str());
@@ -113,7 +113,7 @@ Error ErrorOf(const std::exception& error) {
 
 }  // namespace
 
-// The parts of a session, in the order of their creation, and the result.
+// The parts of a session, in the order in which they are created, and the session's result.
 class [[gnu::visibility("hidden")]] Elastic::Rank {
  public:
   explicit Rank(Options options) : options_(std::move(options)) {
@@ -152,9 +152,9 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
   std::unique_ptr<trainer::Session> session_;
 
   Clock::Time begun_{};
-  std::chrono::nanoseconds waited_{0};  // for the other ranks' gradients, in this step
+  std::chrono::nanoseconds waited_{0};  // time spent waiting for gradients of others in this step
   at::Tensor earlier_losses_;           // loss passed to Backward() in this step; undefined if none
-  Result<void> computed_;               // by Backward()
+  Result<void> computed_;               // the result of Backward()
   control::Progress progress_;
   bool released_ = false;
   std::string error_;
@@ -224,8 +224,8 @@ Result<std::unique_ptr<trainer::StateKeeper>> Elastic::Rank::OpenKeeper(std::str
 
 std::optional<Elastic::Share> Elastic::Rank::Begin() {
   if (!error_.empty() || released_) return std::nullopt;
-  // A world that breaks before all ranks are released is followed by another, whose ranks may have
-  // to repeat the last step.
+  // If a world breaks before all ranks are released, another world follows, whose ranks may have to
+  // repeat the last step.
   while (step() >= options_.steps) {
     progress_.step = step();
     const trainer::Outcome<> finished = session_->Finish(progress_);
@@ -254,7 +254,7 @@ void Elastic::Rank::Backward(const at::Tensor& loss_sum) {
   }
 }
 
-// LibTorch's error.
+// Runs the backward pass; returns LibTorch's error.
 Result<void> Elastic::Rank::Compute(const at::Tensor& loss_sum) {
   if (!computed_.ok()) return computed_;
   try {
@@ -293,7 +293,7 @@ void Elastic::Rank::Applied() {
   if (const Result<void> applied = session_->Applied(progress_); !applied.ok()) {
     return Fail(applied.error());
   }
-  position_->Enter(RankPhase::kEvaluate);  // the program's own time may be long
+  position_->Enter(RankPhase::kEvaluate);  // the program may take long between steps
 }
 
 void Elastic::Rank::Fail(const Error& error) {
@@ -312,7 +312,7 @@ std::unique_ptr<Elastic> Elastic::Start(std::vector<at::Tensor> parameters, Opti
     if (const Result<void> joined = rank->Join(parameters); !joined.ok()) {
       rank->Fail(joined.error());
     }
-  } catch (const std::exception& error) {  // LibTorch's
+  } catch (const std::exception& error) {  // thrown by LibTorch
     rank->Fail({ErrorKind::kInternal, std::string("while starting: ") + error.what()});
   }
   return std::unique_ptr<Elastic>(new Elastic(std::move(rank)));

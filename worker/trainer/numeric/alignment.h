@@ -10,7 +10,7 @@ namespace ringmaster::trainer {
 
 inline constexpr int64_t kAlignedFloats = 64;  // 256 bytes, the alignment of CUDA's allocations
 
-// The size of `floats` values with padding, in floats.
+// Returns the size of `floats` values with padding, in floats.
 constexpr int64_t AlignedCount(int64_t floats) {
   return (floats + kAlignedFloats - 1) / kAlignedFloats * kAlignedFloats;
 }

@@ -10,8 +10,8 @@
 
 namespace ringmaster::trainer {
 
-// Everything that training changes and that a rank must receive from another: flat memory, in a
-// fixed order (parameters, then the optimizer's state). The memory does not move.
+// All data that training changes and that a rank must receive from another: flat memory, in a fixed
+// order (parameters, then the optimizer's state). The memory must not move.
 using TrainableState = std::vector<std::span<float>>;
 
 uint64_t Checksum(std::span<const float> values);

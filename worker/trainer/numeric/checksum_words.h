@@ -10,20 +10,20 @@
 
 namespace ringmaster::trainer {
 
-// The shift brings high bits down, where the next multiplication spreads them again.
+// The shift moves high bits down, where the next multiplication spreads them again.
 RINGMASTER_HOST_DEVICE inline uint64_t MixChecksum(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
   return hash ^ (hash >> 32);
 }
 
-// Two values, as they are stored in memory.
+// Returns two values as one word, as they are stored in memory.
 RINGMASTER_HOST_DEVICE inline uint64_t ChecksumWord(const float* two) {
   uint64_t word = 0;
   memcpy(&word, two, sizeof(word));
   return word;
 }
 
-// The sum over `count` adjacent values.
+// Returns the checksum of `count` adjacent values.
 RINGMASTER_HOST_DEVICE inline uint64_t ChecksumOf(const float* values, std::size_t count) {
   constexpr std::size_t kLanes = 8;  // computed in parallel in a processor
   uint64_t lanes[kLanes];

@@ -1,7 +1,7 @@
 #pragma once
 
 // The precision of a network's convolutions and linear layers, forward and backward. Parameters,
-// gradients, normalisation, losses and the optimizer stay float (mixed precision: Micikevicius et
+// gradients, normalisation, losses and the optimizer use float (mixed precision: Micikevicius et
 // al., arXiv 1710.03740).
 
 namespace ringmaster::trainer {

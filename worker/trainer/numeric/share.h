@@ -16,9 +16,9 @@ struct Share {
   int64_t size() const { return end - begin; }
 };
 
-// The contiguous share of rank `rank` of `world_size`: floor(rank*total/world_size) …
-// floor((rank+1)*total/world_size). Shares differ by at most one sample; with more ranks than
-// samples some are empty.
+// Returns the contiguous share of rank `rank` of `world_size`: floor(rank*total/world_size) …
+// floor((rank+1)*total/world_size). Shares differ by at most one sample; if there are more ranks
+// than samples, some are empty.
 inline Share ShareOf(int rank, int world_size, int64_t total) {
   return {rank * total / world_size, (rank + 1) * total / world_size};
 }
@@ -31,7 +31,7 @@ class MicroBatches {
       : share_(share), most_(most > 0 ? std::min(most, share.size()) : share.size()) {}
 
   const Share& share() const { return share_; }
-  // At least 1: an empty share has one empty micro-batch.
+  // At least 1, because an empty share has one empty micro-batch.
   int64_t count() const { return most_ > 0 ? (share_.size() + most_ - 1) / most_ : 1; }
   // REQUIRES: 0 <= index < count().
   Share at(int64_t index) const {

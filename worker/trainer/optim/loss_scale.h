@@ -1,7 +1,7 @@
 #pragma once
 
-// The factor that keeps small gradients from becoming zero in fp16. It grows after many steps with
-// finite gradients and shrinks after a step with NaN or infinite ones, which is skipped. The
+// The factor that prevents small gradients from becoming zero in fp16. It grows after many steps
+// with finite gradients, and shrinks after a step with NaN or infinite ones, which is skipped. The
 // constants are those of torch.amp.GradScaler.
 //
 // The scale is part of the training state: all ranks see the same sums and change it in the same
@@ -25,17 +25,17 @@ class LossScale {
 
   // The scale as a tensor without dimensions, which changes with training.
   const at::Tensor& value() const { return scale_; }
-  // The flat tensor of everything that training changes here.
+  // The flat tensor of all values that training changes here.
   const at::Tensor& state() const { return state_; }
 
-  // Called after a step with finite gradients.
+  // Call after a step with finite gradients.
   void Applied();
-  // Called after a step with other gradients. Returns the new scale; nothing if it is the lowest.
+  // Call after a step with other gradients. Returns the new scale; nothing if it is the lowest.
   std::optional<double> Lower();
 
  private:
   at::Tensor state_;  // the scale, and steps since it last changed
-  at::Tensor scale_;  // the views of it
+  at::Tensor scale_;  // views of state_
   at::Tensor steps_;
 };
 

@@ -31,7 +31,7 @@ struct SgdOptions {
   std::shared_ptr<LossScale> loss_scale{};
 };
 
-// The learning rate of `step` (from 0). A pure function, so that all ranks and world sizes agree.
+// The learning rate of `step` (from 0). A pure function, so it is equal on all ranks.
 double RateAt(const SgdOptions& options, int64_t step);
 
 class Sgd {
@@ -41,13 +41,13 @@ class Sgd {
 
   // Applies the update of `step`, counted from 0.
   void Step(int64_t step);
-  // Call instead of Step() if the gradients are not finite numbers. Returns the lowered loss scale;
+  // Call it instead of Step() if the gradients are not finite. Returns the lowered loss scale;
   // nothing if the loss scale is not the cause.
   std::optional<double> LowerLossScale();
 
-  // All state that changes here: parameters, velocity and loss scale. Valid as long as this object.
+  // All state that changes here: parameters, velocity and loss scale. Valid as long as this exists.
   const TrainableState& state() const { return state_.view(); }
-  // Null if the state is in host memory.
+  // Returns null if the state is in host memory.
   StateMirror* mirror() const { return state_.mirror(); }
 
  private:

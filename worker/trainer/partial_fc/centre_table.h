@@ -1,13 +1,13 @@
 #pragma once
 
-// The class centres of one rank, and the data to restore those of lost ranks: its shard, the
-// log of the last steps' inputs, and a copy of another rank's shard. Implements the session's
-// ShardedState; head.h computes with it.
+// The class centres of one rank, and the data to restore those of lost ranks. Has this rank's
+// shard, the log of the last steps' inputs, and a copy of another rank's shard. Implements the
+// session's ShardedState; head.h computes with it.
 //
-// No update is lost although only one rank has a row: after the forward pass of a step, every rank
-// holds all inputs of the step's update of any row. If one rank applied a step, all ranks got that
-// far, so a rank that is behind can catch up, and no step is ever undone. The rows of a lost rank
-// are restored from its replica peer's copy by repeating the later steps from the log, to the bit.
+// No update is lost although only one rank has a row: after a step's forward pass, every rank has
+// all inputs of the step's update of any row. If one rank applied a step, all have its inputs, so a
+// rank that is behind can catch up, and no step is ever undone. The rows of a lost rank are
+// restored bit by bit from its replica peer's copy by repeating later steps from the log.
 
 #include <cstdint>
 #include <functional>
@@ -30,8 +30,8 @@ namespace ringmaster::trainer::partial_fc {
 
 struct TableOptions {
   HeadOptions head;
-  int replica_every = 100;  // number of steps in which a shard is sent once to its replica peer
-  // Keeps checksum() up to date after every step, at the cost of reading the touched rows twice.
+  int replica_every = 100;  // number of steps in which each row is sent once to the replica peer
+  // Keeps checksum() up to date after every step, at the cost of reading the updated rows twice.
   bool checksums = false;
   std::shared_ptr<HeadDevice> device{};  // null: the host's device
 };
@@ -59,12 +59,12 @@ class CentreTable final : public ShardedState {
   // The input of the current step; its labels were passed to Prepared(). Valid until
   // Sync().
   ShardStep& step() { return *step_; }
-  // A collective of the step is complete, so every rank of the world has its rows.
+  // Call when a collective of the step is complete, so that every rank of the world has its rows.
   void Confirmed();
-  // This rank has completed its forward pass and knows all inputs of the step's update.
+  // Call when this rank has completed its forward pass and has all inputs of the step's update.
   void Prepared(StepInputs inputs);
-  // Sends a piece of the shard to the replica peer and receives one from the source, from before
-  // this step. The received piece counts once the step is applied. Errors are those of `others`.
+  // Sends a piece of the shard to the replica peer and receives one from the source, as before this
+  // step. The received piece is kept once the step is applied. Errors are those of `others`.
   Result<void> ExchangeCopies(StepCollectives& others);
 
   // The size of the memory for rows, copies and log, in bytes.
@@ -90,29 +90,29 @@ class CentreTable final : public ShardedState {
   Rows rows_;        // on device_
   LocalState held_;  // version of rows_
   bool has_rows_ = false;
-  // Shards of earlier worlds, until all ranks of this world have theirs.
+  // Shards of earlier worlds. They are kept until all ranks of this world have their rows.
   std::vector<Block> retired_;
   std::vector<ClassRange>
       keep_;  // parts of retired_ that become copies: only the new owner has them
-  std::unique_ptr<ShardStep> step_;  // for this world
-  std::vector<StepInputs> pending_;  // of attempts at the next step, the newest last
+  std::unique_ptr<ShardStep> step_;  // the step of this world
+  std::vector<StepInputs> pending_;  // inputs of attempts at the next step, the newest last
   InputLog log_;
   Copies copies_;
   uint64_t checksum_ = 0;
 
-  // For the current world.
+  // State of the current world.
   control::Epoch epoch_;
   int rank_ = 0;
   int size_ = 1;
   std::vector<int> replica_peers_, replica_sources_;
-  int64_t once_ = 0;  // rows that one rank holds alone, until copies_ is complete
+  int64_t once_ = 0;  // rows that only one rank has, until copies_ is complete
   bool told_ = false;
   std::function<void(const std::string& reason)> unprotected_;
 
-  // Memory of the operations.
+  // Memory of collective operations.
   std::unique_ptr<RowExchange> exchange_;
   std::vector<float> received_;
-  std::optional<ClassRange> arrived_;  // range of the values in received_, in this step
+  std::optional<ClassRange> arrived_;  // range of the values that were received in this step
 };
 
 }  // namespace ringmaster::trainer::partial_fc

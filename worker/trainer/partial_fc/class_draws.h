@@ -8,8 +8,8 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// The draws of the four classes from 4 × `four` on, one word each: a class is drawn if its word, as
-// a UnitFloat(), is below the rate.
+// Returns the draws of the four classes from 4 × `four` on, one word for each: a class is drawn if
+// its word, as a UnitFloat(), is below the rate.
 RINGMASTER_HOST_DEVICE constexpr PhiloxBlock DrawsOfFour(uint64_t seed, int64_t step,
                                                          int64_t four) {
   return RandomBlock(seed, RandomPurpose::kClassSampling, static_cast<uint64_t>(step),

@@ -27,7 +27,7 @@ struct SamplingOptions {
   double rate = 1;  // in (0, 1]
 };
 
-// The classes of `range` that take part in `step` (from 0), ascending. `labels`: of a whole batch.
+// Returns the classes of `range` in `step` (from 0), ascending. `labels` are of the whole batch.
 std::vector<int64_t> SampledClasses(const SamplingOptions& options, int64_t step,
                                     std::span<const int64_t> labels, ClassRange range);
 

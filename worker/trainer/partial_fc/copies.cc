@@ -11,8 +11,8 @@ namespace ringmaster::trainer::partial_fc {
 namespace {
 
 constexpr StateVersion kAbsent{.epoch = {}, .step = -1};
-// Pieces of an exchange while copies are incomplete: a quarter of the time without protection, for
-// four times the traffic.
+// How much larger the pieces of an exchange are while copies are incomplete: four times the
+// traffic, and a quarter of the time without protection.
 constexpr int kHurry = 4;
 
 ClassRange PieceOf(ClassRange shard, int piece, int pieces) {
@@ -68,8 +68,8 @@ void Copies::Enter(ClassRange source, bool as_initialised) {
   }
 }
 
-// Of copies of the same rows the newest is enough: worlds that follow each other before a copy is
-// complete must not fill the memory.
+// Keeps only the newest copy of the same rows. Several worlds may follow each other before a copy
+// is complete, and their copies must not fill the memory.
 void Copies::DropOutdated() {
   std::vector<Block> newest;
   std::ranges::stable_sort(older_, std::ranges::greater(), &Block::version);
@@ -89,7 +89,7 @@ void Copies::Clear() {
   exchanges_ = 0;
 }
 
-// Returns the number of exchanges of a world that carry more.
+// Returns how many exchanges of a world carry larger pieces.
 int64_t Copies::hurried() const { return began_complete_ ? 0 : (every_ + kHurry - 1) / kHurry; }
 
 CopyRound Copies::next() const {
@@ -116,8 +116,8 @@ void Copies::Received(ClassRange range, std::span<const float> rows, const State
     piece.version = version;
   }
   ++exchanges_;
-  // A rank that did not see the end of an exchange's step rolls forward without the received rows,
-  // so the last piece is on all ranks once the following step is done.
+  // A rank that did not learn whether an exchange's step succeeded rolls forward without the
+  // received rows, so all ranks have the last piece only after the following step.
   if (!complete_ && exchanges_ > hurried()) {
     complete_ = true;
     older_.clear();

@@ -1,8 +1,8 @@
 #pragma once
 
-// Copies of other ranks' rows, in blocks with their own versions. The copy of the source rank
-// (replica_peers.h) arrives piece by piece in endless rounds; copies from earlier worlds are kept
-// until every rank has that of its current source. Decides what to send when, but does not send.
+// Copies of other ranks' rows, in blocks with separate versions. The copy of the source rank
+// (replica_peers.h) arrives piece by piece in endless rounds. Copies from earlier worlds are kept
+// until every rank has that of its current source. Decides what to send when, but does not send it.
 
 #include <cstdint>
 #include <span>
@@ -15,9 +15,9 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Rows at a version. Version {} means the initial values: no memory is used before they are
-// needed. Copies are in host memory, and in device memory only while steps are repeated
-// on them.
+// Rows at a version. Version {} means the initial values, for which memory is allocated only when
+// needed. Copies are in host memory; they are in device memory only while steps are repeated on
+// them.
 struct Block {
   ClassRange range;
   StateVersion version;
@@ -27,9 +27,9 @@ struct Block {
   // Repeats the first step of `log` after this version, on `device`. REQUIRES: it has such a step.
   void Advance(const HeadOptions& options, const InputLog& log, HeadDevice& device,
                ShardStep& step);
-  // No more steps are repeated for now. The rows get values, and return to their former memory.
+  // Call when no more steps follow for now. Sets missing values, and moves rows to host memory.
   void Settle(const HeadOptions& options, HeadDevice& device);
-  // Sets values of rows that have their initial values, as `device` computes them.
+  // Sets the values of rows that have their initial values, as `device` computes them.
   void Materialise(const HeadOptions& options, HeadDevice& device);
 };
 
@@ -47,28 +47,28 @@ class Copies {
   // A copy is sent once in every `every` steps, in as many pieces.
   explicit Copies(int every) : every_(every) {}
 
-  // A new world, in which this rank keeps a copy of `source`. `as_initialised`: training starts, so
-  // the copy is complete without a transfer.
+  // Starts a new world, in which this rank keeps a copy of `source`. `as_initialised`: training
+  // starts, so the copy is complete without a transfer.
   void Enter(ClassRange source, bool as_initialised);
-  // There is no source, and no copy is useful.
+  // Removes all copies, because this rank does not have a source any more.
   void Clear();
 
-  // Adds a copy that this rank already has. It is kept as long as those of earlier worlds.
+  // Adds a copy that this rank already has. It is kept as long as the copies of earlier worlds.
   void Keep(Block copy) { older_.push_back(std::move(copy)); }
 
   int every() const { return every_; }
-  // The content of the next exchange, the same on all ranks; larger until the copies are complete.
+  // The content of the next exchange, the same on all ranks. Larger until the copies are complete.
   CopyRound next() const;
-  // The exchange is complete: received `rows` of the source, which have `version`.
+  // Call when an exchange is complete: `rows` of the source were received, which have `version`.
   void Received(ClassRange range, std::span<const float> rows, const StateVersion& version,
                 int64_t dimension);
-  // Whether every rank has the whole copy of its source, and a step was done after the last piece.
+  // Returns whether every rank has its source's full copy and did a step after the last piece.
   bool complete() const { return complete_; }
 
-  // All held rows, including older copies.
+  // All blocks with rows, including older copies.
   std::vector<Block*> blocks();
   std::size_t bytes() const;
-  // The oldest version among them; `present` if there are none.
+  // The oldest version of these blocks; `present` if there are none.
   StateVersion Oldest(const StateVersion& present) const;
 
  private:
@@ -76,7 +76,7 @@ class Copies {
   int64_t hurried() const;
 
   const int every_;
-  std::vector<Block> pieces_;  // of the source; version kAbsent: not received yet
+  std::vector<Block> pieces_;  // pieces of the source's copy; version kAbsent: not yet received
   std::vector<Block> older_;
   ClassRange source_;
   int64_t exchanges_ = 0;

@@ -1,8 +1,8 @@
 #pragma once
 
-// e^x for a softmax, without branches, so that loops over it vectorise, and usable in device code.
-// Range reduction and polynomial follow Cephes' expf. The result is within 2 units in the last
-// place of the exact value, and 0 below -87, where floats underflow.
+// Computes e^x for a softmax, without branches, so that loops over it vectorise. Also for device
+// code. Range reduction and polynomial follow Cephes' expf. The result is within 2 units in the
+// last place of the exact value, and 0 below -87, where floats underflow.
 
 #include <cstdint>
 
@@ -13,7 +13,7 @@ namespace ringmaster::trainer::partial_fc {
 // The initial value of a search for the greatest logit: e^(kNoMaximum - logit) is 0.
 inline constexpr float kNoMaximum = -3e38F;
 
-// REQUIRES: x <= 88. A NaN gives a NaN.
+// REQUIRES: x <= 88. Returns NaN for NaN.
 RINGMASTER_HOST_DEVICE inline float Exponential(float x) {
   constexpr float kLowest = -87.0F;
   constexpr float kRounding = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
@@ -28,7 +28,7 @@ RINGMASTER_HOST_DEVICE inline float Exponential(float x) {
   series = series * r + 1.6666665459e-1F;
   series = series * r + 5.0000001201e-1F;
   const float mantissa = series * r * r + r + 1.0F;
-  // The integer stands in the lowest bits of `shifted`: it becomes the exponent.
+  // The integer is in the lowest bits of `shifted`, and becomes the exponent.
   const uint32_t exponent = (BitsOf(shifted) + 127U) << 23;
   return x < kLowest ? 0.0F : mantissa * FloatOfBits(exponent);
 }

@@ -9,15 +9,15 @@
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-// Shares differ by one sample and collectives move equal pieces: each rank has space for the
-// largest share.
+// Shares differ by at most one sample, but collectives move pieces of equal size: each rank has
+// space for the largest share.
 std::size_t PieceSamples(std::size_t samples, int size) {
   const auto ranks = static_cast<std::size_t>(size);
   return (samples + ranks - 1) / ranks;
 }
 
-// Calls visit(first sample of the batch, its place among equal pieces, how many follow each other
-// in both).
+// Calls visit(first sample in the batch, its place among the equal pieces, number of samples that
+// are adjacent in both).
 template <typename Visit>
 void ForEachRun(std::size_t samples, int size, Visit visit) {
   const std::size_t piece = PieceSamples(samples, size);
@@ -59,7 +59,7 @@ Result<double> Head::Forward(int64_t step, std::vector<int64_t> labels, Share sh
   inputs_.sum.resize(samples_);
   device().Copy(sum_, inputs_.sum);
   const double loss = LossOfShare();
-  table_.Prepared(std::move(inputs_));  // the labels keep their memory, which `work` refers to
+  table_.Prepared(std::move(inputs_));  // moving keeps the labels' memory, to which `work` refers
   return loss;
 }
 
@@ -84,7 +84,7 @@ Result<void> Head::GatherEmbeddings(std::span<const float> embeddings, StepColle
   return {};
 }
 
-// Two reductions for three scalars per sample: first the maximum, then the others relative to it.
+// Reduces three scalars per sample in two steps: the maximum, then the others relative to it.
 Result<void> Head::ReduceSums(StepCollectives& others) {
   const std::span<float> own_maximum = own_maximum_memory_.Of(device(), samples_);
   device().CopyWithin(maximum_, own_maximum);

@@ -1,8 +1,8 @@
 #pragma once
 
-// The head of a partial-fc model on one rank: takes embeddings, and returns the loss and the
-// embeddings' gradients. The centres are sharded over the ranks (centre_table.h). In a step, ranks
-// exchange the embeddings, a maximum, a sum and a logit per sample, and the embeddings' gradients.
+// The head of a partial-fc model on one rank: takes embeddings, and returns the loss and their
+// gradients. The centres are sharded over the ranks (centre_table.h). In a step, ranks exchange the
+// embeddings, a maximum, a sum and a logit per sample, and the embeddings' gradients.
 //
 // See An et al., "Killing Two Birds with One Stone: Efficient and Robust Training of Face
 // Recognition CNNs by Partial FC" (arXiv 2203.15565). Results are sums over samples, not means: the
@@ -25,13 +25,13 @@ class Head {
   // `table` must outlive the object.
   explicit Head(CentreTable& table) : table_(table) {}
 
-  // `labels` are of the global batch of `step` (from 0), `embeddings` of this rank's `share` of it:
-  // share.size() × dimension, of any length, on the table's device. Returns the sum of the share's
-  // losses. Errors are those of `others`.
+  // `labels` are those of the global batch of `step` (from 0). `embeddings` are those of this
+  // rank's `share`: share.size() × dimension, of any vector length, on the table's device. Returns
+  // the sum of the share's losses. Errors are those of `others`.
   Result<double> Forward(int64_t step, std::vector<int64_t> labels, Share share,
                          std::span<const float> embeddings, StepCollectives& others);
 
-  // After Forward(): the gradient of the sum of all losses over this rank's embeddings.
+  // Call it after Forward(). Returns the gradient of the sum of all losses over these embeddings.
   Result<void> Backward(std::span<float> gradients, StepCollectives& others);
 
  private:
@@ -44,11 +44,11 @@ class Head {
 
   CentreTable& table_;
 
-  // For the current step.
+  // State of the current step.
   Share share_;
-  std::size_t samples_ = 0;  // of the global batch
+  std::size_t samples_ = 0;  // number of samples of the global batch
   StepInputs inputs_;
-  // On the device, by sample of the batch, except `mine` and `all`, which collectives use.
+  // On the device, by sample of the batch; `mine` and `all` are in equal pieces, for collectives.
   std::span<float> units_, inverse_norms_, maximum_;
   std::span<float> sum_, target_;  // adjacent
   std::span<float> mine_, all_;

@@ -1,11 +1,11 @@
 #pragma once
 
-// The device that computes a head and holds this rank's rows: the host (host_head_device.h) or a
-// GPU (gpu/kernel_head_device.h). Created once per process; a head uses one device, which is that
-// of its communicators. Spans are device memory unless stated otherwise.
+// The device that computes a head and has this rank's rows: the host (host_head_device.h) or a GPU
+// (gpu/kernel_head_device.h). Created once per process. A head uses one device, which is that of
+// its communicators. Spans are device memory unless stated otherwise.
 //
-// On one kind of device, the update of a row depends only on the row and the step's inputs, to the
-// bit, in any shard or copy. Results of different kinds differ in the last bits.
+// With the same kind of device, the update of a row depends only on the row and the step's inputs,
+// to the bit, in any shard or copy. The results of different kinds differ in the last bits.
 
 #include <cstdint>
 #include <memory>
@@ -21,7 +21,7 @@ class HeadDevice : public RowStorage {
  public:
   virtual std::unique_ptr<ShardStep> MakeStep() = 0;
 
-  // Copies on the device, in its order. Unlike Copy(), it does not wait for the device.
+  // Copies on the device, in stream order. Unlike Copy(), it does not wait for the device.
   virtual void CopyWithin(std::span<const float> from, std::span<float> to) = 0;
   virtual void Fill(std::span<float> values, float value) = 0;
   // See vectors.h; for adjacent vectors of `size` floats.
@@ -36,7 +36,7 @@ class HeadDevice : public RowStorage {
                        std::span<const float> maximum) = 0;
 };
 
-// Makes values of host memory available to a device, as long as this object lives.
+// Makes values in host memory available to a device, for as long as this object exists.
 class OnDevice {
  public:
   OnDevice(HeadDevice& device, std::span<const float> host);
@@ -47,7 +47,7 @@ class OnDevice {
   std::span<const float> values_;
 };
 
-// Updates `rows`, on `device`, by a step of which only the inputs are known.
+// Updates `rows`, on `device`, by a step of which only the inputs are available.
 void Replay(const HeadOptions& options, const StepInputs& inputs, HeadDevice& device,
             ShardStep& step, Rows& rows);
 

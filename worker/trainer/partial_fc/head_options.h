@@ -1,7 +1,7 @@
 #pragma once
 
-// The options of the head of a partial-fc model and its training. They are the same on every rank;
-// an update depends only on them, the rows and a step's inputs. Plain values.
+// The options of the head of a partial-fc model and its training. They are equal on all ranks. An
+// update depends only on them, the rows and a step's inputs. Plain values.
 
 #include <cstdint>
 #include <functional>
@@ -15,26 +15,26 @@ namespace ringmaster::trainer::partial_fc {
 
 struct HeadOptions {
   int64_t classes = 0;
-  int64_t dimension = 512;  // of embeddings and centres
+  int64_t dimension = 512;  // length of embeddings and centres
   SamplingOptions sampling;
   Margin margin;
-  std::function<double(int64_t step)> learning_rate;  // from 0; pure
+  std::function<double(int64_t step)> learning_rate;  // step counts from 0; must be a pure function
   double momentum = 0.9;
   double weight_decay = 5e-4;
-  // Momentum and weight decay also move centres that a step does not sample, as in dense training.
+  // Momentum and weight decay also change centres that a step does not sample (dense training).
   bool dense_update = false;
 };
 
-// All inputs of a step's update except the row itself. Every rank has them as soon as its
-// forward pass is done, whichever rows it owns.
+// All inputs of a step's update except the row itself. Every rank has them once its forward pass is
+// done, for all rows.
 struct StepInputs {
-  StateVersion version;             // after the step
+  StateVersion version;             // the version after the step
   int64_t step = 0;                 // from 0
-  std::vector<int64_t> labels{};    // of the global batch
+  std::vector<int64_t> labels{};    // labels of the global batch
   std::vector<float> embeddings{};  // unit vectors: labels.size() × dimension
   std::vector<float> maximum{};     // by sample: the greatest logit of all sampled classes
   std::vector<float> sum{};         // by sample: the sum of e^(logit - maximum) over these classes
-  bool left_out = false;            // no row is updated
+  bool left_out = false;            // true: the step updates no rows
 
   std::size_t bytes() const {
     return labels.size() * sizeof(int64_t) +

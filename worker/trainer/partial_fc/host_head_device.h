@@ -6,7 +6,7 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Creates the head of a partial-fc model in host memory. It computes on LibTorch's threads.
+// Creates the device of a head in host memory. It computes on LibTorch's threads.
 std::shared_ptr<HeadDevice> MakeHostHeadDevice();
 
 }  // namespace ringmaster::trainer::partial_fc

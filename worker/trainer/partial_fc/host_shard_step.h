@@ -1,6 +1,6 @@
 #pragma once
 
-// A step on host memory, in tiles of rows that fit into a core's cache, on LibTorch's
+// A step on host memory. It processes tiles of rows that fit into a core's cache, on LibTorch's
 // threads.
 
 #include <vector>
@@ -45,11 +45,11 @@ class HostShardStep final : public ShardStep {
   std::span<const float> embeddings_;
   std::vector<float> transposed_;  // dimension × samples
   std::vector<int64_t> sampled_;
-  std::vector<int64_t> coasting_;  // not sampled, but updated
+  std::vector<int64_t> coasting_;  // rows that are not sampled, but updated
   std::vector<Target> targets_;    // by position
-  std::vector<float> logits_;      // at least sampled × samples
+  std::vector<float> logits_;      // memory for at least sampled × samples
 
-  // For the current tile.
+  // State of the current tile.
   std::vector<float> units_;
   std::vector<float> inverse_norms_;
   std::vector<float> gradients_;

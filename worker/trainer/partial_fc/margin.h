@@ -32,12 +32,12 @@ RINGMASTER_HOST_DEVICE inline float ClampedCosine(float product) {
 
 struct TargetLogit {
   float logit = 0;  // multiplied by the scale
-  float slope = 0;  // of the logit over the cosine
+  float slope = 0;  // derivative of the logit over the cosine
 };
 
 // REQUIRES: cosine in [-1, 1]. The slope of an angular margin grows without limit at angles 0 and
-// π, where the gradient of the angle vanishes. The sine is therefore limited to what a float
-// cosine can distinguish from 1, so the product stays finite.
+// π, where the gradient of the angle becomes 0. The sine is therefore limited to what a float
+// cosine can distinguish from 1, so that the product stays finite.
 RINGMASTER_HOST_DEVICE inline TargetLogit WithMargin(const Margin& margin, float cosine) {
   if (margin.m1 == 1.0F && margin.m2 == 0.0F) {
     return {margin.scale * (cosine - margin.m3), margin.scale};

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kCombined = "combined(";
 
-// Takes one number and `end` behind it off the front of `text`.
+// Removes a number and the `end` that follows it from the front of `text`.
 bool TakeNumber(const char*& text, char end, float& number) {
   char* stop = nullptr;
   number = std::strtof(text, &stop);

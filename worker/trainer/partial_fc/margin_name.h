@@ -9,7 +9,7 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// kInvalid: a sentence that says what is allowed. The scale is unchanged.
+// kInvalid: the name is not valid; the message lists the allowed ones. The scale is unchanged.
 Result<Margin> ParseMargin(const std::string& name);
 
 }  // namespace ringmaster::trainer::partial_fc

@@ -12,14 +12,14 @@
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-constexpr int64_t kBlockRows = 6;  // × kPanel sums fill the registers of AVX2
+constexpr int64_t kBlockRows = 6;  // kBlockRows × kPanel sums fill the registers of AVX2
 constexpr int64_t kPanel = 16;     // columns
 
-// kPanel floats side by side; the compiler splits them into the registers there are.
+// kPanel adjacent floats; the compiler splits them into the registers that the processor has.
 using Lanes = float __attribute__((vector_size(kPanel * sizeof(float))));
 
-// `panel` is inner × kPanel, without gaps. Rows beyond `rows` are computed from the last one and
-// dropped.
+// `panel` is inner × kPanel, without gaps. Rows beyond `rows` are computed as copies of the last
+// row and dropped.
 RINGMASTER_VECTORISED void MultiplyPanel(const Product& product, const float* panel,
                                          int64_t first_column, int64_t columns) {
   const MatrixView& left = product.left;

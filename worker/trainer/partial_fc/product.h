@@ -1,8 +1,8 @@
 #pragma once
 
 // The matrix product of the head. Every element of a result is one sum over the inner dimension,
-// from begin to end, whatever the shapes are. The same rows thus give the same bits in a shard of
-// any size, which replays on copies need and no BLAS guarantees.
+// from begin to end, for all shapes. So the same rows give the same bits in a shard of any size.
+// Replays on copies need this, and BLAS libraries do not guarantee it.
 
 #include <cstdint>
 

@@ -16,7 +16,7 @@ std::vector<int> ReplicaPeersOf(std::span<const std::string> members, int world_
   };
   std::vector<int> circle(size);
   std::iota(circle.begin(), circle.end(), 0);
-  // Pods in the order of their first ranks, so that the circle follows the ranks if possible.
+  // Pods in the order of their first ranks, so that the circle follows the ranks where possible.
   std::map<std::string, int> first_of;
   std::map<std::string, int> ranks_of;
   for (const int rank : circle) {
@@ -26,7 +26,7 @@ std::vector<int> ReplicaPeersOf(std::span<const std::string> members, int world_
   std::ranges::stable_sort(circle, {}, [&](int rank) { return first_of[pod_of(rank)]; });
   int largest = 0;
   for (const auto& [pod, ranks] : ranks_of) largest = std::max(largest, ranks);
-  if (largest == world_size) largest = 1;  // all in one Pod: at least another process
+  if (largest == world_size) largest = 1;  // all ranks are in one Pod: use another process
   std::vector<int> replica_peers(size);
   for (std::size_t i = 0; i < size; ++i) {
     replica_peers[static_cast<std::size_t>(circle[i])] =

@@ -28,7 +28,7 @@ RowExchange::RowExchange(Communicator& communicator, std::vector<ClassRange> tar
 Result<std::vector<std::vector<HeldRows>>> RowExchange::Gather(std::vector<HeldRows> mine) {
   const auto size = static_cast<std::size_t>(communicator_.size());
   counts_.assign(size + 1, 0);
-  counts_[size] = static_cast<int64_t>(mine.size());  // where this rank's own is sent from
+  counts_[size] = static_cast<int64_t>(mine.size());  // this rank's count; sent from here
   const std::span<int64_t> counts(counts_);
   Result<void> gathered = WaitConfirmed(
       communicator_,
@@ -81,7 +81,7 @@ Result<Rows> RowExchange::Move(const RowPlan& plan, const Provide& provide) {
   return std::move(staged_);
 }
 
-// Sends to every rank the rows of its shard from `first_row` on, as many as a piece holds.
+// Sends each rank up to a piece of the rows of its shard, from `first_row` on.
 Result<void> RowExchange::MovePiece(const RowPlan& plan, const Provide& provide,
                                     int64_t first_row) {
   const auto size = static_cast<std::size_t>(communicator_.size());
@@ -93,7 +93,7 @@ Result<void> RowExchange::MovePiece(const RowPlan& plan, const Provide& provide,
   send_.clear();
   std::vector<std::size_t> to(size);
   std::vector<std::size_t> from(size);
-  std::vector<ClassRange> arriving;  // in the order of the ranks they come from
+  std::vector<ClassRange> arriving;  // in the order of the ranks that send them
   const ClassRange own_window = window_of(communicator_.rank());
   for (std::size_t rank = 0; rank < size; ++rank) {
     const ClassRange window = window_of(static_cast<int>(rank));

@@ -1,8 +1,8 @@
 #pragma once
 
-// The messages and transfers by which the ranks of a new world bring every row to the rank that
-// owns it there. Owns the memory of its operations, which must live until the communicator has
-// ended after a failure. Not thread-safe.
+// The messages and transfers by which the ranks of a new world move every row to the rank that owns
+// it there. Owns the memory of its operations; after a failure, it must live until the communicator
+// has ended. Not thread-safe.
 
 #include <chrono>
 #include <cstddef>
@@ -25,28 +25,28 @@ class RowExchange {
     std::function<void(int piece)> moving{};    // called before each piece
   };
 
-  // `targets`: by rank, the rows that it must have at the end. Moved rows are stored in `place`,
-  // which must outlive the exchange.
+  // `targets`: the rows that each rank must have at the end, by rank. Moved rows are stored in
+  // `place`, which must outlive the exchange.
   RowExchange(Communicator& communicator, std::vector<ClassRange> targets, int64_t dimension,
               Options options, RowStorage& place = HostRows());
 
-  // The rows of every rank, by rank. Errors here and below are the communicator's.
+  // Returns the rows of all ranks, by rank. Errors here and below are the communicator's.
   Result<std::vector<std::vector<HeldRows>>> Gather(std::vector<HeldRows> mine);
 
-  // Calls `work` until no rank has work left. `work` returns how much this rank has left, and must
-  // return often enough for other ranks to be informed within their timeouts.
+  // Calls `work` on all ranks until none has work left. `work` returns how much this rank has left,
+  // and must return often enough that other ranks do not time out.
   Result<void> WorkTogether(const std::function<Result<int64_t>()>& work);
 
-  // The memory of one of this rank's blocks. REQUIRES: the plan names this rank and the
+  // Returns the memory of one of this rank's blocks. REQUIRES: the plan names this rank and the
   // block.
   using Provide = std::function<const Rows&(int64_t block)>;
-  // Moves the rows of `plan` to their new ranks and returns those of this rank. kUnavailable if
-  // they arrived damaged.
+  // Moves the rows of `plan` to their new ranks and returns this rank's rows. kUnavailable: they
+  // arrived damaged.
   Result<Rows> Move(const RowPlan& plan, const Provide& provide);
 
-  // Gathers one number from every rank, by rank.
+  // Gathers one number from each rank, by rank.
   Result<std::vector<uint64_t>> GatherNumbers(uint64_t mine);
-  // The sum of these numbers, modulo 2^64.
+  // Returns the sum of these numbers, modulo 2^64.
   Result<uint64_t> SumOver(uint64_t mine);
 
  private:

@@ -11,7 +11,7 @@
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-// One offer of one rank; the smallest one is the best.
+// A rank's offer to send rows; the smallest offer is the best.
 struct Offer {
   int64_t replays;
   int rank;
@@ -60,8 +60,8 @@ void Append(RowPlan& plan, ClassRange range, const std::optional<Offer>& best) {
   plan.sources.push_back({.range = range, .rank = best->rank, .block = best->block});
 }
 
-// Rows of `owner`'s shard of the new world that no other rank has a copy of. `shards`: rows that
-// others owned count as copies too.
+// Returns the rows of `owner`'s shard of the new world of which no other rank has a copy. `shards`:
+// rows of shards that other ranks owned also count as copies.
 std::vector<ClassRange> RowsOnlyWith(int owner, std::span<const std::vector<HeldRows>> all,
                                      int64_t classes, bool shards) {
   const ClassRange shard = ShardOf(owner, static_cast<int>(all.size()), classes);
@@ -81,7 +81,7 @@ std::vector<ClassRange> RowsOnlyWith(int owner, std::span<const std::vector<Held
 
 RowPlan PlanRows(std::span<const std::vector<HeldRows>> held, int64_t classes) {
   RowPlan plan;
-  std::multiset<Offer> offers;  // for the rows from `row` on
+  std::multiset<Offer> offers;  // for the rows from `row` onwards
   int64_t row = 0;
   for (const Edge& edge : EdgesOf(held)) {
     const int64_t until = std::clamp<int64_t>(edge.row, row, classes);

@@ -12,15 +12,15 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Rows that a rank can bring to the adopted version. Sent between ranks as bytes.
+// Rows that a rank can bring to the adopted version. Ranks send them to each other as bytes.
 struct HeldRows {
   ClassRange range;
   int64_t replays = 0;  // number of steps to repeat on them first
   int64_t block = 0;    // index among the rank's blocks
-  int64_t copy = 0;     // 1: the rank keeps it beside its share of the new world
+  int64_t copy = 0;     // 1: the rank has it in addition to its share of the new world
 };
 
-// Rows, and the rank and the block that they come from.
+// Rows, with the rank and the block from which they are sent.
 struct RowSource {
   ClassRange range;
   int rank = 0;
@@ -31,23 +31,23 @@ struct RowSource {
 
 struct RowPlan {
   std::vector<RowSource> sources;  // ascending, without gaps if no rows are lost
-  std::vector<ClassRange> lost;    // rows that no rank holds
+  std::vector<ClassRange> lost;    // rows that no rank has
 };
 
-// The source with the fewest replays is used, then the lowest rank, then its first block.
+// Chooses the source with the fewest replays, then the lowest rank, then its first block.
 RowPlan PlanRows(std::span<const std::vector<HeldRows>> held, int64_t classes);
 
-// The share of a rank in a world of `size`.
+// Returns the share of a rank in a world of `size`.
 ClassRange ShardOf(int rank, int size, int64_t classes);
 
-// The rows that `rank` had, that other ranks own now, and that no third rank has a copy of. While
-// it keeps them as copies, no rank of the new world is the only one with its rows.
+// Returns the rows that `rank` had, that other ranks now own, and of which no third rank has a
+// copy. If it keeps them as copies, each row is on at least two ranks of the new world.
 std::vector<ClassRange> RowsToKeep(int rank, std::span<const std::vector<HeldRows>> held,
                                    int64_t classes);
-// The number of rows that only their new owner has, even if all others keep RowsToKeep().
+// Returns the number of rows that only their new owner has, even if all keep RowsToKeep().
 int64_t CountRowsHeldOnce(std::span<const std::vector<HeldRows>> held, int64_t classes);
 
-// The part of `range` inside `window`; empty if they do not overlap.
+// Returns the part of `range` inside `window`; empty if they do not overlap.
 ClassRange Overlap(ClassRange range, ClassRange window);
 
 // Formats ranges: "rows 10 to 19", or "rows 10 to 19 and 5 more ranges".

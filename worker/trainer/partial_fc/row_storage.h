@@ -10,8 +10,8 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Not thread-safe. Throws what LibTorch throws: c10::OutOfMemoryError if memory is
-// exhausted, c10::Error if the device fails.
+// Not thread-safe. Throws LibTorch's exceptions: c10::OutOfMemoryError if memory is exhausted,
+// c10::Error if the device fails.
 class RowStorage {
  public:
   virtual ~RowStorage() = default;
@@ -19,22 +19,22 @@ class RowStorage {
   virtual bool on_host() const = 0;
   // Allocates memory with unspecified values.
   virtual std::shared_ptr<float> Allocate(std::size_t count) = 0;
-  // Copies between this place and the host, in either direction, or within one. Complete when
-  // it returns. REQUIRES: equal sizes, no overlap.
+  // Copies between this memory and the host, in either direction, or within one of them. Complete
+  // when it returns. REQUIRES: equal sizes, no overlap.
   virtual void Copy(std::span<const float> from, std::span<float> to) = 0;
 
-  // Writes rows as they are before training, from the class `first` on: centres drawn from `seed`
-  // (initial_centre.h), no momentum. Places of two kinds may differ in the last bits.
+  // Writes initial rows, from the class `first` on: centres drawn from `seed` (initial_centre.h),
+  // and zero momentum. Different kinds of storage may differ in the last bits.
   virtual void Initialise(uint64_t seed, int64_t first, int64_t dimension,
                           std::span<float> rows) = 0;
-  // RowsChecksum() of rows in this memory.
+  // Returns RowsChecksum() of rows in this memory.
   virtual uint64_t Checksum(int64_t first, int64_t row_floats, std::span<const float> rows) = 0;
 };
 
 // Host memory. Lives as long as the process; thread-safe.
 RowStorage& HostRows();
 
-// Memory that grows on request. Its content is lost when it grows.
+// Memory that grows on demand. Its contents are lost when it grows.
 class PlacedFloats {
  public:
   std::span<float> Of(RowStorage& place, std::size_t count);

@@ -22,7 +22,7 @@ class Rows {
   // Initialises the values from `seed`.
   static Rows Initial(ClassRange range, int64_t dimension, uint64_t seed,
                       RowStorage& place = HostRows());
-  // Copies the values to new memory of `place`. REQUIRES: one of the two places is the host, or
+  // Copies the values to new memory of `place`. REQUIRES: one of the two storages is the host, or
   // both are the same.
   Rows On(RowStorage& place) const;
 
@@ -34,7 +34,7 @@ class Rows {
   int64_t row_floats() const { return 2 * dimension_; }
   bool on_host() const { return place_->on_host(); }
 
-  // These return memory of the place, valid until the rows are moved or destroyed. REQUIRES:
+  // These return memory of the storage, valid until the rows are moved or destroyed. REQUIRES:
   // range() contains the label or the part.
   float* centre(int64_t label) { return memory_.get() + Offset(label); }
   const float* centre(int64_t label) const { return memory_.get() + Offset(label); }
@@ -45,7 +45,7 @@ class Rows {
   std::span<float> values() { return {memory_.get(), count()}; }
   std::span<const float> values() const { return {memory_.get(), count()}; }
 
-  // Copy between a part and host memory.
+  // Copies between a part and host memory.
   void Read(ClassRange part, std::span<float> host) const { place_->Copy(Of(part), host); }
   void Write(ClassRange part, std::span<const float> host) { place_->Copy(host, Of(part)); }
 
@@ -66,7 +66,7 @@ class Rows {
   std::shared_ptr<float> memory_;
 };
 
-// The sum of RowChecksum() over rows in host memory. `values` begins with row `first`.
+// Returns the sum of RowChecksum() of rows in host memory. `values` begins with row `first`.
 uint64_t RowsChecksum(int64_t first, int64_t row_floats, std::span<const float> values);
 
 }  // namespace ringmaster::trainer::partial_fc

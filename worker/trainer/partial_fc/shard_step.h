@@ -1,8 +1,8 @@
 #pragma once
 
 // One step on one range of rows: the logits of the sampled classes, the embeddings' gradients, and
-// the sparse update of the rows. The same code computes a rank's own shard in training and a copy
-// of another shard in a replay. It reads only rows, the step's inputs and the options.
+// the sparse update of the rows. The same code computes this rank's shard in training and a copy of
+// another shard in a replay. It reads only rows, the step's inputs and the options.
 //
 //   step.Begin(options, inputs.step, labels, embeddings, rows.range());
 //   step.ComputeLogits(rows, sums, target);    // sums and target: then reduced over the ranks
@@ -29,28 +29,28 @@ class ShardStep {
  public:
   virtual ~ShardStep() = default;
 
-  // `labels` (in host memory) and `embeddings` (unit vectors) are of the global batch. They must
-  // stay valid while the step is used.
+  // `labels` (in host memory) and `embeddings` (unit vectors) are those of the global batch. They
+  // must stay valid while the step is used.
   virtual void Begin(const HeadOptions& options, int64_t step, std::span<const int64_t> labels,
                      std::span<const float> embeddings, ClassRange range) = 0;
 
-  // The classes of the range that take part, in ascending order.
+  // The sampled classes of the range, in ascending order.
   virtual std::vector<int64_t> sampled() const = 0;
 
-  // Adds all logits to `sums`. Writes the logits, with margin, of the samples whose class is in the
-  // range to `target` (by sample), and does not change the others. Skips either
-  // of them if it is empty.
+  // Adds all logits to `sums`. For samples whose class is in the range, writes the logit, with
+  // margin, to `target` (by sample); does not change the others. Skips `sums` or `target` if it is
+  // empty.
   virtual void ComputeLogits(const Rows& rows, const SoftmaxSums& sums,
                              std::span<float> target) = 0;
-  // Converts logits to the loss's slopes over the cosines.
+  // Converts logits to the slopes of the loss over the cosines.
   virtual void ComputeCoefficients(std::span<const float> maximum, std::span<const float> sum) = 0;
   // Adds this range's part of the gradient over the unit embeddings to `out`, samples × dimension.
   virtual void AddEmbeddingGradients(const Rows& rows, std::span<float> gradients) = 0;
-  // REQUIRES: rows as they were for the logits. Touches sampled rows only, or with dense_update
-  // all.
+  // REQUIRES: the rows have not changed since the logits. Changes only sampled rows, or all rows
+  // with dense_update.
   virtual void Update(Rows& rows, const DescentRates& rates) = 0;
 
-  // The part of rows.Checksum() for the rows that Update changes.
+  // Returns the part of rows.Checksum() of the rows that Update() changes.
   virtual uint64_t Checksum(const Rows& rows) const = 0;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The softmax over classes that are distributed over tiles and ranks, for all samples of a batch at
-// once. A tile contains rows × samples of logits, class after class, so that loops over samples
-// vectorise. Ranks exchange the maximum and the sum of each sample.
+// The softmax over classes in several tiles and ranks, for all samples of a batch at once. A tile
+// contains rows × samples of logits, class after class, so that loops over samples vectorise. Ranks
+// exchange the maximum and the sum of each sample.
 
 #include <cstdint>
 #include <span>
@@ -18,11 +18,11 @@ struct SoftmaxSums {
   std::span<float> sum;
 };
 
-// Adds one tile of logits, which it reads once from memory.
+// Adds one tile of logits, which is read once from memory.
 void AddTile(std::span<const float> logits, const SoftmaxSums& sums);
 
-// Rescales the sums of a part of the classes, for adding sums of several parts: multiplies them by
-// e^(their maximum - maximum).
+// Rescales the sums of a part of the classes, so that sums of several parts can be added:
+// multiplies them by e^(their maximum - maximum).
 void Rescale(std::span<float> sum, std::span<const float> own_maximum,
              std::span<const float> maximum);
 

@@ -5,20 +5,20 @@
 //
 //   {"world":{"term":1,"number":2,"rank":0,"size":3,"global_batch":64,"members":["pod/slot/start",…],
 //             "adopted":{"epoch":[1,1],"step":40},"checksum":"16 hex digits"}}  on entering a world
-//   "adopted" has "from":"checkpoint" or "snapshot" if no rank had a state: later steps are rolled
-//   back, as the log then says. Epoch [0, …] belongs to another run's checkpoint. If gradients are
-//   compressed, "residuals" says what happened to this rank's compression error of earlier steps:
-//   "none", "kept", "taken-over" or "dropped" (compression/error_feedback.h).
-//   {"begun":{"step":41,"epoch":[1,2],"rank":0,"samples":[0,21]}}    before any of its gradients
-//   are sent
+//   "adopted" has "from":"checkpoint" or "snapshot" if no rank had a state: this shows that later
+//   steps were rolled back. Epoch [0, …] belongs to another run's checkpoint. If gradients are
+//   compressed, "residuals" states what happened to this rank's residuals of earlier steps: "none",
+//   "kept", "taken-over" or "dropped" (compression/error_feedback.h).
+//   {"begun":{"step":41,"epoch":[1,2],"rank":0,"samples":[0,21]}}    before any gradient of the
+//   step is sent
 //   {"step":41,"epoch":[1,2],"rank":0,"samples":[0,21],"checksum":"…"}            after the update
 //
 // If part of the state is sharded, "world" also contains "sharded", the checksum of the whole
 // sharded state, and the line of a step contains "part", that of the rank's share. The sum of the
 // parts modulo 2^64 is the checksum of the whole.
 //
-// So if any rank completed a step, the logs of all ranks of its world contain its beginning, even
-// if a rank is killed between its last reduction and its next line.
+// So if any rank completed a step, the logs of all ranks of its world contain its start, even if a
+// rank is killed between its last reduction and its next line.
 
 #include <memory>
 #include <optional>
@@ -35,12 +35,12 @@ namespace ringmaster::trainer {
 // The default folder of audit logs, unless the command line sets one.
 inline constexpr char kEnvAuditLog[] = "RINGMASTER_AUDIT_LOG";
 
-// Not thread-safe. If the log cannot be written any more, it reports that once and stops; training
+// Not thread-safe. If the log cannot be written any more, it reports that once and stops. Training
 // continues, and the audit detects that the end is missing.
 class AuditLog final : public StepAudit {
  public:
-  // `path` is a folder, created if it is missing, with a file named after the rank's member
-  // (pod-slot-start.jsonl); or a file, whose name ends in ".jsonl"; or empty for no log. kInvalid:
+  // `path` is a folder, which is created if it is missing, for a file named after the rank's member
+  // (pod-slot-start.jsonl); or a file whose name ends in ".jsonl"; or empty for no log. kInvalid:
   // the log cannot be written.
   static Result<AuditLog> Open(const std::string& path);
   AuditLog() = default;

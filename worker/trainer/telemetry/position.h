@@ -1,7 +1,7 @@
 #pragma once
 
 // Writes this rank's position to the page that its agent reads (common/control/position_page.h). A
-// call costs a few stores and one clock reading; without a page, calls do nothing. Used by the
+// call costs a few stores and one clock reading. Without a page, calls do nothing. Used by the
 // session and the step loop.
 
 #include <chrono>
@@ -22,11 +22,11 @@ class Position final : public RankPosition {
   Position() = default;  // has no page
   ~Position() override;
 
-  // From now on, writes the position to the file at `path`, and stacks when they are requested,
-  // until the process ends. Call it for only one position of a process.
+  // From now on, until the process ends, writes the position to the file at `path`, and stacks when
+  // they are requested. Call it for only one position per process.
   Result<void> Open(const std::string& path);
 
-  // Calls `observer` with each phase as well.
+  // Also calls `observer` with each phase.
   void Observe(std::function<void(control::RankPhase)> observer) {
     observer_ = std::move(observer);
   }

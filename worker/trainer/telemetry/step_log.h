@@ -1,8 +1,8 @@
 #pragma once
 
 // The step log: rank 0 writes one JSON object per step and line, and a summary at the end. Users
-// read it in the rank's output, and tests and benches parse it; worker/trainer/reference.md lists
-// the fields. If rank 0 is lost, the next rank 0 continues with its own log.
+// read it in the rank's output, and tests and benchmarks parse it; worker/trainer/reference.md
+// lists the fields. If rank 0 is lost, the next rank 0 continues with its own log.
 
 #include <chrono>
 #include <cstdint>
@@ -20,13 +20,13 @@ namespace ringmaster::trainer {
 
 struct StepRecord {
   int64_t step = 0;   // from 1
-  int64_t epoch = 0;  // pass over the data the step began in, from 1
+  int64_t epoch = 0;  // pass over the data in which the step began, from 1
   double loss = 0;    // mean over the global batch, before the update
   double samples_per_second = 0;
   double data_ms = 0;
   double compute_ms = 0;
   double communication_ms = 0;  // time spent waiting for collectives
-  double overlap = 0;           // share of the collectives' time that computing hid, in [0, 1]
+  double overlap = 0;           // share of the collectives' time that overlapped, in [0, 1]
   int world_size = 1;
   control::Epoch world_epoch{};  // the world that computed it
 };
@@ -41,7 +41,7 @@ struct RunSummary {
   double time_to_first_step_ms = 0;  // from the start of the process to the first committed step
   double step_ms_median = 0;
   double final_loss = 0;
-  double overlap = 0;         // as in StepRecord, for all steps together
+  double overlap = 0;         // as in StepRecord, over all steps
   int64_t skipped_steps = 0;  // steps without an update, because gradients were not finite
   double accuracy = -1;       // on held-out data, in [0, 1]
   int64_t held_out_samples = 0;
@@ -53,7 +53,7 @@ struct LogEvery {
   std::chrono::milliseconds time{0};
 };
 
-// "100": one of 100 steps; "1s", "0.5s": one step in this time.
+// "100": every hundredth step; "1s", "0.5s": one step per period.
 Result<LogEvery> ParseLogEvery(const std::string& text);
 
 // Selects the steps to write. Single-threaded.
@@ -61,7 +61,7 @@ class StepPace {
  public:
   explicit StepPace(const LogEvery& every) : every_(every) {}
 
-  // Whether to write this step, if this process is rank 0. True for the first step of a world.
+  // Returns whether to write this step, if this process is rank 0. True for a world's first step.
   bool Due(int64_t step, control::Epoch world, Clock::Time now);
 
  private:
@@ -70,23 +70,23 @@ class StepPace {
   Clock::Time written_{};
 };
 
-// Without a newline.
+// These return a line without a newline.
 std::string ToJsonLine(const StepRecord& record);
 std::string ToJsonLine(const RunSummary& summary);
 
-// Training continued from `held` in this world, because no rank had the state in memory.
+// Reports that training resumed from `held` in this world, as no rank had the state in memory.
 std::string ToJsonLine(const LocalState& held, control::Epoch world_epoch);
 
 class StepLog {
  public:
   // `path` is a file, "-" for standard output, or "none". kInvalid: the file cannot be written.
-  // Ranks of one host may name the same file, because only Restart() empties it.
+  // Ranks on a host may use the same file, because only Restart() empties it.
   static Result<StepLog> Open(const std::string& path);
 
-  // Training starts without state, so the log is emptied.
+  // Empties the log. Call it if training starts without a saved state.
   void Restart();
 
-  // Flushed at once, so that all complete lines of a killed rank are in the file.
+  // Writes and flushes a line, so that all complete lines of a killed rank are in the file.
   void Write(const std::string& line);
 
  private:

@@ -41,7 +41,7 @@ class Timeline final : public CollectiveTrace {
   // `clock` must outlive the object.
   Timeline(std::string folder, const Clock& clock) : folder_(std::move(folder)), clock_(clock) {}
 
-  // Creates the folder, before training. kInvalid, in a sentence: files cannot be written to it.
+  // Creates the folder; call it before training. kInvalid, with a message: it is not writable.
   Result<void> MakeFolder() const;
 
   // Sets the rank from now on, and its member name ("pod/slot/start"), which names the file.
@@ -74,7 +74,7 @@ class Timeline final : public CollectiveTrace {
   std::deque<Event> events_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
-// Measures a part of the computation during its own lifetime. Does nothing if `timeline` is null.
+// Measures a part of the computation for as long as it exists. Does nothing if `timeline` is null.
 class TimedPart {
  public:
   TimedPart(Timeline* timeline, const Clock& clock, const char* name);

@@ -8,7 +8,7 @@
 
 namespace ringmaster::trainer {
 
-// Frameworks, controllers and tensor operations, each with [X] or [ ]; versions; devices found.
+// Returns frameworks, controllers and operations, each with [X] or [ ], versions and devices.
 std::string BuildReport(const GpuFacts& facts);
 
 }  // namespace ringmaster::trainer

@@ -7,7 +7,7 @@
 
 namespace ringmaster::trainer {
 
-// kInvalid says, in a sentence, which flags conflict and what to pass instead.
+// kInvalid: flags conflict; the message names them and what to pass instead.
 Result<void> CheckTogether(const TrainOptions& options);
 
 }  // namespace ringmaster::trainer

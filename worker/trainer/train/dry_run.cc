@@ -15,7 +15,7 @@ std::string Line(const char* name, const std::string& value) {
   return padded.data() + value + "\n";
 }
 
-// "96" if all shares are equal, otherwise "85 or 86".
+// Returns for example "96" if all shares are equal, otherwise "85 or 86".
 std::string ShareText(int64_t global_batch, int ranks) {
   const int64_t least = global_batch / ranks;
   const std::string text = std::to_string(least);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Describes what a rank with these flags would do, for --dry-run. It loads data and model but
-// contacts no peers and writes no files.
+// Describes what a rank with these flags would do, for --dry-run. It loads data and model, but does
+// not contact peers or write files.
 
 #include <cstdint>
 #include <string>
@@ -18,9 +18,9 @@ struct RunFacts {
   int64_t steps = 0;
   int64_t global_batch = 0;
   int64_t micro_batch = 0;  // 0: not set
-  int ranks = 1;            // the most ranks that the job may have, if known
-  int64_t parameters = 0;   // number in the replicated part
-  int64_t state_bytes = 0;  // parameters and optimizer, in the replicated part
+  int ranks = 1;            // maximum number of ranks of the job, if known
+  int64_t parameters = 0;   // number of parameters that are replicated
+  int64_t state_bytes = 0;  // size of the replicated parameters and optimizer state
   int64_t classes = 0;      // number of classes with sharded centres; 0: none
   int64_t embedding = 0;    // numbers in a centre
   double sample_rate = 1;   // fraction of classes
@@ -31,7 +31,7 @@ struct RunFacts {
   int64_t checkpoint_every = 0;
 };
 
-// Describes it in a few lines, for people.
+// Returns a description of a few lines, for users.
 std::string DryRunText(const RunFacts& facts);
 
 }  // namespace ringmaster::trainer

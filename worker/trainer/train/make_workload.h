@@ -22,18 +22,18 @@ struct MadeWorkload {
   SgdOptions sgd;
 };
 
-// Creates the workload on `device`, as LibTorch names it. kInvalid, in a sentence: the data cannot
+// Creates the workload on `device`, as LibTorch names it. kInvalid, with a message: the data cannot
 // be read, or does not fit the flags or the device.
 Result<MadeWorkload> MakeWorkload(const TrainOptions& options, const std::string& device);
 
-// Reads the data of these flags, for the workloads mnist and partial-fc. kInvalid: that failed.
+// Reads the digits for the workloads mnist and partial-fc. kInvalid: they cannot be read.
 Result<Dataset> LoadDigits(const TrainOptions& options);
 Result<LabelledData> LoadLabelled(const TrainOptions& options);
 
-// All flags and data that affect the result of the training (shaping.h).
+// Returns all flags and data that affect the result of the training (shaping.h).
 std::string ShapingOf(const TrainOptions& options, const MadeWorkload& made);
 
-// A hash of everything that must be equal on every rank.
+// Returns a hash of everything that must be equal on every rank.
 uint64_t FingerprintOf(const TrainOptions& options, const MadeWorkload& made);
 
 }  // namespace ringmaster::trainer

@@ -6,7 +6,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// The size at the start of `text`, as in "2.00 GiB is free"; empty if there is none.
+// Returns the size at the start of `text`, such as "2.00 GiB"; empty if there is none.
 std::string_view SizeAt(std::string_view text) {
   const std::size_t space = text.find_first_not_of("0123456789.");
   if (space == 0 || space == std::string_view::npos || text[space] != ' ') return {};
@@ -14,7 +14,7 @@ std::string_view SizeAt(std::string_view text) {
   return text.substr(0, std::min(end, text.size()));
 }
 
-// The size that follows `words`; empty if there is none.
+// Returns the size that follows `words`; empty if there is none.
 std::string_view SizeAfter(std::string_view text, std::string_view words) {
   const std::size_t at = text.find(words);
   return at == std::string_view::npos ? std::string_view() : SizeAt(text.substr(at + words.size()));

@@ -1,13 +1,13 @@
 #pragma once
 
-// Formats an error when a GPU runs out of memory: LibTorch's message is about its allocator.
+// Formats the error when a GPU runs out of memory: LibTorch's message is about its allocator.
 
 #include <string>
 
 namespace ringmaster::trainer {
 
-// `what` is the text of c10::OutOfMemoryError, `needed_for` what needed the memory, and `remedy`
-// the advice to the user. States the requested, free and total memory if `what` contains them.
+// `what` is the text of c10::OutOfMemoryError, `needed_for` names the use of the memory, and
+// `remedy` advises the user. States the requested, free and total memory if `what` contains them.
 std::string OutOfMemorySentence(const std::string& what, const std::string& needed_for,
                                 const std::string& remedy);
 

@@ -16,13 +16,13 @@
 namespace ringmaster::trainer {
 namespace {
 
-// The number of ranks that the job may have; 0 if unknown.
+// Returns the number of ranks that the job may have; 0 if unknown.
 int MostRanks(const TrainOptions& options) {
   const int most = NumberIn(control::kEnvMaxRanks);
   return most > 0 ? most : options.world_size;
 }
 
-// A job must not grow to ranks without a row of the sharded state.
+// Rejects a job that could grow to more ranks than the sharded state has rows.
 Result<void> CheckRows(Workload& workload, const TrainOptions& options) {
   const int ranks = MostRanks(options);
   if (workload.sharded() == nullptr || workload.sharded()->all_rows() >= ranks) return {};

@@ -20,10 +20,10 @@ struct Prepared {
   BucketOptions buckets;
 };
 
-// kInvalid: the flags do not fit the job, the device or the data. May throw what LibTorch throws.
+// kInvalid: the flags do not fit the job, the device or the data. May throw LibTorch's exceptions.
 Result<Prepared> Prepare(const TrainOptions& options);
 
-// For --dry-run: prepares, and describes the training in a few lines.
+// For --dry-run: does the same as Prepare(), and returns a description of a few lines.
 Result<std::string> Describe(const TrainOptions& options);
 
 }  // namespace ringmaster::trainer

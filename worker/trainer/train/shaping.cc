@@ -9,7 +9,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Converts --epochs to the number of steps.
+// The flags that affect the result of training; --epochs does so through the number of steps.
 constexpr std::array kShapingFlags{"--workload",    "--data",         "--generated-samples",
                                    "--max-shift",   "--global-batch", "--micro-batch",
                                    "--epochs",      "--steps",        "--learning-rate",
@@ -72,7 +72,7 @@ std::string ShapingOf(const TrainOptions& options, const ShapedBy& by) {
   const bool digits = options.workload == kMnistWorkload;
   const bool made_up = options.data == kGeneratedData || options.data == kSyntheticData;
   add("--workload", options.workload);
-  if (made_up) add("--data", options.data);  // their location does not affect training
+  if (made_up) add("--data", options.data);  // the files' location does not affect training
   if (made_up) add("--generated-samples", options.generated_samples);
   if (digits) add("--max-shift", options.max_shift);
   add("--global-batch", options.global_batch);
@@ -87,7 +87,7 @@ std::string ShapingOf(const TrainOptions& options, const ShapedBy& by) {
   add("--compression", std::string(NameOf(options.compression)));
   add("--precision", std::string(NameOf(options.precision)));
   if (!digits) {
-    // It only changes rounding in the network for digits.
+    // In the network for digits, this only changes rounding.
     if (options.micro_batch > 0) add("--micro-batch", options.micro_batch);
     const PartialFcFlags& flags = options.partial_fc;
     add("--classes", flags.classes);

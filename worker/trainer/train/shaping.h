@@ -1,6 +1,6 @@
 #pragma once
 
-// The flags that affect the result of a training: its steps and what each does to the
+// The flags that affect the result of training: its steps, and what each step does to the
 // state. Other flags (paths, speed, output) may differ between two runs of the same
 // training.
 
@@ -12,7 +12,7 @@
 
 namespace ringmaster::trainer {
 
-// Every flag is in one of the two lists.
+// Every flag is in exactly one of these two lists.
 std::span<const char* const> ShapingFlags();
 std::span<const char* const> OtherFlags();
 
@@ -23,7 +23,7 @@ struct ShapedBy {
   uint64_t data = 0;  // fingerprint of the data
 };
 
-// Returns lines "--flag=value" and "training data=…". Runs with the same text train identically.
+// Returns lines "--flag=value" and "training data=…". Runs with equal text train identically.
 std::string ShapingOf(const TrainOptions& options, const ShapedBy& by);
 
 }  // namespace ringmaster::trainer

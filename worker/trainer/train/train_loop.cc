@@ -21,7 +21,7 @@ double Millis(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
 
-// The share of the collectives' time that overlapped with computation.
+// Returns the share of the collectives' time that overlapped with computation.
 double Overlap(std::chrono::nanoseconds waited, std::chrono::nanoseconds networked) {
   if (networked.count() <= 0) return 0;
   return std::clamp(1 - Millis(waited) / Millis(networked), 0.0, 1.0);
@@ -61,8 +61,8 @@ class Trainer {
     last_update_ = start_;
     if (session_.world().rank == 0 && session_.applied_steps() == 0) log_.Restart();
     LogResumed();
-    // If a world breaks after the last step, ranks of the next one may have to repeat that step and
-    // measure again.
+    // If a world breaks after the last step, the ranks of the next world may have to repeat that
+    // step and evaluate again.
     for (bool released = false; !released;) {
       while (session_.applied_steps() < plan_.steps) {
         if (Result<void> stepped = Step(); !stepped.ok()) return stepped.error();
@@ -130,7 +130,7 @@ class Trainer {
     return workload_.Backward(session_.collectives());
   }
 
-  // Success: training continues in this world without the update. Error: training stops.
+  // Success: training continues in this world without the update. Error: training ends.
   Outcome<> JudgeNotFinite(int64_t step, const StepResult& result) {
     const std::optional<double> scale =
         std::isfinite(result.loss) ? optimizer_.LowerLossScale() : std::nullopt;
@@ -162,7 +162,7 @@ class Trainer {
     return Done{};
   }
 
-  // On entering a world whose state came from disk or shared memory.
+  // Called after entering a world whose state came from disk or shared memory.
   void LogResumed() {
     const World& world = session_.world();
     if (world.rank == 0 && session_.resumed()) {
@@ -204,7 +204,7 @@ class Trainer {
       log_.Write(ToJsonLine(record));
   }
 
-  // Every rank scores its share of the held-out samples; the counts are summed.
+  // Each rank evaluates its share of the held-out samples; the counts are summed over the ranks.
   Outcome<> Evaluate() {
     const World& world = session_.world();
     session_.position().Enter(control::RankPhase::kEvaluate);
@@ -221,7 +221,7 @@ class Trainer {
 
   void Summarise() {
     const double seconds = Millis(last_update_ - start_) / 1000;
-    const auto trained = static_cast<double>(step_millis_.size());  // by this process
+    const auto trained = static_cast<double>(step_millis_.size());  // steps of this process
     summary_.steps = session_.applied_steps();
     summary_.global_batch = plan_.global_batch;
     summary_.samples = summary_.steps * plan_.global_batch;
@@ -251,7 +251,7 @@ class Trainer {
 
   Clock::Time start_{};
   Clock::Time last_update_{};
-  std::vector<double> step_millis_;  // of the steps that this process applied
+  std::vector<double> step_millis_;  // durations of the steps that this process applied
   std::chrono::nanoseconds waited_{0};
   std::chrono::nanoseconds networked_{0};
   int skipped_in_a_row_ = 0;

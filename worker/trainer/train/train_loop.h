@@ -30,9 +30,9 @@ struct TrainPlan {
   Timeline* timeline = nullptr;  // null: none
 };
 
-// Trains on a joined session until all ranks are released. Rank 0 writes `log`.
-// Errors are the session's; kInternal if LibTorch failed to compute; or kInvalid if loss
-// or gradients are not finite numbers: it names the rank and the parameter.
+// Trains on a joined session until all ranks are released. Rank 0 writes `log`. Errors are the
+// session's; kInternal: LibTorch failed to compute; kInvalid: the loss or gradients are not finite,
+// and the message names the rank and the parameter.
 Result<RunSummary> Train(Workload& workload, Session& session, Sgd& optimizer, StepLog& log,
                          const Clock& clock, const TrainPlan& plan);
 

@@ -1,4 +1,4 @@
-// ringmaster-train: one rank. Flags, then data and model, then a world, then the step loop.
+// ringmaster-train runs one rank: it parses flags, loads data and model, joins a world, and trains.
 
 #include <csignal>
 #include <cstdio>
@@ -47,12 +47,12 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Exit at once, wherever the rank is: committed steps are already logged, and only a timeline needs
-// to be written.
+// Exits immediately. Committed steps are already logged; a timeline, if any, is written by the
+// thread of WriteOnSigterm().
 void EndOnSigterm(int) { _exit(128 + SIGTERM); }
 
-// SIGTERM is that thread's from here on: it writes the timeline first. REQUIRES: there is no other
-// thread yet.
+// Starts a thread that handles SIGTERM from now on: it writes the timeline and then exits.
+// REQUIRES: this process has no other thread yet.
 std::jthread WriteOnSigterm(Timeline& timeline) {
   sigset_t signals;
   sigemptyset(&signals);
@@ -75,8 +75,8 @@ int CoresOf(const World& world) {
   return std::max(1, cores / std::max(1, world.ranks_on_host));
 }
 
-// How long this process has existed, loading its libraries included: from /proc, to 10 ms; 0 where
-// there is none.
+// Returns the age of this process, including the time to load its libraries. It comes from /proc,
+// with a resolution of 10 ms; returns 0 if it cannot be read.
 double ProcessAgeMillis() {
   std::ifstream file("/proc/self/stat");
   std::string text;
@@ -139,7 +139,7 @@ Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& opt
   return JoinJob(clock);
 }
 
-// Gradients that are sent as codes have their own memory.
+// Returns memory in which a GPU's gradients are reduced in place; none if they are compressed.
 GradientMemory MemoryOf(Gpu* gpu, Compression compression) {
   if (gpu == nullptr || compression != Compression::kNone) return {};
   return [gpu](std::size_t bytes) { return gpu->ReducedInPlace(bytes); };
@@ -150,7 +150,7 @@ Result<std::unique_ptr<RowCodec>> MakeCodec(Gpu* gpu, Compression compression) {
   return MakeHostRowCodec(compression);
 }
 
-// Identifies the training that a state on disk or in shared memory belongs to.
+// Identifies the training run to which a state on disk or in shared memory belongs.
 StateIdentity IdentityOf(const TrainOptions& options, const MadeWorkload& made) {
   std::string model = made.workload->model() + kLayoutText;
   if (options.precision == Precision::kFloat16) model += "loss scale, float32 [2]\n";
@@ -159,8 +159,8 @@ StateIdentity IdentityOf(const TrainOptions& options, const MadeWorkload& made) 
           .shaping = ShapingOf(options, made)};
 }
 
-// Only ranks that an agent started belong to a TrainingJob; a user may also train by hand in one of
-// its Pods.
+// Only ranks that an agent started belong to a TrainingJob; a user may also run this program by
+// hand in a Pod of the job.
 CheckpointPlace PlaceOf(const TrainOptions& options) {
   CheckpointPlace place{.volume = options.checkpoint_dir,
                         .from_job = options.restore_job,
@@ -188,7 +188,7 @@ Result<std::unique_ptr<StateKeeper>> OpenKeeper(const TrainOptions& options,
                            optimizer.state(), membership, clock);
 }
 
-// Returns the number of compute threads in a world, whose ranks share the node's cores.
+// Sets the number of compute threads for a world; the ranks on a host share its cores.
 void SetThreads(const TrainOptions& options, const World& world) {
   at::set_num_threads(options.threads > 0 ? options.threads : CoresOf(world));
 }
@@ -199,13 +199,13 @@ std::optional<GpuFault> FaultOfRank(const TrainOptions& options, const Gpu* gpu)
   return FaultOfOwnGpu(gpu != nullptr);
 }
 
-// Returns the exit code; `end` is the error of a session that ended before its last step.
+// Returns the exit code. `end`: why the session ended before its last step.
 int Fail(const Error& error, const std::optional<GpuFault>& fault,
          SessionEnd end = SessionEnd::kNone) {
   const RankFailure failure = FailureOf(error, end, fault, PinnedGpu());
   std::fprintf(stderr, "ringmaster-train: %s\n", failure.message.c_str());
   if (failure.exit_code == control::kExitDeviceUnhealthy) {
-    // The remaining memory would be returned to a GPU that may never answer.
+    // Normal exit would free memory on a GPU that may never respond.
     std::fflush(nullptr);
     _exit(failure.exit_code);
   }
@@ -215,7 +215,7 @@ int Fail(const Error& error, const std::optional<GpuFault>& fault,
 // Returns the exit code.
 Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connects) {
   const SystemClock clock;
-  const std::shared_ptr<Position> position = MakePosition();  // first: loading may hang, too
+  const std::shared_ptr<Position> position = MakePosition();  // first because loading may hang, too
   Result<StepLog> log = StepLog::Open(options.step_log);
   if (!log.ok()) return log.error();
   Result<AuditLog> audit = AuditLog::Open(options.audit_log);
@@ -285,7 +285,7 @@ Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connec
   return Fail(summary.error(), FaultOfRank(options, prepared->gpu.get()), session.end());
 }
 
-// The user can change a model or batch that does not fit on the GPU.
+// Running out of GPU memory is kInvalid: the user can choose a smaller model or batch.
 Result<int> RunInMemory(const ParsedCommandLine& parsed, AbandonedConnects& abandoned_connects) {
   try {
     if (parsed.command != TrainCommand::kDryRun) return Run(parsed.options, abandoned_connects);
@@ -301,7 +301,7 @@ Result<int> RunInMemory(const ParsedCommandLine& parsed, AbandonedConnects& aban
                             "optimizer, class centres)",
                             "train a smaller model; for partial-fc use fewer --classes, a smaller "
                             "--embedding or more workers, which share the class centres")};
-  } catch (const std::exception& error) {  // LibTorch's
+  } catch (const std::exception& error) {  // thrown by LibTorch
     return Error{ErrorKind::kInternal, error.what()};
   }
 }
@@ -320,7 +320,7 @@ int Main(int argc, const char* const* argv) {
   AbandonedConnects abandoned_connects;
   const Result<int> run = RunInMemory(*parsed, abandoned_connects);
   const int code = run.ok() ? *run : Fail(run.error(), FaultOfRank(parsed->options, nullptr));
-  if (abandoned_connects.Hanging() > 0) {  // which would keep the process until their deadline
+  if (abandoned_connects.Hanging() > 0) {  // they would keep the process until their deadline
     std::fflush(nullptr);
     _exit(code);
   }

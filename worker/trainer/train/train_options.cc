@@ -291,7 +291,7 @@ struct Given {
 };
 
 void AddFlags(CLI::App& app, TrainOptions& options, Given& given) {
-  // So that a command can be repeated with changes.
+  // If a flag is repeated, the last one applies, so that a command can be extended.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", std::string("ringmaster-train ") + RINGMASTER_VERSION);
   auto* check =

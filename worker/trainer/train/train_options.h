@@ -1,6 +1,6 @@
 #pragma once
 
-// The flags of ringmaster-train, validated before the training starts.
+// The flags of ringmaster-train, which are validated before training starts.
 
 #include <chrono>
 #include <cstdint>
@@ -25,7 +25,7 @@ inline constexpr char kSyntheticData[] = "synthetic";
 
 // Flags of the workload partial-fc only.
 struct PartialFcFlags {
-  int64_t classes = 0;  // 0: as many as the data has
+  int64_t classes = 0;  // 0: the number of classes in the data
   int64_t embedding = 512;
   double sample_rate = 0.1;
   bool dense_update = false;
@@ -73,7 +73,7 @@ struct TrainOptions {
 
   PartialFcFlags partial_fc;
 
-  // A world that is set by flags. Otherwise the agent's world is used, or a single process.
+  // A world that is set by flags. If unset, the agent's world is used, or a single process.
   int rank = 0;
   int world_size = 0;  // 0: not set
   std::string store;
@@ -86,14 +86,14 @@ enum class TrainCommand { kTrain, kPrint, kCheckBuild, kDryRun };
 
 struct ParsedCommandLine {
   TrainCommand command = TrainCommand::kTrain;
-  std::string text;  // for kPrint: help or version
+  std::string text;  // output of kPrint: help or version
   TrainOptions options;
 };
 
-// kInvalid: an unknown flag or a bad value, explained in a sentence.
+// kInvalid, with a message: a flag is unknown or a value is bad.
 Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv);
 
-// The names of all flags, such as "--seed".
+// Returns the names of all flags, such as "--seed".
 std::vector<std::string> FlagNames();
 
 }  // namespace ringmaster::trainer

@@ -26,7 +26,7 @@ constexpr int64_t kEvaluationBatch = 256;
 constexpr float kMean = 0.1307F;
 constexpr float kDeviation = 0.3081F;
 
-// Uniform in ±1/sqrt(fan_in), as the examples' layers start; from (seed, layer, element) alone.
+// Uniform in ±1/sqrt(fan_in), as in the PyTorch examples; depends only on seed, layer and element.
 at::Tensor Uniform(uint64_t seed, uint64_t layer, at::IntArrayRef sizes, int64_t fan_in,
                    at::Device device) {
   at::Tensor tensor = at::empty(sizes, at::kFloat);
@@ -59,13 +59,13 @@ std::array<float, 256> Normalised() {
   return table;
 }
 
-// Two dropout masks, scaled to preserve the expectation.
+// Two dropout masks, scaled to preserve the expected value.
 struct Masks {
   at::Tensor channels;  // n × kChannels2 × 1 × 1
   at::Tensor hidden;    // n × kHidden
 };
 
-// Samples assembled on the host. The memory grows to the largest batch once and is reused.
+// Samples assembled on the host. The memory grows to the size of the largest batch and is reused.
 struct Samples {
   int64_t reserved = 0;
   int64_t count = 0;
@@ -140,18 +140,18 @@ class Mnist final : public Workload {
   const Dataset dataset_;
   const DataOrder order_;
   const at::Device device_;
-  const at::ScalarType type_;  // of the layers' outputs
+  const at::ScalarType type_;  // type of the layers' outputs
   Layer conv1_, conv2_, linear1_, linear2_;
-  // The current step.
+  // State of the current step.
   int64_t step_ = 0;
   MicroBatches parts_ = Share{};
-  const Samples* loaded_ = nullptr;  // a micro-batch, the prefetcher's
+  const Samples* loaded_ = nullptr;  // the loaded micro-batch; owned by the prefetcher
   int64_t loaded_step_ = 0;
   Share loaded_share_;
   Batch batch_;                     // the loaded samples
-  at::Tensor loss_;                 // of the loaded samples
-  at::Tensor sum_;                  // of the losses of several micro-batches, on a GPU
-  Prefetcher<Samples> prefetcher_;  // last: its threads use the rest
+  at::Tensor loss_;                 // loss of the loaded samples
+  at::Tensor sum_;                  // sum of the losses of several micro-batches, on a GPU
+  Prefetcher<Samples> prefetcher_;  // last member: its threads use the others
 };
 
 std::string Mnist::model() const {
@@ -195,8 +195,8 @@ void Mnist::Reserve(int64_t count, Samples& samples) const {
                    .hidden = memory({count, kHidden}, at::kFloat)};
 }
 
-// The next batch may overwrite the samples as soon as one of their results was read: the session
-// reads the loss of every step, and Forward() that of every micro-batch except the last.
+// The next batch may overwrite the samples once one of their results has been read: the session
+// reads the loss of every step, Forward() that of every micro-batch except the last.
 Batch Mnist::Send(const Samples& samples) const {
   const auto part = [&](const at::Tensor& all) {
     const at::Tensor first = all.narrow(0, 0, samples.count);
@@ -304,7 +304,7 @@ at::Tensor Mnist::LogProbabilities(const at::Tensor& input, const Masks* masks) 
   return at::log_softmax(multiply(x, linear2_).to(at::kFloat), 1);
 }
 
-// The sum of the samples' losses; on a GPU it stays there, as loss_.
+// Returns the sum of the samples' losses. On a GPU the sum stays there, in loss_.
 double Mnist::Score(const Batch& batch) {
   if (!batch.input.defined()) {
     loss_ = at::zeros({1}, device_);
@@ -315,7 +315,7 @@ double Mnist::Score(const Batch& batch) {
   return device_.is_cpu() ? loss_.item<float>() : 0;
 }
 
-// Adds the gradients of all micro-batches but the last.
+// Computes the loss; also adds up the gradients of all micro-batches except the last.
 Result<double> Mnist::Forward(StepCollectives&) {
   double sum = 0;
   const int64_t last = parts_.count() - 1;

@@ -21,10 +21,10 @@ namespace {
 
 constexpr int64_t kTripletsAtOnce = 16;
 
-using Triplet = std::array<int64_t, 3>;  // an image, another one of its class, one of another class
+using Triplet = std::array<int64_t, 3>;  // an image, another of its class, one of another class
 
-// For each image the next one of its class and the next one of another, in a circle; images that
-// are alone in their class have none.
+// Returns a triplet for each image: the next image of its class and the next one of another class,
+// cyclically. Images that are alone in their class have none.
 std::vector<Triplet> TripletsOf(const LabelledImages& images) {
   std::vector<Triplet> triplets;
   std::map<int64_t, std::vector<int64_t>> of_class;
@@ -42,9 +42,9 @@ std::vector<Triplet> TripletsOf(const LabelledImages& images) {
   return triplets;
 }
 
-// A rank's share of a step, and the labels of all of it.
+// The images of this rank's share of a step, and the labels of the whole batch.
 struct StepImages {
-  at::Tensor images{};  // on the host; large enough for the largest share so far
+  at::Tensor images{};  // in host memory; has room for the largest share so far
   int64_t count = 0;
   std::vector<int64_t> labels{};
 };
@@ -107,12 +107,12 @@ class PartialFc final : public Workload {
   partial_fc::Head head_{table_};
   const std::vector<Triplet> triplets_;
 
-  // For the current step.
+  // State of the current step.
   int64_t step_ = 0;
   MicroBatches parts_ = Share{};
-  const StepImages* loaded_ = nullptr;  // the prefetcher's
+  const StepImages* loaded_ = nullptr;  // owned by the prefetcher
   at::Tensor embeddings_;
-  Prefetcher<StepImages> prefetcher_;  // last: its threads use the rest
+  Prefetcher<StepImages> prefetcher_;  // last member: its threads use the others
 };
 
 std::string PartialFc::model() const {
@@ -166,15 +166,15 @@ void PartialFc::Load(int64_t step, const MicroBatches& parts) {
   loaded_ = &prefetcher_.Take(step, parts.share());
 }
 
-// Of samples of the loaded share.
+// Returns the embeddings of samples of the loaded share.
 at::Tensor PartialFc::Embed(Share samples) {
   const at::Tensor images =
       loaded_->images.narrow(0, samples.begin - parts_.share().begin, samples.size());
   return backbone_->Forward(images.to(device_, /*non_blocking=*/true), true);
 }
 
-// The head needs all embeddings of the share before any has a gradient. With several micro-batches,
-// all activations would be kept until then, so they are recomputed before each backward pass.
+// The head needs all embeddings before the first backward pass. With several micro-batches this
+// would keep all activations, so each micro-batch is computed again before its backward pass.
 at::Tensor PartialFc::EmbedAhead() {
   const c10::AutoGradMode no_gradients(false);
   const Share share = parts_.share();
@@ -188,7 +188,7 @@ at::Tensor PartialFc::EmbedAhead() {
   return all;
 }
 
-// The samples may be overwritten once the head has read its sums: the embeddings went into them.
+// The samples may be overwritten once the head has read its sums, which depend on the embeddings.
 Result<double> PartialFc::Forward(StepCollectives& others) {
   const Share share = parts_.share();
   const bool whole = share.size() > 0 && parts_.count() == 1;
@@ -215,7 +215,7 @@ Result<void> PartialFc::Backward(StepCollectives& others) {
   return done;
 }
 
-// The backbone alone: rows of centres arrive with the first world.
+// Runs only the backbone, because the centres' rows exist only from the first world on.
 void PartialFc::WarmUp() {
   StepImages samples;
   Assemble(0, ShareOf(0, 1, std::min<int64_t>(options_.global_batch, 2)), samples);

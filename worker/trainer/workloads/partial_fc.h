@@ -1,9 +1,9 @@
 #pragma once
 
-// Recognition of very many classes: a replicated backbone (backbones/) from images to embeddings,
-// and a margin softmax over class centres that are sharded over the ranks (partial_fc/). The
-// held-out accuracy does not need centres. It is the fraction of triples, two images of one class
-// and one of another, in which the two of the same class are closer.
+// Recognition of a large number of classes: a replicated backbone (backbones/) from images to
+// embeddings, and a margin softmax over class centres that are sharded over the ranks
+// (partial_fc/). The held-out accuracy does not need centres: it is the share of triples (two
+// images of one class, one of another) in which the images of the same class are closer.
 
 #include <cstdint>
 #include <memory>
@@ -23,7 +23,7 @@ struct PartialFcOptions {
   std::string backbone = "r50";               // one of BackboneNames()
   Precision precision = Precision::kFloat32;  // precision of the backbone
   partial_fc::TableOptions table;             // head.classes is set from the data
-  std::string device = "cpu";                 // as LibTorch names it; the table is on the same one
+  std::string device = "cpu";                 // as LibTorch names it; the table is on it, too
 };
 
 std::unique_ptr<Workload> MakePartialFc(LabelledData data, PartialFcOptions options);

@@ -21,20 +21,20 @@ struct Evaluation {
   int64_t correct = 0;
 };
 
-// Thread-safety: one thread. Methods may throw what LibTorch throws; train/train_loop.cc catches
-// it.
+// Thread-safety: one thread. Methods may throw LibTorch's exceptions; train/train_loop.cc catches
+// them.
 class Workload {
  public:
   virtual ~Workload() = default;
 
-  // Leaves of autograd, initialised from the seed. The parameters in the first averages() floats
-  // (numeric/alignment.h) are running averages (SgdOptions::averages).
+  // Leaf tensors of autograd, initialised from the seed. The parameters in the first averages()
+  // floats (numeric/alignment.h) are running averages (SgdOptions::averages).
   virtual std::vector<at::Tensor> parameters() = 0;
   virtual int64_t averages() const { return 0; }
-  // The sharded part of the state; null if there is none. Valid for the workload's
-  // lifetime.
+  // The sharded part of the state; null if there is none. Valid as long as the workload
+  // exists.
   virtual ShardedState* sharded() { return nullptr; }
-  // One line for each parameter: name, type and shape. A state matches only its own model.
+  // One line for each parameter: name, type and shape. A state only fits the same model.
   virtual std::string model() const = 0;
   virtual const DataOrder& order() const = 0;
   virtual int64_t held_out_size() const = 0;
@@ -47,15 +47,15 @@ class Workload {
   // Assembles a rank's share of the global batch of `step`, or its first micro-batch. Forward() and
   // Backward() keep the activations of one micro-batch at a time.
   virtual void Load(int64_t step, const MicroBatches& parts) = 0;
-  // Returns the sum of the share's losses; 0 for an empty share. It may already add the gradients
-  // of all micro-batches except the last. Every rank calls it, and the collectives in it, whatever
-  // its share. Errors are those of `others`.
+  // Returns the sum of the share's losses; 0 for an empty share. May already add the gradients of
+  // all micro-batches except the last. Every rank must call it, also with an empty share, because
+  // it may use collectives. Errors are those of `others`.
   virtual Result<double> Forward(StepCollectives& others) = 0;
-  // Adds the gradients of that sum to the parameters' gradients, except those that Forward() added:
-  // backward runs once for each micro-batch of the share. Errors are those of `others`.
+  // Adds the gradients of this sum to the parameters' gradients, except those that Forward() added.
+  // Runs backward once for each micro-batch of the share. Errors are those of `others`.
   virtual Result<void> Backward(StepCollectives& others) = 0;
-  // For a workload on a device: the sum as a tensor of one element that is still being computed, so
-  // that nothing waits for it; Forward() then returned 0. Null: Forward() returned the sum.
+  // For a workload on a device: the sum as a tensor of one element that may still be computed, so
+  // that the host need not wait for it; Forward() then returns 0. Null: Forward() returns the sum.
   virtual const at::Tensor* device_loss() const { return nullptr; }
 
   virtual Evaluation Evaluate(Share share) = 0;

@@ -1,7 +1,7 @@
 """Adapters for the training loops of other libraries, one module per library.
 
-Import it before creating the library's own objects. Several ranks run, but each library must treat its process as the
-only one, because the job sums gradients and decides on worlds.
+Import the adapter before creating objects of the library. Each library must treat its process as the only one, although
+several ranks run, because the job sums gradients and decides on worlds.
 """
 
 import os

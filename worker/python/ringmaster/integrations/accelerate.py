@@ -1,4 +1,4 @@
-"""Accelerate in a world that changes: its mixed precision and helpers, with a job's steps.
+"""Accelerate for elastic training: its mixed precision and helpers, with the steps of a job.
 
     from ringmaster.integrations.accelerate import Accelerator
 
@@ -68,7 +68,7 @@ class Accelerator(accelerate.Accelerator):
         return self.job
 
     def backward(self, loss: torch.Tensor, weight: float | None = None, **_: Any) -> None:
-        """Job.backward()."""
+        """Calls Job.backward()."""
         if self.job is None:
             raise UserError("accelerator.backward() was called before accelerator.join()")
         self._follow()
@@ -113,6 +113,6 @@ class OptimizerOfJob(AcceleratedOptimizer):
 
 
 def follow_rank(accelerator: accelerate.Accelerator, job: Job) -> None:
-    """Rank 0 of the current world is the main process."""
+    """Makes rank 0 of the current world the main process."""
     for state in (PartialState(), accelerator.state):
         state.process_index = job.rank

@@ -1,10 +1,10 @@
-"""A LightningModule in a world that changes, with a job's steps in place of Lightning's Trainer.
+"""Elastic training of a LightningModule, with the steps of a job instead of Lightning's Trainer.
 
     from ringmaster.integrations.lightning import fit
 
     fit(module, train_loader, validation_loader, max_steps=1000, global_batch=256, monitor="val_loss")
 
-The module stays unchanged: configure_optimizers(), training_step(), validation_step() and log() behave as under the
+The module stays unchanged: configure_optimizers(), training_step(), validation_step() and log() behave as with the
 Trainer. The job replaces the Trainer, so callbacks, loggers, strategies and self.trainer are not available. Works with
 `lightning` and with `pytorch_lightning`.
 """
@@ -36,8 +36,8 @@ def fit(module: torch.nn.Module, train: Any, validation: DataLoader | None = Non
     """Joins the job, trains until `max_steps` are applied, and returns when all ranks are done.
 
     train: a DataLoader or a map-style data set. global_batch, micro_batch, seed: those of ringmaster.join().
-    validation: each rank validates its part after every `validate_every` steps and after the last; what validation_step()
-        logs as `monitor` is averaged over samples and ranks.
+    validation: each rank validates its part after every `validate_every` steps and after the last; the value that
+        validation_step() logs as `monitor` is averaged over samples and ranks.
     precision: "32-true" or "bf16-mixed".
     """
     _check(module, precision)
@@ -115,7 +115,7 @@ def _steps_of_epoch(train: Any, global_batch: int) -> int:
 
 
 def _stepping(job: Job, scheduler: Any, interval: int) -> Callable[[], None]:
-    def step() -> None:  # after the update, before the job counts it
+    def step() -> None:  # runs after the update, before the job counts the step
         if (job.steps + 1) % interval == 0:
             scheduler.step()
 

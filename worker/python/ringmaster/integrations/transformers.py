@@ -1,10 +1,11 @@
-"""Hugging Face's Trainer in a world that changes: its own loop, arguments and callbacks, with a job's steps.
+"""Hugging Face's Trainer for elastic training: its loop, arguments and callbacks, with the steps of a job.
 
     from ringmaster.integrations.transformers import Trainer
 
-A step of the Trainer is a step of the job: this rank's share of it in micro-batches of per_device_train_batch_size, summed
-over all ranks, and computed again in the next world if it did not happen. So the Trainer's data loader only counts steps,
-and its optimizer's step does nothing: the job has made it.
+A step of the Trainer is a step of the job. This rank computes its share in micro-batches of
+per_device_train_batch_size; the gradients are summed over all ranks, and a discarded step is computed again in the next
+world. Therefore the Trainer's data loader only counts steps, and its optimizer's step does nothing, because the job has
+made the step.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ..job import Job
 from .accelerate import OptimizerOfJob, follow_rank
 
 _REFUSED = (
-    # an argument, whether it is asked for, and what to do
+    # an argument, whether its value requests the feature, and what the user should do
     ("fsdp", lambda value: bool(value), "each rank holds the whole model; remove it"),
     ("deepspeed", lambda value: bool(value), "each rank holds the whole model; remove it"),
     ("auto_find_batch_size", lambda value: bool(value), "all ranks must use the same value; set per_device_train_batch_size"),
@@ -61,12 +62,12 @@ class Trainer(transformers.Trainer):
         accumulated = args.per_device_train_batch_size * args.gradient_accumulation_steps
         self.global_batch = global_batch or accumulated * int(os.environ.get("RINGMASTER_MAX_RANKS") or 1)
         args.gradient_accumulation_steps = 1  # an item of the counter below is a whole step
-        args.disable_tqdm = True  # rank 0 may be another process tomorrow
+        args.disable_tqdm = True  # the process of rank 0 may change
         args._n_gpu = min(args.n_gpu, 1)
         super().__init__(model, args, *positional, **named)
         self.callback_handler.callbacks.insert(0, _Follow(self))
         self._batches: Iterator[Batch] | None = None
-        self._norm = torch.tensor(math.nan)  # of the last step's gradients
+        self._norm = torch.tensor(math.nan)  # norm of the last step's gradients
 
     def train(self, resume_from_checkpoint: Any = None, *positional: Any, **named: Any) -> Any:
         if resume_from_checkpoint:
@@ -83,7 +84,7 @@ class Trainer(transformers.Trainer):
             pass
         return result
 
-    # --- what the job does in the Trainer's place
+    # --- methods of the Trainer that the job replaces
 
     def get_train_dataloader(self) -> Any:
         return _Counter(self.args.max_steps)
@@ -98,7 +99,7 @@ class Trainer(transformers.Trainer):
         return super().create_scheduler(num_training_steps, optimizer or self.optimizer.optimizer)
 
     def join(self) -> None:
-        """Called before the first step."""
+        """Joins the job. Called before the first step."""
         args = self.args
         optimizer = self.optimizer.optimizer
         optimizer.register_step_pre_hook(self._clip)
@@ -108,7 +109,7 @@ class Trainer(transformers.Trainer):
         if not isinstance(self.lr_scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             self.job.after_step(self.lr_scheduler.step)
         dataset, collator = self.train_dataset, self.data_collator
-        if hasattr(dataset, "remove_columns"):  # of the datasets library
+        if hasattr(dataset, "remove_columns"):  # a data set of the library datasets
             dataset = self._remove_unused_columns(dataset, description="training")
         else:
             collator = self._get_collator_with_removed_columns(collator, description="training")
@@ -119,14 +120,14 @@ class Trainer(transformers.Trainer):
         self.state.global_step = self._initial_global_step = self._globalstep_last_logged = self.job.steps
 
     def follow(self) -> None:
-        """Rank 0 of the current world is the Trainer's main process."""
+        """Makes rank 0 of the current world the Trainer's main process."""
         follow_rank(self.accelerator, self.job)
         self.state.is_world_process_zero = self.is_world_process_zero()
         self.state.is_local_process_zero = self.is_local_process_zero()
         self.state.epoch = self.state.global_step * self.global_batch / self._sample_count
 
     def is_local_process_zero(self) -> bool:
-        return self.is_world_process_zero()  # one rank logs
+        return self.is_world_process_zero()  # only one rank logs
 
     def training_step(self, model: torch.nn.Module, *_: Any, **__: Any) -> torch.Tensor:
         """Repeats the step until it is applied, and returns the mean loss over the global batch."""
@@ -138,7 +139,7 @@ class Trainer(transformers.Trainer):
             items = self._get_num_items_in_batch([inputs], self.args.device)
             weight: float = len(batch)
             if items is not None:  # the loss is a mean over tokens
-                weight = max(float(items), 1e-9)  # none to learn: no weight, but a part of the step
+                weight = max(float(items), 1e-9)  # without tokens: almost no weight, but part of the step
                 items = items.clamp(min=1)
             with self.compute_loss_context_manager():
                 loss = self.compute_loss(model, inputs, num_items_in_batch=items)
@@ -159,7 +160,7 @@ class Trainer(transformers.Trainer):
         return float(self._norm)
 
     def floating_point_ops(self, inputs: Any) -> int:
-        return 0  # a rank computes a share that changes
+        return 0  # the share of a rank changes
 
     def _save_checkpoint(self, *positional: Any, **named: Any) -> None:
         if self.is_world_process_zero():
@@ -181,7 +182,7 @@ class _Follow(transformers.TrainerCallback):
 
 
 class _Counter:
-    """The Trainer's data loader: one item per step, in one epoch."""
+    """The Trainer's data loader, which has one item per step, in one epoch."""
 
     def __init__(self, steps: int):
         self.steps = steps

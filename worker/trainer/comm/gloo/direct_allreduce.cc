@@ -68,7 +68,7 @@ class DirectReduction {
     for (int i = 1; i < ranks_; ++i) what((me_ + i) % ranks_);
   }
 
-  // Returns the piece that a rank reduces. The largest are first.
+  // Returns the piece that a rank reduces. The first pieces are the largest.
   Piece PieceOf(int rank) const {
     if (whole_) return {.begin = 0, .size = values_.bytes()};
     const auto ranks = static_cast<std::size_t>(ranks_);
@@ -101,7 +101,7 @@ class DirectReduction {
   const Elements values_;
   const ReduceFunction reduce_;
   const bool whole_;        // every rank reduces everything
-  const std::size_t room_;  // for a rank's contribution, in received_
+  const std::size_t room_;  // size of a rank's contribution in received_
   std::vector<std::byte>& received_;
   Buffer mine_;
   Buffer others_;

@@ -19,8 +19,8 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Gloo writes to sockets that a peer, or ShutDown(), may have closed, and does not suppress
-// SIGPIPE, which would end the process. The threads that it starts inherit the mask.
+// Gloo writes to sockets that a peer or ShutDown() may have closed. It does not block SIGPIPE,
+// which would end the process. The threads that it starts inherit the signal mask.
 void BlockBrokenPipes() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -28,7 +28,7 @@ void BlockBrokenPipes() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
-// Gloo uses a type only for its size.
+// Gloo uses the type only to determine the size of an element.
 void SetOutput(gloo::AllreduceOptions& options, Elements values) {
   switch (SizeOf(values.type)) {
     case 1:
@@ -42,8 +42,8 @@ void SetOutput(gloo::AllreduceOptions& options, Elements values) {
   }
 }
 
-// The second half of a reduce-scatter whose pieces travelled straight to their ranks: `pieces` are
-// as long as `mine`, one a rank, and reduced into `mine` in the order of the ranks.
+// The second half of a reduce-scatter in which each piece was sent directly to its rank: reduces
+// `pieces`, one from each rank and each as long as `mine`, into `mine` in the order of the ranks.
 void ReducePieces(const std::vector<std::byte>& pieces, Elements mine, ReduceOp op) {
   const ReduceFunction reduce = ReduceFunctionFor(mine.type, op);
   std::memcpy(mine.data, pieces.data(), mine.bytes());
@@ -59,11 +59,11 @@ class GlooTransport final : public CollectiveTransport, private Collectives {
     return mesh_.Connect(world, deadline);
   }
   int missing() const override { return mesh_.missing(); }
-  // This also prevents the peers from waiting until their own deadlines.
+  // Closing the connections also ends the peers' waits before their own deadlines.
   void ShutDown() override { mesh_.ShutDown(); }
-  // The connections are closed with the object. Shutting them down first would also shut down those
-  // of ranks in this process, which have the same addresses. Their pending data would be reset, and
-  // Gloo does not wake an operation that waits for the rest of a message.
+  // The object closes its connections when it is destroyed. Shutting them down first would also
+  // shut down those of other ranks in this process, which have the same addresses: their pending
+  // data would be reset, and Gloo does not wake an operation that waits for the rest of a message.
   void Leave() override {}
   Collectives& collectives() override { return *this; }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A Gloo context that connects its pairs itself, because Gloo's rendezvous does not support our
-// deadlines. Its waits and sockets can be ended from another thread, because Gloo's
+// A Gloo context that connects its pairs itself, because Gloo's rendezvous does not support
+// Ringmaster's deadlines. Another thread can end its waits and sockets, because Gloo's
 // closeConnections() does not wake a waiting operation. Private to gloo_communicator.cc.
 
 #include <atomic>
@@ -19,9 +19,9 @@ namespace ringmaster::trainer {
 
 class GlooMesh {
  public:
-  // Connects `world.rank` with all other ranks through the world's store. May throw what Gloo
-  // throws. Blocks until about the deadline; several times longer if the address of a peer does not
-  // answer, because Gloo tries again.
+  // Connects `world.rank` with all other ranks through the world's store. May throw Gloo's
+  // exceptions. Blocks until about the deadline; several times longer if the address of a peer does
+  // not respond, because Gloo tries again.
   Result<void> Connect(const World& world, Deadline deadline);
 
   // The rank that the current Connect() tries to reach, or that it failed to reach; -1 if there may
@@ -32,8 +32,8 @@ class GlooMesh {
   const std::shared_ptr<gloo::Context>& context() const { return context_; }
 
   // Ends all waits and shuts down the sockets to all peers: running operations fail within
-  // milliseconds, here and on the peers. A running Connect() stops: at once if it waits for a peer
-  // to connect, or at the next peer if its own attempt gets no answer. Thread-safe.
+  // milliseconds, here and on the peers. A running Connect() stops: immediately if it waits for a
+  // peer to connect, or at the next peer if its own attempt gets no answer. Thread-safe.
   void ShutDown();
 
  private:
@@ -44,7 +44,7 @@ class GlooMesh {
   std::atomic<int> missing_ = -1;
   std::atomic<bool> down_ = false;
   Mutex mutex_;
-  // The local and remote ends of our pairs.
+  // The local and remote addresses of this object's pairs.
   std::vector<sockaddr_storage> addresses_ RINGMASTER_GUARDED_BY(mutex_);
 };
 

@@ -16,13 +16,13 @@
 
 namespace ringmaster::trainer {
 
-// The existing buffers of one context. Thread-safe.
+// All existing buffers of a context. Thread-safe.
 class WakeableBuffers {
  public:
   // Ends every current and later wait with an exception.
   void Wake();
 
-  // Throws after a wake-up.
+  // Throws after Wake() was called.
   void Add(gloo::transport::UnboundBuffer* buffer);
   void Remove(gloo::transport::UnboundBuffer* buffer);
 

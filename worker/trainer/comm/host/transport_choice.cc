@@ -13,8 +13,8 @@ namespace {
 constexpr char kNoGloo[] =
     "this build of ringmaster-train does not include Gloo; use another build or --device=cuda";
 
-// Uses memory if all ranks can share it, otherwise Gloo. All ranks choose the same, because they
-// have the same answers; a rank that is set to use Gloo also answers first.
+// Uses shared memory if all ranks can share it, otherwise Gloo. All ranks receive the same answers,
+// so they choose the same; a rank that is set to use Gloo also answers first.
 class ChoosingTransport final : public CollectiveTransport {
  public:
   ChoosingTransport(HostTransport choice, std::shared_ptr<CollectiveTransport> gloo)
@@ -58,7 +58,7 @@ class ChoosingTransport final : public CollectiveTransport {
   const HostTransport choice_;
   const std::shared_ptr<CollectiveTransport> gloo_;  // null if this build lacks it
   SharedMemoryTransport memory_;
-  CollectiveTransport* chosen_ = nullptr;  // by the queue's thread, before any operation
+  CollectiveTransport* chosen_ = nullptr;  // set by the queue's thread before any operation
   std::atomic<bool> down_ = false;
 };
 

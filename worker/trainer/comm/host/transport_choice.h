@@ -15,11 +15,11 @@ namespace ringmaster::trainer {
 
 // The version of Gloo; empty if the build does not include it.
 std::string GlooVersion();
-// Null if the build does not include Gloo.
+// Returns null if the build does not include Gloo.
 std::shared_ptr<CollectiveTransport> MakeHostGloo();
 
-// Returns at once; operations wait for the connection. kInvalid: no transport of this build and
-// choice fits this world. If that depends on all ranks, operations return the error instead.
+// Returns immediately; operations wait for the connection. kInvalid: this build and choice have no
+// transport for this world. If that depends on all ranks, operations return the error instead.
 Result<std::unique_ptr<Communicator>> MakeHostCommunicator(
     const World& world, Deadline deadline, AbandonedConnects& abandoned_connects,
     HostTransport transport = HostTransport::kAuto);

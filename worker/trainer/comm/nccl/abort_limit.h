@@ -15,18 +15,18 @@
 
 namespace ringmaster::trainer {
 
-// Far longer than a healthy device takes. An abort frees memory, which waits for all work of the
-// device, and ends the threads of all connections.
+// Far longer than an abort takes on a healthy device. An abort frees memory, which waits for all
+// work of the device, and ends the threads of all connections.
 inline constexpr std::chrono::milliseconds kAbortLimit{15'000};
 
 // Thread-safe.
 class AbortLimit {
  public:
-  // A thread of this object calls `end` with the name of the call that hangs. `end` never returns.
+  // If a call hangs, a thread of this object calls `end` with its name. `end` never returns.
   AbortLimit(std::chrono::milliseconds limit, std::function<void(const std::string& what)> end);
   ~AbortLimit();
 
-  // Watches one call during its own lifetime.
+  // Watches one call for as long as the Watch exists.
   class Watch {
    public:
     Watch(AbortLimit& limit, std::string what);
@@ -52,13 +52,13 @@ class AbortLimit {
   Mutex mutex_;
   StoppableCondVar changed_;
   int next_ RINGMASTER_GUARDED_BY(mutex_) = 0;
-  std::map<int, Call> calls_ RINGMASTER_GUARDED_BY(mutex_);  // by number; the first one began first
+  std::map<int, Call> calls_ RINGMASTER_GUARDED_BY(mutex_);  // by number, in order of their start
 
   std::jthread thread_;  // last member: ends first
 };
 
-// Reports on standard error what hung, and kills the process. A hanging device counts as a crash:
-// not for the job's restart limit, but, if repeated, for its crash limit.
+// Prints the call that hung to standard error and kills the process. A hanging device counts as a
+// crash, for the job's crash limit and not for its restart limit.
 [[noreturn]] void EndProcessThatHangs(const std::string& what);
 
 }  // namespace ringmaster::trainer

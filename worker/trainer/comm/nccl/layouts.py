@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes layouts.tsv: what nccl_api.h relies on, as each NCCL that PyPI has from 2.18 on declares it in its nccl.h.
+"""Writes layouts.tsv: the declarations on which nccl_api.h relies, as in the nccl.h of each NCCL on PyPI since 2.18.
 
-  layouts.py [VERSION...]     those versions of nvidia-nccl-cu12; all without any
+  layouts.py [VERSION...]     only those versions of nvidia-nccl-cu12; default: all
 
-A row is a version; columns are sizes and offsets in bytes of ncclConfig_t and ncclUniqueId, and values of enums and macros, "-" where a
-version has none. A C compiler reads the headers. Of each wheel, some 200 MB, only the header is kept, in memory. nccl_layout_test.cc compares them with
-nccl_api.h.
+Each row is a version. The columns are sizes and offsets of ncclConfig_t and ncclUniqueId in bytes, and values of enums
+and macros; "-" if a version does not have one. A C compiler reads the headers. A wheel has about 200 MB; only its
+header is kept, in memory. nccl_layout_test.cc compares the values with nccl_api.h.
 """
 
 import pathlib
@@ -22,7 +22,7 @@ FIELDS = "size magic version blocking cgaClusterSize minCTAs maxCTAs netName spl
 VALUES = """ncclSuccess ncclUnhandledCudaError ncclSystemError ncclInternalError ncclInvalidArgument ncclInvalidUsage ncclRemoteError
   ncclInProgress ncclInt8 ncclUint8 ncclInt32 ncclUint32 ncclInt64 ncclUint64 ncclFloat16 ncclFloat32 ncclFloat64 ncclBfloat16 ncclSum
   ncclProd ncclMax ncclMin NCCL_CONFIG_UNDEF_INT""".split()
-OPTIONAL = "NCCL_SHRINK_DEFAULT NCCL_SHRINK_ABORT NCCL_REVOKE_DEFAULT".split()  # macros, of later versions
+OPTIONAL = "NCCL_SHRINK_DEFAULT NCCL_SHRINK_ABORT NCCL_REVOKE_DEFAULT".split()  # macros of later versions only
 CUDA = "typedef struct CUstream_st* cudaStream_t; typedef struct CUevent_st* cudaEvent_t;\n"
 PROGRAM = (
     '#define __CUDA_BF16_TYPES_EXIST__\n#include <stddef.h>\n#include <stdio.h>\n#include "nccl.h"\n#define SAY(name, value) printf("%s\\t%lld\\n", name, (long long)(value))\n'

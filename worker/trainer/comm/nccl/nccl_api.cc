@@ -10,7 +10,7 @@ namespace {
 constexpr char kLibrary[] = "libnccl.so.2";
 constexpr int kOldest = 21800;
 
-// Records the first missing function.
+// Loads functions and records the first one that is missing.
 class Symbols {
  public:
   explicit Symbols(void* library) : library_(library) {}
@@ -35,9 +35,9 @@ class Symbols {
   std::string missing_;
 };
 
-// Over CollNet (InfiniBand's SHARP) registrations belong to a thread of NCCL's, whose state
-// ncclCommAbort frees before it takes them back through it (seen in 2.20.5 to 2.30.7). What
-// reductions in place register otherwise, multicast memory, has no part in that.
+// Returns whether CollNet (InfiniBand's SHARP) may be used. With it, registrations belong to a
+// thread of NCCL, whose state ncclCommAbort frees before it uses it to undo them (seen in 2.20.5 to
+// 2.30.7). In-place reductions otherwise register multicast memory, to which this does not apply.
 bool CollNetWanted() {
   const std::optional<std::string> wanted = NcclSetting("NCCL_COLLNET_ENABLE");
   return wanted && *wanted != "0";
@@ -75,7 +75,7 @@ Result<NcclApi> LoadNccl() {
         "NCCL_COMM_BLOCKING=1 makes NCCL calls block without a limit, so ranks could not continue "
         "after losing one; remove it from the environment or the NCCL configuration file"};
   }
-  // Never closed: NCCL's threads may run until the process exits.
+  // Never closed, because NCCL's threads may run until the process exits.
   void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return Error{ErrorKind::kUnavailable, std::string("NCCL cannot be loaded: ") + ::dlerror()};

@@ -51,8 +51,8 @@ struct NcclUniqueId {
   std::array<char, 128> bytes{};
 };
 
-// The fields that NCCL 2.14 to 2.18 added. Newer versions see from `size` and `version` that their
-// own fields are missing, and treat them as unset.
+// The fields that existed in NCCL 2.14 to 2.18. Newer versions see from `size` and `version` that
+// their additional fields are missing, and treat them as unset.
 struct NcclConfig {
   std::size_t size = sizeof(NcclConfig);
   unsigned int magic = 0xcafebeef;
@@ -77,7 +77,7 @@ inline constexpr int kNcclGrowSince = 22902;
 inline constexpr int kNcclRegisterSince = 22902;
 
 struct NcclApi {
-  int version = 0;  // for example 23007 for 2.30.7
+  int version = 0;  // version number, for example 23007 for 2.30.7
 
   std::function<const char*(NcclResult)> error_string;
   std::function<NcclResult(NcclUniqueId*)> get_unique_id;
@@ -109,21 +109,21 @@ struct NcclApi {
   std::function<NcclResult(NcclComm, int, const NcclUniqueId*, int, NcclComm*, NcclConfig*)>
       comm_grow;
   std::function<NcclResult(void**, std::size_t)> memory_alloc;
-  // Only records the memory here: the first operation on it informs the other ranks.
+  // Only records the memory here; the first operation on it informs the other ranks.
   std::function<NcclResult(NcclComm, void*, std::size_t, void** handle)> comm_register;
 };
 
 // Loads the library that LibTorch uses, or the system's. kUnavailable: there is none, or it is
-// older than 2.18. kInvalid: the user's settings make NCCL calls block.
+// older than 2.18. kInvalid: settings of the user make NCCL calls block.
 Result<NcclApi> LoadNccl();
 
 // Returns the value that NCCL will use for its variable `name`; nothing if it is not set. Looks in
-// the environment, then in the file that NCCL_CONF_FILE names (~/.nccl.conf if it names none), then
-// in `site`. The first matching line of a file counts (NCCL's src/misc/param.cc).
+// the environment, then in the file that NCCL_CONF_FILE names (by default ~/.nccl.conf), then in
+// `site`. The first matching line of a file applies (NCCL's src/misc/param.cc).
 std::optional<std::string> NcclSetting(const std::string& name,
                                        const std::string& site = "/etc/nccl.conf");
 
-// Returns whether a communicator is usable, busy or failed, and why it failed.
+// Returns whether a communicator is usable, busy or failed, with the reason of a failure.
 NcclResult StateOf(const NcclApi& nccl, NcclComm comm);
 
 // Formats a version: "2.30.7" for 23007.

@@ -24,7 +24,7 @@ class Preparation {
   }
   void* Out(std::span<std::byte> memory) { return Place(memory, false, true); }
   void* InOut(std::span<std::byte> memory) { return Place(memory, true, true); }
-  // All of its memory is on the device.
+  // The memory of all arguments is on the device.
   void OnDevice() { on_device_ = true; }
 
   void Confirms(uint64_t part, std::function<bool()> sound) {
@@ -38,7 +38,7 @@ class Preparation {
     if (error_) {
       const Error error =
           error_->WithContext(std::string("preparing a collective (") + operation_.name() + ")");
-      engine_.Break(error);  // the other ranks must not wait for this one
+      engine_.Break(error);  // so that the other ranks do not wait for this one
     }
     operation_.launch = std::move(launch);
     engine_.Enqueue(std::move(operation_));
@@ -79,8 +79,8 @@ class Preparation {
   std::optional<Error> error_;
 };
 
-// Returns what each rank adds to its `number`-th confirmation of a world. It is odd, so that no sum
-// of ranks is zero, and unique, so that it is never left over from an earlier confirmation.
+// Returns what each rank adds to its `number`-th confirmation of a world. The value is odd, so that
+// no sum over the ranks is zero, and unique, so that no earlier confirmation has left it in memory.
 uint64_t ConfirmationOf(const World& world, uint64_t number) {
   const auto term = static_cast<uint64_t>(world.epoch.term);
   const auto epoch = static_cast<uint64_t>(world.epoch.number);
@@ -193,7 +193,7 @@ WorkHandle NcclCommunicator::Broadcast(std::span<std::byte> bytes, int root, Dea
 WorkHandle NcclCommunicator::Barrier(Deadline deadline) {
   Preparation prepared(*engine_, CollectiveKind::kBarrier, deadline);
   static constexpr std::byte kNothing{0};
-  // Staged, so that no memory of the caller is needed; only read from.
+  // The number is staged, so that no memory of the caller is needed, and is only read.
   void* const memory = const_cast<void*>(prepared.In({&kNothing, 1}));
   return prepared.Start([=](const NcclApi& nccl, NcclComm comm, NcclStream stream) {
     return nccl.all_reduce(memory, memory, 1, NcclType::kUint8, NcclOp::kSum, comm, stream);
@@ -206,8 +206,8 @@ WorkHandle NcclCommunicator::Run(CollectiveKind kind, Launch launch, Deadline de
   return prepared.Start(std::move(launch));
 }
 
-// The sum is correct only if every rank added its part. A rank's device adds it only after all
-// earlier operations have ended and if the rank abandoned none of them.
+// The sum is correct only if every rank added its part. A rank's device adds the part only after
+// all earlier operations have ended, and only if the rank abandoned none of them.
 WorkHandle NcclCommunicator::Confirm(Deadline deadline) {
   const uint64_t mine = ConfirmationOf(engine_->world(), ++confirmations_);
   const auto sum = std::make_shared<uint64_t>(0);

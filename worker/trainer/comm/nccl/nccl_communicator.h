@@ -2,12 +2,12 @@
 
 // The communicator over NCCL, for ranks on GPUs. A collective on device memory starts after all
 // work that the calling thread has queued on its compute stream. Host memory is staged through
-// device memory. Work completes when the host has seen the operation's event, so work that is
-// queued afterwards on any stream sees the result.
+// device memory. An operation completes when the host has seen its event, so work that is queued
+// afterwards on any stream sees the result.
 //
-// All NCCL calls run on a stream and a thread of this object (nccl_engine.h), so a world that fails
-// to connect does not block the caller. When a world is over, its communicator is revoked or
-// aborted; it may be kept to create the next world's communicator from it (nccl_path.h).
+// All NCCL calls run on a separate stream and thread (nccl_engine.h), so a world that fails to
+// connect does not block the caller. When a world ends, its communicator is revoked or aborted; a
+// revoked one may be kept to create the next world's communicator from it (nccl_path.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -28,10 +28,10 @@ class NcclEngine;
 class NcclCommunicator final : public Communicator {
  public:
   // Starts to connect this rank with all other ranks of `world` through its store. Operations that
-  // are called meanwhile wait for the connection. `abandoned_connects` must outlive the object.
+  // are called in the meantime wait for it. `abandoned_connects` must outlive the object.
   NcclCommunicator(std::shared_ptr<NcclRuntime> runtime, const World& world, Deadline deadline,
                    AbandonedConnects& abandoned_connects);
-  // Ends the process if the device does not release an operation within the runtime's limit.
+  // Ends the process if the device does not release the operations within the runtime's limit.
   ~NcclCommunicator() override;
 
   int rank() const override;
@@ -52,8 +52,8 @@ class NcclCommunicator final : public Communicator {
 
   using Communicator::AllReduce;
 
-  // Launches NCCL calls on the device's memory as one operation, which is watched and ended like
-  // all others. For benchmarks of NCCL.
+  // Launches NCCL calls on device memory as one operation, which is watched and ended like all
+  // others. Used by benchmarks of NCCL.
   using Launch = std::function<NcclResult(const NcclApi& nccl, NcclComm comm, NcclStream stream)>;
   WorkHandle Run(control::CollectiveKind kind, Launch launch, Deadline deadline);
 
@@ -64,8 +64,8 @@ class NcclCommunicator final : public Communicator {
   std::jthread thread_;
 };
 
-// Exchanges one message with every rank, as an NCCL group. `to` and `from` are the sizes in bytes.
-// NCCL has no all-to-all with pieces of different sizes.
+// Exchanges one message with every rank, as an NCCL group, because NCCL's all-to-all does not
+// support pieces of different sizes. `to` and `from` are the sizes in bytes.
 NcclResult ExchangeOverNccl(const NcclApi& nccl, NcclComm comm, NcclStream stream,
                             const std::byte* send, const std::vector<std::size_t>& to,
                             std::byte* receive, const std::vector<std::size_t>& from);

@@ -10,11 +10,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// The engine polls for the end of an operation continuously for this long after the last change,
-// which covers the reductions of a step, and then rarely enough to be free.
+// The engine polls continuously for the end of an operation for kEager after the last change, which
+// covers the reductions of a step. It then polls rarely, which costs almost nothing.
 constexpr std::chrono::microseconds kEager{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};
-// Much longer than the forward and backward pass of a step.
+// Much longer than the forward and backward passes of a step take.
 constexpr std::chrono::seconds kComputingLimit{30};
 
 std::string Doing(const char* name) {
@@ -79,14 +79,14 @@ Result<void> NcclEngine::MakeMark() {
     gave_up_ = static_cast<uint32_t*>(mark_.pinned);
     std::atomic_ref<uint32_t>(*gave_up_).store(broken_ ? 1 : 0);
   }
-  // The driver loads a kernel when it is first launched, and may wait for the device then: now,
+  // The driver loads a kernel at its first launch, and may then wait for the device. Launch it now,
   // while nothing on the stream waits for another rank.
   return runtime_->device().Contribute(static_cast<uint64_t*>(mark_.device), 0,
                                        static_cast<uint32_t*>(mark_.pinned), stream_);
 }
 
-// Reports it unless the world is over, under the lock, because later reports of the rank concern
-// the next world. Only the plan comes from one rank; all ranks do the rest of the connecting.
+// Reports the stage unless the world has ended. The lock is held because later reports concern the
+// next world. Ranks wait for rank 0 only while it makes the plan; then all work together.
 void NcclEngine::ComesTo(control::ConnectStage stage) {
   const MutexLock lock(mutex_);
   if (broken_) return;
@@ -121,7 +121,7 @@ bool NcclEngine::Launch() {
   {
     const MutexLock lock(mutex_);
     if (broken_ || queue_.empty()) return false;
-    // Even if only half of it was launched: it ends with the rest.
+    // Move it even if only half of it was launched, so that it ends together with the others.
     launched_.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
@@ -167,7 +167,7 @@ Result<void> NcclEngine::PutOnStream(NcclOperation& operation) {
   return device.Record(operation.done, stream_);
 }
 
-// Whether the computation before the oldest operation is done; its deadline counts from then on.
+// Returns whether the computation before the oldest operation is done. Its deadline starts then.
 bool NcclEngine::FirstHasBegun() {
   NcclOperation& first = launched_.front();
   if (first.begun) return true;
@@ -184,7 +184,7 @@ bool NcclEngine::FirstHasBegun() {
   return first.begun;
 }
 
-// While launching an operation, this thread does not check the earlier ones.
+// `launching`: this thread is launching an operation and does not check the earlier ones.
 void NcclEngine::SayCounts(bool launching) {
   if (!world_.counts) return;
   control::CollectiveCounts said = counts_;
@@ -192,7 +192,7 @@ void NcclEngine::SayCounts(bool launching) {
   world_.counts(said);
 }
 
-// The oldest operation, if it ended successfully.
+// Completes the oldest operation if it has ended successfully. Returns whether it did.
 bool NcclEngine::CompleteFirst() {
   if (launched_.empty() || !FirstHasBegun()) return false;
   NcclOperation& first = launched_.front();
@@ -202,7 +202,7 @@ bool NcclEngine::CompleteFirst() {
     return false;
   }
   if (!*done) return false;
-  // An operation that an error ended looks completed, too.
+  // An operation that ended because of an error also looks complete.
   const NcclResult state = StateOf(runtime_->nccl(), comm_);
   if (state == NcclResult::kInProgress) return false;
   if (state != NcclResult::kSuccess) {
@@ -225,7 +225,7 @@ bool NcclEngine::CompleteFirst() {
   return true;
 }
 
-// Whether the running operations can still succeed.
+// Breaks the engine if the running operations can no longer succeed.
 void NcclEngine::CheckLaunched() {
   if (launched_.empty()) return;
   const auto now = steady_clock::now();
@@ -240,7 +240,7 @@ void NcclEngine::CheckLaunched() {
             .WithContext(Doing(launched_.front().name())));
 }
 
-// After a break, none of our operations runs on the device, and their errors say so.
+// Ends all operations after a break: none runs on the device any more, and each gets the error.
 void NcclEngine::Quiesce() {
   const Error reason = *broken();
   if (comm_ != nullptr) {
@@ -261,14 +261,14 @@ void NcclEngine::Quiesce() {
   quiesced_ = true;
 }
 
-// In which state the communicator can be kept; kNone means that it must be aborted.
+// Returns the state in which the communicator can be kept; kNone: it must be aborted.
 ParentState NcclEngine::StopLaunched() {
   const NcclApi& nccl = runtime_->nccl();
   const Deadline deadline = steady_clock::now() + runtime_->revoke_limit();
   if (!nccl.comm_shrink) return ParentState::kNone;
   if (nccl.comm_revoke) {
-    // Revoking frees a launch that is still under way, or has failed, and leaves a pointer to it in
-    // the communicator (2.28.9 to 2.30.7, src/init.cc: ncclCommEnsureReady).
+    // Revoking frees a launch that is in progress or has failed, and leaves a pointer to it in the
+    // communicator (2.28.9 to 2.30.7, src/init.cc: ncclCommEnsureReady).
     if (StateOf(nccl, comm_) != NcclResult::kSuccess) return ParentState::kNone;
     const Result<void> revoked =
         Settle(nccl, comm_, nccl.comm_revoke(comm_, 0), "ncclCommRevoke", Patience(deadline, true));
@@ -278,8 +278,8 @@ ParentState NcclEngine::StopLaunched() {
   return launched_.empty() ? ParentState::kBroken : ParentState::kNone;
 }
 
-// The stream waits for the computing that made what it is to send, of which the device may have
-// much to do: that is not a sign of a communicator that hangs.
+// Waits for the computation of the data that the operations send. The device may be busy with it
+// for long, which does not mean that the communicator hangs.
 void NcclEngine::AwaitComputing() {
   const Deadline deadline = steady_clock::now() + kComputingLimit;
   for (const NcclOperation& operation : launched_) {
@@ -287,8 +287,8 @@ void NcclEngine::AwaitComputing() {
   }
 }
 
-// Whether everything on the stream has ended, including an operation that failed halfway, whose
-// event was never recorded and would look complete.
+// Returns whether everything on the stream has ended in time. This includes an operation that
+// failed halfway: its event was never recorded and would look complete.
 bool NcclEngine::StreamEmpties(Deadline deadline) {
   return runtime_->device().Record(last_, stream_).ok() && Await(last_, deadline);
 }

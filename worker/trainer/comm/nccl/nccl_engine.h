@@ -1,14 +1,14 @@
 #pragma once
 
-// Drives one NCCL communicator: a queue of operations and the one thread that makes all NCCL calls
-// for it, launches operations on its own stream and watches them. The thread polls the device and
-// never blocks on it, so a collective with a lost peer cannot block it. Only this thread revokes or
-// aborts, so an operation that this rank gave up never counts as completed. One that a peer gave up
-// may look completed: the peer's kernels then finish without waiting for data and send whatever
-// their buffers contain, and the kernels here end normally (NCCL's prims_simple.h and prims_ll.h:
-// the flag ends the wait, not the send). Confirmations detect this. They follow the confirmed
-// operations on the stream, and the device adds this rank's contribution unless the host has stated
-// that it gave up, which it does before it revokes or aborts. Private to nccl_communicator.cc.
+// Drives one NCCL communicator, with a queue of operations and one thread that makes all NCCL calls
+// for it, launches operations on a separate stream and watches them. The thread polls the device
+// and never blocks on it, so a collective with a lost peer cannot block it. Only this thread
+// revokes or aborts, so an operation that this rank abandoned never counts as completed. An
+// operation that a peer abandoned may look completed: the peer's kernels then stop waiting for data
+// and send whatever their buffers contain, and the kernels here end normally (NCCL's prims_simple.h
+// and prims_ll.h: the flag ends the wait, not the send). Confirmations detect this. They follow the
+// confirmed operations on the stream, and the device adds this rank's contribution unless the host
+// has set a flag, which it does before it revokes or aborts. Private to nccl_communicator.cc.
 
 #include <atomic>
 #include <cstdint>
@@ -27,7 +27,7 @@
 
 namespace ringmaster::trainer {
 
-// An operation's memory on a host, and the memory of the device that is used instead.
+// An operation's host memory, and the device memory that is used instead.
 struct NcclStaged {
   StagingPiece piece;
   std::span<std::byte> host;
@@ -42,14 +42,14 @@ struct NcclOperation {
   const char* name() const { return control::kCollectiveNames[static_cast<std::size_t>(kind)]; }
   WorkHandle work{};
   Launch launch{};
-  DeviceEvent ready = nullptr;  // then its memory may be used; null: at once
+  DeviceEvent ready = nullptr;  // completes when the memory may be used; null: immediately
   std::vector<NcclStaged> staged{};
-  // For a confirmation: what this rank adds to it, written by the device into its one piece of
-  // staged memory, unless the rank has given up by then; and whether what has come back is what all
-  // ranks add together.
+  // For a confirmation: `part` is this rank's contribution, which the device writes into its one
+  // piece of staged memory unless the rank has given up by then. `sound` returns whether the
+  // received sum is that of all contributions.
   uint64_t part = 0;
   std::function<bool()> sound{};
-  DeviceEvent done = nullptr;  // from the engine, once launched
+  DeviceEvent done = nullptr;  // set by the engine at the launch
   bool begun = false;
 };
 
@@ -64,16 +64,16 @@ class NcclEngine {
 
   void Serve(Deadline connect_deadline);
 
-  // Takes the operation, which ends in its turn, or at once with the error that broke the engine.
+  // Queues the operation. If the engine is broken, it ends at once with the error that broke it.
   void Enqueue(NcclOperation operation);
 
-  // The first error counts: no operation starts after it, and the thread ends the running ones.
+  // Only the first error is kept. No operation starts after it; the thread ends the running ones.
   void Break(const Error& error);
   std::optional<Error> broken();
 
   int LostPeer() const { return lost_peer_; }
 
-  // Ends all operations. Returns true if the thread is about to end, false if it still connects.
+  // Ends all operations. Returns true if the thread is about to end, false if it is connecting.
   bool Stop();
 
   EventPool& events() { return events_; }
@@ -102,18 +102,18 @@ class NcclEngine {
   void Pause();
   NcclPatience Patience(Deadline deadline, bool even_if_broken);
 
-  // Constant.
+  // Constant after construction.
   const std::shared_ptr<NcclRuntime> runtime_;
   const World world_;
 
-  // Synchronises itself.
+  // Thread-safe by itself.
   EventPool events_;
 
-  // For the thread.
+  // Used only by the thread.
   NcclComm comm_ = nullptr;
   DeviceStream stream_ = nullptr;
   DeviceEvent last_ = nullptr;  // end of all work on the stream
-  StagingPiece mark_;           // its host side says that this rank gave up
+  StagingPiece mark_;           // its host part tells the device that this rank gave up
   std::deque<NcclOperation> launched_;
   control::CollectiveCounts counts_{.launched = 0, .begun = 0};
   ParentState state_ = ParentState::kHealthy;
@@ -127,7 +127,7 @@ class NcclEngine {
   CondVar wake_;
   std::deque<NcclOperation> queue_ RINGMASTER_GUARDED_BY(mutex_);
   std::optional<Error> broken_ RINGMASTER_GUARDED_BY(mutex_);  // set once
-  // Not 0 once broken; read by the device. Null: it cannot contribute.
+  // Not 0 once broken; the device reads it. Null: the device cannot contribute.
   uint32_t* gave_up_ RINGMASTER_GUARDED_BY(mutex_) = nullptr;
   bool connecting_ RINGMASTER_GUARDED_BY(mutex_) = true;
   bool stopping_ RINGMASTER_GUARDED_BY(mutex_) = false;

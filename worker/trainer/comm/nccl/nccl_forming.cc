@@ -43,7 +43,7 @@ struct Call {
   NcclResult result;
 };
 
-// Starts what the plan requires. `parent` is null if this rank has none.
+// Starts the call that the plan requires. `parent` is null if this rank has none.
 Call Start(const NcclApi& nccl, const World& world, const NcclPlan& plan, NcclComm parent,
            NcclComm* made) {
   NcclConfig config;
@@ -74,11 +74,11 @@ bool StartsFromParent(const NcclPlan& plan, const World& world) {
   return plan.path != NcclPath::kNew;
 }
 
-// The slot in which NCCL creates it; some calls fill it only when they end, on a thread of NCCL's.
+// Returns the slot's communicator. Some calls set it only when they end, on one of NCCL's threads.
 NcclComm MadeAt(NcclComm* slot) { return std::atomic_ref<NcclComm>(*slot).load(); }
 
-// The communicator that a call's thread reports to: a shrink's is the parent, which stands before
-// what it makes; else what is made. Returns null if the communicator did not appear in time.
+// Returns the communicator that reports the state of the call: for a shrink the parent, which
+// exists before the new one; else the new one. Returns null if it did not appear in time.
 NcclComm BusyWith(NcclPath path, NcclComm parent, NcclComm* made, NcclResult first,
                   const NcclPatience& patience) {
   if (parent != nullptr && path != NcclPath::kGrow) return parent;
@@ -89,14 +89,14 @@ NcclComm BusyWith(NcclPath path, NcclComm parent, NcclComm* made, NcclResult fir
   return MadeAt(made);
 }
 
-// The result of `call`, once it succeeded. On an error, the slot still contains the communicator.
+// Returns the result of `call` once it succeeds. On an error, the slot still has the communicator.
 Result<NcclComm> AwaitMade(const NcclApi& nccl, NcclPath path, const Call& call, NcclComm parent,
                            NcclComm* made, const NcclPatience& patience) {
   if (call.result != NcclResult::kSuccess && call.result != NcclResult::kInProgress) {
     return NcclError(nccl, call.name, call.result);
   }
-  // Shrinking and growing answer success while a thread of NCCL's has only begun (2.27.3 to 2.30.7,
-  // src/init.cc: the end of the group's call, which says "in progress", is not what they return).
+  // For shrink and grow, NCCL may return success although its thread has only started (2.27.3 to
+  // 2.30.7, src/init.cc: they do not return the "in progress" of the end of their group).
   NcclComm const busy = BusyWith(path, parent, made, call.result, patience);
   Result<void> settled = Settle(nccl, busy, NcclResult::kInProgress, call.name, patience);
   if (!settled.ok()) return settled.error();
@@ -107,9 +107,9 @@ Result<NcclComm> AwaitMade(const NcclApi& nccl, NcclPath path, const Call& call,
   return comm;
 }
 
-// Abandons a grow. Its thread is the child's, reads the parent, and waits on sockets of both: what
-// revokes the parent ends its waits there and leaves it to be read, so that aborting the child can
-// wait for the thread. Null if this rank has none.
+// Abandons a grow. Its thread belongs to the child, reads the parent, and waits on sockets of both.
+// Revoking the parent ends the waits there and keeps the parent readable, so that aborting the
+// child can wait for the thread. `parent` and `child` are null if there is none.
 void EndGrow(NcclRuntime& runtime, NcclComm parent, NcclComm child, const NcclPatience& patience) {
   const NcclApi& nccl = runtime.nccl();
   if (child != nullptr) {
@@ -126,11 +126,11 @@ void EndGrow(NcclRuntime& runtime, NcclComm parent, NcclComm child, const NcclPa
   if (parent != nullptr) runtime.Abort(parent);
 }
 
-// All others continue from the parent: a rank that cannot must not join, and says so first.
+// A rank that fails reports it and must not join, while all others continue from the parent.
 Result<void> RegisterMemory(NcclRuntime& runtime, NcclComm comm, const NcclPatience& patience) {
   const NcclApi& nccl = runtime.nccl();
   for (const std::span<std::byte> memory : runtime.registered()) {
-    // Not required: aborting the communicator revokes the registration.
+    // The handle is not used: aborting the communicator revokes the registration.
     void* handle = nullptr;
     const NcclResult first = nccl.comm_register(comm, memory.data(), memory.size(), &handle);
     Result<void> settled = Settle(nccl, comm, first, "ncclCommRegister", patience);
@@ -163,7 +163,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
                                   const NcclFormingObserver& observer) {
   const NcclApi& nccl = runtime.nccl();
   std::optional<NcclParent> parent = runtime.TakeParked();
-  // For a parent that has failed while it was parked NCCL makes nothing (ncclCommEnsureReady).
+  // From a parent that failed while it was parked, NCCL creates nothing (ncclCommEnsureReady).
   if (parent && StateOf(nccl, parent->comm) != NcclResult::kSuccess) {
     runtime.Abort(parent->comm);
     parent.reset();
@@ -178,11 +178,11 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
       },
       observer.missing);
   if (!plan.ok()) {
-    // Other ranks may already receive a grow's id, and would use it for the next grow.
+    // Other ranks may already have the id of this grow, and would use it for the next grow.
     if (grow_begun) {
       runtime.Abort(parent->comm);
     } else if (parent) {
-      runtime.ParkAgain(*std::move(parent));  // for the next attempt
+      runtime.ParkAgain(*std::move(parent));  // kept for the next attempt
     }
     return plan.error();
   }
@@ -198,7 +198,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
     return comm.error();
   }
   if (comm.ok()) observer.comes_to(ConnectStage::kFinish);
-  // Abort it only now, because a running shrink's thread reads its parent and ends with it.
+  // Abort it only now: the thread of a running shrink reads its parent and ends with it.
   if (from != nullptr) runtime.Abort(from);
   if (!comm.ok()) {
     if (NcclComm const half_made = MadeAt(made); half_made != nullptr) runtime.Abort(half_made);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Creates the NCCL communicator of a world, from the previous one if all ranks can, otherwise from
-// scratch. It polls each NCCL call until it completes, is given up or exceeds its deadline.
+// Creates the NCCL communicator of a world: from the previous one if all ranks can, otherwise a new
+// one. Each NCCL call is polled until it completes, is given up or exceeds its deadline.
 
 #include <functional>
 #include <string>
@@ -16,29 +16,29 @@ namespace ringmaster::trainer {
 struct NcclPatience {
   Deadline deadline;
   std::function<bool()> given_up;  // called between polls
-  std::function<void()> pause;     // waits a moment, or less if the attempt is given up meanwhile
+  std::function<void()> pause;     // waits briefly, or less if the attempt is given up
 };
 
-// Waits until the call that `comm` is busy with has ended. `first` is the result of that call.
-// kTimeout, kCancelled, or kUnavailable with NCCL's message.
+// Waits until the call that `comm` is executing has ended. `first` is the result of that call.
+// Errors: kTimeout, kCancelled, or kUnavailable with NCCL's message.
 Result<void> Settle(const NcclApi& nccl, NcclComm comm, NcclResult first, const std::string& call,
                     const NcclPatience& patience);
 
 // Called while a communicator is created, on the thread that creates it.
 struct NcclFormingObserver {
   std::function<void(int rank)> missing;  // see nccl_rendezvous.h
-  // The stage that was reached. Further polls of NCCL are not reported.
+  // The stage that was reached. Polling NCCL again is not reported.
   std::function<void(control::ConnectStage stage)> comes_to;
 };
 
-// Call on every rank of `world`. Blocks in the world's store, and then in NCCL. After an error
-// nothing remains: a new communicator and a used parent are aborted. REQUIRES: the
-// device is current for this thread.
+// Call it on every rank of `world`. Blocks in the world's store and then in NCCL. After an error,
+// the new communicator and a parent that was used are aborted. REQUIRES: the device is current for
+// this thread.
 Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
                                   const NcclPatience& patience,
                                   const NcclFormingObserver& observer);
 
-// The name of a world's communicator: worlds of one job have different epochs.
+// Returns the name of a world's communicator. Worlds of a job have different epochs.
 std::string CommunicatorName(const World& world);
 
 }  // namespace ringmaster::trainer

@@ -15,7 +15,7 @@ bool Descends(const NcclStatement& rank, const NcclStatement& first) {
          rank.parent_size == first.parent_size;
 }
 
-// NCCL numbers the remaining ranks densely, in their previous order.
+// NCCL numbers the remaining ranks consecutively, in their previous order.
 bool CanShrink(std::span<const NcclStatement> ranks) {
   const NcclStatement& first = ranks.front();
   if (first.version < kNcclShrinkSince || first.parent.empty()) return false;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Decides how to create the communicator of a new world from the previous one, if possible. A pure
-// function of what all ranks of the new world report. Rank 0 decides for all (nccl_rendezvous.h),
-// so that all ranks do the same.
+// Decides how to create the communicator of a new world, if possible from the previous one. A pure
+// function of the statements of all ranks of the new world. Rank 0 decides for all
+// (nccl_rendezvous.h), so that all ranks do the same.
 
 #include <span>
 #include <string>
@@ -31,20 +31,20 @@ struct NcclStatement {
 
 enum class NcclPath : int {
   kNew = 0,          // parents are aborted, and a new one is created
-  kShrink = 1,       // from a parent that all have revoked
-  kShrinkAbort = 2,  // from a parent whose other ranks may be in any state
-  kGrow = 3,         // from a healthy parent, all of whose ranks stay and keep their numbers
+  kShrink = 1,       // shrink a parent that all ranks have revoked
+  kShrinkAbort = 2,  // shrink a parent whose other ranks may be in any state
+  kGrow = 3,         // grow a healthy parent; all its ranks stay and keep their numbers
 };
 
-// `ranks` by new rank. kNew unless all ranks have one version: NCCL itself refuses to mix some, and
-// only for equal versions it is known which functions they lack.
+// `ranks` are by new rank. kNew unless all ranks have the same version: NCCL refuses to mix some
+// versions, and with different versions it is not known which functions they lack.
 NcclPath PathOf(std::span<const NcclStatement> ranks);
 
-// Whether all ranks register their memory. The behaviour of NCCL is undefined if the memory of an
-// operation is registered on only some ranks.
+// Returns whether all ranks register their memory. The behaviour of NCCL is undefined if the memory
+// of an operation is registered on only some ranks.
 bool AllRegister(std::span<const NcclStatement> ranks);
 
-// The parent's ranks that are not among `ranks`, ascending. REQUIRES: a path that shrinks.
+// Returns the parent's ranks that are not in `ranks`, ascending. REQUIRES: the path is a shrink.
 std::vector<int> ExcludedFrom(std::span<const NcclStatement> ranks);
 
 }  // namespace ringmaster::trainer

@@ -15,7 +15,7 @@ constexpr char kPlanKey[] = "nccl/plan";
 
 std::string StatementKey(int rank) { return "nccl/rank/" + std::to_string(rank); }
 
-// Converts bytes to numbers.
+// The JSON codec of an id: an array of its bytes as numbers.
 struct AsBytes {
   Json Write(const NcclUniqueId& id) const {
     return std::vector<int>(id.bytes.begin(), id.bytes.end());
@@ -55,7 +55,7 @@ void Describe(auto& a, Is<NcclPlan> auto& v) {
 
 namespace {
 
-// Runs on rank 0.
+// Returns the statements of all ranks. Called on rank 0.
 Result<std::vector<NcclStatement>> Gather(const World& world, Deadline deadline,
                                           const std::function<void(int rank)>& missing) {
   std::vector<std::string> keys;

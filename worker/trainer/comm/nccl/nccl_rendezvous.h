@@ -14,14 +14,14 @@ namespace ringmaster::trainer {
 struct NcclPlan {
   NcclPath path = NcclPath::kNew;
   std::vector<int> excluded{};  // ranks of the parent to exclude when it is shrunk
-  int old_ranks = 0;            // if the parent grows: its number of ranks, which come first
-  NcclUniqueId id{};            // for kNew and kGrow
-  bool registers = false;       // all ranks register their memory, otherwise none
+  int old_ranks = 0;            // for kGrow: the parent's number of ranks, which come first
+  NcclUniqueId id{};            // used by kNew and kGrow
+  bool registers = false;       // true: all ranks register their memory; false: none does
 };
 
-// Blocks until rank 0 has heard all ranks and decided. `make_id` is called only on rank 0, for the
-// chosen path. `missing` is called with the only rank that did not come in time. A world of one
-// rank does not use the store. Errors are those of the store and of make_id.
+// Blocks until rank 0 has received the statements of all ranks and decided. `make_id` is called
+// only on rank 0, for the chosen path. `missing` is called if only one rank did not come in time. A
+// world of one rank does not use the store. Errors are those of the store and of make_id.
 Result<NcclPlan> AgreeOnPlan(const World& world, const NcclStatement& mine, Deadline deadline,
                              const std::function<Result<NcclUniqueId>(NcclPath)>& make_id,
                              const std::function<void(int rank)>& missing);

@@ -1,8 +1,8 @@
 #pragma once
 
 // The resources that all NCCL communicators of a process share: the library, the device, staging
-// memory, the limit on aborts, the last world's communicator for creating the next one, and memory
-// that NCCL reduces in place.
+// memory, the limit on aborts, the parked communicator of the last world, and memory that NCCL
+// reduces in place.
 
 #include <chrono>
 #include <deque>
@@ -23,7 +23,7 @@
 
 namespace ringmaster::trainer {
 
-// A communicator that outlived its world.
+// A communicator that is kept after its world has ended.
 struct NcclParent {
   NcclComm comm = nullptr;
   std::string name;  // the same on all its ranks, and unique
@@ -32,17 +32,17 @@ struct NcclParent {
   ParentState state = ParentState::kNone;
 };
 
-// The owners of communicators in this process. Before one aborts its own, it must mark all others:
-// an abort may wait for the device, where an operation of another communicator whose peer is also
-// gone would wait forever. Thread-safe.
+// The owners of communicators in this process. Before an owner aborts its communicator, it must
+// mark all others. An abort may wait for the device, and an operation of another communicator whose
+// peer is also gone would then never end. Thread-safe.
 class NcclHolders {
  public:
   using Mark = std::function<void(const Error& reason)>;
 
   void Join(const void* holder, Mark mark);
-  // After this returns, the mark is not running and will not run.
+  // After this returns, the mark neither runs nor will run.
   void Leave(const void* holder);
-  // Calls the marks of all holders except `holder`. They must return at once.
+  // Calls the marks of all holders except `holder`. A mark must return immediately.
   void MarkOthers(const void* holder, const Error& reason);
 
  private:
@@ -55,12 +55,12 @@ class NcclRuntime {
  public:
   struct Options {
     std::chrono::milliseconds abort_limit = kAbortLimit;
-    std::chrono::milliseconds revoke_limit{1'000};  // then the communicator is aborted
+    std::chrono::milliseconds revoke_limit{1'000};  // limit; then the communicator is aborted
     std::function<void(const std::string& what)> end_process = EndProcessThatHangs;
   };
 
   NcclRuntime(NcclApi nccl, std::unique_ptr<DeviceApi> device, const Options& options);
-  // Aborts the parked communicator. REQUIRES: no communicator of this runtime lives.
+  // Aborts the parked communicator. REQUIRES: all communicators of this runtime are destroyed.
   ~NcclRuntime();
   NcclRuntime(const NcclRuntime&) = delete;
   NcclRuntime& operator=(const NcclRuntime&) = delete;
@@ -73,25 +73,25 @@ class NcclRuntime {
   // Ends the process if releasing the device takes longer than the limit.
   AbortLimit& limit() { return limit_; }
 
-  // Aborts a communicator. It never destroys one: some versions then wait for ranks that
-  // are gone. Ends the process if that exceeds the limit.
+  // Aborts a communicator. It is never destroyed, because some versions then wait for ranks that
+  // are gone. Ends the process if the abort exceeds the limit.
   void Abort(NcclComm comm);
 
-  // Where NCCL stores a communicator. Valid as long as this object, because an abandoned call may
-  // still use it.
+  // Returns a place where NCCL stores a communicator. It is valid as long as this object, because
+  // an abandoned call may still use it.
   NcclComm* MakeSlot();
 
-  // Keeps a communicator for the next world, and aborts one that is already kept.
+  // Keeps a communicator for the next world. Aborts an already parked one.
   void Park(NcclParent parent);
-  // Puts back the result of TakeParked(), or aborts it if a newer one is kept by now.
+  // Parks the result of TakeParked() again, or aborts it if a newer one is parked by now.
   void ParkAgain(NcclParent parent);
   std::optional<NcclParent> TakeParked();
 
-  // Device memory that each later communicator registers, so that NCCL makes no copies of its own
-  // for reductions in place. Never freed: it must outlive every communicator, also parked ones.
-  // Null: this NCCL cannot register memory, or there is no space; any other memory will do.
+  // Returns device memory that each later communicator registers, so that NCCL reduces it in place
+  // without copies. It is never freed, because it must outlive every communicator, including parked
+  // ones. Null if this NCCL cannot register memory or there is no space: use any other memory.
   void* MakeRegistered(std::size_t bytes);
-  // All registered memory; none once a rank has failed to register it.
+  // All registered memory. Empty once a rank has failed to register it.
   std::vector<std::span<std::byte>> registered();
   void StopRegistering();
 
@@ -108,7 +108,7 @@ class NcclRuntime {
   std::vector<std::span<std::byte>> registered_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
-// kUnavailable with the name of the call and NCCL's message.
+// Returns kUnavailable with the name of the call and NCCL's message.
 Error NcclError(const NcclApi& nccl, const std::string& call, NcclResult result);
 
 }  // namespace ringmaster::trainer

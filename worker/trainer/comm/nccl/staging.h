@@ -1,7 +1,7 @@
 #pragma once
 
-// Staging memory for collectives on host memory: a page-locked buffer, which the device copies from
-// and to asynchronously, and a device buffer.
+// Staging memory for collectives on host memory: a page-locked buffer, which the device copies to
+// and from asynchronously, and a device buffer.
 
 #include <cstddef>
 #include <vector>
@@ -17,8 +17,8 @@ struct StagingPiece {
   std::size_t bytes = 0;
 };
 
-// Creates pieces when no free one is large enough, and keeps them until the process ends: freeing
-// memory may wait for the device. Thread-safe.
+// Creates a piece if no free one is large enough, and keeps all pieces until the process ends,
+// because freeing memory may wait for the device. Thread-safe.
 class Staging {
  public:
   // `device` must outlive the object.
@@ -26,7 +26,7 @@ class Staging {
 
   // Returns a piece of at least `bytes`.
   Result<StagingPiece> Take(std::size_t bytes);
-  // Call when no operation uses the piece any more.
+  // Call it when the operation does not use the piece any more.
   void Return(const StagingPiece& piece);
 
  private:

@@ -13,7 +13,7 @@ constexpr char kNo[] = "no ";
 
 bool IsNo(const std::string& said) { return said.starts_with(kNo); }
 
-// One exchange of texts through the store.
+// Exchanges texts between the ranks through the store.
 class Talk {
  public:
   Talk(const World& world, Deadline deadline, std::atomic<int>& missing)
@@ -47,7 +47,7 @@ class Talk {
   std::atomic<int>& missing_;
 };
 
-// The answer of the lowest rank that refused; empty if none did.
+// Returns the answer of the lowest rank that refused; empty if no rank did.
 std::string Objection(const std::vector<std::string>& said) {
   for (std::size_t rank = 0; rank < said.size(); ++rank) {
     if (IsNo(said[rank])) {

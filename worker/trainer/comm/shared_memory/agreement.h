@@ -17,13 +17,13 @@
 namespace ringmaster::trainer {
 
 struct SharedWorld {
-  std::unique_ptr<Segment> segment{};    // null: they do not share memory
+  std::unique_ptr<Segment> segment{};    // null: the ranks do not share memory
   std::vector<PeerProcess> processes{};  // by rank, if there is a segment
-  std::string why_not{};                 // if there is no segment; the same on every rank
+  std::string why_not{};                 // set if there is no segment; the same on every rank
 };
 
-// Call on every rank with the same `bytes`. No rank shares memory unless all `want` to. An error
-// means that a rank did not come: `missing` is that rank, or -1 if several did not. Blocks at most
+// Call it on every rank with the same `bytes`. Ranks share memory only if all `want` to. An error
+// means that a rank did not come: `missing` is this rank, or -1 if several did not. Blocks at most
 // until the deadline.
 Result<SharedWorld> AgreeOnMemory(const World& world, bool want, std::size_t bytes,
                                   Deadline deadline, std::atomic<int>& missing);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Synchronises ranks of one machine through shared memory. All ranks pass the same points
-// in the same order; a rank announces that it has reached a point, and waits until others
+// Synchronises ranks on one machine through shared memory. All ranks pass the same points
+// in the same order. A rank announces that it has reached a point, and waits until others
 // have. A waiting rank first spins, because peers are usually close, then sleeps in a futex
 // until the other rank wakes it; it also notices when a peer's process has ended. Writes
 // before a point are visible to ranks that waited for it. Used only by the shared-memory
@@ -21,16 +21,16 @@ namespace ringmaster::trainer {
 struct alignas(128) MeetingCell {  // cells do not share a pair of cache lines
   std::atomic<uint64_t> arrived;   // the last point that the rank has reached
   std::atomic<uint64_t> settled;   // the last point that stays reached when it leaves
-  std::atomic<uint64_t> awaits;    // the rank and point it sleeps for; 0: awake
-  std::atomic<uint32_t> bell;      // futex that it sleeps on; a change wakes it
-  std::atomic<uint32_t> gone;      // 1: the rank has left for good
+  std::atomic<uint64_t> awaits;    // the rank and point for which it sleeps; 0: awake
+  std::atomic<uint32_t> bell;      // futex on which it sleeps; a change wakes it
+  std::atomic<uint32_t> gone;      // 1: the rank has left permanently
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
-// A process of this machine that ranks wait for. Owns its descriptor.
+// A process on this machine for which ranks wait. Owns its descriptor.
 class PeerProcess {
  public:
-  // Opens a process by its id. This process itself never ends while it waits.
+  // Opens a process by its id. The calling process counts as running.
   explicit PeerProcess(int pid);
   ~PeerProcess();
   PeerProcess(PeerProcess&& other) noexcept;
@@ -39,7 +39,7 @@ class PeerProcess {
 
   bool HasEnded() const;
 
-  // Whether this machine can watch processes.
+  // Returns whether processes can be watched on this machine.
   static bool CanBeWatched();
 
  private:
@@ -56,10 +56,10 @@ class Meeting {
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(cells_.size()); }
 
-  // This rank has reached its next point, whose number is the same on every rank.
+  // Announces that this rank has reached its next point. Its number is the same on every rank.
   uint64_t Arrive();
 
-  // The last point reached is kept when a rank leaves. Points that it reaches later count only
+  // Makes the last point count even after this rank leaves. Points that it reaches later count only
   // while it is present: a rank that is given up during an operation does not take part in it.
   void Settle();
 
@@ -68,7 +68,7 @@ class Meeting {
   void Await(int peer, uint64_t point, Deadline deadline);
   void AwaitAll(uint64_t point, Deadline deadline);
 
-  // This rank leaves. Waits here, and other ranks' waits for it, end within milliseconds.
+  // Leaves. The waits of this rank, and other ranks' waits for it, end within milliseconds.
   void ShutDown();
 
  private:

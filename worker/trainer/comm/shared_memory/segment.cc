@@ -15,7 +15,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// At the front; what follows begins in a page of its own.
+// At the front is a page with the token; the memory itself starts at the second page.
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kTokenBytes = 16;
 
@@ -33,7 +33,7 @@ Result<std::unique_ptr<Segment>> Segment::Create(std::size_t bytes) {
   std::unique_ptr<Segment> segment(new Segment());
   segment->fd_ = ::memfd_create("ringmaster-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (segment->fd_ < 0) return SegmentError("creating shared memory");
-  // Allocate all of it now: a lack of memory could not be reported later.
+  // Allocates all memory now, because a later lack of memory could not be reported.
   const int full = ::posix_fallocate(segment->fd_, 0, static_cast<off_t>(kPage + bytes));
   if (full != 0) {
     errno = full;

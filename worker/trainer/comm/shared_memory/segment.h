@@ -1,9 +1,9 @@
 #pragma once
 
 // A shared memory segment of several processes on one machine. It is an anonymous file that its
-// creator holds and others open through /proc, so only processes of the same user and PID namespace
-// can map it, and it disappears with the last of them. A random token verifies that the opened file
-// is the intended one.
+// creator keeps open and others open through /proc. So only processes of the same user and PID
+// namespace can map it, and it is freed when the last of them ends. A random token verifies that
+// the opened file is the intended one.
 
 #include <cstddef>
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace ringmaster::trainer {
 
-// Thread-safety: constant after construction; users synchronise access to the memory.
+// Thread-safety: constant after construction; callers synchronise access to the memory.
 class Segment {
  public:
   // Creates a zeroed segment.
@@ -26,7 +26,7 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  // The description for Open(), valid as long as this object lives.
+  // The description for Open(), valid as long as this object exists.
   std::string description() const;
 
   std::span<std::byte> memory() const;

@@ -9,7 +9,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// A fraction of a core's cache; less if many ranks have slots.
+// Fits in a part of a core's cache; smaller if there are slots for many ranks.
 constexpr std::size_t kMostSlotBytes = 256 << 10;
 constexpr std::size_t kLeastSlotBytes = 64 << 10;
 constexpr std::size_t kAllSlotBytes = 16 << 20;
@@ -77,7 +77,7 @@ void SharedCollectives::AllReduce(Elements values, ReduceOp op, Deadline deadlin
   meeting_.Settle();
 }
 
-// Each rank reduces everything, in the order of the ranks.
+// Each of the two ranks reduces the whole chunk, in the order of the ranks.
 void SharedCollectives::ReduceOfTwo(Elements chunk, ReduceFunction reduce, Deadline deadline) {
   const int other = 1 - rank();
   meeting_.Await(other, meeting_.Arrive(), deadline);
@@ -87,8 +87,8 @@ void SharedCollectives::ReduceOfTwo(Elements chunk, ReduceFunction reduce, Deadl
   reduce(chunk.data, first, second, chunk.count);
 }
 
-// Each rank reduces a piece and leaves it in the first rank's slot, where no other rank reads that
-// piece. `at` is the position of the chunk in the data.
+// Each rank reduces one piece and writes it to the first rank's slot, where no other rank reads
+// that piece. `at` is the position of the chunk in the data.
 void SharedCollectives::ReduceOfMany(Elements chunk, std::size_t at,
                                      const std::vector<ReductionPart>& parts, ReduceFunction reduce,
                                      Deadline deadline) {
@@ -154,7 +154,7 @@ void SharedCollectives::AllGather(std::span<const std::byte> mine, std::span<std
   meeting_.Settle();
 }
 
-// What each rank sends to each other rank, by sender.
+// Returns how many bytes each rank sends to each other rank, by sender.
 std::vector<uint64_t> SharedCollectives::GatherSizes(const std::vector<std::size_t>& mine,
                                                      Deadline deadline) {
   const std::vector<uint64_t> sent(mine.begin(), mine.end());
@@ -163,15 +163,15 @@ std::vector<uint64_t> SharedCollectives::GatherSizes(const std::vector<std::size
   return all;
 }
 
-// Each rank's data passes through its slot from front to back; the others take their parts.
+// Each rank sends its data through its slot piece by piece; the other ranks copy their parts.
 void SharedCollectives::AllToAll(std::span<const std::byte> send,
                                  const std::vector<std::size_t>& send_bytes,
                                  std::span<std::byte> receive,
                                  const std::vector<std::size_t>& receive_bytes, Deadline deadline) {
   const std::vector<uint64_t> sizes = GatherSizes(send_bytes, deadline);
   const auto ranks = static_cast<std::size_t>(size());
-  struct Part {             // what comes from a rank
-    std::size_t begin = 0;  // in its data
+  struct Part {             // the data from one rank
+    std::size_t begin = 0;  // in that rank's data
     std::size_t size = 0;
     std::byte* to = nullptr;
   };

@@ -1,8 +1,8 @@
 #pragma once
 
 // Collectives through memory that all ranks of a world map: each rank writes a chunk of its data
-// into its own slot, announces it, and reads the slots of the others. Sums have the same order as
-// over Gloo (reduction_order.h). Used only by the shared-memory transport.
+// into its own slot, announces it, and reads the slots of the others. Values are summed in the same
+// order as over Gloo (reduction_order.h). Used only by the shared-memory transport.
 
 #include <array>
 #include <cstddef>
@@ -57,7 +57,7 @@ class SharedCollectives final : public Collectives {
   int size() const { return meeting_.size(); }
   std::byte* Slot(int rank) const { return layout_.Slot(memory_, rank, turn_); }
 
-  // A chunk is put into the slots, read by all, and left: then its slots may be used again.
+  // Waits until all ranks have finished reading an earlier chunk, so its slots can be used again.
   void OpenSlots(Deadline deadline);
   void LeaveSlots();
 
@@ -70,7 +70,7 @@ class SharedCollectives final : public Collectives {
   const std::span<std::byte> memory_;
   Meeting meeting_;
   int turn_ = 0;                       // the next slot of a rank to use
-  std::array<uint64_t, 2> left_at_{};  // the point at which all have left a slot
+  std::array<uint64_t, 2> left_at_{};  // the point at which all ranks have finished with a slot
 };
 
 }  // namespace ringmaster::trainer

@@ -1,9 +1,9 @@
 #pragma once
 
-// The transport between ranks of one machine through shared memory. It needs no sockets, and no
-// thread except that of the queue, which stays asleep for small data. A rank that ends, is shut
-// down or stays silent fails the operations of ranks that wait for it. Each world has its own
-// memory, so a rank that still maps an old segment meets no peers there.
+// The transport between ranks on one machine through shared memory. It does not need sockets, nor
+// threads other than that of the queue, which stays asleep for small data. If a rank ends, is shut
+// down or stays silent, the operations of ranks that wait for it fail. Each world has its own
+// memory, so a rank that still maps an old segment does not affect it.
 
 #include <atomic>
 #include <cstddef>
@@ -20,11 +20,11 @@ namespace ringmaster::trainer {
 
 class SharedMemoryTransport final : public CollectiveTransport {
  public:
-  // Sets up shared memory if the ranks of `world` can share it. Otherwise returns why not, the same
-  // on every rank. An error means that a rank did not come. `want`: whether this rank agrees.
+  // Sets up shared memory if the ranks of `world` can share it. Otherwise returns the reason, which
+  // is the same on every rank. An error means that a rank did not come. `want`: this rank agrees.
   Result<std::optional<std::string>> Meet(const World& world, bool want, Deadline deadline);
 
-  // kInvalid if they cannot share memory.
+  // kInvalid: the ranks cannot share memory.
   Result<void> Connect(const World& world, Deadline deadline) override;
   int missing() const override { return missing_; }
   std::size_t bytes_run_by_waiter() const override;

@@ -1,8 +1,8 @@
 #pragma once
 
-// A rank's connection to its agent, and the messages received: worlds and their ends, answers of
-// the store, and grants. One thread receives and passes messages on (Take, Lose), and others wait
-// for them. Used by AgentMembership and the stores of its worlds, which may outlive it.
+// A rank's connection to its agent, and the received messages: worlds and their ends, answers of
+// the store, and grants. One thread receives and passes messages on (Take(), Lose()), and others
+// wait for them. Used by AgentMembership and its worlds' stores, which may outlive it.
 //
 // Thread-safe.
 
@@ -31,14 +31,14 @@ class AgentChannel {
       : client_(std::move(client)) {}
 
   Result<void> Send(const control::Message& message);
-  // kTimeout: no message came for an hour.
+  // kTimeout: there was no message for an hour.
   Result<control::Message> Receive();
   void Shutdown() { client_->Shutdown(); }
 
   void Take(control::Message message);
   void Lose(Error error);
 
-  // Why ranks of `epoch` must leave it; empty while it is valid.
+  // Returns why ranks of `epoch` must leave it; empty while it is valid.
   std::optional<std::string> WhyOver(control::Epoch epoch) {
     const MutexLock lock(mutex_);
     return WhyOverLocked(epoch);
@@ -56,12 +56,12 @@ class AgentChannel {
     return std::exchange(take_checkpoint_, std::nullopt) == epoch;
   }
 
-  // Blocks until there is a world of a higher epoch than `after`. kCancelled: stopped.
+  // Blocks until there is a world of a higher epoch than `after`. kCancelled: `stop` was requested.
   Result<control::RankEpoch> AwaitEpoch(control::Epoch after, const std::stop_token& stop = {});
   enum class Event { kReleased, kOver, kSwitch };
   Result<Event> AwaitEnd(control::Epoch epoch, bool or_switch);
   Result<std::vector<std::string>> Ask(control::StoreGet request, Deadline deadline);
-  // Blocks until this checkpoint is granted in its epoch (true) or the epoch is over (false).
+  // Blocks until this checkpoint is granted in its epoch (true) or the epoch has ended (false).
   Result<bool> AwaitGrant(const control::CheckpointWritten& written, const std::stop_token& stop);
 
  private:
@@ -75,13 +75,13 @@ class AgentChannel {
   // The highest epoch that the agent sent.
   std::optional<control::RankEpoch> newest_ RINGMASTER_GUARDED_BY(mutex_);
   control::Epoch below_ RINGMASTER_GUARDED_BY(mutex_);  // every epoch below is over
-  // The newest epoch to leave at a boundary.
+  // The newest epoch that the ranks must leave at a boundary.
   control::Epoch switch_ RINGMASTER_GUARDED_BY(mutex_);
-  // This rank will not be in the epoch after switch_.
+  // This rank will not be in the world after switch_.
   bool leaving_ RINGMASTER_GUARDED_BY(mutex_) = false;
   control::Epoch released_ RINGMASTER_GUARDED_BY(mutex_);
   std::optional<control::CheckpointGrant> grant_ RINGMASTER_GUARDED_BY(mutex_);  // the newest one
-  // For this world, until it is read.
+  // The epoch in which a checkpoint is requested, until that is read.
   std::optional<control::Epoch> take_checkpoint_ RINGMASTER_GUARDED_BY(mutex_);
   std::optional<Error> lost_ RINGMASTER_GUARDED_BY(mutex_);  // why the connection ended
   // Pending requests to the store, by id, with their answers.

@@ -6,8 +6,8 @@
 // checkpoints, their grants and TakeCheckpoint.
 //
 // A thread reads messages and calls the watch's callback directly, so that a rank that waits for a
-// silent peer is woken as soon as its world is given up. A rank dies with its agent: after the
-// connection is lost, every wait ends and no further world follows.
+// silent peer wakes as soon as its world is given up. A rank ends with its agent: after the
+// connection is lost, every wait ends and there will not be another world.
 
 #include <memory>
 #include <optional>
@@ -24,7 +24,7 @@ namespace ringmaster::trainer {
 
 class AgentChannel;
 
-// Thread-safety: see MembershipSource. Any thread may use the worlds' stores, and longer than this.
+// Thread-safety: see MembershipSource. Any thread may use the worlds' stores, which may outlive it.
 class AgentMembership final : public MembershipSource {
  public:
   // Connects to the agent without sending a message. `clock` must outlive the object.
@@ -56,13 +56,13 @@ class AgentMembership final : public MembershipSource {
   void TellWatcher();
   void Say(const control::Message& message);
 
-  // Constant. The stores share the channel, because an abandoned connection may still wait in one.
+  // Constant. The stores share the channel, because an abandoned connection may still wait for one.
   const std::shared_ptr<AgentChannel> channel_;
   const int slot_;
   const Clock& clock_;
 
-  // Held while the callback runs, as Unwatch() promises. The callback must not call this
-  // object.
+  // Locked while the callback runs, so that it does not run after Unwatch(). The callback must not
+  // call this object.
   Mutex watch_mutex_;
   struct Watched {
     control::Epoch epoch;
@@ -70,16 +70,16 @@ class AgentMembership final : public MembershipSource {
   };
   std::optional<Watched> watched_ RINGMASTER_GUARDED_BY(watch_mutex_);
 
-  // For the calling thread.
+  // Used by the calling thread.
   bool greeted_ = false;
   bool nothing_trained_ = false;
   control::Epoch last_report_epoch_;
   Clock::Time last_report_{};
 
-  // For the thread that makes the calls about checkpoints.
+  // Used by the thread that makes the calls about checkpoints.
   control::CheckpointWritten granted_;
 
-  std::jthread reader_;  // last member: ends first
+  std::jthread reader_;  // last member: it ends first
 };
 
 }  // namespace ringmaster::trainer

@@ -2,7 +2,7 @@
 
 // The members that computed each step of a job, as written by `ringmaster-audit --schedule`
 // (worker/audit/report.h): one line per range of steps that one world computed. Read once, for
-// replay_membership.h. The file is untrusted: parsing is safe and reports what is wrong and where.
+// replay_membership.h. The file is not trusted: parsing is safe, and errors name problem and place.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,22 +20,22 @@ struct ScheduledRun {
   int64_t last = 0;
   control::Epoch epoch;
   std::vector<std::string> members;  // by rank
-  int full_size = 0;                 // number of ranks that the job wanted; 0: not known
+  int full_size = 0;                 // number of ranks that the job wanted; 0: unknown
 };
 
-// Steps 1 … N without gaps and with increasing epochs. Each run has a member that did the steps
-// before it, and thus has the state.
+// Steps 1 … N without gaps and with increasing epochs. Each run has a member that computed the
+// previous steps, and thus has the state.
 struct MembershipSchedule {
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
   static constexpr std::size_t kMostRanks = std::size_t{1} << 14;
 
   std::vector<ScheduledRun> runs;    // at least one
-  std::vector<std::string> members;  // all members, in the order in which the runs name them first
+  std::vector<std::string> members;  // all members, in the order in which they first occur in runs
 
   int64_t steps() const { return runs.back().last; }
 };
 
-// kInvalid names `file` and the line.
+// kInvalid: the message names `file` and the line.
 Result<MembershipSchedule> ParseMembershipSchedule(std::string_view text, const std::string& file);
 Result<MembershipSchedule> ReadMembershipSchedule(const std::string& file);
 

@@ -9,7 +9,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Keys under a prefix of another store.
+// A view of a store in which all keys have a prefix.
 class StoreOfRun final : public Store {
  public:
   StoreOfRun(std::shared_ptr<Store> store, std::string prefix)
@@ -74,8 +74,8 @@ class ReplayMembership final : public MembershipSource {
  private:
   const std::string& Self() const { return schedule_.members[options_.member]; }
 
-  // Waits until all members of the run are present. Members that skip steps wait here, however long
-  // those take.
+  // Waits until all members of the run are present. Members that have no part in the steps before
+  // it wait here as long as those steps take.
   Result<World> Enter(const ScheduledRun& run, int rank) {
     World world;
     world.epoch = run.epoch;
@@ -108,7 +108,7 @@ class ReplayMembership final : public MembershipSource {
   const std::shared_ptr<Store> store_;
 
   control::Epoch left_;                // the newest world that ended as planned
-  std::optional<std::string> broken_;  // why another one ended
+  std::optional<std::string> broken_;  // why another world ended
   bool done_ = false;                  // this member has taken part in all its runs
 };
 

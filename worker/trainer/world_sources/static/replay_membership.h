@@ -1,9 +1,9 @@
 #pragma once
 
-// Replays the memberships of a job without its faults. Each member of a schedule is a process: in
-// each range of steps, it takes the rank that the member had or sits out, and it changes worlds
-// after exactly the same steps as the job. A rank that fails ends the replay, because later steps
-// would differ from the job's.
+// Replays the memberships of a job without its faults. Each member of a schedule is a process. In
+// each range of steps, it has the rank that the member had or waits, and it changes worlds after
+// exactly the same steps as the job. A rank that fails ends the replay, because later steps would
+// differ from the job's.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,11 +17,11 @@ namespace ringmaster::trainer {
 
 struct ReplayOptions {
   std::size_t member = 0;  // index in schedule.members of this process
-  int64_t job_steps = 0;   // steps of the whole job; after them the ranks finish together
+  int64_t job_steps = 0;   // steps of the whole job, after which the ranks finish together
   std::string address{};   // see World::address
 };
 
-// All members share `store`, which is empty at first. REQUIRES: the schedule has that member.
+// All members share `store`, which must be empty at first. REQUIRES: the schedule has this member.
 std::unique_ptr<MembershipSource> MakeReplayMembership(MembershipSchedule schedule,
                                                        ReplayOptions options,
                                                        std::shared_ptr<Store> store);
