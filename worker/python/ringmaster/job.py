@@ -173,8 +173,7 @@ class Job:
         self.step()
 
     def begin(self) -> tuple[int, int]:
-        """Begins the next step of a custom loop and returns this rank's share. If requested, it first leaves the
-        world."""
+        """Begins the next step of a custom loop and returns this rank's share. Leaves the world first if requested."""
         if not self._ready():
             raise UserError(f"begin() was called after another rank had ended training with step {self.steps}; a custom loop "
                             "must end when job.finishing is true")
