@@ -1,10 +1,10 @@
 #!/bin/bash
 # Makes a minimal Debian root file system. Usage: base-root.sh SUITE FILE.tar
-# Packages come from where this machine's own apt gets Debian's, or from mmdebstrap's default where it gets none.
+# Packages come from the Debian mirror that this machine's apt uses, or from mmdebstrap's default mirror if apt has none.
 set -euo pipefail
 suite=$1 file=$2
 
-# A line of apt's is like "http://…/debian/ bookworm-updates": the mirror stays, the release's name becomes the suite's.
+# apt prints lines such as "http://…/debian/ bookworm-updates": keep the mirror, and replace the release with the suite.
 # shellcheck disable=SC2016 # apt expands these itself
 sources=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 'Origin: Debian' 2>/dev/null |
   sed -n "s|^\([^ ]*\) [a-z]*|deb \1 $suite|p" | sed 's/$/ main/' | sort -u)

@@ -5,10 +5,10 @@
 #   images/build.sh --archives [IMAGE]...                           prints the paths of the archives
 #   images/build.sh --sizes                                         prints what a registry would store, as one JSON line
 #
-# The same Dockerfiles work with `docker build`; this script adds base images made by mmdebstrap, a compiler cache, and archives
-# written only when an image changed. An unchanged tree takes seconds, a changed source file one compilation.
-# Needs root and deploy/local/prerequisites.sh images. $RINGMASTER_CACHE moves the cache, $RINGMASTER_IMAGE_COMPRESSION
-# (zstd or gzip) is how layers are stored.
+# The same Dockerfiles work with `docker build`; this script adds base images made by mmdebstrap, a compiler cache, and writes an
+# archive only when its image has changed. It takes seconds for an unchanged tree, and one compilation for a changed source file.
+# Needs root and deploy/local/prerequisites.sh images. $RINGMASTER_CACHE is the folder of the cache, $RINGMASTER_IMAGE_COMPRESSION
+# (zstd or gzip) the compression of layers.
 set -euo pipefail
 
 tree=$(cd "$(dirname "$0")/.." && pwd)
@@ -17,7 +17,7 @@ cache=$archives/build
 compression=${RINGMASTER_IMAGE_COMPRESSION:-zstd}
 version=$(sed -n 's/^project(ringmaster VERSION \([0-9.]*\).*/\1/p' "$tree/CMakeLists.txt")
 all=(operator tools worker-debian13 worker-debian12)
-# The time of every file in a layer: equal content has equal bits. It never changes, so that layers stay the same.
+# The time of every file in a layer, so that equal content gives equal bits. It never changes, so that layers stay the same.
 layer_time=1767225600
 targets=("${all[@]}")
 
@@ -39,7 +39,7 @@ existing_archive() {
   archive_of "$1"
 }
 
-# compressed_bytes TARGET: the sum of its layers as they are in the archive, which is what a registry stores and a node pulls.
+# compressed_bytes TARGET: prints the sum of the layers' sizes in the archive, which a registry stores and a node pulls.
 compressed_bytes() {
   local archive manifest
   archive=$(existing_archive "$1")
@@ -55,7 +55,7 @@ print_sizes() {
   printf '{"operator_bytes":%s,"tools_bytes":%s,"worker_bytes":%s}\n' "$operator" "$tools" "$worker"
 }
 
-# buildah in a storage of our own. `chroot` isolation needs no kernel feature; overlay saves copying every layer.
+# Sets up buildah with its own storage. `chroot` isolation needs no kernel feature; overlay avoids copying every layer.
 setup_buildah() {
   export BUILDAH_ISOLATION=chroot TMPDIR=$cache/tmp
   mkdir -p "$TMPDIR" "$cache/log"
@@ -74,7 +74,7 @@ probe_driver() {
   rm -rf "$probe"
 }
 
-# A failed step leaves its container, and the storage mounts its own directory: nothing of ours stays mounted.
+# Removes the container that a failed step left, and unmounts the storage, which mounts its own directory.
 leave() {
   local status=$?
   "${buildah[@]}" rm --all >/dev/null 2>&1 || true
@@ -82,7 +82,7 @@ leave() {
   exit $status
 }
 
-# run_logged LOG COMMAND...: shows the steps, keeps the rest for when it fails.
+# run_logged LOG COMMAND...: shows the steps of the output, and the rest only if the command fails.
 run_logged() {
   local log=$cache/log/$1.log
   shift
@@ -94,7 +94,7 @@ run_logged() {
   fi
 }
 
-# base_image NUMBER SUITE: a minimal Debian as an image, from the mirror this machine's own apt uses.
+# base_image NUMBER SUITE: makes an image of a minimal Debian, from the mirror that this machine's apt uses.
 base_image() {
   local key image directory
   key=$( (echo "$2" && cat "$tree/images/base-root.sh") | sha256sum | cut -c1-12)
@@ -159,7 +159,7 @@ setup_buildah
 trap leave EXIT
 for target in "${targets[@]}"; do build "$target"; done
 
-# What is there, for those who load images into a cluster: name, archive, an id that changes with the content.
+# Print the existing images, to load into a cluster: name, archive, and an id that changes with the content.
 for target in "${all[@]}"; do
   archive=$(archive_of "$target")
   [ ! -f "$archive.id" ] || echo "$(name_of "$target") $archive $(cat "$archive.id")"

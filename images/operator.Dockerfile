@@ -2,7 +2,7 @@
 #
 #   docker build -f images/operator.Dockerfile -t registry.example.com/ringmaster-operator:0.1.0 .
 #
-# BASE_IMAGE is what compiles it (Debian 12); nothing of it but libraries reaches the image.
+# BASE_IMAGE compiles the operator (Debian 12); only its libraries get into the image.
 ARG BASE_IMAGE=debian:12-slim
 
 FROM ${BASE_IMAGE} AS build

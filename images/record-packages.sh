@@ -1,13 +1,13 @@
 #!/bin/bash
-# Records which of Debian's packages are inside an image that starts from scratch, as dpkg describes them, one file a package: those
-# of the shared libraries in ROOT, and those whose headers were compiled in (static libraries come with them). Scanners read the
-# folder var/lib/dpkg/status.d, and the release's SBOM is made from it. Usage: record-packages.sh BUILD ROOT, after ninja in BUILD.
+# Records the Debian packages in an image that starts from scratch: those of the shared libraries in ROOT, and those whose headers
+# were compiled in (they include the static libraries). Each package has one file, with dpkg's description, in var/lib/dpkg/status.d,
+# which scanners read and the release's SBOM is made from. Usage: record-packages.sh BUILD ROOT, after ninja in BUILD.
 set -euo pipefail
 build=$1 root=$2 folder=$2/var/lib/dpkg/status.d
 mkdir -p "$folder"
 
 {
-  # dpkg knows a library below /lib or below /usr/lib, and the root has it at one of the two.
+  # dpkg may list a library under /lib and the root have it under /usr/lib, or the reverse: look it up by name.
   find "$root" -type f -name '*.so*' -printf '*/%f\n'
   ninja -C "$build" -t deps | sed -n 's|^ *\(/usr/.*\)|\1|p' | xargs -r -d '\n' realpath | sort -u
 } | xargs -r -d '\n' dpkg-query --search 2>/dev/null | sed -n 's|^\([^ ,]*\): /.*|\1|p' | sort -u | while read -r package; do

@@ -1,10 +1,11 @@
-# The image of what comes into a worker's or launcher's Pod whose own image has nothing of Ringmaster: one static program, its names
-# and the Python package. Its init container runs `ringmaster-tools install FOLDER`; as an image volume it is mounted as it is.
+# The tools image, for worker and launcher Pods whose own image does not contain Ringmaster: one static program, links with its other
+# names, and the Python package. The Pod's init container runs `ringmaster-tools install FOLDER`; or the Pod mounts the image as a
+# volume.
 #
 #   docker build -f images/tools.Dockerfile -t registry.example.com/ringmaster-tools:0.1.0 .
 #   docker buildx build --platform linux/amd64,linux/arm64 --push -f images/tools.Dockerfile -t … .     # for nodes of both kinds
 #
-# BASE_IMAGE is what compiles it (Debian 12), for another architecture too; only the program reaches the image.
+# BASE_IMAGE compiles the program (Debian 12), also for another architecture; it is not part of the image.
 ARG BASE_IMAGE=debian:12-slim
 
 FROM --platform=${BUILDPLATFORM} ${BASE_IMAGE} AS build

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Proves that a built worker image does its work where a cluster is strictest: mpirun starts 2 ranks on each of two hosts over ssh,
-# as a uid that the image does not know, with a read-only root, no capability and no new privileges.
+# Checks that a built worker image works in the strictest cluster: mpirun starts 2 ranks on each of two hosts over ssh, as a uid
+# that the image does not know, with a read-only root, no capabilities and no new privileges.
 #
 #   images/verify.sh worker-debian13|worker-debian12
 #
-# The hosts are network namespaces that end with this script; nothing is published, nothing is left.
+# The hosts are network namespaces that end with this script. It leaves nothing behind.
 set -euo pipefail
 cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/images
 archive=$cache/$1.oci.tar
@@ -22,7 +22,7 @@ mkdir "$work"/{layout,root,tmp}
 chmod 1777 "$work/tmp"
 mount -t proc proc /proc
 
-# The root exactly as a node unpacks it: the layers of the archive, one over the other.
+# Unpack the root as a node does: the layers of the archive, one over the other.
 tar -xf "$archive" -C "$work/layout"
 manifest=$work/layout/blobs/$(jq -r '.manifests[0].digest | sub(":"; "/")' "$work/layout/index.json")
 for layer in $(jq -r '.layers[].digest | sub(":"; "/")' "$manifest"); do
@@ -39,11 +39,11 @@ mount --rbind /dev "$work/root/dev"
 mount --bind "$work/tmp" "$work/root/tmp"
 mount -o remount,bind,ro "$work/root"
 
-# as_job COMMAND...: in the image, as the job's user; losing uid 0 loses every capability.
+# as_job COMMAND...: runs the command in the image as the job's user. A process that gives up uid 0 loses all capabilities.
 as_job() { setpriv --no-new-privs chroot --userspec="$uid:$gid" --groups= "$work/root" "$@"; }
 expect() { "${@:2}" || { echo "images/verify.sh: $1" >&2 && exit 1; }; }
 
-# What the agent and the launcher do at their start: a name for the uid, keys with the modes that ssh insists on.
+# Do what the agent and the launcher do when they start: add a name for the uid, and set the keys' modes as ssh requires.
 as_job /bin/sh -eu <<EOF
 mkdir -p /tmp/ringmaster/nss /tmp/job
 echo "job:*:$uid:100:job:/tmp:/bin/sh" >/tmp/ringmaster/nss/passwd
@@ -60,7 +60,7 @@ EOF
 expect "uid $uid has no name: libnss-extrausers does not work" [ "$(as_job id -un)" = job ]
 expect "the root is not read-only" [ "$(as_job sh -c 'touch /etc/x 2>&1 || echo refused' | tail -n 1)" = refused ]
 
-# Two hosts behind a bridge. Each has an sshd that is PID 1's child of its own network namespace.
+# Make two hosts, network namespaces behind a bridge, and start an sshd in each.
 ip link set lo up
 ip link add bridge0 type bridge
 ip address add 10.0.0.1/24 dev bridge0

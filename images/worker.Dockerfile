@@ -2,11 +2,11 @@
 #
 #   docker build -f images/worker.Dockerfile -t registry.example.com/ringmaster-worker:0.1.0 .
 #
-# BASE_IMAGE is NVIDIA's on Ubuntu 24.04 (the default, for GPUs), Debian 13 or Debian 12 (CPU): the scripts in images/worker branch
-# on it. images/build.sh builds this same file on Debian root file systems.
+# BASE_IMAGE is NVIDIA's image of Ubuntu 24.04 (the default, for GPUs), Debian 13 or Debian 12 (CPU); the scripts in images/worker
+# support these three. images/build.sh builds this file on Debian root file systems.
 ARG BASE_IMAGE=nvidia/cuda:13.0.1-base-ubuntu24.04
 
-# Filled by images/build.sh with the wheels that this machine has already: --build-context wheels=…
+# images/build.sh passes the wheels that this machine already has: --build-context wheels=…
 FROM scratch AS wheels
 
 FROM ${BASE_IMAGE} AS build
@@ -24,7 +24,7 @@ COPY common /src/common
 COPY worker /src/worker
 RUN --mount=type=cache,target=/var/cache/ccache /opt/ringmaster/images/build.sh /src /out
 
-# Everything but our programs: this layer stays the same from release to release.
+# Everything except our programs: this layer stays the same from release to release.
 FROM ${BASE_IMAGE} AS runtime
 COPY images/worker/packages.sh images/worker/install-runtime.sh images/worker/slim.sh /opt/ringmaster/images/
 RUN /opt/ringmaster/images/install-runtime.sh
@@ -34,11 +34,11 @@ COPY --from=build /opt/torch/lib/ /opt/torch/lib/
 COPY --from=build /opt/torch/licences/ /usr/share/doc/libtorch/
 COPY third_party/gloo/LICENSE /usr/share/doc/gloo/
 COPY --from=build /out/ /usr/local/bin/
-# For the ranks of agents, whatever Python an image made from this one has; and for the distribution's.
+# The first copy is for the ranks that agents start, with any Python that a derived image has; the second for Debian's Python.
 COPY worker/python/ringmaster /usr/local/lib/ringmaster/python/ringmaster
 COPY worker/python/ringmaster /usr/lib/python3/dist-packages/ringmaster
-# For NVIDIA's container runtime. The agent asks NVML, which is the capability `utility`. GPUs come from what the Pod asks for, or
-# from `docker run --gpus`, each of which overrides `void`. The path is where GKE mounts the driver; elsewhere it does not exist.
+# For NVIDIA's container runtime. The agent uses NVML, which needs the capability `utility`. The Pod's GPU request, or
+# `docker run --gpus`, overrides `void`. GKE mounts the driver at the path; elsewhere it does not exist.
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility NVIDIA_VISIBLE_DEVICES=void LD_LIBRARY_PATH=/usr/local/nvidia/lib64
 COPY images/worker/check.sh /opt/ringmaster/images/
 RUN echo /opt/torch/lib >/etc/ld.so.conf.d/ringmaster.conf && ldconfig && /opt/ringmaster/images/check.sh

@@ -11,7 +11,7 @@ mkdir -p "$root"/{etc,usr/bin,lib64,proc,sys,dev}
 install -d -m 1777 "$root/tmp"
 install -s -m 0755 "$(find /build -name ringmaster-operator -type f)" "$root/usr/bin/"
 
-# The loader keeps the path that is written into every program; libraries go where the loader looks by itself.
+# The loader stays at the path that is written into every program; libraries go to a folder that the loader searches by default.
 ldd "$root/usr/bin/ringmaster-operator" | grep -o '/[^ ]*' | while read -r library; do
   case $library in
     /lib64/*) install -D -m 0755 "$library" "$root$library" ;;
@@ -20,11 +20,11 @@ ldd "$root/usr/bin/ringmaster-operator" | grep -o '/[^ ]*' | while read -r libra
 done
 ln -s usr/lib "$root/lib"
 "$(dirname "$0")/record-packages.sh" /build "$root"
-rm -rf /build # objects are in the compiler cache, not in a layer
+rm -rf /build # keeps objects out of the layer; the compiler cache has them
 
 echo 'operator:x:65532:65532:operator:/:/nonexistent' >"$root/etc/passwd"
 echo 'operator:x:65532:' >"$root/etc/group"
 echo 'hosts: files dns' >"$root/etc/nsswitch.conf"
 
-# As shipped: nothing but this root.
+# Check that the program starts with only the files of this root.
 chroot "$root" /usr/bin/ringmaster-operator --version

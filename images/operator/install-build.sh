@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs what compiles the operator. Run by operator.Dockerfile in the stage that is thrown away.
+# Installs the packages that compile the operator. Run by operator.Dockerfile in its build stage.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -q

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs what compiles ringmaster-tools for $TARGETARCH. Run by tools.Dockerfile in the stage that is thrown away.
+# Installs the packages that compile ringmaster-tools for $TARGETARCH. Run by tools.Dockerfile in its build stage.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 target=${TARGETARCH:-$(dpkg --print-architecture)}

@@ -17,4 +17,4 @@ for program in "${programs[@]}"; do
   find /build -name "$program" -type f -exec install -s -m 0755 {} "$out" \;
 done
 install -m 0755 "$source/worker/audit/ringmaster-replay" "$out"
-rm -rf /build # objects are in the compiler cache, not in a layer
+rm -rf /build # keeps objects out of the layer; the compiler cache has them

@@ -1,11 +1,11 @@
 #!/bin/bash
-# The last step of worker.Dockerfile, in the image as shipped: every program of ours finds its libraries and starts, there is one
-# CUDA and one NCCL, the container runtime is asked for what we need, and the licences that ask for it are there.
+# The last step of worker.Dockerfile checks the finished image: each of our programs finds its libraries and starts; there is one
+# CUDA and one NCCL; the variables for NVIDIA's container runtime are set; and the licences that must be shipped are there.
 set -euo pipefail
 status=0
 libraries=/opt/torch/lib documents=/usr/share/doc
 cuda=
-[ ! -e $libraries/libtorch_cuda.so ] || cuda=yes # an image for GPUs
+[ ! -e $libraries/libtorch_cuda.so ] || cuda=yes # this is an image for GPUs
 
 complain() { echo "check.sh: $*" >&2 && status=1; }
 
@@ -26,7 +26,7 @@ check_program() { # name
   if [ -n "$missing" ]; then
     complain "$program does not find ${missing}; name its package in packages.sh, its file in slim.sh" && return
   fi
-  # Not every program knows --version; one that the loader or a constructor stops ends with 126, 127 or a signal.
+  # Some programs reject --version. A program that cannot be loaded ends with 126, 127 or a signal.
   LD_BIND_NOW=1 "$program" --version || result=$?
   [ $result -lt 126 ] || complain "$program does not start (exit code $result)"
 }
@@ -38,7 +38,7 @@ check_package() {
   done
 }
 
-# A second copy of what PyTorch's wheel brings is what a process may load instead of it; a libcuda hides the node's driver.
+# A process might load a second copy of a CUDA library instead of the one in PyTorch's wheel; a libcuda hides the node's driver.
 check_one_cuda() {
   local file found others=() single=(libcudart.so)
   for file in libcuda libcudart libcublas libcudnn libcupti libnccl libnvrtc; do others+=(-o -name "$file.so*"); done
@@ -50,7 +50,7 @@ check_one_cuda() {
   done
 }
 
-# The loader's cache names them, for programs that look by name alone.
+# The loader's cache must list the libraries, for programs that look them up by name only.
 check_loader() {
   local library cache expected=(libtorch_cpu.so libcudart.so.13)
   [ -z "$cuda" ] || expected+=(libnccl.so.2 libtorch_cuda.so)
@@ -63,7 +63,7 @@ check_loader() {
   esac
 }
 
-# The programs that train are linked with LibTorch's CUDA half, though they name no symbol of it, and find all that it loads.
+# The training programs must be linked with LibTorch's CUDA part, though they use no symbol of it, and find all that it loads.
 check_gpu_side() {
   local program library missing report
   [ -n "$cuda" ] || return 0
@@ -71,7 +71,7 @@ check_gpu_side() {
     ldd "$program" | grep -F "libtorch_cuda.so => $libraries/" >/dev/null ||
       complain "$program is not linked with $libraries/libtorch_cuda.so: was there an nvcc in /opt/cuda, and --no-as-needed?"
   done
-  for library in "$libraries"/libtorch_cuda_linalg.so "$libraries"/libcudnn_*.so.*; do # which it loads by name
+  for library in "$libraries"/libtorch_cuda_linalg.so "$libraries"/libcudnn_*.so.*; do # LibTorch loads these by name
     missing=$(missing_of "$library")
     [ -z "$missing" ] || complain "$library does not find $missing"
   done

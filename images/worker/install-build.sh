@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs what compiles the worker's programs. Run by worker.Dockerfile in the stage that is thrown away.
+# Installs the packages that compile the worker's programs. Run by worker.Dockerfile in its build stage.
 set -euo pipefail
 here=$(dirname "$0")
 . "$here/packages.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Puts LibTorch under /opt/torch: PyTorch's wheel without its Python, of CUDA the two libraries that its CPU half needs, on Ubuntu
-# all of them, with CUDA's compiler under /opt/cuda; and everybody's licence. /opt/wheels holds the wheels, unpacked, where
-# images/build.sh shares this machine's; elsewhere they are fetched, by the SHA-256 in the *.requirements beside this script.
+# Installs LibTorch in /opt/torch: PyTorch's wheel without its Python part, and the two CUDA libraries that its CPU part needs; on
+# Ubuntu all CUDA libraries, and CUDA's compiler in /opt/cuda. Also installs all licences. images/build.sh passes this machine's
+# unpacked wheels in /opt/wheels; otherwise they are downloaded and checked by the SHA-256 in the *.requirements beside this script.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . /etc/os-release
@@ -30,11 +30,11 @@ else
   find "$wheels/nvidia" \( -name '*.so' -o -name '*.so.*' \) -type f -exec cp -t $libraries {} +
   install -D -m 0644 -t $licences/cusparselt "$wheels/nvidia/cusparselt/LICENSE.txt"
 fi
-# Its symbol table is a fifth of it. NVIDIA's libraries stay as they are: their licence allows no change.
+# The symbol table is a fifth of the library. NVIDIA's libraries are not stripped: their licence allows no change.
 strip $libraries/libtorch_cpu.so $libraries/libc10.so
 
 for folder in "$wheels"/*.dist-info/licenses; do
   name=$(basename "$(dirname "$folder")" .dist-info)
   cp -r "$folder" "$licences/$name"
 done
-cp "$here/licences/mkl.txt" $licences/ # which is inside libtorch_cpu.so
+cp "$here/licences/mkl.txt" $licences/ # libtorch_cpu.so contains MKL

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034 # the sourcing scripts use them
-# The distributions' own names of what the worker needs; sourced by the install scripts of this folder.
-# Sets run_packages and build_packages for the root file system that this runs in.
+# The names of the packages that the worker needs, for each distribution; sourced by the install scripts of this folder.
+# Sets run_packages and build_packages for the distribution of the root file system that this runs in.
 . /etc/os-release
 
 run_packages=(openssh-server openssh-client openmpi-bin libnss-extrausers)

@@ -1,17 +1,17 @@
 #!/bin/bash
-# Removes from the root file system it runs in what a worker's programs cannot reach.
+# Removes the packages that a worker's programs do not need from the root file system that it runs in.
 # Usage: slim.sh BEFORE   (a file with the names of the packages that were there first: those stay)
 #
-# Distributions link Open MPI with everything (GPU run times, X11). What is needed is the closure of shared libraries of a
-# few roots: what our programs are linked with, sshd and ssh, mpirun and its daemons, Open MPI's plugins.
-# A package that owns nothing of this closure is purged even if others depend on it. dpkg's list then says what is really
-# there; who wants to install packages into the image runs `apt-get --fix-broken install` first.
+# Distributions link Open MPI with many libraries (GPU runtimes, X11). Needed are only a few files and, recursively, the shared
+# libraries that they load: the libraries of our programs, sshd and ssh, mpirun and its daemons, Open MPI's plugins.
+# A package without a needed file is purged even if others depend on it; dpkg's list stays correct. To install packages into the
+# image, run `apt-get --fix-broken install` first.
 set -euo pipefail
 shopt -s nullglob
 before=$1
 libraries=/usr/lib/$(uname -m)-linux-gnu
 
-# Plugins for devices that a CPU worker has not; their packages' other files are needed.
+# Remove the plugins for devices that a CPU worker does not have; other files of their packages are needed.
 rm -f "$libraries"/ucx/libu*_{rocm,cuda,ze}* "$libraries"/openmpi/lib/openmpi3/mca_btl_openib.so
 
 roots=(
@@ -22,7 +22,7 @@ roots=(
   "$libraries"/openmpi/lib/*.so* "$libraries"/openmpi/lib/openmpi*/*.so "$libraries"/pmix2/lib/pmix/*.so
   "$libraries"/ucx/*.so*
 )
-# Kept for data or maintainer scripts, which no closure of libraries shows.
+# Packages kept for their data or maintainer scripts, which cannot be found through the libraries that programs load.
 keep=(openssh-client openssh-server openssh-sftp-server openmpi-bin openmpi-common libpmix-bin procps libnss-extrausers)
 
 files=()
@@ -30,7 +30,7 @@ for root in "${roots[@]}"; do
   [ ! -e "$root" ] || files+=("$(readlink -f "$root")")
 done
 
-# ldd fails for the scripts among the roots, which need nothing.
+# ldd fails for files that are scripts; they need no libraries.
 libraries_of() { for file in "$@"; do ldd "$file" 2>/dev/null || true; done; }
 
 check_resolved() { # WHEN
@@ -43,7 +43,7 @@ check_resolved() { # WHEN
 
 check_resolved "before anything was removed"
 
-# dpkg knows some files by the name they had before /lib became a link to /usr/lib: ask for both.
+# dpkg lists some files under /lib and others under /usr/lib, of which /lib is a link: ask for both names.
 needed=$(mktemp)
 {
   printf '%s\n' "${files[@]}"
