@@ -33,7 +33,7 @@ struct Options {
   LogOptions logs{};
 };
 
-// Adds kubectl's flags; those that were given are appended to `given`.
+// Adds kubectl's flags to the parser; the flags on the command line are appended to `given`.
 void AddKubectlFlags(CLI::App& app, Arguments& given) {
   for (const KubectlFlag& flag : kKubectlFlags) {
     const std::string names = flag.short_name[0] == '\0'
@@ -168,7 +168,7 @@ int RunLogs(const Kubectl& kubectl, Options options) {
   return shown.ok() ? 0 : Fail(shown.error());
 }
 
-// The commands, for parsing and for completion.
+// The subcommands, for parsing and for completion.
 struct Commands {
   Commands(CLI::App& app, Options& options) {
     status = AddCommand(app, "status", "Show on one screen whether a job trains, and if not, why");

@@ -34,7 +34,7 @@ COPY --from=build /opt/torch/lib/ /opt/torch/lib/
 COPY --from=build /opt/torch/licences/ /usr/share/doc/libtorch/
 COPY third_party/gloo/LICENSE /usr/share/doc/gloo/
 COPY --from=build /out/ /usr/local/bin/
-# The first copy is for the ranks that agents start, with any Python that a derived image has; the second for Debian's Python.
+# The first copy is for the ranks that agents start, with any Python that a derived image has; the second for the distribution's Python.
 COPY worker/python/ringmaster /usr/local/lib/ringmaster/python/ringmaster
 COPY worker/python/ringmaster /usr/lib/python3/dist-packages/ringmaster
 # For NVIDIA's container runtime. The agent uses NVML, which needs the capability `utility`. The Pod's GPU request, or
