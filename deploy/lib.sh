@@ -54,8 +54,8 @@ restricted_namespace() { # name
   kubectl label --overwrite namespace "$1" pod-security.kubernetes.io/enforce=restricted >/dev/null
 }
 
-# Creates a ConfigMap with scikit-learn's 1,797 handwritten digits of 8×8 pixels as IDX files (binaryData, about 115 kB). No
-# writer is in both the training and the test set.
+# Creates a ConfigMap with scikit-learn's 1,797 handwritten digits of 8×8 pixels as IDX files (binaryData, about 115 kB), split into
+# training and test set by writer.
 digits_config_map() { # kubeconfig namespace
   local data=$RINGMASTER_CACHE/digits/idx
   python3 "$repository/tests/data/digits_to_idx.py" "$data" || return
