@@ -24,7 +24,7 @@ class Rank:
         self.start = start
         self.process = None
         self.connection = None
-        self.said = []  # every message of the rank
+        self.said = []  # all messages of the rank
         self.alive = True
 
     @property

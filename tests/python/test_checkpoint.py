@@ -1,4 +1,4 @@
-"""The keeper of checkpoints: what it keeps it finds again."""
+"""Tests that the keeper of checkpoints finds the checkpoints that it has written."""
 
 import os
 import pathlib
@@ -24,7 +24,7 @@ LIMIT = 60.0
 START = LocalState()
 
 class RecordingMembership(LoneMembership):
-    """Grants at once, or when the test says so."""
+    """Grants a checkpoint at once, or when the test chooses."""
 
     def __init__(self):
         super().__init__()
