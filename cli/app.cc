@@ -213,7 +213,7 @@ struct Commands {
   CLI::App* doctor = nullptr;
 };
 
-// kubectl asks for completions by another program name or by a command of its own.
+// Returns whether kubectl wants completions: by another program name, or with `__complete`.
 bool AsksForCompletion(int argc, char** argv) {
   const std::string_view path = argc > 0 ? argv[0] : "";
   return path.substr(path.rfind('/') + 1) == "kubectl_complete-trainingjob" ||

@@ -15,7 +15,7 @@ die() { echo "error: $*" >&2; exit 1; }
 patience=${RINGMASTER_PATIENCE:-1}
 
 # Polling takes CPU time from the work that it waits for, so the interval grows with the time waited.
-wait_for() { # what seconds command...: until the command succeeds
+wait_for() { # what seconds command...: waits until the command succeeds
   local what=$1 begin=$SECONDS waited
   local limit=$(($2 * patience))
   shift 2
