@@ -1,7 +1,7 @@
-// Figure "backlog": 10,000 jobs of one worker that wait for an operator that starts, and one that
-// comes while it works them off. Whether the oldest get their Pods first, how many a second, and
-// what the operator's memory does. Against an etcd and API server of its own; nothing runs the
-// Pods.
+// Figure "backlog": 10,000 jobs of one worker exist when the operator starts; one more is created
+// while the operator processes them. Measures whether the oldest jobs get their Pods first, the
+// rate of jobs, and the operator's memory. Uses its own etcd and API server; nothing runs
+// the Pods.
 
 #include <algorithm>
 #include <atomic>
@@ -25,7 +25,7 @@ using std::chrono::steady_clock;
 constexpr char kNamespace[] = "jobs";
 constexpr char kPods[] = "/api/v1/namespaces/jobs/pods";
 
-// The order of names is not that of age.
+// The order of the names is not the order of creation.
 std::string NameOf(int index) { return "job-" + std::to_string(1'000'000 - index); }
 
 Result<void> PostBacklog(testing::ApiClient& admin, int jobs) {
@@ -44,13 +44,13 @@ int PodCount(testing::ApiClient& admin) {
   return items + page.body.at("metadata").value("remainingItemCount", 0);
 }
 
-// By name; whole seconds since 1970.
+// Returns the creation time of each object, by name; whole seconds since 1970.
 Result<std::map<std::string, int64_t>> CreationTimes(testing::ApiClient& admin,
                                                      const std::string& path) {
   std::map<std::string, int64_t> times;
   std::string next;
   do {
-    // An API server that has just worked that much may lag behind itself for a moment.
+    // After so many writes the API server's cache may lag, so that a list fails for a moment.
     testing::Response page;
     testing::WaitUntil([&] {
       page = admin.Get(path + "?limit=500&continue=" + next);
@@ -68,7 +68,7 @@ Result<std::map<std::string, int64_t>> CreationTimes(testing::ApiClient& admin,
   return times;
 }
 
-// By how many seconds at most a job's launcher came before that of a job at least a second older.
+// Returns by how many seconds, at most, a job's launcher was created before that of an older job.
 int64_t WorstOvertaking(const std::map<std::string, int64_t>& jobs,
                         const std::map<std::string, int64_t>& pods) {
   std::map<int64_t, std::vector<int64_t>> launched_by_age;
@@ -100,7 +100,7 @@ Result<void> Measure(const std::string& program, int jobs) {
   const int pid = (*op)->process().pid();
   const auto begin = steady_clock::now();
   const auto seconds = [&] { return Seconds(steady_clock::now() - begin).count(); };
-  // A newcomer, once the first are served.
+  // Create one more job once the first jobs have Pods.
   if (!testing::WaitUntil([&] { return PodCount(admin) > 0; }))
     return Error{ErrorKind::kTimeout, "no Pod was created: " + (*op)->Log()};
   const double newcomer_posted = seconds();

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Figure B16: seconds of `.ci/run` in a clean clone of the last commit with this machine's caches warm, and seconds from one changed file
-# to the end of its tests: the worst of one policy of the operator, one part of the launcher's coordinator and one of the agent.
+# Figure B16: seconds of `.ci/run` in a clean clone of the last commit with this machine's warm caches, and seconds from the change of a
+# file to the end of its tests: the worst of a policy of the operator, a part of the launcher's coordinator and a part of the agent.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)

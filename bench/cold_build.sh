@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Everything built from nothing: optimised, each source by itself (no unity), no compiler cache, warnings as errors.
-# A source that compiles only behind another one, or warns only when it is optimised, is found here. Its closing line has the time.
+# Builds everything without caches: optimised, each source by itself (no unity build), with warnings as errors. This finds sources that
+# compile only after another one, or that have warnings only when optimised. The last line has the time.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 "$root/deploy/local/prerequisites.sh" build cluster >&2

@@ -78,7 +78,7 @@ class PodCounter {
   }
 
   const std::string part_;
-  std::string version_;  // the watch's last; its thread only
+  std::string version_;  // newest resourceVersion of the watch; used only by its thread
   Mutex mutex_;
   std::set<std::string> names_ RINGMASTER_GUARDED_BY(mutex_);
   steady_clock::time_point last_ RINGMASTER_GUARDED_BY(mutex_) = steady_clock::now();
@@ -123,7 +123,7 @@ Result<void> PutDefaultProfile(testing::ApiClient& admin,
   const std::string path = std::string("/apis/ringmaster.dev/v1alpha1/namespaces/") + kSystemNs +
                            "/trainingprofiles/bench?fieldManager=bench&force=true";
   testing::Response put;
-  const bool done = testing::WaitUntil([&] {  // its kind may be new
+  const bool done = testing::WaitUntil([&] {  // the CRD may not be served yet
     put = admin.Send("PATCH", path, profile.dump(), "application/apply-patch+yaml");
     return put.ok();
   });
@@ -176,7 +176,7 @@ Result<void> CreationBench::PrepareProxy() {
   auto proxy = testing::FaultProxy::Start(endpoint_, pki + "proxy.crt", pki + "proxy.key");
   if (!proxy.ok()) return proxy.error();
   proxy_ = std::move(*proxy);
-  // The proxy hands credentials on as they come, so an admin behind it needs a token.
+  // The proxy forwards credentials unchanged, so an admin client that uses it needs a token.
   const std::string account = "bench-admin";
   admin_->Post("/api/v1/namespaces/default/serviceaccounts", {{"metadata", {{"name", account}}}});
   const json subject = {{"kind", "ServiceAccount"}, {"name", account}, {"namespace", "default"}};
@@ -322,8 +322,8 @@ Result<void> CreationBench::Clear(const std::string& ns) {
   if (!testing::WaitUntil([&] { return empty(PodsPath(ns)); }, kLimit)) {
     return Error{ErrorKind::kTimeout, "Pods stay in " + ns};
   }
-  // The next job of this name would wait for the garbage collector, which knows a new kind of owner
-  // only half a minute after its definition.
+  // The next job of this name would have to wait for the garbage collector, which learns of a new
+  // kind of owner only half a minute after its CRD was created.
   if (!testing::WaitUntil([&] { return empty("/api/v1/namespaces/" + ns + "/services"); },
                           kLimit)) {
     return Error{ErrorKind::kTimeout, "Services stay in " + ns};

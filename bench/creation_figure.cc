@@ -1,5 +1,5 @@
-// Figure B1: how long it takes until the 1,000 worker Pods of one job exist, against a bare client
-// that posts the same manifests with the same number of requests in flight, alternating, on a
+// Figure B1: how long it takes until the 1,000 worker Pods of one job exist, compared with a bare
+// client that posts the same manifests with as many concurrent requests. Runs alternate, on a
 // cluster with simulated nodes and a scheduler.
 
 #include <iostream>
@@ -20,7 +20,7 @@ Result<void> Measure(const CreationOptions& options, int pods, int runs) {
   CreationBench& b = **bench;
   if (auto captured = b.CapturePodRequest(); !captured.ok()) return captured;
   if (auto started = b.StartOperator(false); !started.ok()) return started;
-  // Both keep their connections: neither pays for opening them in the first run alone.
+  // Warm up: both clients keep their connections open, so that no measured run has to open them.
   const auto warm = b.OperatorCreates(2 * CreationBench::kParallel);
   if (!warm.ok()) return warm.error();
   std::cout << "warm-up (not counted): " << warm->took.count() << " s for "

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Measures one figure: bench/figure.sh B1|B2|B3|B4|B5|B6|B7|B8|B9|B10|B11|B12|B13|B14|B15|B16|B17|B18|B21|accuracy|backlog|partial-fc|mpi-operator [options of that figure]
-# Builds what it needs (Release), starts what it needs, prints lines for people and, last, one JSON object:
+# Builds (Release) and starts the programs that it needs, prints readable lines and, last, one JSON object:
 # {"figure", "value", "unit", "reference", "goal", "holds", …}. Leaves nothing running. The object becomes a line of results.jsonl,
-# with the options, and the pages are rendered from it; RINGMASTER_RESULTS=FILE keeps the line elsewhere and no page changes.
+# with the options, and the pages are rendered from it. With RINGMASTER_RESULTS=FILE the line goes to FILE and no page changes.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 here=$root/bench
@@ -11,7 +11,7 @@ cluster=bench-$$
 usage() { sed -n '2,6s/^# //p' "$0" >&2; exit 2; }
 die() { echo "figure ${figure:-}: $*" >&2; exit 1; }
 
-# A control plane with a scheduler and simulated nodes: 16 of them hold 3,200 Pods.
+# Starts a control plane with a scheduler and 16 simulated nodes, on which 3,200 Pods fit.
 simulated_cluster() {
   trap '"$root/deploy/local/cluster.sh" --name "$cluster" down >&2' EXIT
   "$root/deploy/local/cluster.sh" --name "$cluster" up 0 >&2
@@ -33,7 +33,7 @@ measure() { # options of the figure...
     B6 | B7 | B8 | B9 | B10) "$here/recovery.sh" "$figure" "$@" ;;
     B11)
       worker_programs figure-b11
-      # How a process' memory lies makes more of a difference than what is measured: the middle one of several.
+      # The layout of a process' memory affects the time more than the measured difference, so take the median of several runs.
       for run in 1 2 3 4 5 6 7; do
         echo "run $run of 7" >&2
         "$worker_build/tests/overhead/figure-b11" "$@" | tail -n 1 # --ranks=2 --global-batch=64 --steps=50 --rounds=24

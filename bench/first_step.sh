@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Figure B5: from `kubectl apply` to the first training step, three workers on three nodes, images unpacked before.
-# The end is the time at which the launcher's container wrote the first line of the step log, by the node's own clock; the beginning is
-# the moment before kubectl starts (what a person waits for), and, beside it, the moment after it returned.
-#   RUNS=5                  runs; the figure is their median
+# Figure B5: time from `kubectl apply` to the first training step, three workers on three nodes, images already unpacked.
+# The end is the time at which the launcher's container wrote the first line of the step log, by the node's clock. The begin is the
+# moment before kubectl starts (what a person waits for); the time from the moment after it returned is also printed.
+#   RUNS=5                  number of runs; the figure is their median
 #   CLUSTER_NAME=NAME       use this running cluster (cluster.sh --name NAME), with Ringmaster installed and images loaded
 set -euo pipefail
 . "$(dirname "$0")/cluster_lib.sh"
@@ -43,7 +43,7 @@ results=()
 for run in $(seq 0 "$runs"); do
   result=$(one_run "first-step-$run") || die "run $run did not succeed: $(kubectl -n bench describe trainingjobs | tail -20)"
   read -r from_start from_return nodes <<<"$result"
-  # The first run warms the page cache; it is shown and not counted.
+  # The first run warms the page cache; it is printed but not counted.
   echo "run $run: $from_start ms from the start of kubectl apply, $from_return ms from its return, workers on $nodes nodes" \
     "$([ "$run" = 0 ] && echo '(not counted)')"
   [ "$run" = 0 ] || results+=("$from_start $from_return $nodes")

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034  # the sourcing scripts use what is set here
-# Sourced by the scripts of the figures: Release builds of what they measure, each in a build tree of its own.
+# Sourced by the scripts of the figures: makes Release builds of the measured programs, each in its own build tree.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 
@@ -10,16 +10,16 @@ release() { # FOLDER "OPTIONS" TARGET...
   cmake --build "$1" --target "${@:3}" >&2
 }
 
-# The operator and what measures it.
+# Builds the operator and the programs that measure it.
 operator_build=${RINGMASTER_BENCH_BUILD:-$root/build/bench}
 operator_programs() { release "$operator_build" "-DRINGMASTER_BENCH=ON -DRINGMASTER_WORKER=OFF" "$@"; }
 
-# Launcher, agent and trainer, and ringmaster-chaos, which attacks them.
+# Builds launcher, agent and trainer, and ringmaster-chaos, which injects faults into them.
 worker_build=${RINGMASTER_BENCH_BUILD:-$root/build/bench-worker}
 ringmaster_chaos=$worker_build/tests/chaos/ringmaster-chaos
 worker_programs() { release "$worker_build" "-DRINGMASTER_TESTS=ON -DRINGMASTER_OPERATOR=OFF" "$@"; }
 
-# The trainer and ringmaster-bench, without the tests: all that the trainer's own figures need.
+# Builds the trainer and ringmaster-bench, without the tests: enough for the trainer's figures.
 trainer_build=${RINGMASTER_BENCH_BUILD:-$root/build/bench-trainer}
 trainer_bench=$trainer_build/worker/bench/ringmaster-bench
 trainer_programs() { release "$trainer_build" "-DRINGMASTER_OPERATOR=OFF" "$@"; }

@@ -1,6 +1,6 @@
-// Figure B3: the operator's resident memory: idle, with 10,000 foreign Secrets, ConfigMaps and Pods
-// each, and with 100 jobs of 64 running workers. Against an etcd and API server of its own; the
-// kubelet and launchers are played.
+// Figure B3: the operator's resident memory: idle, with 10,000 each of other owners' Secrets,
+// ConfigMaps and Pods, and with 100 jobs of 64 running workers. Uses its own etcd and API server;
+// the kubelet and the launchers are simulated.
 
 #include <algorithm>
 #include <atomic>
@@ -23,7 +23,7 @@ double StatusMiB(int pid, const std::string& field) {
   return static_cast<double>(testing::StatusField(pid, field)) / 1024;
 }
 
-// The median of a second's readings, two seconds after the last change.
+// Waits two seconds and returns the median of the readings of the next second.
 double Resident(int pid) {
   std::this_thread::sleep_for(std::chrono::seconds(2));
   std::vector<double> readings;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Images and programs that know nothing of Ringmaster: the whole matrix of figure B18, then faults of figure B21 against a torchrun job,
-# without its reference: bench/programs_soak.sh [FAULTS] [SEED]
-# A job of the matrix has at most a minute, a recovery two. A figure that does not hold fails the soak; no result is recorded.
+# Tests images and programs without Ringmaster: the whole matrix of figure B18, then faults of figure B21 against a torchrun job,
+# without the reference: bench/programs_soak.sh [FAULTS] [SEED]
+# A job of the matrix may take a minute, a recovery two. A figure that misses its goal fails the soak; no result is recorded.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 faults=${1:-100} seed=${2:-1}

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Figures B6 to B10: what faults and resizing cost a training of real processes on hosts made of network namespaces.
-#   recovery.sh B6    kill -9 of a rank; of an agent, which is what the loss of its Pod is: the next step of the others
-#   recovery.sh B7    a host falls silent: the next step of the others; on the local cluster, the node of the launcher
+#   recovery.sh B6    time from kill -9 of a rank, or of an agent (as when its Pod is lost), to the others' next step
+#   recovery.sh B7    time from the cut of a host to the others' next step; also for the launcher's node, on the local cluster
 #   recovery.sh B8    steps lost or repeated in RUNS schedules of faults of every kind, by audit of the ranks' logs
-#   recovery.sh B9    2 → 4 → 2 workers: the longest gap between two steps
+#   recovery.sh B9    longest gap between two steps with 2 → 4 → 2 workers
 #   recovery.sh B10   throughput kept with 8 workers and a killed rank or agent every 29 s for 10 minutes (COUNT=20 faults), and
 #                     what PyTorch DDP under torchrun keeps
-#   RUNS=5            faults of each kind; the figure is the median
+#   RUNS=5            number of faults of each kind; the figure is the median
 # Extra arguments go to ringmaster-chaos.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -15,7 +15,7 @@ figure=$1
 shift
 worker_programs ringmaster-chaos
 
-# The last line is the result; all of them are for people, on standard error.
+# The last line is the result; all lines are also printed to standard error, for people.
 result() { tee -a /dev/stderr | tail -n 1; }
 # strike KINDS ARGUMENTS... -> the summary
 strike() { "$ringmaster_chaos" strike --faults="$1" --count="$runs" --every=1 "${@:2}" | result; }
@@ -33,7 +33,7 @@ case $figure in
          rank_ms: $rank.median_first_step_ms, agent_ms: $agent.median_first_step_ms,
          worst_ms: ([$rank.worst_first_step_ms, $agent.worst_first_step_ms] | max), step_ms: $rank.median_step_ms}' ;;
   B7)
-    # The limit is the lost limit itself: silence is not evidence before it.
+    # The reference is the lost limit: a silent worker is not lost before it.
     cut=$(strike cut --lost-after=2000 "$@")
     launcher=$("$root/bench/silent_launcher.sh" | result)
     jq -cn --argjson cut "$cut" --argjson launcher "$launcher" '
@@ -60,8 +60,8 @@ case $figure in
          reference: (.median_step_ms / 1000), reference_is: "the median step", goal: ("<= " + (($goal / 1000) | tostring)),
          holds: (.longest_gap_ms <= $goal and .audit == "clean")}' ;;
   B10)
-    # torchft keeps 97.7 % (32 replicas, 16 cores), reported.
-    # Nine tenths of the machine are the workers', an equal part each; the rest is for what strikes and measures.
+    # torchft keeps 97.7 % (32 replicas, 16 cores), as reported by others.
+    # The workers get nine tenths of the machine, in equal parts; the rest is for the programs that inject faults and measure.
     cpus=$(awk -v cores="$(nproc)" 'BEGIN {printf "%.2f", 0.9 * cores / 8}')
     ours=$("$ringmaster_chaos" strike --replicas=8 --cpus="$cpus" --faults=kill-rank,kill-agent --every=29 --count="${COUNT:-20}" "$@" | result)
     ddp=$("$root/bench/peers/torchrun/run.sh" --replicas=8 --cpus="$cpus" --every=29)

@@ -1,8 +1,8 @@
-// Figure B2: while a job of 1,000 workers is created, bursts of small jobs arrive. Measured at a
-// proxy between operator and API server: from the moment a small job's event is handed to the
-// operator to the arrival of its first Pod's POST, and to that POST's answer. The limit of the same
-// run: a bare chain (watch an object, POST one Pod) under the same load, in bursts of its own,
-// measured at the same proxy and at the same two points.
+// Figure B2: while a job of 1,000 workers is created, bursts of small jobs arrive. A proxy between
+// operator and API server measures the time from the moment when it passes a small job's event to
+// the operator until the POST of the job's first Pod arrives, and until that POST is answered. The
+// reference of the same run is a bare chain (watch an object, POST one Pod) under the same load, in
+// other bursts, measured by the same proxy at the same two points.
 
 #include <atomic>
 #include <iostream>
@@ -31,7 +31,7 @@ struct Sample {
   double created = 0;
 };
 
-// When each watched object's ADDED event passed the proxy, by name.
+// The time at which each watched object's ADDED event passed the proxy, by name.
 class EventTimes {
  public:
   void Note(const testing::ProxiedRequest& watch, const std::string& line) {
@@ -91,7 +91,7 @@ class Responsiveness {
   }
   ~Responsiveness() { bench_.proxy().SetOnEvent(nullptr); }
 
-  // One creation of the big job, with bursts until all its Pods exist.
+  // Creates the large job once, with bursts until all its Pods exist.
   Result<void> Round(int pods) {
     bench_.proxy().Forget();
     std::optional<Result<Creation>> took;
@@ -149,7 +149,7 @@ class Responsiveness {
     return static_cast<int>(done_.size());
   }
 
-  // What was sent for the job that waited longest, in milliseconds since its event.
+  // Prints the requests for the job that waited longest, in milliseconds since its event.
   void TraceSlowest() {
     const auto event = events_.Of(slowest_.first);
     if (!event) return;
@@ -187,7 +187,7 @@ Result<void> Measure(const CreationOptions& options, int pods, std::size_t jobs,
   CreationBench& b = **bench;
   if (auto captured = b.CapturePodRequest(); !captured.ok()) return captured;
   Responsiveness figure(b, trace);
-  // Not counted: both sides open their connections.
+  // The first round is not counted: both sides open their connections.
   if (auto round = figure.Round(pods); !round.ok()) return round;
   figure.ours.clear();
   figure.bare.clear();

@@ -5,11 +5,11 @@
   results.py render              writes the tables of RESULTS.md and the numbers that pages take from figures
   results.py check               writes nothing, and fails where a page differs
 
-A page names the origin of a number as the title of a link to RESULTS.md: [54 ms](bench/RESULTS.md "B6.rank_ms"), with
-a factor "B6.value*1000", or of a part "B13.resnet18.over_peer". The number keeps its decimals and the text around it. It is that of the newest line without
-options. For a figure that has no such line it has to stand in the earlier results of RESULTS.md.
+A page names the origin of a number in the title of a link to RESULTS.md: [54 ms](bench/RESULTS.md "B6.rank_ms"), with a factor
+"B6.value*1000", or for a part "B13.resnet18.over_peer". Rendering keeps the number of decimals and the text around the number. The
+number is from the newest line without options; if the figure has no such line, the number must be in the earlier results of RESULTS.md.
 
-RINGMASTER_RESULTS names another file than results.jsonl.
+RINGMASTER_RESULTS names another file to use instead of results.jsonl.
 """
 
 import datetime

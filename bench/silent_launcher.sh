@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The second half of figure B7: the node of a job's launcher (and of one of its workers) falls silent, every packet dropped, on the
-# local cluster. Milliseconds from the cut to the first step that the others log in a world of the next launcher.
-#   RUNS=3                  runs; the figure is their median
+# The second half of figure B7: on the local cluster, all packets of the node of a job's launcher (and of one of its workers) are
+# dropped. Measures the milliseconds from the cut to the first step that the others log in a world of the next launcher.
+#   RUNS=3                  number of runs; the figure is their median
 #   CLUSTER_NAME=NAME       use this running cluster (cluster.sh --name NAME), with Ringmaster installed and images loaded
 # Last line: {"median_ms": …, "worst_ms": …, "runs": …}
 set -euo pipefail
@@ -9,12 +9,12 @@ set -euo pipefail
 runs=${RUNS:-3}
 begin_bench_cluster
 
-# The last launcher's log, with the node's own time before each line.
+# Prints the newest launcher Pod; its log is read with the node's time before each line.
 launcher_of() { kubectl -n bench get pods -l "ringmaster.dev/role=launcher,ringmaster.dev/job-name=$1" --sort-by=.metadata.creationTimestamp -o name | tail -n 1; }
 node_of() { kubectl -n "$1" get "$2" -o jsonpath='{.spec.nodeName}'; }
 field() { kubectl -n bench get trainingjob "$1" -o jsonpath="{.status.$2}"; }
 
-# The operator must survive: it goes to another node than the launcher's.
+# The operator must survive: moves it to another node if it is on the launcher's node.
 part_from_operator() { # node
   [ "$(node_of ringmaster-system "$(kubectl -n ringmaster-system get pods -o name | head -n 1)")" = "$1" ] || return 0
   kubectl cordon "$1" >/dev/null

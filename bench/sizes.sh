@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Figure B14: bytes of the CRDs, and of the operator's, the tools' and the worker's image as a registry would store them (compressed).
-# Builds the images where they are missing or out of date.
+# Figure B14: bytes of the CRDs, and of the images of operator, tools and worker as a registry would store them (compressed).
+# Builds the images that are missing or out of date.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 "$root/images/build.sh" operator tools worker-debian13 >&2

@@ -1,7 +1,7 @@
-// Figure B4: leader changes while jobs are running. Two operators, 50 jobs of 4 workers,
-// and one more job that is scaled at the very moment when the leader is killed, or told to stop:
-// how long until the first Pod of that change, and whether any of the 50 jobs noticed. Against an
-// etcd and API server of its own; the kubelet and launchers are played.
+// Figure B4: leader changes while jobs are running. There are two operators, 50 jobs of 4 workers,
+// and one more job that is scaled at the moment when the leader is killed or stopped. Measures the
+// time until that change's first Pod, and whether any of the 50 jobs was disturbed. Uses its own
+// etcd and API server; the kubelet and the launchers are simulated.
 
 #include <algorithm>
 #include <csignal>
@@ -39,14 +39,14 @@ class Takeovers {
     if (auto started = Add(leader_); !started.ok()) return started;
     if (!leader_->WaitLeading()) return Error{ErrorKind::kTimeout, "nobody leads"};
     if (auto started = Add(standby_); !started.ok()) return started;
-    // The last one is scaled, the others are to notice nothing.
+    // The last job is scaled; the others must not be disturbed.
     if (auto ran = RunJobs(*admin_, kNamespace, jobs + 1, workers); !ran.ok()) return ran;
     scaled_ = "job-" + std::to_string(jobs);
     replicas_ = workers;
     return {};
   }
 
-  // From the leader's end to the Pod that the job's new size needs.
+  // Returns the time from the leader's end to the Pod that the job's new size needs.
   Result<Seconds> Measure(Way way) {
     if (way == Way::kKilled) leader_->Kill();
     if (way == Way::kStops) leader_->process().Signal(SIGTERM);
@@ -67,7 +67,7 @@ class Takeovers {
     return took;
   }
 
-  // What a disturbed job would show: other Pods, another term, another world.
+  // Returns, for each job, what changes if the job is disturbed: its Pods, its term, its world.
   std::map<std::string, std::string> State() const {
     std::map<std::string, std::string> state;
     for (const json& job : admin_->Get(JobsPath(kNamespace)).body.at("items")) {

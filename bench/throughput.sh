@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Figure B13: training throughput beside PyTorch DDP, of each network in turn. Options go to ringmaster-bench throughput.
-#   NETWORKS="mnist resnet18 iresnet18"   which
-#   ROUNDS=3                              of all ways in turn; the figure is of their medians
+# Figure B13: training throughput of each network, compared with PyTorch DDP. Options go to ringmaster-bench throughput.
+#   NETWORKS="mnist resnet18 iresnet18"   the networks
+#   ROUNDS=3                              rounds, in which all ways take turns; the figure is computed from medians
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 trainer_programs ringmaster-bench
@@ -10,7 +10,7 @@ for network in ${NETWORKS:-mnist resnet18 iresnet18}; do
   results+=("$("$trainer_bench" throughput --network="$network" --rounds="${ROUNDS:-3}" \
     --peer="$root/bench/peers/torchrun/throughput.sh" --json=- "$@" | tee /dev/stderr | tail -n 1)")
 done
-# The network of the examples is small: most of what PyTorch needs for it is Python's dispatch, so it does not decide.
+# The MNIST network has no goal: it is so small that PyTorch spends most of its time in Python's dispatch.
 printf '%s\n' "${results[@]}" | jq -cn '
   [inputs] as $all | ($all | map({(.network): (del(.bench, .network))}) | add) as $by
   | ($all | map(select(.network != "mnist"))) as $arithmetic

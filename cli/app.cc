@@ -33,7 +33,7 @@ struct Options {
   LogOptions logs{};
 };
 
-// Adds kubectl's flags; those that were given are appended to `given`.
+// Adds kubectl's flags to the parser; the flags on the command line are appended to `given`.
 void AddKubectlFlags(CLI::App& app, Arguments& given) {
   for (const KubectlFlag& flag : kKubectlFlags) {
     const std::string names = flag.short_name[0] == '\0'
@@ -168,7 +168,7 @@ int RunLogs(const Kubectl& kubectl, Options options) {
   return shown.ok() ? 0 : Fail(shown.error());
 }
 
-// The commands, for parsing and for completion.
+// The subcommands, for parsing and for completion.
 struct Commands {
   Commands(CLI::App& app, Options& options) {
     status = AddCommand(app, "status", "Show on one screen whether a job trains, and if not, why");
@@ -213,7 +213,7 @@ struct Commands {
   CLI::App* doctor = nullptr;
 };
 
-// kubectl asks for completions by another program name or by a command of its own.
+// Returns whether kubectl wants completions: by another program name, or with `__complete`.
 bool AsksForCompletion(int argc, char** argv) {
   const std::string_view path = argc > 0 ? argv[0] : "";
   return path.substr(path.rfind('/') + 1) == "kubectl_complete-trainingjob" ||

@@ -9,7 +9,7 @@
 namespace ringmaster::cli {
 namespace {
 
-// The directive with which kubectl does not complete file names.
+// The directive that stops kubectl from completing file names.
 constexpr char kNoFiles[] = ":4\n";
 
 const KubectlFlag* FlagOf(std::string_view word) {

@@ -25,7 +25,7 @@ using enum Check::Result;
 
 constexpr char kPlatform[] = "; ask the platform team";
 
-// A missing right is not a fault of the cluster.
+// A check that could not read its objects warns: a missing right is not a fault of the cluster.
 Check Unseen(const char* name, const Error& error) {
   return {name, kWarn, "cannot be read: " + error.message};
 }

@@ -41,7 +41,7 @@ Result<api::Workload> WorkloadOf(const json& profile) {
 
 Fields FieldsOfRun(const api::TrainingJobSpec& spec) { return FieldsOf(api::EncodeRunSpec(spec)); }
 
-// Tells where the value of one field of the run comes from.
+// Returns where the value of one field of the run comes from.
 std::string Origin(const std::string& path, const json& value, const Fields& own,
                    const Fields& under, const Fields& written, const std::string& profile,
                    bool default_image) {

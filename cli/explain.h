@@ -18,7 +18,7 @@ struct ExplainObjects {
   nlohmann::json job;
   nlohmann::json pin;      // the ControllerRevision, or null
   nlohmann::json profile;  // the LocalTrainingProfile, or null
-  std::string unread{};    // why one of the two is null, for people; empty if null is not a error
+  std::string unread{};    // why one of the two is null, for people; empty if that is not an error
 };
 
 Result<ExplainObjects> ReadExplainObjects(const Kubectl& kubectl, const std::string& job);

@@ -19,15 +19,15 @@ struct PodView {
   std::string node{};
   std::string state{};  // one word, as in kubectl's output
   std::string created{};
-  int64_t restarts = 0;    // of the container that Ringmaster manages
+  int64_t restarts = 0;    // restarts of the container that Ringmaster manages
   bool started = false;    // that container has run, so it may have a log
   bool has_ended = false;  // that container has ended
 };
 
 PodView ReadPod(const nlohmann::json& pod);
 
-// Launchers by term, then workers by index. Leaves out Pods of other jobs and with other
-// roles.
+// Returns the launchers by term, then the workers by index. Leaves out Pods of other jobs and with
+// other roles.
 std::vector<PodView> PodsOf(const nlohmann::json& list, const std::string& job_uid);
 
 // The name of the container whose log is read.

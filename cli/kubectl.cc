@@ -19,15 +19,15 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostOutput = std::size_t{256} << 20;  // of one call, for over 10000 Pods
+constexpr std::size_t kMostOutput = std::size_t{256} << 20;  // per call; enough for 10000 Pods
 constexpr std::size_t kMostErrors = std::size_t{64} << 10;
 
-// One call while it runs.
+// A running call of kubectl.
 struct Call {
   std::shared_ptr<CapturedProcess> process{};
   std::string output{};
   std::string errors{};      // lines that are errors
-  std::string unfinished{};  // of standard error
+  std::string unfinished{};  // incomplete line of standard error
   bool too_long = false;
   std::optional<ProcessEnd> end{};
   std::optional<Error> not_started{};
@@ -109,7 +109,7 @@ bool IsErrorOfKubectl(std::string_view line) {
 }
 
 Error ErrorOfKubectl(std::string_view printed, ProcessEnd end) {
-  // The last line is the error; earlier lines may be attempts of the same request.
+  // The last line is the error; earlier lines may come from earlier attempts of the same request.
   while (printed.ends_with('\n')) printed.remove_suffix(1);
   std::string_view line = printed.substr(printed.rfind('\n') + 1);
   if (line.starts_with("error: ")) line.remove_prefix(7);

@@ -46,7 +46,7 @@ class Kubectl {
   // The namespace from the flags, else from the kubeconfig context, else "default".
   std::string Namespace() const;
 
-  // For a caller that starts kubectl and reads its output itself.
+  // Returns how to start kubectl, for a caller that starts it and reads its output itself.
   ProcessSpec Spec(const Arguments& arguments) const;
 
  private:

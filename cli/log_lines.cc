@@ -10,13 +10,13 @@
 namespace ringmaster::cli {
 namespace {
 
-constexpr std::size_t kMostHeldBytes = std::size_t{256} << 10;  // of a stream
+constexpr std::size_t kMostHeldBytes = std::size_t{256} << 10;  // per stream
 constexpr std::size_t kMostRecent = 16384;
-// How much later than the worker a launcher logs a rank's line, including clock differences.
+// How much later than a worker the launcher may log a rank's line, including clock differences.
 constexpr int64_t kRepeatNanos = 1'000'000'000;
 constexpr int64_t kRepeatMillis = 1000;
 
-// The time at the beginning of `text`, and its length in bytes.
+// Returns the time at the beginning of `text`, and its length in bytes.
 std::optional<std::pair<int64_t, std::size_t>> TimeAt(std::string_view text) {
   const std::size_t end = text.find(' ');
   const std::string time(text.substr(0, std::min<std::size_t>(end, 40)));
@@ -49,7 +49,7 @@ std::optional<int> NumberUntil(std::string_view text, std::string_view end) {
   return rest.starts_with(end) ? std::optional(number) : std::nullopt;
 }
 
-// "[rank 3] text"
+// Reads "[rank 3] text".
 void ReadRank(LogLine& line) {
   constexpr std::string_view kMark = "[rank ";
   if (!line.text.starts_with(kMark)) return;
@@ -59,7 +59,7 @@ void ReadRank(LogLine& line) {
   line.text.erase(0, line.text.find("] ") + 2);
 }
 
-// "2026-01-31T23:59:59.999Z info launcher …", or the same as JSON.
+// Matches "2026-01-31T23:59:59.999Z info launcher …", or the same as JSON.
 bool IsOfLauncher(std::string_view text) {
   if (text.starts_with("{\"time\":")) {
     return text.find("\"program\":\"launcher\"") != std::string_view::npos;
@@ -68,7 +68,7 @@ bool IsOfLauncher(std::string_view text) {
   return TimeAt(text) && beginning.find(" launcher ") != std::string_view::npos;
 }
 
-// "[1,3]<stdout>: text"; the blank is optional, and more text may precede the number.
+// Reads "[1,3]<stdout>: text"; the blank is optional, and more text may precede the number.
 void ReadTag(LogLine& line) {
   line.may_repeat = true;
   line.rank = 0;

@@ -23,8 +23,8 @@ struct LogLine {
   int64_t nanos = 0;   // since 1970, by the clock of the node
   std::string time{};  // the same time, as text
   std::string text{};
-  int rank = -1;            // rank of the line; -1: the line of a Ringmaster program
-  bool may_repeat = false;  // of a launcher: a rank's line that is also in its worker's log
+  int rank = -1;            // the rank that wrote the line; -1: a Ringmaster program wrote it
+  bool may_repeat = false;  // a rank's line in a launcher's log, which its worker's log also has
 };
 
 // Parses a line of `kubectl logs --timestamps`. A line without a time gets the time `otherwise`.

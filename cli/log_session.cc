@@ -29,11 +29,11 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMostLineBytes = std::size_t{64} << 10;  // a longer line is cut into several
-constexpr int64_t kHeldMillis = 500;  // with -f: time that a line waits for older ones
+constexpr int64_t kHeldMillis = 500;  // with -f: how long a line waits for older lines
 constexpr milliseconds kTick{100};
 constexpr milliseconds kRetry{1000};
 constexpr milliseconds kAfterTheEnd{15000};  // time for the last lines once the job has ended
-constexpr int kMostFailedWatches = 5;        // in a row
+constexpr int kMostFailedWatches = 5;        // failed watches in a row
 
 int64_t NowMillis() {
   return std::chrono::duration_cast<milliseconds>(
@@ -95,9 +95,9 @@ class LogSession {
     bool gone = false;
     bool complete = false;  // the container has ended and its log was read completely
     int64_t complete_restarts = 0;
-    int stream = 0;  // of merge_; 0: its log is not read now
+    int stream = 0;  // stream of merge_; 0: its log is not being read
     int64_t newest_nanos = 0;
-    int64_t resumed_after = 0;  // lines that are not newer were already shown
+    int64_t resumed_after = 0;  // lines up to this time were already shown
     std::shared_ptr<CapturedProcess> process{};
     std::string unfinished{};
     std::string errors{};
@@ -207,7 +207,7 @@ class LogSession {
         return Fail(error);
       }
     }
-    // The watch soon shows whether the container ended, restarted or the connection broke.
+    // The watch soon shows whether the container ended or restarted, or the connection broke.
     followed.retry = std::make_unique<boost::asio::steady_timer>(io_, kRetry);
     followed.retry->async_wait(
         [this, uid, clean = end.exit_code == 0](boost::system::error_code error) {
@@ -350,7 +350,7 @@ class LogSession {
     io_.stop();  // children end with this process
   }
 
-  // Running children have handlers that hold the session.
+  // Handlers of running children own the session: release them.
   void Forget() {
     for (auto& [uid, followed] : pods_) {
       if (followed.process != nullptr) followed.process->Forget();
@@ -362,7 +362,7 @@ class LogSession {
 
   void Print(const std::string& pod, const LogLine& line) {
     if (options_.rank && line.rank != *options_.rank) return;
-    // Lines that only a launcher's log has: those of mpirun, or of ranks whose worker has no log.
+    // Lines that only a launcher's log has: from mpirun, or from ranks whose worker has no log.
     const bool of_rank = line.rank >= 0 && !line.may_repeat;
     const std::string who = of_rank || options_.rank ? "rank " + std::to_string(line.rank) : pod;
     std::string text = options_.timestamps ? line.time + " " : "";

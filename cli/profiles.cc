@@ -19,7 +19,7 @@ std::string Listed(const std::vector<std::string>& parts, const char* otherwise)
   return parts.empty() ? otherwise : ListText(parts);
 }
 
-// Formats an object of allows or limits, including fields of later versions.
+// Formats the object `allows` or `limits`, including fields of later versions.
 std::vector<std::string> Said(const json* object) {
   std::vector<std::string> said;
   if (object == nullptr || !object->is_object()) return said;

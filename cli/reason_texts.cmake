@@ -1,9 +1,9 @@
-# ringmaster_reason_texts(REASONS OUT): writes OUT, a header with what REASONS, common/control/reasons.h, says of each reason and of
-# each cause, for programs that tell people.
+# ringmaster_reason_texts(REASONS OUT): writes the header OUT with the meanings of reasons and causes, taken from the comments of
+# REASONS (common/control/reasons.h), for programs that show them to users.
 function(ringmaster_reason_texts reasons out)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${reasons})
   file(READ ${reasons} text)
-  # A list's separators and brackets.
+  # Replace the separators and brackets of CMake lists.
   string(REPLACE ";" "<semicolon>" text "${text}")
   string(REPLACE "[" "<open>" text "${text}")
   string(REPLACE "]" "<close>" text "${text}")
@@ -20,7 +20,7 @@ function(ringmaster_reason_texts reasons out)
       string(APPEND comment " ${CMAKE_MATCH_1}")
     elseif(line MATCHES "= \"([A-Za-z]+)\"" AND table)
       set(word ${CMAKE_MATCH_1})
-      # What else a reason is used for is of no interest here.
+      # Drop sentences about other uses of a reason.
       string(REGEX REPLACE " Also ([^.]|\\.[a-zA-Z])*\\." "" comment "${comment}")
       string(REPLACE "`" "" comment "${comment}")
       string(REPLACE "\\" "\\\\" comment "${comment}")

@@ -20,7 +20,7 @@ constexpr const char* kTyped[] = {
     "worker.nodeSelector", "worker.tolerations", "worker.resourceClaims",
     "imagePullSecrets",    "priorityClassName"};
 
-// Returns the API field that stands for the path, or the path itself.
+// Returns the API field that contains the path, or the path itself.
 std::string AsTyped(const std::string& path) {
   for (const char* typed : kTyped) {
     for (const std::string& in_template : api::PathsInTemplates(typed)) {

@@ -26,7 +26,7 @@ using nlohmann::json;
 constexpr std::size_t kMostFailures = 5;
 constexpr std::size_t kMostEvents = 5;
 
-// One line, with texts below each other.
+// Formats one line; the texts of all lines begin in the same column.
 std::string Labelled(std::string label, const std::string& text) {
   constexpr std::size_t kWidth = 15;
   if (text.empty()) return {};
@@ -143,7 +143,7 @@ std::string EventTime(const json& event) {
   return GetString(event, {"metadata", "creationTimestamp"});
 }
 
-// Newest first.
+// Returns the events of the object, newest first.
 std::vector<json> NewestEvents(const json& events, const std::string& uid) {
   std::vector<json> newest;
   for (const json& event : kube::GetArray(events, {"items"})) {
@@ -203,7 +203,7 @@ Result<std::string> StatusText(const JobObjects& objects, Time now) {
   }
   if (!status.profile.empty()) text += Labelled("Profile", status.profile);
   if (status.checkpoint) text += Labelled("Checkpoint", CheckpointText(*status.checkpoint, now));
-  if (status.crashes && !over) {  // the message of one that has failed says how often it crashed
+  if (status.crashes && !over) {  // a failed job's message says how often it crashed
     text += Labelled("Crashes", TimesText(status.crashes->count) +
                                     " without a completed step, at step " +
                                     std::to_string(status.crashes->step));

@@ -16,7 +16,7 @@ namespace ringmaster::cli {
 struct JobObjects {
   nlohmann::json job;
   nlohmann::json pods;    // a list from the API server, or null if it could not be read
-  nlohmann::json events;  // the same
+  nlohmann::json events;  // a list from the API server, or null if it could not be read
   std::string unread{};   // why one of them could not be read, for people
 };
 

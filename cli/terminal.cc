@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kReplaced = "\xEF\xBF\xBD";  // U+FFFD
 
-// The first character of `text` and its length in bytes; {-1, 1} if it is not UTF-8.
+// Returns the first character of `text` and its length in bytes; {-1, 1} if it is not UTF-8.
 std::pair<int32_t, std::size_t> NextCharacter(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
@@ -30,14 +30,14 @@ std::pair<int32_t, std::size_t> NextCharacter(std::string_view text) {
   return {static_cast<int32_t>(character), size};
 }
 
-// The length of a sequence that sets colours, ESC [ … m; 0 without one.
+// Returns the length of a sequence that sets colours, ESC [ … m; 0 if there is none.
 std::size_t ColourBytes(std::string_view text) {
   if (!text.starts_with("\x1B[")) return 0;
   const std::size_t end = text.find_first_not_of("0123456789;:", 2);
   return end != std::string_view::npos && text[end] == 'm' ? end + 1 : 0;
 }
 
-// Marks, overrides and isolates of direction, and separators of lines.
+// Returns true for marks, overrides and isolates of direction, and for line separators.
 bool ChangesTheLine(int32_t character) {
   return (character >= 0x200E && character <= 0x200F) ||
          (character >= 0x2028 && character <= 0x202E) ||

@@ -16,7 +16,7 @@ namespace ringmaster::cli {
 struct Explanation {
   bool training = false;
   std::string sentence{};           // has untrusted text: pass it through Printable()
-  std::string reason{};             // of the condition that explains the state; empty if none
+  std::string reason{};             // reason of the condition that explains the state, or empty
   std::string meaning{};            // what the reason means, and what to do
   std::vector<std::string> also{};  // other problems that users may have to fix
 };

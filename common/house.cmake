@@ -1,10 +1,10 @@
-# House rules of the build: language, warnings, sanitizers, ccache, linker. Every library of ours links `house_flags`.
+# Settings of the whole build: language, warnings, sanitizers, ccache, linker. Every library of ours links `house_flags`.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
-# Imported targets are seen by all folders, whichever found them first.
+# All folders can use an imported target, whichever folder found it first.
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 
 find_program(CCACHE ccache)
@@ -16,28 +16,28 @@ endif()
 add_library(house_flags INTERFACE)
 target_include_directories(house_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(house_flags INTERFACE RINGMASTER_VERSION="${PROJECT_VERSION}" JSON_USE_IMPLICIT_CONVERSIONS=0)
-# What nvcc makes of a CUDA source for the host compiler is not pedantic C++.
+# The code that nvcc generates for the host compiler does not compile with -pedantic.
 target_compile_options(house_flags INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion>
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow>
   $<$<AND:$<BOOL:${RINGMASTER_WERROR}>,$<COMPILE_LANGUAGE:C,CXX>>:-Werror>
   $<$<AND:$<BOOL:${RINGMASTER_WERROR}>,$<COMPILE_LANGUAGE:CUDA>>:-Werror=all-warnings -Xcompiler=-Werror>
-  # g++ 12 sees overlaps in "text" + std::string that are not there (GCC bug 105329).
+  # g++ 12 warns about overlaps in "text" + std::string that do not exist (GCC bug 105329).
   $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
-  # Locks are checked (common/base/mutex.h), whatever RINGMASTER_WERROR says.
+  # Findings about locks (common/base/mutex.h) are errors even without RINGMASTER_WERROR.
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety -Werror=thread-safety>)
 
-# Unity builds compile a target's sources as one, in a third of the time, but take types of a source's unnamed namespace for
-# those of a header. CMake's own sources for it (before 3.30) name ours by absolute path, so that ccache in another folder knows
-# none of them: ringmaster_unite() makes them instead.
+# Unity builds compile a target's sources as one, in a third of the time, but warn about types of a source's unnamed namespace as if
+# they were in a header. The unity sources of CMake before 3.30 contain absolute paths, so ccache in another folder has no hits:
+# ringmaster_unite() makes the unity sources instead.
 set(RINGMASTER_UNITY ${CMAKE_UNITY_BUILD})
 set(CMAKE_UNITY_BUILD OFF)
 if(RINGMASTER_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(house_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()
 
-# ringmaster_unite(FOLDER): for all targets of the folder and those below it, once all are there. Sources with options of their own
-# stay alone.
+# ringmaster_unite(FOLDER): makes unity sources for all targets of the folder and its subfolders. Call it once all targets are
+# defined. Sources with their own options are compiled separately.
 function(ringmaster_unite folder)
   get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
   foreach(below IN LISTS folders)
@@ -68,22 +68,22 @@ function(ringmaster_unite folder)
   endforeach()
 endfunction()
 
-# Sanitized builds are not optimised, except where a library asks for it (the trainer's arithmetic): sanitized and
-# optimised, our templates take almost twice the time to compile.
+# Builds with sanitizers are not optimised, except for libraries that request it (the trainer's arithmetic): with sanitizers and
+# optimisation, our templates take almost twice as long to compile.
 if(RINGMASTER_SANITIZE)
   add_compile_options(-fsanitize=${RINGMASTER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${RINGMASTER_SANITIZE})
-  # UBSan's check of dynamic types looks whether memory can be read by means of a pipe, which TSan takes for a race.
+  # UBSan's check of dynamic types uses a pipe to test whether memory can be read; TSan reports this as a race.
   if(RINGMASTER_SANITIZE MATCHES thread)
     add_compile_options(-fno-sanitize=vptr)
   endif()
-  # Asio's handler queue has fences, which GCC's thread sanitizer does not see; its locks it does.
+  # Asio's handler queue uses fences, which GCC's thread sanitizer does not support; it supports locks.
   if(RINGMASTER_SANITIZE MATCHES thread AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-Wno-tsan)
   endif()
 endif()
 
-# Static programs need nothing of the root that they run in: no loader, no library (worker/tools).
+# Static programs need no loader and no libraries in the root file system in which they run (worker/tools).
 if(RINGMASTER_STATIC)
   set(OPENSSL_USE_STATIC_LIBS ON)
   add_compile_options(-Os -ffunction-sections -fdata-sections)
@@ -96,15 +96,15 @@ if(LLD)
   add_link_options(-fuse-ld=lld)
 endif()
 
-# ringmaster_library(NAME SOURCES... LINK libs...): one static library per folder.
+# ringmaster_library(NAME SOURCES... LINK libs...): defines a static library; each folder has one.
 function(ringmaster_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC house_flags ${ARG_LINK})
 endfunction()
 
-# ringmaster_test(NAME SOURCES... LINK libs... LABELS labels...): one GoogleTest program, one ctest entry per program
-# (a program starts once, whatever the number of cases: sanitized start-up is what costs).
+# ringmaster_test(NAME SOURCES... LINK libs... LABELS labels...): defines a GoogleTest program with one ctest entry, so that the program
+# starts only once for all cases: the start is slow with sanitizers.
 function(ringmaster_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job, from nothing: sets up what is missing, starts the embedded local cluster (three real nodes), installs
-# Ringmaster, and trains a network on real handwriting with three workers, as a user who may only edit one namespace.
+# Runs the demo on a bare machine: installs the missing packages, starts the embedded local cluster (three real nodes), installs
+# Ringmaster, and trains a network on images of handwritten digits with three workers, as a user who may only edit one namespace.
 #
 #   CLUSTER=local      the embedded cluster NAME (default ringmaster); it keeps running: `make cluster-down` ends it
 #   CLUSTER=existing   the cluster of KUBECONFIG; OPERATOR_IMAGE and WORKER_IMAGE name images that it can pull
@@ -22,11 +22,11 @@ start_local_cluster() {
   deploy/local/cluster.sh --name "$NAME" up "$NODES"
   eval "$(deploy/local/cluster.sh --name "$NAME" env)"
   say "images into the nodes"
-  # shellcheck disable=SC2046  # one path a word
+  # shellcheck disable=SC2046  # each word is a path
   deploy/local/cluster.sh --name "$NAME" load $(images/build.sh --archives operator tools worker-debian13)
 }
 
-# A person who may edit one namespace. On an existing cluster the caller's own rights are used.
+# Prints the kubeconfig of a user who may edit one namespace. On an existing cluster it is the caller's own kubeconfig.
 user_kubeconfig() {
   if [ "$CLUSTER" = local ]; then
     deploy/local/cluster.sh --name "$NAME" user ada "$namespace"

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Builds the trainer with CUDA on a machine that has a GPU, tests it there, and reports what was seen.
+# Builds the trainer with CUDA on a machine that has a GPU, runs its tests and benchmarks there, and writes a report.
 #
 #   deploy/gpu-box.sh report [FOLDER]  builds, runs the GPU tests, measures figures, and writes report.json and report.md
-#   deploy/gpu-box.sh build [FOLDER]   builds and runs the GPU tests alone
-#   deploy/gpu-box.sh collect FOLDER   on a Debian machine: puts what the trainer includes and links, about 30 MB, into FOLDER, for
-#                                      a machine that has PyTorch, nvcc, CMake, Ninja and a C++20 compiler, but neither a network
-#                                      nor our Debian packages. There, in the same tree: the other two with FOLDER
+#   deploy/gpu-box.sh build [FOLDER]   only builds and runs the GPU tests
+#   deploy/gpu-box.sh collect FOLDER   on a Debian machine: copies the headers and libraries that the trainer needs (about 30 MB)
+#                                      into FOLDER, for a machine that has PyTorch, nvcc, CMake, Ninja and a C++20 compiler, but
+#                                      neither a network nor our Debian packages. Run the other two commands there with FOLDER
 #
-# Without FOLDER the machine is Debian 12 or like it, and PyTorch and nvcc come from PyPI once (deploy/local/cuda.sh).
-# RINGMASTER_GLOO=OFF (for build) leaves Gloo out: ranks on GPUs, and single ones on the CPU. RINGMASTER_BUILD (default
+# Without FOLDER the machine must run Debian 12 or similar; PyTorch and nvcc are downloaded once from PyPI (deploy/local/cuda.sh).
+# RINGMASTER_GLOO=OFF (for build) builds without Gloo: then a job with several ranks needs GPUs. RINGMASTER_BUILD (default
 # build/gpu-box) is the build folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Whole folders of /usr/include; of Boost, which is too large, only what our sources reach.
+# Files and whole folders of /usr/include. Boost is too large: only the headers that our sources include are copied.
 headers=(nlohmann CLI spdlog fmt gtest gmock openssl x86_64-linux-gnu/openssl zlib.h zconf.h
   x86_64-linux-gnu/zconf.h)
 libraries=(libspdlog libfmt libssl libcrypto libz libgtest libgtest_main libgmock libgmock_main)
@@ -23,7 +23,7 @@ cmake_packages=(lib/x86_64-linux-gnu/cmake/{spdlog,fmt,GTest,Boost-1.74.0,boost_
 boost_headers() {
   local source
   for source in common/control/*.cc worker/trainer/{*,*/*}/*.cc tests/unit/trainer/fake_launcher.h; do
-    # A source that includes LibTorch cannot be followed here, and reaches no more of Boost than the others.
+    # The compiler fails for a source that includes LibTorch; such a source needs no other Boost headers than the rest.
     g++ -std=c++20 -M -I. "$source" 2>/dev/null || true
   done | tr ' ' '\n' | sed -n 's#^/\(usr/include/boost/.*\)#\1#p' | sort -u
 }
@@ -49,8 +49,8 @@ collect() { # folder
 }
 
 build_folder=${RINGMASTER_BUILD:-build/gpu-box}
-peer=(bench/peers/torchrun/throughput.sh) # of figure B13: the same training by PyTorch
-carried=() # for what was built with FOLDER, and for nothing else: compilers here have libraries of their own
+peer=(bench/peers/torchrun/throughput.sh) # for figure B13: the same training by PyTorch
+carried=() # environment of the programs built with FOLDER; other programs, such as compilers, must run without it
 
 compile() { # [folder]
   local options=() found torch
@@ -81,7 +81,7 @@ build() { # [folder]
   run_tests
 }
 
-# figure NAME COMMAND...: its output and exit code, for gpu_report.py
+# figure NAME COMMAND...: runs the command and keeps its output and exit code for gpu_report.py
 figure() {
   local code=0
   echo "gpu-box.sh: measuring $1"
@@ -90,7 +90,7 @@ figure() {
   [ $code = 0 ] || tail -n 3 "$results/$1.log"
 }
 
-# IResNet-50 as docs/gpu.md measures it: a rank on each GPU, which sees that one alone, as the ranks of a Pod do.
+# Trains IResNet-50 as docs/gpu.md measures it: one rank per GPU. Each rank sees only its own GPU, as the ranks of a Pod do.
 train() { # ringmaster-train gpus options...
   local store pids=() rank code=0
   store=$(mktemp -d)
@@ -118,7 +118,7 @@ report() { # [folder]
   env "${carried[@]}" "$build_folder/worker/trainer/ringmaster-train" --check-build >"$results/build.txt"
   unset GTEST_BRIEF # the report names each case
   run_tests --output-junit "$results/tests.xml" --test-output-size-passed 1000000 --test-output-size-failed 1000000 || true
-  # Of one GPU two ranks, which NCCL takes for two hosts.
+  # With one GPU, two ranks share it, and NCCL is made to treat them as two hosts.
   if [ "$gpus" = 1 ]; then export NCCL_HOSTID=bench NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1; fi
   figure allreduce "$build_folder/worker/bench/ringmaster-bench" allreduce --backend=nccl --ranks=$((gpus == 1 ? 2 : gpus)) \
     -b 1M -e 256M -f 4 --json=-

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The report of a machine with GPUs: what gpu-box.sh measured there, in a form without names of hosts, users or paths.
+"""Makes the report of a machine with GPUs: what gpu-box.sh measured there, without names of hosts, users or paths.
 
-  gpu_report.py FOLDER   makes report.json and report.md there, of what gpu-box.sh left in it
+  gpu_report.py FOLDER   writes report.json and report.md into FOLDER, from the files that gpu-box.sh left there
 
-FOLDER has build.txt (ringmaster-train --check-build), tests.xml (ctest --output-junit) and NAME.log for each figure: what its command said,
-and its exit code. docs/render.py shows the reports in docs/gpu-reports/ with what is here.
+FOLDER has build.txt (ringmaster-train --check-build), tests.xml (ctest --output-junit) and NAME.log for each figure: the output of its
+command, and the exit code. docs/render.py shows the reports of docs/gpu-reports/ with the functions of this file.
 """
 
 import datetime
@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 import results  # noqa: E402  commit, machine and the text of a value, as the figures have them
 
-FIGURES = ["allreduce", "training", "pytorch", "partial-fc"]  # B12 is in what the tests say
+FIGURES = ["allreduce", "training", "pytorch", "partial-fc"]  # B12 is in the output of the tests
 FORM = {"form": int, "date": str, "commit": str, "machine": str, "kernel": str, "driver": str, "topology": list,
         "gpus": list, "build": dict, "tests": list, "figures": list}  # fmt: skip
 PATH = re.compile(r"(?<![\w./])/[\w.+-]+(?:/[\w.+-]*)+")
@@ -38,12 +38,12 @@ def nvidia_smi(*arguments):
 
 
 def plain(text):
-    """Without the underlines of terminals."""
+    """Returns the text without the terminal's escape sequences for underlines."""
     return re.sub(r"\x1b\[[\d;]*m", "", text)
 
 
 def gpus():
-    """Each GPU, and the driver's version."""
+    """Returns the GPUs and the driver's version."""
     found, driver = [], ""
     for line in nvidia_smi("--query-gpu=name,memory.total,compute_cap,driver_version", "--format=csv,noheader,nounits").splitlines():
         name, memory, capability, driver = (cell.strip() for cell in line.split(","))
@@ -59,12 +59,12 @@ def build(text):
 
 
 def cases(said):
-    """The cases of a GoogleTest program, with what they measured."""
+    """Returns the test cases of a GoogleTest program, with what they measured."""
     found = []
     for line in said.splitlines():
         if ended := CASE.match(line):
             word, name, millis = ended.groups()
-            if word == "RUN":  # one that the program does not survive stays failed
+            if word == "RUN":  # stays "failed" if the program crashes in this case
                 found.append({"name": name, "result": "failed", "seconds": None, "measured": []})
             elif found and found[-1]["name"] == name:
                 found[-1]["result"] = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}[word]
@@ -75,7 +75,7 @@ def cases(said):
 
 
 def tests(path):
-    """Each test, for the GPU's own program each of its cases; and the lines of figure B12 that this prints."""
+    """Returns the tests (for the GPU test program, each of its cases), and the lines of figure B12 that it prints."""
     found, sizes = [], []
     for test in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
         skipped = test.find("skipped[@message='SKIP_RETURN_CODE=77']") is not None  # otherwise it could not be started
@@ -90,7 +90,7 @@ def tests(path):
 
 
 def figure(folder, name):
-    """The last JSON object of the log that is a result; None where the command failed."""
+    """Returns the last JSON object of the log that is a result; None if the command failed."""
     *said, code = (folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").splitlines()
     objects = [json.loads(line) for line in said if line.startswith(('{"summary":', '{"operation":', '{"setting":'))]
     result = objects[-1] if code == "exit 0" and objects else None
@@ -98,7 +98,7 @@ def figure(folder, name):
 
 
 def without_names(value, names):
-    """The same without paths and names of this machine and its user."""
+    """Returns the value without paths and without the names of this machine and its user."""
     if isinstance(value, dict):
         return {key: without_names(part, names) for key, part in value.items()}
     if isinstance(value, list):
@@ -164,7 +164,7 @@ def result_of(report, name):
 
 
 def value_of(report, name):
-    """What a reader looks at first of a figure."""
+    """Returns the main value of a figure, for the overview."""
     result = result_of(report, name)
     if result is None:
         return "failed"
@@ -179,7 +179,7 @@ def value_of(report, name):
     rate = result["global_batch"] / result["step_ms_median"] * 1000
     value = f"{results.text_of(rate)} samples/s, {result['world_size']} ranks"
     peer = result_of(report, "pytorch") if name == "training" else None
-    if peer is None or None in peer["tried"].values():  # what failed may have been its fastest
+    if peer is None or None in peer["tried"].values():  # a setting that failed may have been the fastest
         return value
     return f"{value}, {results.text_of(rate / peer['tried'][peer['setting']])} × PyTorch"
 

@@ -11,11 +11,11 @@ TOOLS_IMAGE=${TOOLS_IMAGE:-${OPERATOR_IMAGE/ringmaster-operator/ringmaster-tools
 say() { printf '\n==> [%3d s] %s\n' "$SECONDS" "$*"; }
 die() { echo "error: $*" >&2; exit 1; }
 
-# On a machine that others keep busy, all limits of waiting are RINGMASTER_PATIENCE times as long.
+# All timeouts are multiplied by RINGMASTER_PATIENCE, for machines that are busy with other work.
 patience=${RINGMASTER_PATIENCE:-1}
 
-# What is waited for needs the processors that asking takes: the longer it has taken, the less often it is asked for.
-wait_for() { # what seconds command...: until the command succeeds
+# Polling takes CPU time from the work that it waits for, so the interval grows with the time waited.
+wait_for() { # what seconds command...: waits until the command succeeds
   local what=$1 begin=$SECONDS waited
   local limit=$(($2 * patience))
   shift 2
@@ -38,7 +38,7 @@ install_ringmaster() {
   return 1
 }
 
-# The same from the chart, or an upgrade of it; needs helm in PATH (deploy/local/build.sh helm).
+# Installs or upgrades Ringmaster with the chart; needs helm in PATH (deploy/local/build.sh helm).
 install_chart() { # helm's arguments...
   restricted_namespace ringmaster-system || return
   helm upgrade --install ringmaster "$repository/charts/ringmaster" --namespace ringmaster-system --wait \
@@ -48,14 +48,14 @@ install_chart() { # helm's arguments...
   return 1
 }
 
-# A namespace that enforces Pod Security `restricted`.
+# Creates a namespace that enforces Pod Security `restricted`.
 restricted_namespace() { # name
   kubectl create namespace "$1" --dry-run=client -o yaml | kubectl apply -f - >/dev/null
   kubectl label --overwrite namespace "$1" pod-security.kubernetes.io/enforce=restricted >/dev/null
 }
 
-# The real handwriting: scikit-learn's 1,797 digits of 8×8 pixels, writers apart, as IDX files in a ConfigMap (binaryData,
-# about 115 kB).
+# Creates a ConfigMap with scikit-learn's 1,797 handwritten digits of 8×8 pixels as IDX files (binaryData, about 115 kB), split into
+# training and test set by writer.
 digits_config_map() { # kubeconfig namespace
   local data=$RINGMASTER_CACHE/digits/idx
   python3 "$repository/tests/data/digits_to_idx.py" "$data" || return

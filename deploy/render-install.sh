@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Puts the CRDs of crds/, and rules and dashboard of deploy/monitoring/, into the chart and renders deploy/install.yaml: charts/ringmaster with its default
-# values and an example's registry; and docs/api.md and docs/reasons.md by docs/render.py.
+# Copies the CRDs of crds/, and the rules and the dashboard of deploy/monitoring/, into the chart; renders deploy/install.yaml from
+# charts/ringmaster with its default values and an example registry; and renders docs/api.md and docs/reasons.md (docs/render.py).
 #   deploy/render-install.sh           writes them all
-#   deploy/render-install.sh --check   fails when one of them is not what would be written
-#   deploy/render-install.sh --print CHART   prints the install.yaml of a chart that names its images, as a release's does
+#   deploy/render-install.sh --check   fails if one of them is out of date
+#   deploy/render-install.sh --print CHART   prints the install.yaml of a chart that names its images, such as a release's chart
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-# Helm reads no file outside a chart.
+# Helm cannot read files outside a chart, so these are copied.
 copied=(crds/ringmaster.dev_trainingjobs.yaml crds/ringmaster.dev_trainingprofiles.yaml crds/ringmaster.dev_localtrainingprofiles.yaml deploy/monitoring/ringmaster.rules.yaml deploy/monitoring/ringmaster.dashboard.json)
 rendered=$(mktemp -d)
 trap 'rm -rf "$rendered"' EXIT
 
-# A namespace is made before a release is put into it, so it is not part of the chart; kubectl, not Helm, manages these objects.
+# The namespace must exist before a release is installed into it, so it is not part of the chart. These objects are managed by
+# kubectl, not by Helm.
 render() { # chart, helm's arguments...
   cat <<'Y'
 # Rendered by deploy/render-install.sh from charts/ringmaster: edit that.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes one image of a release, ready to be copied into a registry: an OCI layout with an index of the platforms that the archives of
-images/build.sh hold, each labelled with version and commit and followed by its SBOM. Equal archives give equal bits.
+"""Makes one image of a release, ready to be copied into a registry: an OCI layout with an index of the platforms in the archives of
+images/build.sh. Each platform's image has labels with version and commit, and an SBOM. Equal archives give equal bits.
 
     images.py LAYOUT SBOMS --name ringmaster-tools --version 0.1.0 --commit ID --epoch SECONDS ARCHIVE...
 
-Writes the folders LAYOUT and SBOMS (NAME-OS-ARCHITECTURE.spdx.json) and prints a line of JSON: what was made.
+Writes the folders LAYOUT and SBOMS (NAME-OS-ARCHITECTURE.spdx.json) and prints a line of JSON that lists the digests.
 """
 
 import argparse
@@ -70,7 +70,7 @@ def unpack(layout, archive):
 
 
 def label(layout, manifest, labels):
-    """The image with labels in its config, which runtimes show, and on its manifest, which registries show."""
+    """Adds the labels to the image's config, which runtimes show, and to its manifest, which registries show."""
     old = manifest["config"]["digest"]
     config = layout.read(old)
     layout.path(old).unlink()
@@ -85,7 +85,7 @@ def label(layout, manifest, labels):
 
 
 def attach(layout, subject, document):
-    """The SBOM as an artifact that refers to the image; returns its digest."""
+    """Adds the SBOM as an artifact that refers to the image; returns the artifact's digest."""
     empty = layout.add(b"{}", EMPTY)
     refers = {
         "schemaVersion": 2,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a release's provenance: an in-toto statement with SLSA's predicate, version 1, about all that it is made of. Unsigned.
+"""Writes a release's provenance: an unsigned in-toto statement with SLSA's predicate, version 1, about all files of the release.
 
     provenance.py OUTPUT --registry R --version V --commit ID --images IMAGES.json [--tool NAME@VERSION]... FILE...
 """
@@ -15,7 +15,7 @@ REQUIREMENTS = TREE / "images" / "worker" / "libtorch.requirements"
 
 
 def wheels():
-    """What the worker's image takes from PyPI, each by its SHA-256."""
+    """Returns the PyPI packages of the worker image, each with its SHA-256."""
     text = REQUIREMENTS.read_text(encoding="utf-8").replace("\\\n", " ")
     for name, version, rest in re.findall(r"^([A-Za-z0-9_.-]+)==([^\s;]+)(.*)$", text, re.MULTILINE):
         for digest in re.findall(r"--hash=sha256:([0-9a-f]{64})", rest):

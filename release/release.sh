@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
 # Makes a release of this commit and pushes it to a registry: images, chart, wheel, plugin, SBOMs, checksums and provenance.
-# docs/release.md says what is in it.
+# docs/release.md describes the files.
 #
 #   release.sh [OPTION]... REGISTRY      for example registry.example.com/team; credentials are those of `oras login`, `helm registry login`
 #     --output FOLDER                    where the files go (default build/release/VERSION); an earlier release there is replaced
-#     --no-push                          makes the files alone
-#     --images-as-they-are               uses the archives that images/build.sh wrote before, maybe of another commit: labels end in -dirty
+#     --no-push                          makes the files but pushes nothing
+#     --images-as-they-are               uses the existing archives of images/build.sh, maybe of another commit: labels end in -dirty
 #     --dirty                            allows a tree with uncommitted changes: labels end in -dirty
 #     --plain-http                       a registry without TLS: for tests
 #
-# The same commit, with the same images, gives the same bits. Needs root for the images, as images/build.sh does.
+# The same commit, with the same images, gives the same bits. Needs root for the images, like images/build.sh.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tree=$(dirname "$here")
 archives=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/images
 programs=$("$tree/deploy/local/build.sh" --print)/bin
-# Images of the release: folder, name, tags, then the archives, one for each platform.
+# Images of the release: folder, name, tags, then one archive for each platform.
 images=(
   "operator ringmaster-operator VERSION operator"
   "tools ringmaster-tools VERSION tools tools-arm64"
@@ -81,7 +81,7 @@ make_images() {
 }
 digest_of() { jq -r --arg layout "$1" '.[] | select(.layout == $layout) | .digest' "$output/images.json"; } # folder
 
-# The chart with this registry and the images' digests as its default values, and install.yaml from it.
+# Makes the chart, with this registry and the images' digests as default values, and renders install.yaml from it.
 make_chart() {
   local chart=$work/ringmaster values=$work/ringmaster/values.yaml key folder
   cp -r "$tree/charts/ringmaster" "$chart"
@@ -91,10 +91,10 @@ make_chart() {
     sed -i "/^$key:/,/^[a-z]/ s|^  digest: .*|  digest: $(digest_of "$folder")|" "$values"
   done
   printf 'annotations:\n  org.opencontainers.image.revision: %s\n' "$commit" >>"$chart/Chart.yaml"
-  # helm keeps the files' times.
+  # helm keeps the files' times in the package.
   find "$chart" -exec touch --date="@$epoch" {} +
   "$programs/helm" package "$chart" --destination "$output" >/dev/null
-  # That of the file becomes the time of what is pushed.
+  # The package file's time becomes the time of the pushed artifact.
   touch --date="@$epoch" "$output/ringmaster-$version.tgz"
   "$tree/deploy/render-install.sh" --print "$output/ringmaster-$version.tgz" >"$output/install.yaml"
   for folder in operator tools worker-debian13; do
@@ -105,7 +105,7 @@ make_chart() {
 
 make_wheel() { "$tree/worker/python/build_wheel.py" "$output" >/dev/null; }
 
-# The kubectl plugin, as the preset `tools` makes it, with its licence, and krew's manifest.
+# Packs the kubectl plugin, built with the preset `tools`, with its licence, and writes krew's manifest.
 make_plugin() {
   local architecture archive folder=$work/plugin
   architecture=$(dpkg --print-architecture)

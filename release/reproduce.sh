@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds images twice from nothing, each time with a Debian root, a compiler cache and layers of its own, and compares them.
-# Usage: reproduce.sh [IMAGE...], of those of images/build.sh that start from scratch (default: all of them).
+# Builds images twice, each time with a new Debian root, an empty compiler cache and new layers, and compares the results.
+# Usage: reproduce.sh [IMAGE...], images of images/build.sh that start from scratch (default: all of them).
 set -euo pipefail
 tree=$(cd "$(dirname "$0")/.." && pwd)
 cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
@@ -11,7 +11,7 @@ trap 'rm -rf --one-file-system "$work"' EXIT
 
 for time in first second; do
   mkdir "$work/$time"
-  # LibTorch is the same by its SHA-256.
+  # Both builds use the same LibTorch, which is pinned by SHA-256.
   find "$cache" -maxdepth 1 -name 'libtorch-*' -exec ln -s -t "$work/$time" {} +
   RINGMASTER_CACHE=$work/$time "$tree/images/build.sh" "${images[@]}"
 done

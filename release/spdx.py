@@ -1,6 +1,6 @@
-"""What is inside an image, read from its layers, and that list as an SPDX 2.3 document.
+"""Reads the list of packages in an image from its layers, and writes the list as an SPDX 2.3 document.
 
-Debian's packages are those of dpkg: its status in a distribution's image, one file a package where an image starts from scratch
+Debian's packages are those in dpkg's status file, or, if an image starts from scratch, in one file per package
 (images/record-packages.sh). Wheels are those whose licences images/worker/install-torch.sh keeps, and Gloo is the copy in third_party.
 """
 
@@ -29,7 +29,7 @@ def tar_of(layer):
 
 
 def contents(layers):
-    """The texts by path that say what is inside, and the names of the wheels' folders."""
+    """Returns the texts of the files that list packages, by path, and the names of the wheels' folders."""
     texts, wheels = {}, set()
     for layer in layers:
         with tar_of(layer) as unpacked, tarfile.open(fileobj=unpacked.stdout, mode="r|") as tar:
@@ -40,7 +40,7 @@ def contents(layers):
                         texts[name] = tar.extractfile(member).read().decode()
                 elif name.startswith(WHEELS) and "/" in name[len(WHEELS) :]:
                     wheels.add(name[len(WHEELS) :].split("/")[0])
-            unpacked.stdout.read()  # what follows the tar's end
+            unpacked.stdout.read()  # drop the bytes after the tar's end
         if unpacked.returncode:
             raise SystemExit(f"spdx.py: {layer} cannot be unpacked")
     return texts, wheels
@@ -52,7 +52,7 @@ def fields_of(paragraph):
 
 
 def packages_in(layers):
-    """The packages, each a dict of name, version, purl and what else is known."""
+    """Returns the packages, each a dict of name, version, purl and other known fields."""
     texts, wheels = contents(layers)
     release = re.search(r'VERSION_ID="?([0-9.]+)', texts.get(OS_RELEASE, ""))
     release = release[1] if release else BUILDER
@@ -101,7 +101,7 @@ def element(number, package):
 
 
 def document(image, created, descriptor, packages):
-    """`image` has name, version and commit; `descriptor` is that of the platform's manifest."""
+    """Returns the SPDX document. `image` has name, version and commit; `descriptor` is that of the platform's manifest."""
     if not packages:
         raise SystemExit(f"spdx.py: no package was found in {image.name}, so images/record-packages.sh did not run in its build; build it again with images/build.sh")
     digest, platform = descriptor["digest"], "-".join(descriptor["platform"].values())

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the version of this tree, which CMakeLists.txt says; fails where the chart says another.
+# Prints the version of this tree, which is in CMakeLists.txt; fails if the chart has another version.
 set -euo pipefail
 tree=$(cd "$(dirname "$0")/.." && pwd)
 version=$(sed -n 's/^project(ringmaster VERSION \([0-9.]*\).*/\1/p' "$tree/CMakeLists.txt")

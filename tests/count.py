@@ -1,7 +1,7 @@
 """Counts the test cases in ctest's JUnit reports: count.py REPORT... prints "PASSED FAILED SKIPPED".
 
-A GoogleTest program counts by its cases, as its last lines (with GTEST_BRIEF=1) say, and so does Python's unittest; anything
-else counts as one. What a failed fixture kept from running is skipped, and the fixture's failure counts.
+For a GoogleTest program the cases are counted, from its last lines (with GTEST_BRIEF=1), and also for Python's unittest; anything
+else counts as one case. Tests that did not run because a fixture failed are skipped; the fixture's failure counts.
 """
 
 import os
@@ -22,7 +22,7 @@ def last(pattern, text):
 
 
 def count(case):
-    """(passed, failed, skipped) of one ctest entry."""
+    """Returns (passed, failed, skipped) of one ctest entry."""
     status = case.get("status")
     if status in ("notrun", "disabled"):
         return 0, 0, 1
@@ -39,7 +39,7 @@ def count(case):
     else:
         return (1, 0, 0) if status == "run" else (0, 1, 0)
     if status == "fail":
-        failed = max(failed, 1)  # all passed, and the program failed nevertheless
+        failed = max(failed, 1)  # the program failed though all cases passed
     return passed, failed, skipped
 
 

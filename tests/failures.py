@@ -1,7 +1,7 @@
-"""Says why tests failed, from ctest's JUnit reports: failures.py REPORT... prints a few lines for each failed program.
+"""Prints why tests failed, from ctest's JUnit reports: failures.py REPORT... prints a few lines for each failed program.
 
-They stand at the end of a run, which is often all that a log keeps: the first failure of each case of GoogleTest or unittest,
-what a sanitizer found, else the program's last lines.
+The lines are printed at the end of a run, because a log often keeps only its end. They are the first failure of each case of
+GoogleTest or unittest, a sanitizer's report, or otherwise the program's last lines.
 """
 
 import os
@@ -17,7 +17,7 @@ COLUMNS = 300
 
 
 def excerpt(said):
-    """The lines of a program's output that say what failed."""
+    """Returns the lines of a program's output that say what failed."""
     lines = [line for line in said.splitlines() if line.strip()]
     kept = set()
     wanted = True  # only the first failure of a case

@@ -1,24 +1,23 @@
 #!/usr/bin/env bash
-# Builds everything and runs the tests, with progress; the last line is "N passed, N failed, N skipped",
-# of test cases.
+# Builds everything and runs the tests, with progress; the last line counts the test cases: "N passed, N failed, N skipped".
 #
 #   tests/run.sh unit     the dev build's unit tests
 #   tests/run.sh all      lint, unit, tsan, gpu, fuzz, integration, runtime and end-to-end tests
 #
-# One dev build (ASan) of everything; TSan and UBSan without the LibTorch parts, which the dev build checks with UBSan; the
-# trainer with CUDA, which needs no GPU (all its tests, on a machine with one: deploy/gpu-box.sh); libFuzzer targets with
-# clang. What is slow to make or to fetch (LibTorch, Kubernetes, root file systems, compiled objects) is cached outside the
-# tree, keyed by version. Kubernetes and the images are made beside the builds, with what those leave of the processors.
+# Builds: everything with the preset dev (ASan); with TSan and UBSan everything except the LibTorch parts, which dev builds with UBSan;
+# the trainer with CUDA, which needs no GPU (deploy/gpu-box.sh runs all its tests on a machine with one); libFuzzer targets with clang.
+# What is slow to make or to download (LibTorch, Kubernetes, root file systems, compiled objects) is cached outside the tree, keyed by
+# version. Kubernetes and the images are built in the background, with the CPU time that the other builds leave.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 what=${1:-all}
-export RINGMASTER_PATIENCE=${RINGMASTER_PATIENCE:-4}  # limits of waiting, on machines that others keep busy
-export OMP_WAIT_POLICY=passive  # threads that wait leave the processors to others
-export GTEST_BRIEF=1  # of a failed program only the failed tests, whatever a log keeps of its output
+export RINGMASTER_PATIENCE=${RINGMASTER_PATIENCE:-4}  # factor for timeouts, for busy machines
+export OMP_WAIT_POLICY=passive  # waiting threads do not spin
+export GTEST_BRIEF=1  # print only failed tests, because logs are truncated
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-10G}
 . tests/steps.sh
-declare -A background=()  # process by name
+declare -A background=()  # processes by name
 trap clean_up EXIT
 
 clean_up() {
@@ -26,14 +25,14 @@ clean_up() {
   rm -rf "$reports"
 }
 
-meanwhile() { # name command...: begins it in the background, in a process group of its own, for `outcome`
+meanwhile() { # name command...: starts the command in the background, in its own process group, for `outcome`
   set -m
   nice -n 19 "${@:2}" >"$reports/$1.log" 2>&1 &
   set +m
   background[$1]=$!
 }
 
-outcome() { # name: shows what the command has said and says, until its end
+outcome() { # name: shows the command's output until its end
   local process=${background[$1]}
   tail -n +1 --follow --pid="$process" "$reports/$1.log"
   unset "background[$1]"
@@ -67,8 +66,8 @@ if step "build: dev (ASan)" build dev; then
 fi
 if [ "$what" = all ]; then
   if step "build: tsan (TSan, UBSan)" build tsan --target unit_tests; then
-    # cpprestsdk is not built with the sanitizer: what orders its threads is invisible, so all it does looks like races.
-    # kubectl-trainingjob has one thread, and now and then it misses the end of a child under TSan, which delays signals.
+    # cpprestsdk is not built with the sanitizer, which cannot see the synchronisation of its threads and reports false races.
+    # kubectl-trainingjob has one thread, and sometimes misses the end of a child under TSan, which delays signals.
     step "unit tests under TSan and UBSan" run_tests tsan tsan -j3 -L '^unit$' -E '^(http|cli)_test$' || true
   fi
   if step "build: CUDA and PyTorch" install_cuda && step "build: the GPU trainer" build gpu --target ringmaster-train ringmaster-bench trainer_gpu_test; then
@@ -79,7 +78,7 @@ if [ "$what" = all ]; then
   fi
   step "build: Kubernetes, helm and Prometheus" outcome kubernetes || true
   step "build: images" outcome images || true
-  # What runs beside what, tests/{runtime,e2e}/CMakeLists.txt say.
+  # tests/{runtime,e2e}/CMakeLists.txt define which tests may run in parallel.
   step "runtime, integration and end-to-end tests" run_tests dev jobs -j3 -L '^(runtime|integration|e2e)$' || true
 fi
 summary

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Sourced by run.sh: steps, the tests of a build tree as one, and the closing line.
+# Sourced by run.sh: functions for steps, for the tests of a build tree as one step, and for the last line.
 reports=$(mktemp -d)
 started=$SECONDS
 failed_steps=()
-declare -A report_of=()  # by the title of a step that ran tests
+declare -A report_of=()  # report file by the title of a step that ran tests
 
 step() { # what command...: runs the command, says how long it took, remembers a failure
   local title=$1 begin=$SECONDS
@@ -22,11 +22,11 @@ step() { # what command...: runs the command, says how long it took, remembers a
 run_tests() { # preset report-name ctest-arguments...
   local preset=$1 report=$reports/$2.xml
   shift 2
-  # The end of a program's output has its counts, so that is what the report keeps of a long one.
+  # The end of a program's output has the counts, so the report keeps the end of a long output.
   ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --output-junit "$report" --test-output-truncation head "$@"
 }
 
-# A failed step is one failure, unless tests of its own are counted as failed.
+# A failed step counts as one failure, unless some of its tests are counted as failed.
 summary() {
   local passed=0 failed=0 skipped=0 title counted
   read -r passed failed skipped <<<"$(python3 tests/count.py "$reports"/*.xml)"

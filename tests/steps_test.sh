@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The closing line of run.sh: test cases, each failure once.
+# Tests the last line of run.sh: it counts test cases, and each failure once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tree=$PWD
@@ -11,7 +11,7 @@ ln -s "$tree/tests" "$work/tests"
 cd "$work"
 cat >program <<'P'
 #!/bin/sh
-# As a GoogleTest program ends: program PASSED FAILED SKIPPED CODE
+# Prints the end of a GoogleTest program's output: program PASSED FAILED SKIPPED CODE
 head -c 5000 /dev/zero | tr '\0' '.'; echo
 [ "$2" = 0 ] || printf 'some.cc:7: Failure\nValue of: sum\n[  FAILED  ] Suite.Case (0 ms)\n'
 echo "[==========] $(($1 + $2 + $3)) tests from 2 test suites ran. (4 ms total)"
@@ -71,7 +71,7 @@ expect '0 passed, 1 failed, 1 skipped' -R '^not_built$'
 expect '0 passed, 1 failed, 0 skipped' -R '^no_such_test$'
 expect '29 passed, 7 failed, 7 skipped'
 
-# What failed, and why, stands beside it.
+# The failed tests and the reasons are printed, too.
 . tests/steps.sh
 step "some tests" run_tests dev some -R '^(unit|broken_)' >/dev/null 2>&1 || true
 said=$(summary || true)
@@ -82,7 +82,7 @@ done
 ! grep -q 'failed: unit' <<<"$said" || fail "the summary lists a passed step as failed: $said"
 rm -rf "$reports"
 
-# A step without tests counts, too.
+# A failed step without tests also counts.
 . tests/steps.sh
 step "a build" false >/dev/null || true
 line=$(summary | tail -n 1 || true)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Figure accuracy: what ringmaster-train and a plain PyTorch loop learn from the same data. Options go to ringmaster-train alone:
-# --momentum=0.8 shows whether the figure would notice.
-#   RUNS=5   seeds of each side
-#   STEPS=   of every training on both sides, instead of their own
+# Figure accuracy: compares what ringmaster-train and a plain PyTorch loop learn from the same data. Options go only to
+# ringmaster-train; with --momentum=0.8 the figure must fail.
+#   RUNS=5   number of seeds of each side
+#   STEPS=   number of steps of every training on both sides, instead of the default
 set -euo pipefail
 . "$(dirname "$0")/../lib.sh"
 worker_programs ringmaster-train figure-training-data

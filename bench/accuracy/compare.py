@@ -1,5 +1,5 @@
-"""The figure accuracy: trains with ringmaster-train and with pytorch_training.py on the same data, some seeds each, and
-compares what came of it. The last line is one JSON object.
+"""The figure accuracy: trains with ringmaster-train and with pytorch_training.py on the same data, with several seeds each, and
+compares the results. The last line is one JSON object.
 
     compare.py RINGMASTER_TRAIN FIGURE_TRAINING_DATA [OPTION OF RINGMASTER_TRAIN...]
 
@@ -18,11 +18,11 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 SEEDS = int(os.environ.get("RUNS") or 5)
-STEPS = os.environ.get("STEPS")  # of every training, on both sides; for a look at the path
-LAST = 50  # steps whose mean loss is the final one
+STEPS = os.environ.get("STEPS")  # steps of every training, on both sides; for a quick run
+LAST = 50  # number of last steps whose mean loss is the final loss
 LIMIT = 4
 
-# What deploy/samples/digits.yaml trains, 25 epochs.
+# The training of deploy/samples/digits.yaml: 25 epochs.
 MNIST = ["--workload=mnist", "--global-batch=64", "--steps=553", "--learning-rate=0.03", "--momentum=0.9",
          "--weight-decay=0", "--max-shift=2"]  # fmt: skip
 PARTIAL_FC = ["--workload=partial-fc", "--data=synthetic", "--classes=10000", "--generated-samples=20000", "--image-side=28",
@@ -84,13 +84,13 @@ class Ringmaster:
 
 
 def measures(result):
-    """Of one seed. partial-fc's own accuracy, of triplets, is nearly 1 even when no image is identified, so it is left out."""
+    """Returns the measures of one seed, without partial-fc's accuracy on triplets: it is nearly 1 even if no image is identified."""
     learnt = "identified" if "identified" in result else "accuracy"
     return {"loss": statistics.mean(result["losses"][-LAST:]), learnt: 100 * result[learnt]}
 
 
 def compare(ours, theirs):
-    """By measure: both means, standard deviations and seeds, and how many standard errors the means differ by."""
+    """Returns for each measure both means, standard deviations and seeds, and the difference of the means in standard errors."""
     compared = {}
     for name in ours[0]:
         sides = [[run[name] for run in side] for side in (ours, theirs)]
@@ -112,7 +112,7 @@ def main():
     sides = {}  # by name: the measures of each seed
 
     def train_seed(flags, ways):
-        """ways: functions by name, called with the data folder and the flags."""
+        """Calls the functions of `ways`, a dict by name, with the data folder and the flags."""
         with tempfile.TemporaryDirectory() as data:
             run(training_data, data, *flags)
             started = {name: pool.submit(way, data, flags) for name, way in ways.items()}

@@ -1,9 +1,9 @@
 """The training of ringmaster-train as PyTorch's users write it: a plain loop in one process, on the same data
-(training_data.cc), with flags of the same names and random numbers of PyTorch's own.
+(training_data.cc), with flags of the same names and PyTorch's random numbers.
 
-Prints one JSON object: the loss of each step, and the accuracy on held-out images, measured as the trainer's workloads do.
-For partial-fc also "identified": the part of the held-out images whose class has the closest of all centres. With
---checkpoint nothing is trained: both are of the state that ringmaster-train left there.
+Prints one JSON object: the loss of each step, and the accuracy on held-out images, measured as in the trainer's workloads.
+For partial-fc also "identified": the share of the held-out images whose class has the closest of all centres. With
+--checkpoint nothing is trained: accuracy and "identified" are measured with the state that ringmaster-train left there.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from networks import Mnist, SmallNet, pixels
 from torch import nn
 from torch.nn import functional as F
 
-MARGIN = 0.5  # of ArcFace, in radians
+MARGIN = 0.5  # ArcFace's margin, in radians
 
 
 def parse():
@@ -37,7 +37,7 @@ def parse():
     parser.add_argument("--image-side", type=int)
     parser.add_argument("--scale", type=float)
     parser.add_argument("--checkpoint", type=pathlib.Path)
-    return parser.parse_known_args()[0]  # others say what is the same here anyway
+    return parser.parse_known_args()[0]  # other flags set what is the same here anyway
 
 
 def read(path, kind):
@@ -61,7 +61,7 @@ def shifted(images, most):
 
 
 def train(options, parameters, loss_of):
-    """The loss of each step; loss_of(images, labels) computes it."""
+    """Trains and returns the loss of each step; loss_of(images, labels) computes it."""
     images, labels = load(options, "training")
     epochs = math.ceil(options.steps * options.global_batch / len(labels))
     order = torch.cat([torch.randperm(len(labels)) for _ in range(epochs)]).split(options.global_batch)
@@ -95,7 +95,7 @@ def mnist(options):
 
 
 def with_margin(cosines, target):
-    """ArcFace's margin. Beyond π the logit keeps decreasing, where the cosine would increase again (margin.h)."""
+    """Applies ArcFace's margin. Beyond π the cosine would increase again; there the logit keeps decreasing (margin.h)."""
     own = cosines.gather(1, target[:, None]).clamp(-1 + 1e-7, 1 - 1e-7)
     angle = own.acos() + MARGIN
     return cosines.scatter(1, target[:, None], torch.where(angle < math.pi, angle.cos(), -angle.cos() - 2))
@@ -128,7 +128,7 @@ def partial_fc(options):
 
 
 def triplets(labels):
-    """For each image the next one of its class and the next one of another, in a circle: three lists of images."""
+    """Returns three lists: the images, for each one the next image of its class, and the next one of another class, cyclically."""
     of_class = {}
     for image, label in enumerate(labels):
         of_class.setdefault(label, []).append(image)
@@ -144,7 +144,7 @@ def triplets(labels):
 
 
 def read_checkpoint(folder, backbone, centres):
-    """The last state of a single rank: parameters from the last to the first (buckets.h), rows of a centre and its momentum."""
+    """Reads the last state of a single rank: parameters from the last to the first (buckets.h), rows of a centre and its momentum."""
     (done,) = folder.glob("*/DONE")
 
     def values(name):

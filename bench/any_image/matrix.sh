@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Figure B18: jobs in root file systems that know nothing of Ringmaster, each with every program that it can hold. Launcher and two
-# agents come from a volume, as an init container leaves them there; user and group are without a name, the root is read-only but for
-# /tmp, and no process may gain privileges. Roots are made once, by mmdebstrap, in the cache.
-#   matrix.sh TOOLS [ROOT...]     TOOLS is ringmaster-tools; without roots all of them
+# Figure B18: runs jobs in root file systems without Ringmaster, each with every program that it can contain. Launcher and two agents
+# are in a volume, as an init container leaves them there; user and group have no name, the root is read-only except /tmp, and no
+# process may gain privileges. mmdebstrap makes the roots once, in the cache.
+#   matrix.sh TOOLS [ROOT...]     TOOLS is ringmaster-tools; the default is all roots
 # Prints a line for each cell and, last, the figure. Needs root.
 # shellcheck disable=SC2016 # what is in single quotes is for the shells in the roots
 set -euo pipefail
@@ -20,7 +20,7 @@ debian_root() { # NAME: SUITE, SUITE-python (python3 alone beside the essential 
   [ ! -e "$cache/$1" ] || return 0
   mkdir -p "$cache"
   rm -rf "$cache/$1.new"
-  # A mirror that stands still has an old sid; it is signed all the same.
+  # A frozen mirror has an old release file of sid, which is nevertheless signed.
   mmdebstrap --quiet --mode=root --variant=minbase --aptopt='Acquire::Check-Valid-Until "false"' "${include[@]}" \
     "${1%-*}" "$cache/$1.new" "${MIRROR:-http://deb.debian.org/debian}" >&2
   rm -rf "$cache/$1.new"/dev/* "$cache/$1.new"/var/{cache,lib}/apt/*
@@ -62,7 +62,7 @@ int main(void) {
   return 0;
 }
 C
-      # The same for another machine: arm64's number in the file's header.
+      # A program for another architecture: write arm64's number into the ELF header.
       [ "$1" = scratch ] || printf '\xb7\x00' | dd of="$root/program" bs=1 seek=18 conv=notrunc status=none ;;
     *) mount --bind "$cache/$1" "$root" ;;
   esac
@@ -117,7 +117,7 @@ send_order() {
     "https://$name:8471/v1/order" >/dev/null
 }
 
-# run_job ROOT COMMAND (JSON): its verdict in $verdict, the launcher's and the workers' logs in $work/*.log; $seconds from start to end.
+# run_job ROOT COMMAND (JSON): runs a job and sets $verdict, and $seconds from start to end; the logs are in $work/*.log.
 run_job() {
   local spec began
   spec=$(jq -nc --argjson command "$2" '{command: $command, slotsPerWorker: 2, inPlace: false}')

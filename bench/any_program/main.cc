@@ -42,13 +42,13 @@ struct Options {
 struct Recovery {
   FaultKind kind = FaultKind::kKillRank;
   bool recovered = false;         // within the limit, without help
-  double seconds = 0;             // until a step that had not been made before
-  int64_t repeated = 0;           // steps that were made again
-  int starts = 0;                 // of all ranks
+  double seconds = 0;             // from the fault to the end of the first new step
+  int64_t repeated = 0;           // number of repeated steps
+  int starts = 0;                 // number of starts of all ranks
   std::optional<double> noticed;  // Site::Strike
 };
 
-// What the script's log says of a fault that struck when it had `known` steps.
+// Returns what the script's log says about a fault that struck when the log had `known` steps.
 std::optional<Recovery> RecoveryIn(const std::vector<Step>& steps, std::size_t known, double struck,
                                    int ranks) {
   const double before = steps.at(known - 1).start;
@@ -82,7 +82,7 @@ class Run {
   Run(const Options& options, std::unique_ptr<Site> site, const std::string& log)
       : options_(options), site_(std::move(site)), log_(log) {}
 
-  // One result for each fault that the site supports. A job that does not recover is restarted.
+  // Returns a result for each fault that the site supports. Restarts a job that does not recover.
   std::vector<Recovery> Play(const std::vector<Fault>& schedule) {
     Start();
     std::vector<Recovery> all;
@@ -121,14 +121,14 @@ class Run {
     AwaitStep();
   }
 
-  // Of whatever trains then.
+  // Waits until the job has logged another step.
   void AwaitStep() {
     const std::size_t made = log_.Read().size();
     const std::string why = Await([&] { return log_.Read().size() > made; });
     if (!why.empty()) throw std::runtime_error("the job does not train: " + why);
   }
 
-  // Empty, or why it did not happen.
+  // Waits for the condition. Returns an empty text, or why the condition did not become true.
   template <typename Condition>
   std::string Await(const Condition& condition) {
     std::string over;
@@ -164,7 +164,7 @@ double Worst(const std::vector<double>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
-// Seconds of those that recovered.
+// Returns the seconds of the faults from which the job recovered.
 std::vector<double> SecondsOf(const std::vector<Recovery>& all) {
   std::vector<double> seconds;
   for (const Recovery& one : all) {
@@ -225,7 +225,7 @@ int Report(const Options& options, const std::vector<Recovery>& ours,
   return EXIT_SUCCESS;
 }
 
-// Into a folder that all hosts see: they have a /tmp of their own.
+// Puts the script into `folder`, which all hosts must see: each host has its own /tmp.
 SiteOptions Prepare(const Options& options, const std::string& folder) {
   const std::string bin = folder + "/bin";
   std::filesystem::create_directories(bin);

@@ -39,7 +39,7 @@ class RingmasterSite final : public Site {
     }
     job_.worker_extra = job_.launcher_extra = options_.variables;
     job_.launcher_extra[control::kEnvLostAfterMillis] = kLostAfterMillis;
-    // As spec.runPolicy.restart sets them in a job that expects a hundred faults.
+    // The values that spec.runPolicy.restart would set for a job that expects a hundred faults.
     job_.launcher_extra[control::kEnvRestartLimit] = "1000000";
     job_.launcher_extra[control::kEnvCrashLimit] = "1000000";
   }
@@ -118,7 +118,7 @@ class RingmasterSite final : public Site {
 
   void Order(const std::vector<std::string>& dead = {}) { (void)job_.SendOrder(workers_, 0, dead); }
 
-  // Its Pod still runs, and nothing reports that it has ended.
+  // Cuts off the worker's host. Its Pod still runs, and nothing reports that it has ended.
   std::optional<double> Cut(int worker) {
     const double cut = Now();
     int& host = job_.host_network.at(worker);
@@ -141,7 +141,7 @@ class RingmasterSite final : public Site {
   const SiteOptions options_;
   Job job_;
   std::vector<int> workers_;
-  std::map<int, int> pods_;  // of each worker, how many there have been
+  std::map<int, int> pods_;  // number of Pods so far of each worker
   int term_ = 0;
   int spare_host_;
   std::unique_ptr<Process> cut_off_;

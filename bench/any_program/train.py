@@ -1,4 +1,4 @@
-"""Trains a tiny network with DistributedDataParallel over Gloo, as torchrun starts it: a script as users have them.
+"""Trains a tiny network with DistributedDataParallel over Gloo under torchrun, as a user's script does.
 
 Every start begins with the newest checkpoint. Rank 0 adds a line to --steps for each step: when this start began, the step, the
 number of ranks, and when the step was done, in seconds of the monotonic clock.
@@ -36,7 +36,7 @@ def main():
     dist.init_process_group("gloo")
     rank, ranks = dist.get_rank(), dist.get_world_size()
 
-    torch.manual_seed(1)  # the same data and the same first weights everywhere
+    torch.manual_seed(1)  # all ranks have the same data and the same initial weights
     images = torch.randn(SAMPLES, 64)
     labels = (images @ torch.randn(64, 10)).argmax(1)
     model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)))

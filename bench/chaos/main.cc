@@ -1,5 +1,5 @@
-// ringmaster-chaos: strikes or resizes a job of real processes. Built with the tests: it stands on
-// their hosts and jobs (tests/runtime).
+// ringmaster-chaos: injects faults into, or resizes, a job of real processes. Built with the tests,
+// because it uses their hosts and jobs (tests/runtime).
 
 #include <array>
 #include <cstdlib>
@@ -14,7 +14,7 @@
 namespace ringmaster::chaos {
 namespace {
 
-constexpr int kSkipped = 77;  // as ctest is told
+constexpr int kSkipped = 77;  // exit code of a skipped test (ctest's SKIP_RETURN_CODE)
 
 struct Options {
   std::string faults = AllFaults();
@@ -54,7 +54,7 @@ void AddStage(CLI::App& app, Options& options) {
   app.add_option("--keep", options.keep, "folder for the audit logs; it is kept");
 }
 
-// Runs an experiment in a folder for the ranks' logs, which stays where they are wanted.
+// Runs an experiment in a folder for the ranks' logs. The folder is kept if an option asks for it.
 int InFolder(const Options& options, const std::function<int(const std::string& folder)>& run) {
   if (!runtime_test::Hosts::Possible()) {
     std::cout << "skipped: network namespaces require root" << std::endl;

@@ -39,7 +39,7 @@ std::vector<std::string> TrainerArguments(const StageOptions& options);
 // not apply.
 struct Outcome {
   double detected = -1;    // from the last sign of life until the launcher detected the loss
-  double reformed = -1;    // from then until the next world committed its first step
+  double reformed = -1;    // from detection until the next world committed its first step
   double first_step = -1;  // until the first step of the world without the lost member
   double whole = -1;       // until the world has all its members again
   double longest_gap = 0;  // the longest time between two steps until all members are back

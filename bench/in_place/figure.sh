@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Figure B17: a user's PyTorch script trains in place through faults, four workers on hosts made of network namespaces (CPU, Gloo).
-#   RUNS=5      kills, and cuts, of which the figure takes the median; torchft and torchrun are struck by the same kills
-#   COUNT=100   random schedules of all faults, audited
-#   ROUNDS=30   blocks of 50 steps of each kind: through the package, and plain DistributedDataParallel
+# Figure B17: a user's PyTorch script trains in place and continues after faults, four workers on hosts made of network namespaces
+# (CPU, Gloo).
+#   RUNS=5      number of kills and of cuts; the figure is the median. torchft and torchrun get the same kills
+#   COUNT=100   number of random schedules of all faults, audited
+#   ROUNDS=30   number of blocks of 50 steps of each kind: with the package, and with plain DistributedDataParallel
 # Extra arguments go to ringmaster-chaos.
 set -euo pipefail
 . "$(dirname "$0")/../lib.sh"
@@ -12,7 +13,7 @@ worker_programs ringmaster-chaos in-place-figure
 pytorch=$("$root/deploy/local/pytorch.sh")
 torchft=$("$root/deploy/local/pypi.sh" torchft)
 
-# All hosts see it: they have a /tmp and a /root of their own.
+# All hosts must see this folder; each has its own /tmp and /root.
 folder=$(mktemp -d /var/tmp/b17-XXXXXX)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/bin"
@@ -24,7 +25,7 @@ chaos() { # COMMAND OPTION...
     --env=PYTHONDONTWRITEBYTECODE=1 --env=PYTHONWARNINGS=ignore --env=CUDA_VISIBLE_DEVICES= "${@:2}"
 }
 in_place() { "$worker_build/tests/in_place/in-place-figure" "$1" --folder="$folder" --pythonpath="$pytorch:$torchft" "${@:2}"; }
-# The last line is the result; all of them are for people, on standard error.
+# The last line is the result; all lines are also printed to standard error, for people.
 result() { tee -a /dev/stderr | tail -n 1; }
 peer() { # NAME, VICTIMS -> its result
   rm -f "$folder"/peer*
@@ -45,7 +46,7 @@ for seed in $(seq "$schedules"); do
 done
 
 cost=$(in_place cost --rounds="$rounds" | result)
-audited=$(in_place cost --rounds=$(((rounds + 2) / 3)) --audit | result) # without a goal
+audited=$(in_place cost --rounds=$(((rounds + 2) / 3)) --audit | result) # has no goal
 
 victims=$(jq -r '.struck | join(",")' <<<"$kill")
 default=$(peer torchft "$victims")

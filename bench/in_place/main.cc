@@ -1,5 +1,5 @@
-// What B17 measures beside ringmaster-chaos (bench/in_place/figure.sh): the cost of a step, and
-// what others make of the same faults. Built with the tests.
+// The parts of figure B17 that ringmaster-chaos does not measure (bench/in_place/figure.sh): the
+// cost of a step, and how torchft and torchrun handle the same faults. Built with the tests.
 
 #include <cstdlib>
 #include <exception>

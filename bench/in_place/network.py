@@ -1,4 +1,4 @@
-"""What all scripts of B17 train: a perceptron on made-up data, whose step is arithmetic on one thread."""
+"""The network and data of all scripts of B17: a perceptron on generated data, which computes on one thread."""
 
 import os
 

@@ -21,18 +21,18 @@ using any_program::Now;
 using any_program::Site;
 using any_program::Step;
 
-// What one fault cost. The steps' `ranks` are 0 where a batch was dropped.
+// What one fault cost. A step's `ranks` is 0 if its batch was dropped.
 struct Cost {
-  double seconds = 0;       // until a step that had not been made before
-  int64_t repeated = 0;     // steps that were made again
-  int dropped = 0;          // batches of survivors whose samples are lost
-  int survivors_ended = 0;  // of torchft
+  double seconds = 0;       // from the fault to the end of the first new step
+  int64_t repeated = 0;     // number of repeated steps
+  int dropped = 0;          // number of batches of survivors whose samples are lost
+  int survivors_ended = 0;  // number of survivors that ended; torchft only
 };
 
 struct Before {
   std::size_t known = 0;
-  double start = 0;      // of the newest steps: torchft's quorum, the time of torchrun's start
-  int64_t furthest = 0;  // step
+  double start = 0;      // start of the newest steps: torchft's quorum or torchrun's start time
+  int64_t furthest = 0;  // the highest step
 };
 
 Before BeforeIn(const std::vector<Step>& steps) {
@@ -67,10 +67,10 @@ class Run {
     return costs;
   }
 
-  // The median time from a step to the next of the same start, with all workers.
+  // Returns the median time from a step to the next, while all workers train.
   double StepSeconds() {
     std::vector<double> gaps;
-    std::map<int64_t, double> made;  // the first to say so
+    std::map<int64_t, double> made;  // time of the first report of each step
     for (const Step& step : log_.Read()) {
       if (step.ranks != options_.workers) continue;
       if (const auto last = made.find(step.step - 1); last != made.end()) {
@@ -143,7 +143,7 @@ class Run {
 
   const PeerOptions& options_;
   Site& site_;
-  const TorchftSite* const torchft_;  // nullptr: it is another site
+  const TorchftSite* const torchft_;  // nullptr: site_ is not a TorchftSite
   any_program::StepLog log_;
 };
 

@@ -13,7 +13,7 @@ using runtime_test::Hosts;
 using runtime_test::Process;
 using runtime_test::Variables;
 
-constexpr std::chrono::milliseconds kToldAfter{2000};  // as long as Ringmaster takes
+constexpr std::chrono::milliseconds kToldAfter{2000};  // the time that Ringmaster needs
 constexpr char kPort[] = "29510";
 
 }  // namespace
@@ -82,7 +82,7 @@ std::string TorchftSite::Log() const {
   return text;
 }
 
-// Its host is named by its address, as peers fetch states from the name.
+// The host's name is set to its address, because peers fetch states from the host's name.
 void TorchftSite::StartReplica(int worker) {
   const std::string address = hosts_.Address(host_of_.at(worker));
   std::vector<std::string> command = {"python"};

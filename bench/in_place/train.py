@@ -1,7 +1,7 @@
-"""A user's PyTorch script that trains in place: B17 strikes it. As a script of theirs, but for --compare.
+"""A PyTorch script that trains in place, into which B17 injects faults. Except for --compare it is like a user's script.
 
---compare measures, in the same processes, what a step costs beside plain DistributedDataParallel: after every block of steps it
-trains a copy of the model for as many steps, and rank 0 writes a line to the file: the seconds of both, then the CPU seconds of both.
+--compare measures, in the same processes, what a step costs compared with plain DistributedDataParallel: after every block of steps
+it trains a copy of the model for as many steps, and rank 0 writes a line to the file: the seconds of both, then the CPU seconds of both.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 class Plain:
-    """The same training as PyTorch's users write it, among the ranks of the world that this process is in."""
+    """Does the same training with plain DistributedDataParallel, among the ranks of this process's world."""
 
     def __init__(self, job, dataset, store):
         rank, size = job.rank, job.world_size
@@ -42,7 +42,7 @@ class Plain:
 
 
 class Comparison:
-    """Alternating blocks; on_batch() is called whenever a step of the job has its batch."""
+    """Runs alternating blocks; calls on_batch() whenever a step of the job has its batch."""
 
     def __init__(self, job, dataset, path, block):
         self._plain = Plain(job, dataset, path + ".store")

@@ -1,7 +1,7 @@
-"""The training of train.py as torchft's users write it: one replica group of one rank, and a checkpoint every so many steps.
+"""The training of train.py as torchft's users write it: one replica group of one rank, and a checkpoint at a fixed number of steps.
 
-Adds a line to --steps for each step: the number of the quorum, the step, how many replicas took part (0: the step did not happen, and
-its batch is dropped), and when it was done, in seconds of the monotonic clock.
+Adds a line to --steps for each step: the number of the quorum, the step, how many replicas took part (0: the step failed and its
+batch is dropped), and when it was done, in seconds of the monotonic clock.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from torch import nn
 
 
 def average(manager, model):
-    """All gradients in one tensor; after an error they are not used."""
+    """Reduces all gradients in one tensor; after an error they are not used."""
     gradients = [parameter.grad for parameter in model.parameters()]
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     manager.allreduce(flat).wait()

@@ -1,5 +1,5 @@
-// Figure B15: how soon every rank of a large world is told that one of them is lost, by a launcher
-// inside its container's default limits.
+// Figure B15: how soon a launcher with its container's default limits tells all ranks of a large
+// world that one of them is lost.
 
 #include <algorithm>
 #include <cstdio>
@@ -93,7 +93,7 @@ class Job {
                       folder_.path() + "/launcher.log");
   }
 
-  // What the launcher answers to an order, or with none to the question how it is.
+  // Sends the order, or without one a status request. Returns the status that the launcher answers.
   std::optional<control::LauncherStatus> Ask(const std::string& order = {}) {
     asio::io_context io;
     asio::ssl::stream<tcp::socket> stream(io, client_->asio());
@@ -138,10 +138,10 @@ class Job {
 };
 
 struct Measured {
-  double rank_lost = 0;   // s, median
-  double agent_lost = 0;  // s, median
-  double cpu = 0;         // of the launcher for a loss, s, median
-  double steady_cpu = 0;  // of one CPU, while nothing happens
+  double rank_lost = 0;   // median time in s after the loss of a rank
+  double agent_lost = 0;  // median time in s after the loss of an agent
+  double cpu = 0;         // median CPU time in s of the launcher for a loss
+  double steady_cpu = 0;  // share of one CPU that the launcher uses while nothing happens
   double memory_mib = 0;
   std::string limits;
 };
@@ -173,7 +173,7 @@ class Figure {
       if (!lost) return std::nullopt;
       ranks.push_back(lost->took);
       cpu.push_back(lost->cpu);
-      // It comes back, so that each loss is one in a world of the same size.
+      // The rank returns, so that the world has the same size at each loss.
       if (!Loss([&] { agents_.RestartRank(agent, i % kSlots); })) return std::nullopt;
     }
     for (int i = 0; i < losses && i < count_ / 4; ++i) {
@@ -195,7 +195,7 @@ class Figure {
   std::string Log() const { return job_.Log(); }
 
  private:
-  // Runs the agents until `done`.
+  // Runs the agents until `done` returns true. Returns false on timeout or if the launcher ended.
   template <typename Done>
   bool Until(Done done, std::chrono::seconds limit = std::chrono::seconds(120)) {
     const auto end = Clock::now() + limit;
@@ -207,7 +207,7 @@ class Figure {
     return true;
   }
 
-  // Connections to both ports that never say anything.
+  // Opens connections to both ports and sends nothing over them.
   void BringStrangers() {
     for (int i = 0; i < strangers_wanted_; ++i) {
       boost::system::error_code ignored;
@@ -234,7 +234,7 @@ class Figure {
     std::optional<control::LauncherStatus> status;
     auto asked_at = Clock::now();
     const bool starts = Until([&] {
-      // As seldom as an operator asks: agents speak meanwhile.
+      // Ask no more often than an operator does, so that the agents run meanwhile.
       if (Clock::now() - asked_at < std::chrono::milliseconds(500)) return false;
       asked_at = Clock::now();
       status = job_.Ask();
@@ -252,10 +252,10 @@ class Figure {
     return (job_.launcher().Cpu() - before) / Seconds(Clock::now() - began);
   }
 
-  // Until all know of the world that follows, in seconds.
+  // The time until all ranks know the next world, in seconds.
   struct Lost {
     double took = 0;
-    double cpu = 0;  // of the launcher
+    double cpu = 0;  // CPU time of the launcher, s
   };
   std::optional<Lost> Loss(const std::function<void()>& lose) {
     const control::Epoch before = agents_.epoch();
@@ -302,7 +302,7 @@ int Measure(const std::string& launcher, const std::vector<int>& sizes, int loss
   nlohmann::ordered_json worlds;
   for (const auto& [ranks, one] : all) {
     if (ranks <= 1000) holds = holds && one.rank_lost <= kGoalOfThousand;
-    // No faster than the ranks. Below a thousand it is the round trips that count.
+    // The time must not grow faster than the ranks. Below 1,000 ranks, round trips dominate it.
     if (ranks >= 1000) holds = holds && last.rank_lost * ranks <= one.rank_lost * most;
     worlds.push_back({{"ranks", ranks},
                       {"rankLost", one.rank_lost},

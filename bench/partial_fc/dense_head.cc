@@ -70,7 +70,7 @@ void DenseHead::Step(int64_t step, std::span<const int64_t> labels,
   }
 }
 
-// Cosines become the loss's slopes over them.
+// Replaces the cosines with the derivatives of the loss with respect to them.
 void DenseHead::ComputeCoefficients(std::span<const int64_t> labels) {
   const float scale = options_.margin.scale;
   for (float& value : logits_) value = scale * std::clamp(value, -1.0F, 1.0F);

@@ -1,6 +1,6 @@
-// What the head of a partial-fc model takes on one of N ranks, in memory and time per step: as it
-// is, with every class, and as an ordinary dense layer. One process for each, so that each has its
-// own memory; made-up embeddings instead of a backbone. The last line is one JSON object.
+// Measures the memory and the time per step of the head of a partial-fc model on one of N ranks: as
+// it is, with every class, and as an ordinary dense layer. Each is measured in its own process, for
+// its memory; random embeddings replace a backbone. The last line is one JSON object.
 
 #include <chrono>
 #include <cstdio>
@@ -34,14 +34,14 @@ struct Options {
   int64_t embedding = 512;
   double sample_rate = 0.1;
   int64_t global_batch = 64;
-  int ranks = 1;  // this process is the first of so many
+  int ranks = 1;  // number of ranks; this process acts as the first one
   int64_t steps = 5;
   int threads = 1;
 };
 
 struct Measured {
   double step_millis = 0;  // median
-  double megabytes = 0;    // resident at most
+  double megabytes = 0;    // peak resident memory
 };
 
 HeadOptions HeadOf(const Options& options, double rate) {
@@ -84,7 +84,7 @@ double MedianMillis(const Options& options,
     const auto begin = steady_clock::now();
     run(step, batch);
     const std::chrono::duration<double, std::milli> took = steady_clock::now() - begin;
-    if (step > 0) millis.push_back(took.count());  // the first one makes room
+    if (step > 0) millis.push_back(took.count());  // the first step allocates memory
   }
   return bench::Median(std::move(millis));
 }
@@ -116,7 +116,7 @@ double MeasureDense(const Options& options) {
   });
 }
 
-// One of them in a process of its own, so that each has its own memory.
+// Runs one measurement in its own process, so that each has its own memory.
 Measured Apart(const Options& options, const std::function<double()>& measure) {
   const auto said = bench::InAProcess([&] {
     at::set_num_threads(options.threads);

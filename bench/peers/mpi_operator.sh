@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What mpi-operator needs for what figures B1, B3 and B14 measure of us: memory when idle, seconds until the Pods of one MPIJob
-# exist, with its default limits on requests and with 1,000 a second, and the bytes of its CRD. On the control plane of B1.
+# Measures mpi-operator as figures B1, B3 and B14 measure us: memory when idle, seconds until the Pods of one MPIJob exist (with its
+# default limits on requests, and with 1,000 requests a second), and the bytes of its CRD. Uses the control plane of B1.
 #   MPI_OPERATOR=DIR        a checkout of github.com/kubeflow/mpi-operator, built with its own Go modules
-#   PODS=1000               workers of the job
+#   PODS=1000               number of workers of the job
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/deploy/lib.sh"
@@ -57,7 +57,7 @@ spec:
       template: {spec: {tolerations: [{key: kwok, operator: Exists}], containers: [{name: main, image: example.com/mpi}]}}
 Y
 }
-create() { # name -> seconds until its last worker, which is made last, exists
+create() { # name -> seconds until its last worker exists; the operator creates it last
   local begin
   kubectl create namespace peer >/dev/null
   begin=$(date +%s%3N)
@@ -67,7 +67,7 @@ create() { # name -> seconds until its last worker, which is made last, exists
   kubectl delete namespace peer --wait --timeout=600s >/dev/null
 }
 
-start_operator # its caches are filled then
+start_operator # returns once its caches are filled
 idle=$(resident_mib)
 echo "idle: $idle MiB"
 default=$(create default-limits)

@@ -27,7 +27,7 @@ struct AgentHello {
   int worker_index = 0;
   int slots = 1;
   std::string nonce;    // unique for each start of the agent process
-  Epoch highest_epoch;  // the highest that it has accepted; it refuses lower ones
+  Epoch highest_epoch;  // the highest epoch that it has accepted; it refuses lower ones
 };
 
 // Values of PreflightFault::check for what only mpirun needs: an sshd that can be used, an sshd
@@ -56,7 +56,7 @@ struct AgentReady {
   int ssh_port = 0;
   std::vector<PreflightFault> faults;  // empty if the worker is ready
   std::map<std::string, std::string>
-      versions;  // of "ringmaster", "openmpi", "libtorch", ...; compared across workers
+      versions;  // versions of "ringmaster", "openmpi", "libtorch", ...; compared across workers
 };
 
 // Sent in both directions.
@@ -92,7 +92,7 @@ struct EpochAccepted {
 // reports which world to take over, and asks one of the senders for its members (TellWorld).
 struct WorldReport {
   Epoch epoch;
-  std::vector<Member> members;       // of all ranks, as the launcher sent them; empty if not asked
+  std::vector<Member> members;       // all ranks, as sent by the launcher; empty if not asked for
   std::vector<std::string> running;  // Member::start of this worker's running members
 };
 

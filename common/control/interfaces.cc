@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kLongestName = 15;
 constexpr char kLoopback[] = "lo";
 
-// Independent of the locale.
+// Unlike std::isalpha, does not depend on the locale.
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 bool IsLegal(char c) {

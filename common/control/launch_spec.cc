@@ -9,7 +9,7 @@
 namespace ringmaster::control {
 namespace {
 
-// Ringmaster's bench speaks the trainer's protocol, unless it measures MPI itself.
+// ringmaster-bench uses the trainer's protocol, unless it measures MPI itself.
 constexpr char kBenchProgram[] = "ringmaster-bench";
 constexpr char kBenchOverMpi[] = "--backend=mpi";
 

@@ -10,7 +10,7 @@
 namespace ringmaster::control {
 namespace {
 
-// In the order of the enum.
+// Names of the phases, in the order of the enum.
 constexpr std::array kPhaseNames = {"WaitingForOrder", "WaitingForAgents", "Starting",
                                     "Running",         "Stopping",         "Finished",
                                     "Adopting",        "Forming",          "Paused"};
@@ -73,7 +73,7 @@ void Describe(auto& a, Is<LauncherStatus> auto& v) {
   a.Version("version", v.version, kFirstApiVersion);
   a.Field("term", v.term);
   a.Field("epoch", v.epoch);
-  // A phase that only a newer launcher knows: the job runs, and may be interrupted.
+  // An unknown phase is from a newer launcher: assume that the job runs and may be interrupted.
   a.Field("phase", v.phase, AsWord(kPhaseNames, LauncherPhase::kForming));
   a.Field("lastOrder", v.last_order);
   a.Optional("ordered", v.ordered);

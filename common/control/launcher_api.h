@@ -38,7 +38,7 @@ inline constexpr int kFirstApiVersion = 1;
 // Orders have stamps so that a paused former leader cannot undo the orders of its successor. The
 // launcher refuses lower stamps.
 struct OrderStamp {
-  int64_t leader_term = 0;  // of the operator that sent the order; higher than any earlier leader's
+  int64_t leader_term = 0;  // term of the operator that sent it; higher than any earlier leader's
   int64_t generation = 0;   // metadata.generation of the TrainingJob
 
   friend auto operator<=>(const OrderStamp&, const OrderStamp&) = default;
@@ -60,7 +60,7 @@ struct Order {
                          // waiting for `replicas`; with fewer, a running job pauses
   std::vector<std::string>
       dead;  // UIDs of Pods that certainly ended: container terminated, Pod or Node object gone
-  bool checkpoint = false;  // take a checkpoint out of turn, so that the completed steps are kept
+  bool checkpoint = false;  // take an unscheduled checkpoint, so that completed steps are kept
   int version = kApiVersion;
 };
 
@@ -96,7 +96,7 @@ struct WorkerReport {
 struct Recovery {
   Epoch epoch;        // the new epoch, in which training continued
   std::string cause;  // kCauseRankKilled, ...
-  std::string pod;    // of the first lost member
+  std::string pod;    // Pod of the first lost member
   std::string node;
   int64_t detected_millis = 0;  // from the last sign of life to the declared loss
   int64_t resumed_millis = 0;   // from the declared loss to the new epoch's first committed step
@@ -147,7 +147,7 @@ struct LauncherStatus {
   std::optional<CheckpointReport> checkpoint;
   std::optional<Beginning> beginning;
   std::vector<ProtectionFault> unprotected;  // only some of them
-  std::vector<RankExit> failures;  // of ranks, while the job continued; newest last, at most 16
+  std::vector<RankExit> failures;  // failed ranks after which the job continued; last 16 at most
   std::string message;  // a sentence: what the launcher waits for; empty if it waits for nothing
   std::vector<Straggler> stragglers;  // slowest first, at most kMaxStragglers
   // How many times in a row, under this launcher, ranks were killed or ended while loading, without

@@ -97,8 +97,8 @@ class TlsDial : public std::enable_shared_from_this<TlsDial> {
   std::string name_;
 };
 
-// Accepts connections of any protocol until stopped. Handlers share ownership, so a connection that
-// is accepted while the listener is destroyed finds it stopped.
+// Accepts connections of any protocol until stopped. Handlers share ownership, so that an accept
+// that completes after the listener is destroyed finds the acceptor stopped.
 template <typename Protocol>
 class Acceptor : public std::enable_shared_from_this<Acceptor<Protocol>> {
  public:
@@ -187,7 +187,7 @@ class TlsListener final : public LineListener {
     TlsStream stream;
     asio::steady_timer timer;
     std::list<Handshake*>::iterator place;
-    bool out = false;  // of the list
+    bool out = false;  // removed from the list
   };
 
   struct Shared {
@@ -251,7 +251,7 @@ class UnixListener final : public LineListener {
     ::unlink(path_.c_str());
     acceptor.open(local(), error);
     if (!error) acceptor.bind(local::endpoint(path_), error);
-    // The directory is already private; the mode also protects one that a test chose.
+    // The directory is already private; the mode also protects a socket in a test's directory.
     if (!error && ::chmod(path_.c_str(), 0600) != 0) {
       error = error_code(errno, boost::system::system_category());
     }

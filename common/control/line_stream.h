@@ -261,7 +261,7 @@ class LineStream final : public LineConnection,
   std::vector<char> buffer_;
   std::string partial_;  // the line being read
 
-  bool writing_ = false;     // or a write is posted
+  bool writing_ = false;     // true also while a write is only posted
   std::deque<Piece> queue_;  // waits while in_flight_ is written
   Piece in_flight_;
   std::size_t queued_bytes_ = 0;

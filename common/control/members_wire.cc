@@ -12,8 +12,8 @@
 namespace ringmaster::control {
 namespace {
 
-// Maximum length of each text that identifies a member. Each rank of a host repeats the host's, so
-// without a limit one line could require more memory than there is.
+// Maximum length of each text that identifies a member. Each rank of a host gets a copy of the
+// host's texts, so without a limit one line could require more memory than there is.
 constexpr std::size_t kMaxNameBytes = 1024;
 
 struct Host {

@@ -96,7 +96,7 @@ inline constexpr std::array<const char*, 8> kCollectiveNames = {
 struct CollectiveCounts {
   int64_t launched = -1;  // enqueued on the device by the host; -1: the rank does not count
   int64_t begun = -1;     // started by the device; -1: unknown at present
-  CollectiveKind kind = CollectiveKind::kNone;  // of the last one that the device started
+  CollectiveKind kind = CollectiveKind::kNone;  // kind of the last one that the device started
 
   friend bool operator==(const CollectiveCounts&, const CollectiveCounts&) = default;
 };
@@ -114,7 +114,7 @@ struct RankPosition {
   int peer = -1;                // the rank that it waits for, if known
   int64_t still_millis = 0;     // since it reached this position
   int64_t step_micros = 0;      // duration of its newest step, from begin to update; 0: none yet
-  int64_t own_micros = 0;       // the same, without waiting for other ranks
+  int64_t own_micros = 0;       // that duration without the time waiting for other ranks
   int64_t applied_millis = -1;  // since it applied its newest step in this world; -1: none yet
   CollectiveCounts collectives{};
 };
@@ -124,7 +124,7 @@ inline constexpr std::size_t kMaxStackBytes = 3072;
 
 // The kernel killed a process because memory ran out.
 struct OutOfMemory {
-  int64_t limit_bytes = 0;  // of its container; 0: it has none, so its node ran out of memory
+  int64_t limit_bytes = 0;  // limit of its container; 0: none, so its node ran out of memory
   int64_t peak_bytes = 0;   // the peak memory use of the container; 0: unknown
 };
 
@@ -169,7 +169,7 @@ struct CheckpointReport {
 
 // The state from which a job's first world began, if there is something to report.
 struct Beginning {
-  int64_t step = 0;     // of the state; 0: training began from nothing
+  int64_t step = 0;     // step of the state; 0: training began without a state
   std::string message;  // a sentence for people
 };
 

@@ -14,7 +14,7 @@
 namespace ringmaster::control {
 namespace {
 
-// By the variant's index.
+// Names of the message types, by the variant's index.
 constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames = {
     "AgentHello",        "AgentReady",        "Heartbeat",      "SlotAttached",   "RankExited",
     "RankProgress",      "RankDone",          "AgentLeaving",   "Welcome",        "Refused",

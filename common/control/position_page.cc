@@ -8,7 +8,7 @@ namespace ringmaster::control {
 namespace {
 
 constexpr uint64_t kMagic = 0x52'4d'50'4f'53'00'00'01;  // "RMPOS", version 1
-constexpr std::size_t kUsed = 10;                       // words before the checksum
+constexpr std::size_t kUsed = 10;                       // number of words before the checksum
 constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
 constexpr int kKindBits = 8;  // of the second word of the counts
 

@@ -35,7 +35,7 @@ struct PagePosition {
   int64_t moved_nanos = 0;    // when it reached this position
   int64_t applied_nanos = 0;  // when it applied its newest step in this world; 0: none yet
   int64_t step_micros = 0;    // duration of its newest step, in any world
-  int64_t own_micros = 0;     // the same, without waiting for other ranks
+  int64_t own_micros = 0;     // that duration without the time waiting for other ranks
 
   friend bool operator==(const PagePosition&, const PagePosition&) = default;
 };

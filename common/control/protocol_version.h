@@ -5,7 +5,7 @@
 
 namespace ringmaster::control {
 
-// Increased with each addition that the other side has to know about.
+// Increased with each addition that the other side must know about.
 inline constexpr int kProtocolVersion = 4;
 // A peer with a lower version is refused. A peer that sends no version speaks this one.
 inline constexpr int kFirstProtocol = 3;

@@ -80,7 +80,7 @@ struct RankDone {
 struct CheckpointWritten {
   Epoch epoch;  // the world that the rank is in now
   int rank = 0;
-  int64_t step = 0;  // of the saved state
+  int64_t step = 0;  // step of the saved state
   int shard = 0;
   int64_t bytes = 0;
   std::string checksum;  // of its data, in hex
@@ -124,7 +124,7 @@ struct CheckpointGrant {
   int shard = 0;
 };
 
-// Requests a checkpoint after the next step, out of turn. Sent to rank 0's agent, which forwards it
+// Requests an unscheduled checkpoint after the next step. Sent to rank 0's agent, which forwards it
 // to the rank unchanged. Sent again if no checkpoint is completed.
 struct TakeCheckpoint {
   Epoch epoch;

@@ -46,7 +46,7 @@ Result<void> WriteAll(int fd, std::string_view content) {
 }  // namespace
 
 bool SecretsEqual(std::string_view a, std::string_view b) {
-  // Hashing first makes the lengths equal and the comparison independent of them.
+  // Hashes have equal lengths, so the comparison does not depend on the lengths of the secrets.
   const Digest digest_a = Sha256(a);
   const Digest digest_b = Sha256(b);
   return CRYPTO_memcmp(digest_a.data(), digest_b.data(), digest_a.size()) == 0 && !a.empty();
@@ -100,7 +100,7 @@ Result<void> WriteFileAtomically(const std::string& path, std::string_view conte
   ::unlink(aside.c_str());
   const int fd = ::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
   if (fd < 0) return System(doing);
-  ::fchmod(fd, mode);  // whatever the umask
+  ::fchmod(fd, mode);  // the umask may have removed bits
   const Result<void> written = WriteAll(fd, content);
   if (::close(fd) != 0 && written.ok()) return System(doing);
   if (!written.ok()) return written.error().WithContext(doing);

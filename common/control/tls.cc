@@ -53,8 +53,8 @@ Result<std::unique_ptr<TlsContext>> TlsContext::Client(const std::string& certif
   boost::system::error_code error;
   context->add_certificate_authority(boost::asio::buffer(certificate_pem), error);
   if (error) return Invalid("loading the launcher's TLS certificate", error);
-  // The certificate signs itself; with this flag OpenSSL also accepts one that is not a CA as its
-  // own anchor.
+  // The certificate is self-signed; with this flag OpenSSL accepts it as a trust anchor even if it
+  // is not a CA.
   X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context->native_handle()),
                               X509_V_FLAG_PARTIAL_CHAIN);
   context->set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert);

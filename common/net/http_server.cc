@@ -35,7 +35,7 @@ struct Shared {
   HttpServerOptions options;
   HttpHandlers handlers;
   bool stopped = false;
-  std::list<Connection*> connections{};  // the oldest first
+  std::list<Connection*> connections{};  // oldest first
 };
 
 // One client connection from accept to close. Asio's operations own it.
@@ -51,7 +51,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual void Run() = 0;
 
   bool admitted() const { return admitted_; }
-  // Its pending operations fail, and the last of them frees it.
+  // Closes the socket. The pending operations fail; the last of them frees the connection.
   void Close() {
     const auto kept = std::move(checked_);
     Leave();
@@ -66,7 +66,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const HttpHandlers& handlers() const { return shared_->handlers; }
   bool stopped() const { return shared_->stopped || left_; }
   void set_admitted(bool admitted) { admitted_ = admitted; }
-  // It owns itself while nothing is being read or written.
+  // The connection owns itself during a check, when no read or write owns it.
   void AwaitCheck() { checked_ = shared_from_this(); }
   std::shared_ptr<Connection> EndOfCheck() { return std::move(checked_); }
 
@@ -128,7 +128,7 @@ class StreamConnection : public Connection {
     keep_alive_ = head.keep_alive();
     if (!handlers().check) return ReadBody();
     AwaitCheck();
-    // The checker may call back on another thread, where the connection must not end.
+    // The checker may call back on another thread, where the connection must not be destroyed.
     handlers().check(request_, [executor = stream_.get_executor(),
                                 weak = std::weak_ptr(Self())](std::optional<HttpAnswer> refusal) {
       asio::post(executor, [weak, refusal = std::move(refusal)]() mutable {
@@ -169,7 +169,7 @@ class StreamConnection : public Connection {
     if (error == beast::http::error::body_limit) {
       return Write({413, "the body is too large\n"}, false);
     }
-    // Otherwise the client disconnected, was too slow, or does not speak HTTP.
+    // On other errors there is no answer: the client left, was too slow, or does not speak HTTP.
   }
 
   HttpAnswer Answer() const {
@@ -286,7 +286,7 @@ class BeastServer final : public std::enable_shared_from_this<BeastServer> {
     }
   }
 
-  // No file descriptor is left, for example.
+  // Accepts again later, because accepting failed; for example no file descriptor is free.
   void AcceptLater() {
     retry_.expires_after(kAcceptAgainAfter);
     retry_.async_wait([self = shared_from_this()](const error_code&) {

@@ -12,12 +12,12 @@
 namespace ringmaster {
 namespace {
 
-// A descendant that left the process group may keep the pipes open forever; wait this long for its
-// output.
+// How long to wait for the end of the output after the process has ended: a descendant outside the
+// process group may keep the pipes open forever.
 constexpr std::chrono::milliseconds kDrainLimit{500};
 
-// The first `count` bytes of `buffer`, without NULs: they turn a log into a binary file for grep
-// and others, and Open MPI 5 ends some of its messages with one.
+// Returns the first `count` bytes of `buffer`, without NULs: grep and others treat a log with NULs
+// as a binary file, and Open MPI 5 ends some of its messages with a NUL.
 std::string_view WithoutNul(std::span<char> buffer, std::size_t count) {
   const auto begin = buffer.begin();
   const auto end = std::remove(begin, begin + static_cast<std::ptrdiff_t>(count), '\0');

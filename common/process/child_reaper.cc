@@ -14,7 +14,7 @@
 namespace ringmaster {
 namespace {
 
-// A member of the group may be stopped; SIGCONT lets it receive the SIGTERM.
+// Signals the group. A member may be stopped; SIGCONT lets it receive the SIGTERM.
 void SignalGroup(pid_t group, int signal) {
   kill(-group, signal);
   if (signal == SIGTERM) kill(-group, SIGCONT);

@@ -30,7 +30,7 @@ std::vector<std::string> LastLines::Lines() const {
     traceback.Take(line);
   }
   std::size_t kept = kMaxLines - traceback.lines().size();
-  if (traceback.lines_since() <= kept) kept = kMaxLines;  // the end of the last line
+  if (traceback.lines_since() <= kept) kept = kMaxLines;  // the last lines include the traceback
   if (lines.size() > kept) {
     lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kept));
   }

@@ -6,8 +6,8 @@
 namespace ringmaster {
 namespace {
 
-// Ranks that lost a peer print reports after that of the rank that failed. Such a report replaces
-// it only after this many other lines.
+// Ranks that lost a peer print their reports after the report of the rank that failed. A later
+// report replaces an earlier one only after this many other lines.
 constexpr std::size_t kAnotherFailure = 50;
 constexpr std::size_t kLongestPrefix = 64;
 
@@ -18,7 +18,7 @@ bool IsMarkers(std::string_view text) {
   return text.find_first_not_of(" ^~") == std::string_view::npos;
 }
 
-// "F1126 10:20:30.123456 …", a day of four or eight digits.
+// Matches "F1126 10:20:30.123456 …"; the date has four or eight digits.
 bool IsGlogFatal(std::string_view text) {
   const std::size_t space = text.find(' ');
   if (text.empty() || text.front() != 'F' || (space != 5 && space != 9)) return false;
@@ -32,10 +32,10 @@ bool IsPanic(std::string_view text) {
   return text.starts_with("thread '") && text.find(" panicked at ") != std::string_view::npos;
 }
 
-// The position at which a report begins in a line; npos if there is none.
+// Returns the position at which a report begins in a line; npos if there is none.
 std::size_t BeginningOfOther(std::string_view line) {
   std::string_view text = line;
-  if (line.starts_with('[')) {  // "[rank0]: ", "[default0]:"
+  if (line.starts_with('[')) {  // a prefix such as "[rank0]: " or "[default0]:"
     const std::size_t end = line.find("]:");
     if (end == std::string_view::npos) return std::string_view::npos;
     text = line.substr(std::min(line.size(), line.find_first_not_of(' ', end + 2)));
@@ -75,7 +75,7 @@ void NewestTraceback::Continue(std::string_view text, const std::string& line) {
   if (IsMarkers(text)) return;
   if (open_ == Kind::kPython) {
     if (lines_.size() == kMaxLines) lines_.pop_front();
-    if (!text.starts_with(' ')) open_ = Kind::kNone;  // the exception itself
+    if (!text.starts_with(' ')) open_ = Kind::kNone;  // the exception ends the report
   } else if (lines_.size() == kMaxLines) {
     open_ = Kind::kNone;
     ++since_;

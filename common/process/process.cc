@@ -56,27 +56,27 @@ std::string PathOf(const std::vector<std::string>& environment) {
   return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 }
 
-// What the child needs between fork and exec, prepared before the fork: only async-signal-safe
-// calls follow it.
+// What the child needs between fork and exec. It is prepared before the fork, because only
+// async-signal-safe calls are allowed after it.
 struct ChildPlan {
   const char* file;
   char* const* argv;
   char* const* environment;
-  int stdin_fd;   // -1: ours
-  int stdout_fd;  // -1: ours
-  int stderr_fd;  // -1: ours
-  int error_fd;   // gets errno when exec fails
+  int stdin_fd;   // -1: inherited
+  int stdout_fd;  // -1: inherited
+  int stderr_fd;  // -1: inherited
+  int error_fd;   // errno is written to it when exec fails
   bool keep_descriptors;
   int death_signal;
   std::optional<mode_t> mask;
   pid_t parent;
 };
 
-// Libraries open descriptors that survive exec; a child that holds one of our connections would
-// keep it open beyond our end, and could write to it.
+// Libraries open descriptors that survive exec; a child that inherits one of our connections would
+// keep it open after we end, and could write to it.
 void CloseOnExecFrom(int first) {
   if (close_range(static_cast<unsigned>(first), ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
-  constexpr int kHighest = 65536;  // a kernel without the call: close as many as a process may have
+  constexpr int kHighest = 65536;  // the kernel lacks close_range: mark all possible descriptors
   for (int descriptor = first; descriptor < kHighest; ++descriptor) {
     fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   }
@@ -101,7 +101,7 @@ void CloseOnExecFrom(int first) {
   _exit(127);
 }
 
-// The errno of a failed exec; 0 once exec succeeded, which closes the pipe.
+// Returns the errno of a failed exec; 0 once exec has succeeded, which closes the pipe.
 int ReadExecError(int error_fd) {
   int reason = 0;
   ssize_t got = 0;
@@ -116,7 +116,7 @@ Error CannotStartNow(const std::string& program, int reason) {
           "the machine cannot start \"" + program + "\" now: " + std::strerror(reason)};
 }
 
-// Errors that do not depend on the program, or only on a writer that has it open.
+// Returns true for errors that may pass: lack of resources, or a writer that has the program open.
 bool MayPass(int reason) {
   return reason == EAGAIN || reason == ENOMEM || reason == EMFILE || reason == ENFILE ||
          reason == ETXTBSY;

@@ -1,4 +1,4 @@
--- How a TrainingJob is, for Argo CD: by the conditions that kstatus reads, too.
+-- Computes the health of a TrainingJob for Argo CD, from the conditions that kstatus also reads.
 local status = obj.status or {}
 if status.observedGeneration ~= obj.metadata.generation then
   return {status = "Progressing", message = "the operator has not seen this generation yet"}

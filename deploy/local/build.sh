@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Builds the programs of the local cluster, helm, oras, a registry and Prometheus from Go modules, once, into a cache outside the tree. Where all are
-# present it returns at once; two builds at the same time wait for each other.
+# Builds the programs of the local cluster, helm, oras, a registry and Prometheus from Go modules, once, into a cache outside the tree.
+# It returns at once if all are present; of two builds at the same time, one waits for the other.
 #
 #   build.sh [GROUP...]     groups: kubernetes etcd coredns kwok helm oras registry prometheus containerd (default: the first two)
-#   build.sh --print        the cache folder of this version (programs in its bin/, and in containerd/ one that is newer than the system's)
+#   build.sh --print        prints the cache folder of this version (programs in bin/; containerd/ has a containerd newer than the system's)
 #
-# RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. Cold on 2 cores Kubernetes takes about 5 minutes, helm one,
-# containerd two, Prometheus with promtool three.
+# RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. With an empty cache, on 2 cores, Kubernetes takes about 5 minutes,
+# helm one, containerd two, Prometheus with promtool three.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 tools=$here/tools
 kubernetes_version=$(awk '$1 == "require" && $2 == "k8s.io/kubernetes" {print $3} $1 == "k8s.io/kubernetes" {print $2}' "$tools/kubernetes/go.mod")
 helm_version=$(awk '$2 == "helm.sh/helm/v4" {print $3}' "$tools/helm/go.mod")
 prometheus_version=$(awk '$2 == "github.com/prometheus/prometheus" {print $3} $1 == "github.com/prometheus/prometheus" {print $2}' "$tools/prometheus/go.mod")
-# The default cluster uses none of these, so another version of them does not change its cache folder.
+# The default cluster does not use the pruned folders, so a new version of their programs does not change its cache folder.
 hash=$(cd "$tools" && find . \( -path ./helm -o -path ./oras -o -path ./registry -o -path ./prometheus -o -path ./containerd \) -prune -o -type f \( -name go.mod -o -name go.sum -o -name tools.go \) -print | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c -12)
 CACHE=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/cluster-$kubernetes_version-$hash
 
@@ -33,7 +33,7 @@ program() { # package -> the name of its program
   esac
 }
 
-# Not in bin/, where it would replace the system's.
+# containerd is not put into bin/, where it would replace the system's.
 folder_of() { # package
   case $1 in
     github.com/containerd/*) echo "$CACHE/containerd" ;;
@@ -41,8 +41,8 @@ folder_of() { # package
   esac
 }
 
-# What the cache's name does not pin: our own program is built again when its source has changed, helm and others when their pins
-# have.
+# Prints a hash for the programs whose version is not part of the cache's name: our own program is built again when its source
+# changes; helm and others when their go.mod or go.sum changes.
 source_of() { # package
   case $1 in
     github.com/containerd/*) cat "$tools"/containerd/go.* | sha256sum ;;
@@ -77,14 +77,14 @@ check_go() {
   export GOTOOLCHAIN=auto
 }
 
-# Prometheus without the clouds' service discoveries, which are most of it.
+# Prometheus is built without service discovery for clouds, which is most of its code.
 tags_of() { # package
   case $1 in
     github.com/prometheus/*) echo remove_all_sd ;;
   esac
 }
 
-build() { # group package; every step answers for itself, as the caller asks for the result
+build() { # group package; each step needs `|| return`, because the caller tests the result
   local name folder ldflags
   name=$(program "$2")
   folder=$(folder_of "$2")
@@ -92,13 +92,13 @@ build() { # group package; every step answers for itself, as the caller asks for
   ldflags+=" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$kubernetes_version")"
   ldflags+=" -X helm.sh/helm/v4/internal/version.version=$helm_version"
   ldflags+=" -X github.com/prometheus/common/version.Version=$prometheus_version"
-  # Without debug information, which nobody reads here, the compiler is an eighth faster.
+  # Without debug information, which nobody needs here, the compiler is an eighth faster.
   (cd "$tools/$1" && CGO_ENABLED=0 go build -mod=readonly -trimpath -gcflags=all=-dwarf=false -tags="$(tags_of "$2")" -ldflags="$ldflags" -o "$folder/.$name.$$" "$2") || return
   mv "$folder/.$name.$$" "$folder/$name" || return
   source_of "$2" >"$CACHE/source/$name"
 }
 
-# The behaviour of simulated nodes and Pods is data inside kwok's module; the cluster needs it without Go at hand.
+# Copies the files in kwok's module that define how simulated nodes and Pods behave, so that the cluster runs without Go.
 copy_stages() {
   local from
   from=$(cd "$tools/kwok" && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage

@@ -1,24 +1,25 @@
 #!/usr/bin/env bash
-# A real multi-node Kubernetes on one Linux machine, without Docker: etcd, API server, controllers, scheduler and, in one
-# network namespace per node, containerd, kubelet, kube-proxy and a NetworkPolicy enforcer. How it works: README.md here.
+# Runs a real multi-node Kubernetes on one Linux machine, without Docker: etcd, API server, controllers, scheduler and, in one
+# network namespace per node, containerd, kubelet, kube-proxy and a NetworkPolicy enforcer. README.md here says how it works.
 #
 #   cluster.sh up [NODES]           start (default 3 nodes); prints the KUBECONFIG to use. 0 nodes: control plane only, no root
-#       --no-controllers            with 0 nodes: etcd and API server alone
+#       --no-controllers            with 0 nodes: only etcd and API server
 #       --port PORT                 the API server's port (default: the first free one from 6443)
 #   cluster.sh down                 stop it and remove everything it made
 #   cluster.sh env                  print the KUBECONFIG and PATH lines again
-#   cluster.sh list                 all clusters of this machine
+#   cluster.sh list                 list all clusters of this machine
 #   cluster.sh load ARCHIVE...      put OCI archives on every node (name them localhost/NAME:TAG, imagePullPolicy Never)
 #   cluster.sh registry HOST:PORT   let the nodes pull from that registry without TLS
 #   cluster.sh address              print this machine's address, as the nodes reach it
-#   cluster.sh user NAME NAMESPACE  a kubeconfig for a person who may edit that one namespace
+#   cluster.sh user NAME NAMESPACE  print the kubeconfig of a user who may edit only that namespace
 #   cluster.sh gpus NODE COUNT      let a node advertise nvidia.com/gpu (for scheduling; there is no device)
-#   cluster.sh fake N               N simulated nodes with 64 CPUs and 8 GPUs each, tainted kwok=fake:NoSchedule
-#   cluster.sh cut NODE | heal NODE drop every packet of a node (a silent host) | end that
+#   cluster.sh fake N               simulate N nodes with 64 CPUs and 8 GPUs each, tainted kwok=fake:NoSchedule
+#   cluster.sh cut NODE | heal NODE drop every packet of a node (a silent host) | let packets pass again
 #
 # --name NAME (default: ringmaster) chooses the cluster: several run side by side.
-# RINGMASTER_STATE (default /var/tmp/ringmaster-cluster) holds running clusters, RINGMASTER_CACHE (default ~/.cache/ringmaster)
-# built programs and unpacked images. RINGMASTER_CONTAINERD, a folder, has another containerd for the nodes (build.sh containerd).
+# RINGMASTER_STATE (default /var/tmp/ringmaster-cluster) is the folder of running clusters; RINGMASTER_CACHE (default
+# ~/.cache/ringmaster) that of built programs and unpacked images. RINGMASTER_CONTAINERD names a folder with another containerd for
+# the nodes (build.sh containerd).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 BASE=${RINGMASTER_STATE:-/var/tmp/ringmaster-cluster}

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Installs what the `gpu` preset builds the trainer with, once, into a cache outside the tree, and prints where it is,
-# for eval: RINGMASTER_LIBTORCH (the torch folder of PyTorch's wheel, with NCCL beside it) and RINGMASTER_NVCC.
+# Installs the libraries and the compiler that the `gpu` preset builds the trainer with, once, into a cache outside the tree. Prints
+# variables for eval: RINGMASTER_LIBTORCH (the torch folder of PyTorch's wheel, with NCCL beside it) and RINGMASTER_NVCC.
 #
 #   eval "$(deploy/local/cuda.sh)" && cmake --preset gpu && cmake --build --preset gpu --target gpu_trainer
 #
-# No GPU or driver is needed to build. RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache: 6 GB for PyTorch,
-# which the figures' peer and, in part, all other builds share, and 0.3 GB for the compiler.
+# No GPU or driver is needed to build. RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache: 0.3 GB for the compiler and
+# 6 GB for PyTorch, which the PyTorch benchmarks and, in part, all other builds share.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-requirements=images/worker/cuda.requirements # by SHA-256
+requirements=images/worker/cuda.requirements # versions with their SHA-256
 cuda=$(sed -n 's/^nvidia-cuda-nvcc==\([0-9.]*\).*/\1/p' "$requirements")
 cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
 folder=$cache/cuda-$cuda

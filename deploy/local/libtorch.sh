@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs LibTorch once, into a cache outside the tree, and prints its folder: PyTorch's wheel unpacked (torch/), and beside it
-# the two libraries of CUDA that its CPU half needs. CMake, images/build.sh and pytorch.sh all take it from here.
+# the two CUDA libraries that its CPU part needs. CMake, images/build.sh and pytorch.sh use this folder.
 #
-# The wheels are those of images/worker/libtorch.requirements, by SHA-256. RINGMASTER_CACHE (default ~/.cache/ringmaster) is
-# the cache: 0.6 GB to fetch, 1.2 GB on disk.
+# The wheels are those of images/worker/libtorch.requirements, checked by SHA-256. RINGMASTER_CACHE (default ~/.cache/ringmaster)
+# is the cache: 0.6 GB to download, 1.2 GB on disk.
 set -euo pipefail
 images=$(cd "$(dirname "$0")/../.." && pwd)/images/worker
 version=$(sed -n 's/^torch==\([0-9.]*\).*/\1/p' "$images/libtorch.requirements")

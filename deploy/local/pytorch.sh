@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs PyTorch from PyPI, once, into a cache outside the tree, and prints the folder (a PYTHONPATH).
-# RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. PyPI's wheels of PyTorch need CUDA's libraries also where
-# there is no GPU. The torch wheel itself is shared with all builds (deploy/local/libtorch.sh).
-# Wheels are those of images/worker/*torch.requirements, each by its SHA-256, and no others.
+# RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. PyPI's PyTorch wheels need CUDA's libraries even on a machine
+# without a GPU. The torch wheel itself is shared with all builds (deploy/local/libtorch.sh).
+# Only the wheels of images/worker/*torch.requirements are installed; pip checks the SHA-256 of each.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 libtorch=$("$root/deploy/local/libtorch.sh")
@@ -11,7 +11,7 @@ python=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
 folder=$cache/torch-$version-python$python
 wheels=(-r "$root/images/worker/torch.requirements")
-# Another Python takes the wheel made for it, of the same release.
+# A Python other than 3.11 gets the wheel for its version, of the same release.
 [ "$python" = 3.11 ] || wheels+=(-r "$root/images/worker/libtorch.requirements")
 mkdir -p "$cache"
 exec 9>"$folder.lock"
@@ -25,7 +25,7 @@ if [ ! -e "$folder" ]; then
     echo "pytorch.sh: pip could not install PyTorch $version for Python $python into $cache; see its output above" >&2
     exit 1
   }
-  [ "$python" != 3.11 ] || cp -al "$libtorch/." "$aside/" # links: the same files
+  [ "$python" != 3.11 ] || cp -al "$libtorch/." "$aside/" # hard links
   mv "$aside" "$folder"
 fi
 echo "$folder"

@@ -13,11 +13,11 @@
 namespace {
 
 constexpr int64_t kGlobalBatch = 64;
-constexpr int64_t kPoints = 32;  // of a wave
-constexpr int64_t kCode = 4;     // what the network has to describe it with
+constexpr int64_t kPoints = 32;  // number of points of a wave
+constexpr int64_t kCode = 4;     // number of values that the network reduces a wave to
 constexpr double kMomentum = 0.9;
 
-// Samples of a step are a function of its number: every rank that computes them gets the same.
+// The samples of a step depend only on its number, so every rank computes the same samples.
 torch::Tensor Waves(int64_t step, ringmaster::Elastic::Share share) {
   const auto sample = torch::arange(share.begin, share.end).add(step * kGlobalBatch).unsqueeze(1);
   const auto phase = sample * 0.618;
@@ -25,7 +25,7 @@ torch::Tensor Waves(int64_t step, ringmaster::Elastic::Share share) {
   return torch::sin(phase + frequency * torch::arange(kPoints) * (2 * M_PI / kPoints));
 }
 
-// SGD makes its momentum in its first step, where a rank that joins would have none to fill.
+// SGD allocates its momentum in its first step; a rank that joins needs it earlier, to receive it.
 std::vector<torch::Tensor> MakeMomentum(torch::optim::SGD& optimizer) {
   std::vector<torch::Tensor> made;
   for (const torch::Tensor& parameter : optimizer.param_groups().front().params()) {
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     return torch::mse_loss(model->forward(waves), waves, at::Reduction::Sum) / kPoints;
   };
   while (auto share = trainer->Begin()) {
-    // Without this loop, ranks that lose others compute more at once, which takes more memory.
+    // Without this loop, ranks compute more at once after others are lost, which needs more memory.
     while (share->size() > trainer->micro_batch()) {
       trainer->Backward(loss(share->Take(trainer->micro_batch())));
     }

@@ -16,7 +16,7 @@ import ringmaster as rm
 
 
 class Characters(Dataset):
-    """All pieces of `length` characters, each with the characters that follow."""
+    """All pieces of `length` characters, each with its targets, the same piece one character later."""
 
     def __init__(self, text, length):
         self.alphabet = sorted(set(text))

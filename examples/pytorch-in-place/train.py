@@ -1,6 +1,6 @@
 """Trains a small network in place: when workers are lost or join, the other processes continue from the same step.
 
-Started by hand it trains alone: python train.py --steps=200
+Outside of a job it trains alone: python train.py --steps=200
 """
 
 import argparse
@@ -18,11 +18,11 @@ def main():
     parser.add_argument("--global-batch", type=int, default=256, help="samples per step, over all ranks")
     options = parser.parse_args()
 
-    torch.manual_seed(1)  # the same data and the same first weights on every rank
+    torch.manual_seed(1)  # all ranks have the same data and the same initial weights
     images = torch.randn(4096, 64)
     labels = (images @ torch.randn(64, 10)).argmax(1)
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Dropout(0.1), nn.Linear(128, 10))
-    model.to("cuda" if torch.cuda.is_available() else "cpu")  # an agent shows a rank its own GPU alone
+    model.to("cuda" if torch.cuda.is_available() else "cpu")  # in a job each rank sees only its own GPU
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
     job = rm.join(model, optimizer, global_batch=options.global_batch, seed=7)

@@ -1,6 +1,6 @@
-"""Trains a small network with DistributedDataParallel: over NCCL where PyTorch sees GPUs, else over Gloo.
+"""Trains a small network with DistributedDataParallel: over NCCL if PyTorch sees GPUs, otherwise over Gloo.
 
-Nothing here knows Ringmaster. Every start begins with the newest checkpoint in --checkpoints, however many ranks there are.
+The script does not use Ringmaster. Every start begins with the newest checkpoint in --checkpoints, with any number of ranks.
 """
 
 import argparse
@@ -17,7 +17,7 @@ SAMPLES = 4096
 
 
 def save(path, state):
-    """The file is there as a whole or not at all, whenever this process or its node ends."""
+    """Writes the file atomically: it is complete or missing, whenever this process or its node ends."""
     with open(path + ".new", "wb") as file:
         torch.save(state, file)
         file.flush()
@@ -37,17 +37,17 @@ def main():
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if cuda else torch.device("cpu")
     if cuda:
         torch.cuda.set_device(device)
-    # Nobody else notices that a rank hangs: those that wait for it so long end, and that fails or restarts the job.
+    # With this timeout, ranks that wait for a hanging rank end, and the job fails or restarts. Nothing else detects the hang.
     dist.init_process_group("nccl" if cuda else "gloo", timeout=datetime.timedelta(minutes=10))
     rank, size = dist.get_rank(), dist.get_world_size()
 
-    torch.manual_seed(1)  # the same data and the same first weights everywhere
+    torch.manual_seed(1)  # all ranks have the same data and the same initial weights
     images = torch.randn(SAMPLES, 64)
     labels = (images @ torch.randn(64, 10)).argmax(1)
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
-    # Rank 0 chooses, so that all load the same one, whatever their nodes show of the folder.
+    # Rank 0 chooses the checkpoint, so that all ranks load the same one even if their nodes list different files.
     os.makedirs(options.checkpoints, exist_ok=True)
     found = sorted(glob.glob(f"{options.checkpoints}/step-*.pt"))
     newest = torch.tensor([int(found[-1][-11:-3]) if found else 0], device=device)
@@ -63,12 +63,12 @@ def main():
     parallel = DistributedDataParallel(model)
     batches = SAMPLES // options.global_batch
     while step < options.steps:
-        # The order depends on the step alone, and each rank takes its part of the batch: WORLD_SIZE may differ next time.
+        # The order depends only on the step, and each rank takes its part of the batch: WORLD_SIZE may change at a restart.
         order = torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(step // batches))
         first = step % batches * options.global_batch
         mine = order[first : first + options.global_batch][rank::size]
         outputs = parallel(images[mine].to(device))
-        # DistributedDataParallel averages over ranks, whose parts may differ by a sample.
+        # DistributedDataParallel averages over ranks, whose parts of the batch may differ by one sample.
         loss = nn.functional.cross_entropy(outputs, labels[mine].to(device), reduction="sum") * size / options.global_batch
         optimizer.zero_grad()
         loss.backward()

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154  # lib.sh sets them
-# An API server of the test's own, without controllers. Sourced after lib.sh.
+# Starts an API server for the test, without controllers. Sourced after lib.sh.
 [ -x "$programs/kube-apiserver" ] || fail "no API server: run deploy/local/build.sh"
 cluster=chart-$$
 trap '"$repository/deploy/local/cluster.sh" --name "$cluster" down >/dev/null 2>&1; rm -rf "$work"' EXIT

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# A real API server takes every variation, strictly and without a warning, in namespaces that enforce Pod Security
-# `restricted`; and with the rights that the chart grants the operator (argument 1) gets ready.
+# Tests that a real API server accepts every variation, with strict validation and without a warning, in namespaces that enforce Pod
+# Security `restricted`, and that the operator (argument 1) becomes ready with the rights that the chart grants.
 . "$(dirname "$0")/lib.sh"
 . "$here/api_server.sh"
 operator=${1:?the operator\'s program}
 
-apply() { # file: its objects instead of the last one's, whose Pods and selectors could not change
+apply() { # file: deletes the previous objects, whose Pods and selectors cannot be changed, and applies the file
   kubectl -n ringmaster-system delete --ignore-not-found --wait=false --force --grace-period=0 pods,jobs,deployments --all >/dev/null 2>&1
   kubectl apply --server-side --force-conflicts --validate=strict -f "$1" >"$work/applied" 2>&1 || fail "$1: $(grep -v serverside-applied "$work/applied")"
   ! grep -i warning "$work/applied" || fail "$1: a warning"
 }
 
-# Two free ports outside of the ephemeral range, whose ports outgoing connections may take at any time.
+# Prints two free ports outside of the ephemeral range: outgoing connections may take those at any time.
 free_ports() {
   python3 -c 'import random, socket
 def free(port):
@@ -100,7 +100,7 @@ suspension_of() { # name spec: the warnings
 kubectl -n samples annotate trainingjob/loses a=b >"$work/advice" 2>&1
 ! grep -i warning "$work/advice" || fail "unexpected warning about the spec after a change of an annotation"
 
-# A profile where it has no effect brings a warning; where it has one, none.
+# A profile in a namespace where it has no effect causes a warning; in the operator's namespace it does not.
 profile_in() { # namespace: the warnings
   echo '{apiVersion: ringmaster.dev/v1alpha1, kind: TrainingProfile, metadata: {name: gpus}, spec: {}}' |
     kubectl -n "$1" apply --dry-run=server -f - 2>"$work/advice" >/dev/null || fail "refused: $(cat "$work/advice")"
@@ -136,7 +136,7 @@ done
 release_name=the-longest-name-that-a-release-may-have-is-this-long render --set metrics.service.enabled=true >"$work/long.yaml"
 apply "$work/long.yaml"
 
-# In one namespace: nothing of the cluster-wide rights is left, and what remains is enough there and nothing elsewhere.
+# A release for one namespace: the cluster-wide rights are removed; the others are enough there and grant nothing elsewhere.
 kubectl delete clusterrolebinding ringmaster-operator training-operator --ignore-not-found >/dev/null
 for name in watched_namespace own_namespace; do
   ! grep -E '^kind: Cluster' "$work/$name.yaml" >/dev/null || fail "$name contains cluster-scoped objects"

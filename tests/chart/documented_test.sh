@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Every key of values.yaml has a comment above it (its own or its group's) and is in the schema; the schema has no other key.
+# Tests that every key of values.yaml has a comment above it (its own or its group's) and is in the schema, which has no other keys.
 . "$(dirname "$0")/lib.sh"
 
-# Prints "path of a key" or "path of a key<TAB>bare" where neither it nor the line above says what it is.
+# Prints the path of each key, with "<TAB>bare" if neither the key's line nor the line above has a comment.
 keys() {
   awk '
     /^ *#/ {comment = 1; next}
@@ -22,7 +22,7 @@ bare=$(keys | awk -F'\t' '$2 {print $1}')
 schema_keys() { # properties of objects, not of a list's items
   jq -r 'def walk($p): (.properties // {}) | to_entries[] | ($p + [.key]) as $q | ($q | join(".")), (.value | walk($q)); walk([])' "$chart/values.schema.json"
 }
-# Kubernetes knows what is in these; global belongs to Helm.
+# Kubernetes defines the fields of these keys; global belongs to Helm.
 elsewhere='^(global|(resources|affinity|podSecurityContext|securityContext)\..*)$'
 diff <(keys | cut -f1 | grep -vE "$elsewhere" | sort) <(schema_keys | grep -vE "$elsewhere" | sort) ||
   fail "values.yaml and values.schema.json name different keys"

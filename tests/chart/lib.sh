@@ -1,12 +1,12 @@
 # shellcheck shell=bash disable=SC2034  # the sourcing scripts use what is set here
-# What every test of the chart needs. Sourced first: `. "$(dirname "$0")/lib.sh"`.
+# Functions and variables for every test of the chart. Sourced first: `. "$(dirname "$0")/lib.sh"`.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repository=$(cd "$here/../.." && pwd)
 chart=$repository/charts/ringmaster
 programs=$("$repository/deploy/local/build.sh" --print)/bin
 export PATH=$programs:$PATH
-limit=$((60 * ${RINGMASTER_PATIENCE:-1}))s  # of waiting
+limit=$((60 * ${RINGMASTER_PATIENCE:-1}))s  # timeout
 variations=("$here"/values/*.yaml)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -24,7 +24,7 @@ render() { # helm's arguments...: the whole release with its test, as YAML
   helm template "${release_name:-ringmaster}" "$chart" --namespace ringmaster-system --values "$defaults" "$@"
 }
 
-# The operator's arguments in a rendered release, one a line.
+# Prints the operator's arguments in a rendered release, one per line.
 arguments_in() { # file
   awk -v quotes='^["'\'']|["'\'']$' '/^kind: / {here = $2 == "Deployment"} here && /^ +args:/ {args = 1; next} args && !/^ +- / {exit} args {sub(/^ +- /, ""); gsub(quotes, ""); print}' "$1"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# helm against a real API server: a release is installed, upgraded from a chart with an older CRD, removed and installed
-# again; TrainingJobs survive all of it. install.yaml's objects can be taken over by a release.
+# Tests helm with a real API server: a release is installed, upgraded from a chart with an older CRD, removed and installed again;
+# TrainingJobs survive all of it. A release can take over the objects of install.yaml.
 . "$(dirname "$0")/lib.sh"
 . "$here/api_server.sh"
 release() { helm "$1" ringmaster "${@:2}" --namespace ringmaster-system >"$work/helm.log" 2>&1 || fail "helm $1: $(cat "$work/helm.log")"; }
@@ -32,7 +32,7 @@ release upgrade "$chart" --values "$defaults" --set logLevel=debug
 [ "$(operator image)" = "registry.example.com/ringmaster-operator:$(helm show chart "$chart" | sed -n 's/^appVersion: //p')" ] || fail "the upgrade did not update the operator's image"
 grep 'rollout status deployment/ringmaster-operator' "$work/helm.log" >/dev/null || fail "the chart's notes do not show the rollout command"
 
-# Nothing here runs Pods, so the hook, a Job, would not end; its objects are looked at instead.
+# There is no kubelet to run Pods, so the hook, a Job, would not end; the test checks the hook's objects instead.
 helm get hooks ringmaster --namespace ringmaster-system >"$work/hooks.yaml"
 grep -x -- '            - --release-jobs' "$work/hooks.yaml" >/dev/null || fail "no hook releases the jobs: $(cat "$work/hooks.yaml")"
 release uninstall --no-hooks
@@ -42,7 +42,7 @@ release uninstall --no-hooks
 release install "$chart" --values "$defaults" --set podDisruptionBudget.enabled=true,networkPolicy.enabled=true,metrics.service.enabled=true
 [ "$(job_uid)" = "$uid" ] || fail "reinstalling deleted the job"
 
-# A second release beside the first: namespaced, sharing CRD and user roles.
+# A second release for one namespace is installed next to the first; they share CRD and user roles.
 helm install team-a "$chart" --values "$defaults" --namespace team-a --create-namespace --set watchNamespace=team-a,crds.install=false,rbac.userRoles=false \
   >"$work/helm.log" 2>&1 || fail "failed to install a second release: $(cat "$work/helm.log")"
 kubectl -n team-a get deployment team-a-ringmaster-operator >/dev/null

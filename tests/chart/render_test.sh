@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Every variation passes helm's strict lint, renders the same bytes twice, and sets flags that the operator (argument 1)
-# takes; the defaults of values.yaml are the operator's own, the preset gpu aside.
+# Tests that every variation passes helm's strict lint, renders the same bytes twice, and sets flags that the operator (argument 1)
+# accepts, and that the defaults of values.yaml are those of the operator, except the preset gpu.
 . "$(dirname "$0")/lib.sh"
 operator=${1:?the operator\'s program}
 
-# What the operator makes of the arguments; its identity and address have a part that differs each time.
+# Prints the configuration that the operator reads from the arguments. Identity and address are fixed, because they differ each time.
 configuration() { # arguments...
   POD_NAME=operator "$operator" --kubeconfig="$work/kubeconfig" --namespace=ringmaster-system --identity=me --print-config "$@"
 }
@@ -24,7 +24,7 @@ for values in "$defaults" "${variations[@]}"; do
   configuration "${arguments[@]}" >"$work/$name.configuration" || fail "$name: the operator rejected ${arguments[*]}"
 done
 configuration >"$work/own.configuration"
-# The chart alone brings a profile, which allows nothing, and knows where its own images are.
+# With its default values the chart has one profile, which allows nothing, and the names of its images.
 grep -F 'presets: {"gpu":{"description"' "$work/defaults.configuration" >/dev/null || fail "the defaults do not include the preset gpu"
 of_charts='^(presets|toolsImage|workerImage|ownImages):'
 diff <(grep -vE "$of_charts" "$work/own.configuration") <(grep -vE "$of_charts" "$work/defaults.configuration") ||

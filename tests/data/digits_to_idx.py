@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the 1,797 handwritten 8x8 digits that ship inside scikit-learn's package as IDX files.
+"""Writes the 1,797 handwritten 8x8 digits in scikit-learn's package as IDX files.
 
 Usage: digits_to_idx.py FOLDER
 
-The package is downloaded once with pip into ${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}; nothing is installed. Writers
-are kept apart: eleven forms are for training (train-*, 1,415 samples), the last three are held out (t10k-*, 382), so that
-what is measured is handwriting of people whom the network has not seen. The same files come out every time, about
-115 kB. Needs Python's standard library and pip.
+The package is downloaded once with pip into ${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}; nothing is installed. The data is
+split by writer: eleven forms are for training (train-*, 1,415 samples), the last three are held out (t10k-*, 382), so that
+accuracy is measured on writers whom the network has not seen. The files are the same every time, about 115 kB. Needs
+Python's standard library and pip.
 """
 
 import csv
@@ -24,8 +24,8 @@ MEMBER = "sklearn/datasets/data/digits.csv.gz"
 SAMPLES = 1797
 SIDE = 8
 LEVELS = 16  # grey values are 0 ... 16
-# The rows stand as they were collected, form after form, and every form asks its writer for the same digits: three times
-# 0 to 9 first. This row begins the twelfth of fourteen forms.
+# The rows are in the order in which they were collected, form by form. All forms have the same digits, first three times
+# 0 to 9. This row is the first of the twelfth of fourteen forms.
 FIRST_HELD_OUT = 1415
 FORM_BEGINS = list(range(10)) * 3
 
@@ -36,16 +36,16 @@ def cache_folder():
 
 
 def replace(path, data):
-    """Writes a file that others may be reading."""
+    """Replaces a file atomically, because others may be reading it."""
     aside = path.with_name(f"{path.name}.{os.getpid()}")
     aside.write_bytes(data)
     aside.rename(path)
 
 
 def download(folder):
-    """The package's wheel in `folder`, downloaded if it is not there."""
+    """Returns the package's wheel in `folder`; downloads it if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
-    # The wheel is only unzipped, so one fixed platform serves every machine.
+    # The wheel is only unzipped, so every machine can use the wheel of one fixed platform.
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
                "--only-binary=:all:", "--python-version=3.11", "--platform=manylinux2014_x86_64",
                "--dest", str(folder), PACKAGE]
@@ -59,7 +59,7 @@ def download(folder):
 
 
 def read_rows():
-    """The digits' rows of numbers: 64 grey values and the label."""
+    """Returns the digits' rows of numbers: 64 grey values and the label."""
     folder = cache_folder()
     kept = folder / "digits.csv.gz"
     if not kept.exists():
@@ -78,7 +78,7 @@ def read_rows():
 
 
 def write_idx(folder, prefix, rows):
-    """The two IDX files of one half."""
+    """Writes the two IDX files, images and labels, of one part of the data."""
     pixels = bytes(value * 255 // LEVELS for row in rows for value in row[:-1])
     labels = bytes(row[-1] for row in rows)
     header = struct.pack(">IIII", 0x803, len(rows), SIDE, SIDE)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks docs/adr: the form of each record, that the index lists each once under its title, and that every "ADR N" in the tree exists.
+"""Checks docs/adr: each record's form, that the index lists each record once with its title, and that every "ADR N" in the tree exists.
 
-  adr_test.py [ROOT]    ROOT is the tree to check, by default the one that this file is in
+  adr_test.py [ROOT]    ROOT is the tree to check; by default the tree that contains this file
 """
 
 import datetime

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The commands that pages show, in blocks of the language "console".
+"""Checks or prints the commands of pages, which are in blocks of the language "console".
 
-  commands.py check PAGE...   refuses blocks without a language, and commands that a shell cannot read
-  commands.py script PAGE     prints the commands of a page as one script, each block after a line that says where it stands
+  commands.py check PAGE...   refuses blocks without a language, and commands that a shell cannot parse
+  commands.py script PAGE     prints the commands of a page as one script, each block after a line with its place in the page
 
 A block whose first line says `console no-run: REASON` is not part of the script.
 """
@@ -15,7 +15,7 @@ NO_RUN = "no-run:"
 
 
 def blocks(page):
-    """Of (line number, what stands behind the fence, text)."""
+    """Returns the page's blocks as (line number, info string after the fence, text)."""
     found, begun = [], None
     for number, line in enumerate(pathlib.Path(page).read_text(encoding="utf-8").splitlines(), 1):
         shown = line.strip()
@@ -30,7 +30,7 @@ def blocks(page):
 
 
 def run(page):
-    """The blocks to run."""
+    """Returns the blocks to run."""
     return [(number, text) for number, mark, text in blocks(page) if mark.split() == ["console"]]
 
 

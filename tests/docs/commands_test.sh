@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# README.md is short. It and getting started say of each command whether tests/e2e/pages_test.sh runs it, or why not; and commands.py refuses others.
+# Tests that README.md is short, that README.md and getting started say for each command that tests/e2e/pages_test.sh runs it or why
+# not, and that commands.py refuses wrong pages.
 # shellcheck disable=SC2016  # the backticks are those of Markdown
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -7,7 +8,7 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 tests/docs/commands.py check README.md docs/getting-started.md || fail "pages contain commands that cannot be run"
 [ "$(tests/docs/commands.py script docs/getting-started.md | grep -c '^kubectl')" -ge 12 ] || fail "getting-started.md runs fewer than 12 kubectl commands"
 
-# Two screens, in short paragraphs.
+# README.md has at most two screens, in short paragraphs.
 [ "$(wc -l <README.md)" -le 110 ] || fail "README.md has $(wc -l <README.md) lines"
 long=$(awk '/^```/ {code = !code} code || /^($|[|#]|```|- )/ {lines = 0; next} ++lines == 5 {print FNR ": " $0}' README.md)
 [ -z "$long" ] || fail "paragraphs of more than four lines: $long"

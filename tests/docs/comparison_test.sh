@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every test, script, figure and page that docs/comparison.md and its appendix name exists, and no "yes" of ours in the
-# appendix stands without one.
+# Tests that every test, script, figure and page named in docs/comparison.md and its appendix exists, and that every "yes" for
+# Ringmaster in the appendix names one.
 # shellcheck disable=SC2016  # the backticks are those of Markdown
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What our scripts fetch is pinned: wheels by SHA-256 (Go modules by go.sum, Debian's packages by its signatures).
+# Tests that our scripts download only pinned files: wheels by SHA-256 (Go modules are pinned by go.sum, Debian's packages signed).
 # shellcheck disable=SC2016  # awk and the planted scripts expand them
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-# unpinned ROOT: each command of a script or Dockerfile below it that fetches something without a checksum.
+# unpinned ROOT: prints each command of a script or Dockerfile under ROOT that downloads something without a checksum.
 unpinned() {
   find "$1" \( -name build -o -name .git -o -path '*/tests/docs' \) -prune -o \( -name '*.sh' -o -name '*Dockerfile' -o -name Makefile \) -type f -print0 |
     xargs -0 awk '
@@ -23,7 +23,7 @@ for file in images/worker/*.requirements tests/runtime/programs/*.requirements; 
     fail "$file contains a package without a hash"
 done
 
-# The search finds what it is for.
+# The search must find such commands in a small tree.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 printf 'python3 -m pip install \\\n  torch==1.0\n' >"$work/a.sh"

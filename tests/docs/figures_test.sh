@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Numbers that pages take from figures are those of bench/results.jsonl: here, and in a small tree where lines come and go.
+# Tests that the numbers of figures in pages are those of bench/results.jsonl: in this tree, and in a small tree with changing lines.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }
@@ -7,8 +7,7 @@ unset RINGMASTER_RESULTS RUNS COUNT
 
 bench/results.py check || fail "run bench/results.py render, or measure the figures that the pages name"
 
-# A line that names a figure has no number with a unit beside those that say where they come from; nor has our column of what
-# was measured side by side.
+# A line that names a figure, or our column of a comparison table, has no number with a unit except rendered ones.
 unit='(ms|s|seconds|samples/s|Pods/s|[KMG]iB|[kMG]B|%|×)'
 for page in README.md docs/comparison.md docs/comparison-details.md docs/elasticity.md; do
   bare=$(sed -E 's/\[[^]]*\]\([^)]*RESULTS\.md "[^"]*"\)//g' "$page" | awk -F'|' '
@@ -17,7 +16,7 @@ for page in README.md docs/comparison.md docs/comparison-details.md docs/elastic
   [ -z "$bare" ] || fail "$page contains numbers without a link to their figure: $bare"
 done
 
-# The small tree. Its figure B5 says what the file `says` has, and ends with the code in `ends`.
+# Make the small tree. Its figure B5 prints the file `says` and ends with the code in `ends`.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bench"
@@ -76,7 +75,7 @@ refused 'README.md' results check
 results render
 grep '1.23 s' "$work/README.md" >/dev/null || fail "the number in the page was not corrected"
 
-# Measured otherwise than its definition says, a figure changes no page; one that fails keeps its code, and its line if it has one.
+# A figure measured with options changes no page. A figure that fails keeps its exit code, and its line if it printed one.
 RUNS=1 figure 9 0 --fast || fail "options were rejected"
 [ "$(tail -n 1 "$work/bench/results.jsonl" | jq -c .options)" = '["--fast","RUNS=1"]' ] || fail "the result does not contain the options"
 grep '1.23 s' "$work/README.md" >/dev/null || fail "a run with options changed a page"
@@ -87,7 +86,7 @@ echo 'died' >"$work/bench/says"
 refused "" "$work/bench/figure.sh" B5
 [ "$before" = "$(cat "$work/bench/results.jsonl")" ] || fail "output that is not a figure was recorded"
 
-# A peer that is not at hand is said, and makes no line.
+# If a peer is not available, the figure prints a message and records no line.
 refused 'set MPI_OPERATOR to a checkout' env -u MPI_OPERATOR RINGMASTER_RESULTS="$work/peers.jsonl" bench/figure.sh mpi-operator
 refused 'is not a checkout of mpi-operator' env MPI_OPERATOR="$work" RINGMASTER_RESULTS="$work/peers.jsonl" bench/figure.sh mpi-operator
 [ ! -e "$work/peers.jsonl" ] || fail "a peer that was not measured was recorded"

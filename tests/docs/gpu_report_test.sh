@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# deploy/gpu-box.sh report, with stand-ins for nvidia-smi, cmake, ctest and what they build: the report's form, what it leaves out,
-# and the page that shows it.
+# Tests deploy/gpu-box.sh report with stand-ins for nvidia-smi, cmake, ctest and the built programs: the report's form, the names that
+# it leaves out, and the page that shows it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }
@@ -14,7 +14,7 @@ cp -r docs crds "$work/tree"
 cp -r common/control "$work/tree/common"
 rm -rf "$work/tree/docs/gpu-reports"
 touch "$work/python/torch/__init__.py"
-says=$work/says # what the stand-ins read
+says=$work/says # files that the stand-ins read
 export PATH=$work/bin:$PATH PYTHONPATH=$work/python says HOSTNAME=box17.example.com USER=alice
 
 cat >"$work/bin/nvidia-smi" <<'S'
@@ -76,7 +76,7 @@ X
 
 box() { (cd "$work/tree" && deploy/gpu-box.sh "$@" >"$work/said" 2>&1); }
 says_of() { jq -r "$1" "$work/tree/build/gpu-box/report/report.json"; }
-is() { # what wanted: of the report
+is() { # what wanted: checks a value of the report
   [ "$(says_of "$1")" = "$2" ] || fail "expected '$2' for $1, got '$(says_of "$1")'"
 }
 
@@ -108,7 +108,7 @@ grep -F 'bench allreduce --backend=nccl --ranks=2' "$says/reduced" >/dev/null ||
 grep -F '| 1 × NVIDIA H100 80GB HBM3 | 580.95.05 | 2.30.7 | 3 passed, 0 failed, 1 skipped | ≥ 0.987 of bare calls | 350 GB/s, 2 ranks | 4,000 samples/s, 1 ranks, 1.25 × PyTorch | 3,200 samples/s, channels-last |' \
   "$work/tree/build/gpu-box/report/report.md" >/dev/null || fail "unexpected page: $(cat "$work/tree/build/gpu-box/report/report.md")"
 
-# The page, without a report, with one, and with ones that are none.
+# Render the page without a report, with one, and with files that are not reports.
 render() { (cd "$work/tree" && python3 docs/render.py "$@" >"$work/said" 2>&1); }
 page=$work/tree/docs/gpu-reports.md
 render || fail "$(cat "$work/said")"
@@ -129,7 +129,7 @@ jq 'del(.driver) | .kernel = ""' "$kept" >"$work/x" && cp "$work/x" "$kept"
 ! render --check || fail "a report without a driver was accepted"
 grep -F 'check driver' "$work/said" >/dev/null || fail "unexpected error for a missing driver: $(cat "$work/said")"
 
-# Two GPUs: a rank on each. A crash within a case, a test that is not there and a figure that fails are in the report, and decide.
+# With two GPUs there is a rank on each. A crash in a case, a missing test and a failed figure are in the report, and the command fails.
 echo 'NVIDIA H100 80GB HBM3' >>"$says/gpus"
 sed -i '/OK ] GpuB12/d; s/time="61" status="run"/time="61" status="fail"/' "$says/tests.xml"
 cat >>"$says/tests.xml" <<'X'

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Refuses links of Markdown files that lead nowhere: links.py [ROOT].
+"""Refuses broken links in Markdown files: links.py [ROOT].
 
-A link within the tree names a file or folder that exists, and an anchor a heading of that page, as GitHub makes anchors of
-headings. Links to other hosts are not followed.
+A link within the tree must name a file or folder that exists, and its anchor must be GitHub's anchor of a heading of that page. Links
+to other hosts are not followed.
 """
 
 import pathlib
@@ -18,7 +18,7 @@ ANCHOR = re.compile(r'<a\s+(?:id|name)="([^"]+)"')
 
 
 def prose(text):
-    """Its lines, numbered, without blocks of code."""
+    """Returns the page's lines with their numbers, without blocks of code."""
     fence = ""
     for number, line in enumerate(text.splitlines(), 1):
         found = FENCE.match(line)

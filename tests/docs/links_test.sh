@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every link within the tree leads to a file and a heading that exist; and links.py finds those that do not.
+# Tests that every link within the tree names a file and a heading that exist, and that links.py finds broken links.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }

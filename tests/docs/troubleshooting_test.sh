@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# docs/troubleshooting.md leads to every section of docs/reasons.md, which is rendered from the code (docs_rendered), and names no word
-# that is neither there nor Kubernetes' or the API's own.
+# Tests that docs/troubleshooting.md links to every section of docs/reasons.md, which is rendered from the code (docs_rendered), and
+# uses only reasons of that page, of Kubernetes or of the API.
 # shellcheck disable=SC2016  # the backticks are those of Markdown
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }
 page=docs/troubleshooting.md
-others='ErrImagePull ImagePullBackOff InPlace' # Kubernetes' words and the API's
+others='ErrImagePull ImagePullBackOff InPlace' # words of Kubernetes and of the API
 
 sections=$(sed -n 's/^## //p' docs/reasons.md | tr '[:upper:] ' '[:lower:]-' | tr -cd 'a-z0-9_\n-')
 [ "$(wc -l <<<"$sections")" -ge 15 ] || fail "found only the sections $sections in docs/reasons.md"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A worker Pod is deleted, replicas change, the operator is killed or down, the job is deleted: training goes on, nothing is left.
+# Tests that training continues when a worker Pod is deleted, replicas change, or the operator is killed or down, and that a deleted
+# job leaves no objects.
 . "$(dirname "$0")/lib.sh"
 new_namespace changes
 
@@ -9,7 +10,7 @@ CPU=200m job long 2 "$(generated 1000000)" | as_user apply -f -
 wait_for "a world of 2" 60 world_is long 2
 wait_for "the first step" 30 at_step long 1
 
-# kubectl trainingjob, with the rights of a namespace's editor alone; kubectl finds it in PATH.
+# kubectl trainingjob works with only the rights of a namespace's editor; kubectl finds the plugin in PATH.
 PATH=${RINGMASTER_CLI:-$repository/build/dev/cli}:$PATH
 plugin() { kubectl trainingjob "$@" --kubeconfig "$user" --namespace "$namespace"; }
 screen=$(plugin status long)
@@ -30,7 +31,7 @@ uid=$(as_user get "$victim" -o jsonpath='{.metadata.uid}')
 as_user delete "$victim" --wait=false >/dev/null
 newer_epoch() { [ "$(status_field long epoch)" != "$epoch" ] && world_is long "$1"; }
 wait_for "the replacement in a new epoch" 60 newer_epoch 2
-# The kubelet may report its end after the others went on.
+# The kubelet may report the Pod's end after the others have continued.
 victim_ended() { ! as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}' | grep "$uid" >/dev/null; }
 wait_for "the end of the deleted Pod" 30 victim_ended
 follows_the_replacement() { [ "$(grep -c 'agent Started a rank' "$followed")" -ge 3 ]; }
@@ -45,7 +46,7 @@ wait_for "a world of 1" 60 world_is long 1
 one_worker() { [ "$(worker_pods long | wc -l)" = 1 ]; }
 wait_for "two worker Pods to go" 30 one_worker
 
-# The operator is killed without a word: nothing of the running job moves.
+# The operator is killed with SIGKILL: the running job does not change.
 before=$(as_user get pods -o jsonpath='{.items[*].metadata.uid}')$(status_field long epoch)
 kubectl -n ringmaster-system delete pods --all --force --grace-period=0 >/dev/null 2>&1
 kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=$((60 * patience))s >/dev/null
@@ -71,7 +72,7 @@ assert_contains "status" '^ends in namespace changes has succeeded, Completed' "
 rm "$followed"
 wait_condition waits Succeeded True 60
 
-# A deleted job leaves nothing.
+# A deleted job leaves no objects.
 as_user delete trainingjobs --all --cascade=foreground --timeout=$((60 * patience))s >/dev/null
 leftovers() { kubectl -n "$namespace" get pods,services,secrets,configmaps,networkpolicies,controllerrevisions -l ringmaster.dev/managed-by=ringmaster -o name; }
 nothing_left() { [ -z "$(leftovers)" ] && [ -z "$(kubectl -n "$namespace" get secrets -o name)" ]; }

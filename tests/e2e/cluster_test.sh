@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The local cluster itself (deploy/local): two at once, NetworkPolicy, a silent node, users' rights, images, a clean stop beside a
-# bridge and rules that are not ours.
+# Tests the local cluster (deploy/local): two clusters at once, NetworkPolicy, a silent node, users' rights, images, and that a
+# stopped cluster leaves nothing and keeps a bridge and firewall rules that are not ours.
 # Needs root, and the programs of deploy/local/build.sh. Usage: cluster_test.sh [CHECK...] (default: all, in order).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 export RINGMASTER_STATE=${RINGMASTER_STATE:-/var/tmp/ringmaster-cluster}
-# Its clusters and its rules have one name each on a machine: another checkout's test is waited for.
+# The names of the clusters and rules are the same in every checkout: wait for the end of another checkout's test.
 mkdir -p "$RINGMASTER_STATE"
 [ -n "${ALONE:-}" ] || ALONE=yes exec flock --close "$RINGMASTER_STATE/.test.lock" "${BASH_SOURCE[0]}" "$@"
 one=test-one two=test-two stranger=foreign0
@@ -35,13 +35,13 @@ check() { # description command...
 
 refuses() { ! "$@"; }
 
-says() { # text command...: whether it succeeds is not asked
+says() { # text command...: the output has the text; the exit code does not matter
   local text=$1
   shift
   grep -F "$text" <<<"$("$@" 2>&1 || true)" >/dev/null
 }
 
-# Policies and Services reach the kernel a moment after the API server; what must become true is polled, with an end.
+# Policies and Services reach the kernel a moment after the API server, so conditions are polled until a deadline.
 eventually() { # command...
   local deadline=$((SECONDS + 20 * patience))
   until "$@"; do
@@ -62,7 +62,7 @@ clean_up() {
 
 # --- The machine before and after ----------------------------------------------------------------------------------
 
-# What else a machine in use has: a bridge and rules that are not ours, with counters that the test's own packets move.
+# Makes a bridge and rules that are not ours, as other software might have. The test's packets change the rules' counters.
 make_strangers() {
   remove_strangers
   ip link add $stranger type bridge
@@ -84,8 +84,8 @@ remove_strangers() {
 
 strangers_counted() { nft list chain inet $stranger out | grep -E 'counter packets [1-9]' >/dev/null; }
 
-# Everything that a cluster could leave behind or change, without what counts or comes and goes by itself: packets, the contents
-# of sets, links without a carrier, the sockets of containers that run, the integration tests' folders.
+# Prints everything that a cluster could leave behind or change, except what changes by itself: packet counters, the contents of
+# sets, links without a carrier, the sockets of running containers, the integration tests' folders.
 machine() {
   ip -o link show | awk -F': ' '{print "link", $2}' | sed 's/@.*//'
   ip -4 route show table all | sed -E 's/ (linkdown|dead)\b//g; s/^/route /'
@@ -100,8 +100,8 @@ machine() {
   find "$RINGMASTER_STATE" /dev/shm -maxdepth 1 -name '*test-*' ! -name 'ringmaster-test-*' 2>/dev/null | sed 's/^/state /' || true
 }
 
-# Nothing that bears the test's names may have come. What others have made (links, namespaces, cgroups and mounts of their
-# containers) may come and go; rules, routes and settings may not, unless other clusters run, which have routes of their own.
+# Checks that nothing new has the test's names. Links, namespaces, cgroups and mounts of other software may change; rules, routes
+# and settings may not, unless other clusters run, which have routes, too.
 unchanged() {
   local came others
   machine | LC_ALL=C sort >"$work/after"
@@ -120,7 +120,7 @@ strangers_stay() { # the foreign bridge, its address and its rules
     diff "$work/rules" <(nft --stateless --terse list table inet $stranger)
 }
 
-# --- Pods without any program: their network is used from outside, through their namespace --------------------------
+# --- Pods without a program: the test uses their network from outside, through their network namespace ---------------
 
 pod() { # name node label
   cat <<Y
@@ -160,7 +160,7 @@ policy() { kube $one apply --namespace=net --filename=- >/dev/null; }
 
 test_two_clusters_at_once() {
   local first second
-  # A stranger on the default ports must not matter.
+  # Another process that listens on the default ports must not disturb the cluster.
   python3 -c 'import socket, time
 held = [socket.socket() for _ in range(2)]
 for s, port in zip(held, (6443, 12379)):
@@ -233,7 +233,7 @@ test_silent_node() {
   check "a healed node answers" eventually connects far "$server" 8000
 }
 
-silent() { # address: a connect that hears nothing within 2 s ends with timeout's 124, a refused one with 1
+silent() { # address: a connect without an answer within 2 s ends with timeout's 124, a refused one with 1
   local status=0
   in_pod far timeout 2 bash -c "exec 3<>/dev/tcp/$1/8000" 2>/dev/null || status=$?
   [ $status = 124 ]
@@ -263,7 +263,7 @@ test_images_are_unpacked_once() {
   check "a file that is not an image is refused with a sentence" says 'not an OCI archive' cluster load /etc/hostname --name $one
 }
 
-# Two builds of one image: the lowest layer is the same, the one above is not.
+# Loads two builds of one image: their lowest layer is the same, the upper one is not.
 test_a_rebuilt_image_keeps_the_layers_it_shares() {
   local build unpacked=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/unpacked shared tops=()
   for build in first second; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains on real handwriting with three workers on three nodes, to an accuracy on writers whom the network has not seen.
+# Trains on handwritten digits with three workers on three nodes, and checks the accuracy on writers whom the network has not seen.
 # Argument: debian13 (Open MPI 5) or debian12 (Open MPI 4).
 . "$(dirname "$0")/lib.sh"
 distribution=${1:?debian13 or debian12}
@@ -15,7 +15,7 @@ wait_condition digits Succeeded True 240
 assert_equal "world size" 3 "$(status_field digits worldSize)"
 awk -v a="$(status_field digits progress.accuracy)" 'BEGIN {exit !(a >= 0.92)}' ||
   fail "accuracy on writers not seen, $(status_field digits progress.accuracy), is below 0.92"
-# The launcher's verdict comes before the kubelets' word of the workers' end.
+# The launcher reports its verdict before the kubelets report the workers' end.
 as_user wait --for=jsonpath='{.status.phase}'=Succeeded pods -l ringmaster.dev/role=worker --timeout=$((60 * patience))s
 nodes=$(as_user get pods -l ringmaster.dev/role=worker --field-selector=status.phase=Succeeded -o jsonpath='{range .items[*]}{.spec.nodeName}{"\n"}{end}' | sort)
 assert_equal "nodes of the completed workers" "node1 node2 node3" "$(xargs <<<"$nodes")"

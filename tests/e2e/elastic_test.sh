@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# One training goes on through everything: a Pod deleted, a rank, an agent, the launcher and the operator killed, 2 → 4 → 2
-# workers, a drained node, a cut node. After each fault steps go on; at the end ringmaster-audit proves from the ranks' logs that
-# no sample was lost or used twice, and the model is as good as without faults.
+# Tests that one training continues after every fault: a Pod is deleted; a rank, an agent, the launcher and the operator are killed;
+# 2 → 4 → 2 workers; a node is drained, a node is cut off. At the end ringmaster-audit checks with the ranks' logs that no sample was
+# lost or used twice, and the model is as good as without faults.
 . "$(dirname "$0")/lib.sh"
 new_namespace elastic
 
@@ -11,13 +11,13 @@ clean_up() {
     kubectl uncordon "${node#node/}" >/dev/null 2>&1 || true
   done
 }
-# The ranks' logs outlive their Pods on a volume that all nodes see.
+# The ranks' logs are on a volume that all nodes see, so they outlive the Pods.
 shared_volume audit
 logs=$volume
 
 shared_volume states
 
-# More steps than are ever made, until `end_after` says how many.
+# The job has more steps than it can complete during the test; `end_after` ends it.
 as_user apply -f - <<Y
 apiVersion: ringmaster.dev/v1alpha1
 kind: TrainingJob
@@ -49,7 +49,7 @@ survives "a killed rank" 3 kill -9 "$before"
 victim=$(last_worker)
 uid=$(uid_of "$victim")
 survives "a killed agent" 3 kill -9 "$(processes ringmaster-agen "$victim")"
-# The kubelet may report its end after the others went on.
+# The kubelet may report the Pod's end after the others have continued.
 victim_ended() { ! as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}' | grep "$uid" >/dev/null; }
 wait_for "the end of the Pod of the killed agent" 30 victim_ended
 
@@ -85,9 +85,9 @@ none_there() { ! as_user get pods -l ringmaster.dev/role=worker -o jsonpath='{.i
 wait_for "the drained node to be empty" 30 none_there
 kubectl uncordon "$drained" >/dev/null
 
-# A node falls silent: one that holds one worker (the silence of most would rightly pause the training, NoQuorum), but neither
-# the launcher nor the operator. They are moved until it is so.
-# Those that train too of which the kubelet has not reported yet that they run.
+# A node is cut off that runs one worker (if most workers were silent, the training would pause with NoQuorum), but neither the
+# launcher nor the operator. These are moved until there is such a node.
+# workers_on also lists workers that train but that the kubelet has not yet reported as running.
 workers_on() { as_user get pods -l ringmaster.dev/role=worker --field-selector="status.phase!=Succeeded,status.phase!=Failed,spec.nodeName=$1" -o name; }
 other_nodes() { kubectl get nodes -o name | cut -d/ -f2 | grep -vx "$1"; }
 launcher_node=$(node_of "$(launcher_pod digits)")

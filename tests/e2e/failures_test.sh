@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Everything that can be wrong with a user's job ends in a condition and an event that say what, where and why: the typical mistakes of
-# docs/troubleshooting.md, as far as the API server takes the job (tests/integration/refusal_test.cc has those that it refuses).
+# Tests that typical mistakes in a user's job lead to a condition and an event that say what is wrong, where and why. The mistakes are
+# those of docs/troubleshooting.md that the API server accepts (tests/integration/refusal_test.cc has those that it refuses).
 . "$(dirname "$0")/lib.sh"
 new_namespace failures
 
@@ -11,7 +11,8 @@ fails_with() { # job reason message-pattern
   wait_for "the event of $1" 10 eval "as_user get events --field-selector involvedObject.name=$1,type=Warning | grep $2 >/dev/null"
 }
 
-# Those that crash wait before each new start: they begin together, the others one after the other, since the machine is small.
+# Jobs that crash wait before each restart, so they run at the same time; the others run one after the other, because the machine is
+# small.
 job exits-three 2 '[sh, -c, "echo the disk is on fire >&2; exit 3"]' | as_user apply -f -
 job killed 2 '[sh, -c, "kill -9 $$"]' | as_user apply -f -
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes a folder as an image that a node can load: foreign_image.py NAME FOLDER ARCHIVE.
+"""Makes an image that a node can load from a folder: foreign_image.py NAME FOLDER ARCHIVE.
 
-One layer, root's, without a user and without an entrypoint, as an OCI archive.
+The image is an OCI archive with one layer, whose files belong to root, without a user and without an entrypoint.
 """
 
 import gzip

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An image that knows nothing of us, has no mpirun, no sshd, no passwd file and root for a user: an init container brings our
-# programs, and the agents start the user's.
+# Tests a job with an image that does not contain Ringmaster, mpirun, sshd or a passwd file, and whose user is root: an init container
+# adds our programs, and the agents start the user's program.
 # shellcheck disable=SC2016 # what is in single quotes is for the shell in the image
 . "$(dirname "$0")/lib.sh"
 new_namespace foreign
@@ -25,7 +25,7 @@ log=$(as_user logs "$(launcher_pod per-slot)" -c launcher)
 assert_contains "the launcher's log" 'rank 0 of 4, slot 0, uid 1000, at home in /tmp' "$log"
 assert_contains 'where ranks find the Python package' '/ringmaster/tools/lib/ringmaster/python/ringmaster/py.typed' "$log"
 
-# One process a worker, which starts its ranks by itself. A worker that is deleted has all begin again.
+# One process per worker, which starts its ranks itself. After a worker is deleted, all processes start again.
 command='[sh, -c, "echo node $PET_NODE_RANK of $PET_NNODES starts $PET_NPROC_PER_NODE, meets at $PET_MASTER_ADDR:$PET_MASTER_PORT; exec sleep 600"]'
 job per-worker 2 "$command" '  slotsPerWorker: 8
   launchMode: PerWorker' | as_user apply -f -

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The release under a running job: upgraded, tested, uninstalled and installed again; the job's Pods and ranks notice nothing.
+# Tests that a running job's Pods and ranks are not disturbed when the release is upgraded, tested, uninstalled and installed again.
 . "$(dirname "$0")/lib.sh"
 new_namespace helm
-# The other tests need the operator, however this one ends.
+# The other tests need the operator, also if this test fails.
 clean_up() { install_chart; }
 
 CPU=200m job long 2 "$(generated 1000000)" | as_user apply -f -
 CPU=200m job held 1 "$(generated 1000000)" '  checkpoint: {onDelete: Delete, volume: {emptyDir: {}}}' | as_user apply -f -
 wait_for "the first step" 60 at_step long 1
-# As administrator: without the release the user's roles know no TrainingJobs.
+# Reads as administrator: without the release the user's roles do not include TrainingJobs.
 of_job() { kubectl -n "$namespace" get trainingjob long -o jsonpath="{.status.$1}"; }
 pods_and_epoch() { kubectl -n "$namespace" get pods -l ringmaster.dev/job-name=long -o jsonpath='{range .items[*]}{.metadata.uid} {.status.containerStatuses[*].restartCount} {end}' && of_job epoch; }
 undisturbed() { # after what
@@ -26,7 +26,7 @@ undisturbed "the upgrade"
 
 helm test ringmaster -n ringmaster-system --timeout=$((120 * patience))s >/dev/null || fail "helm test"
 undisturbed "helm test"
-# Without one of its rights the test fails, and says which.
+# If the operator lacks a right, `helm test` fails and names the right.
 kubectl delete clusterrolebinding ringmaster-operator >/dev/null
 if helm test ringmaster -n ringmaster-system --timeout=20s >/dev/null 2>&1; then fail "helm test passed without the operator's permissions"; fi
 names_the_right() { kubectl -n ringmaster-system logs ringmaster-test -c standby | grep trainingjobs; }

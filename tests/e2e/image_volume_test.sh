@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A job whose programs come by an image volume, on a node with a container runtime that can mount one, in an image that has nothing
-# of Ringmaster: a cluster of its own.
+# Tests a job whose image does not contain Ringmaster and gets the programs from an image volume, on a node whose container runtime
+# can mount one. Uses its own cluster.
 . "$(dirname "$0")/../../deploy/lib.sh"
 set -euo pipefail
 name=volumes-$(cksum <<<"$repository" | cut -d' ' -f1)
@@ -27,7 +27,7 @@ ln -s busybox "$work/root/bin/sh"
 "$(dirname "$0")/foreign_image.py" localhost/foreign-busybox:1 "$work/root" "$work/busybox.tar"
 mapfile -t archives < <("$repository/images/build.sh" --archives operator tools)
 cluster load "$work/busybox.tar" "${archives[@]}" >/dev/null
-# shellcheck disable=SC2119 # with no values of its own
+# shellcheck disable=SC2119 # with the default values
 install_chart
 restricted_namespace volumes
 

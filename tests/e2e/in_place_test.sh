@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A PyTorch script of examples/pytorch-in-place that trains in place, in an image that has Python and nothing of ours: PyTorch comes from
-# a read-only volume, our programs and package by injection. Through a killed rank, a cut node, other numbers of workers, a drained node
-# and a suspension steps go on; at the end ringmaster-audit proves that no step was lost or repeated.
+# Tests a PyTorch script of examples/pytorch-in-place that trains in place, in an image with Python but without Ringmaster: PyTorch is
+# on a read-only volume, an init container adds our programs and package. Training continues after a killed rank, a cut node, changes
+# of the number of workers, a drained node and a suspension; at the end ringmaster-audit checks that no step was lost or repeated.
 # Usage: in_place_test.sh gpt|huggingface
 . "$(dirname "$0")/lib.sh"
 job=${1:?which script}
@@ -31,9 +31,9 @@ case $job in
     done
     ;;
 esac
-each_claim() { printf '%s\n' "${claims[@]}" | sed "s|.*|$1|"; } # a line, & in it being the claim
+each_claim() { printf '%s\n' "${claims[@]}" | sed "s|.*|$1|"; } # prints the line for each claim; & stands for the claim
 
-# More steps than are ever made, until `end_after` says how many.
+# The job has more steps than it can complete during the test; `end_after` ends it.
 as_user apply -f - <<Y
 apiVersion: ringmaster.dev/v1alpha1
 kind: TrainingJob
@@ -65,7 +65,7 @@ scale() { as_user scale "trainingjob/$job" --replicas="$1" >/dev/null; }
 went_on "the beginning" 3
 survives "a killed rank" 3 kill_rank
 
-# A node falls silent that holds one worker, but neither the launcher nor the operator.
+# A node is cut off that runs one worker, but neither the launcher nor the operator.
 busy() { { node_of "$(launcher_pod "$job")"; echo; kubectl -n ringmaster-system get pods -o jsonpath='{.items[*].spec.nodeName}'; } | grep -w "$1" >/dev/null; }
 workers_on() { as_user get pods -l "ringmaster.dev/role=worker,ringmaster.dev/job-name=$job" --field-selector="spec.nodeName=$1" -o name; }
 silent=
@@ -75,7 +75,7 @@ done
 [ -n "$silent" ] || fail "no node has one worker alone: $(kubectl get pods -A -o wide)"
 lone=$(workers_on "$silent")
 survives "a cut node" 3 cluster cut "$silent"
-# Not the last recovery: until the node counts as lost and the third worker is there, a busy machine may see others.
+# Search all events instead of the last recovery: on a busy machine others may follow before the third worker has joined.
 told() { as_user get events.events.k8s.io -o jsonpath="{range .items[?(@.reason=='Recovered')]}{.note}{'\n'}{end}" | grep -F "loss of ${lone#pod/} on node $silent (Silence)" >/dev/null; }
 wait_for "the event that tells who was lost with the cut node" 30 told
 cluster heal "$silent" >/dev/null

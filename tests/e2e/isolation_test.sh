@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Who may connect to a job's Pods, and what more they may have where a profile allows it. A Pod of another
-# namespace knows every address and port, and gets nowhere: with the job's NetworkPolicies off, by keys, tokens and TLS alone,
-# and, after deny-all has shown that this cluster denies, with them on. Then jobs on their nodes' network, two of two workers
-# each on one node; then privileged ones and such that run as root.
+# Tests who may connect to a job's Pods, and the rights that a profile can allow. A Pod of another namespace knows every address and
+# port but gets no access: first without the job's NetworkPolicies, because of keys, tokens and TLS; then with them, after a deny-all
+# policy has shown that this cluster enforces policies. Then jobs on the nodes' network are tested, two jobs of two workers each on one
+# node; then privileged jobs and jobs that run as root.
 . "$(dirname "$0")/lib.sh"
 new_namespace isolation
 strangers=isolation-strangers
-# The other tests need the operator, however this one ends.
+# The other tests need the operator, also if this test fails.
 clean_up() {
   install_chart --reset-values
   kubectl -n ringmaster-system delete trainingprofile "$namespace" --ignore-not-found >/dev/null
@@ -32,7 +32,7 @@ in_stranger() { kubectl -n "$strangers" exec stranger -- "$@"; }
 connects() { in_stranger timeout 3 bash -c "exec 3<>/dev/tcp/$1/$2" 2>/dev/null; }
 refuses() { ! connects "$@"; }
 
-# This machine's curl and openssl in the stranger's network: the image has neither.
+# Runs a program of this machine, such as curl or openssl, in the network of the Pod `stranger`, whose image has neither.
 stranger_process() {
   local inode pid
   inode=$(in_stranger readlink /proc/self/ns/net)
@@ -56,7 +56,7 @@ find_targets() { # job: sets launcher, worker and ssh_port
   if [ -z "$launcher" ] || [ -z "$worker" ] || [ -z "$ssh_port" ]; then fail "the address of $1 is unknown"; fi
 }
 
-# Without NetworkPolicies: the stranger connects, and that is all.
+# Without NetworkPolicies the Pod `stranger` can connect, but gets no access.
 install_chart --set jobNetworkPolicies=false
 CPU=200m job open 2 "$(generated 1000000)" | as_user apply -f -
 wait_for "the first step" 90 at_step open 1
@@ -75,7 +75,7 @@ for path in /v1/status /v1/order /metrics; do
 done
 code=$(as_stranger curl -s --max-time 5 -o /dev/null -w '%{http_code}' "http://$launcher:8471/v1/status" || true)
 assert_equal "the launcher's answer without TLS" 000 "$code"
-# The agents' channel: a well-formed greeting with a guessed token is hung up on, without a word about the job.
+# On the agents' channel, a valid hello with a wrong token closes the connection, without information about the job.
 said=$( (echo '{"type":"hello","token":"guessed"}'; sleep 2) | as_stranger timeout 10 openssl s_client -quiet -connect "$launcher:8470" 2>/dev/null || true)
 assert_lacks "what the agents' channel told a stranger" 'epoch|worker|cohort' "$said"
 as_stranger ssh-keyscan -T 5 -p "$ssh_port" "$worker" >/dev/null 2>&1 || fail "sshd is unreachable, so its authentication cannot be tested"
@@ -85,7 +85,7 @@ assert_contains "sshd's answer to a stranger" 'Permission denied' "$said"
 step=$(status_field open progress.step)
 wait_for "progress under attack" 60 at_step open $((step + 1))
 
-# This cluster denies.
+# This cluster enforces NetworkPolicies.
 kubectl -n "$namespace" apply -f - >/dev/null <<<'{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: deny-all}, spec: {podSelector: {}, policyTypes: [Ingress]}}'
 for target in "$launcher 8470" "$launcher 8471" "$worker $ssh_port"; do
   # shellcheck disable=SC2086
@@ -95,7 +95,7 @@ kubectl -n "$namespace" delete networkpolicy deny-all >/dev/null
 wait_for "the stranger to connect again" 20 connects "$worker" "$ssh_port"
 as_user delete trainingjob open --cascade=foreground >/dev/null
 
-# With a job's own policies: nobody connects but its Pods and the operator.
+# With the job's NetworkPolicies only its Pods and the operator can connect.
 install_chart --reset-values
 CPU=200m job closed 2 "$(generated 1000000)" | as_user apply -f -
 wait_for "the first step of an isolated job" 90 at_step closed 1
@@ -107,14 +107,14 @@ for target in "$launcher 8470" "$launcher 8471" "$worker $ssh_port"; do
 done
 address=$(as_user get service closed-launcher -o jsonpath='{.spec.clusterIP}')
 refuses "$address" 8470 || fail "a Pod outside of the job connected through the launcher's Service"
-# The operator reaches the launcher, or there were no steps; workers reach each other and sshd, or there were none either.
+# Steps prove that the operator can connect to the launcher, and that workers can connect to each other and to sshd.
 as_user scale trainingjob closed --replicas=3 >/dev/null
 of_three() { [ "$(status_field closed worldSize)" = 3 ]; }
 wait_for "a third worker of an isolated job" 90 of_three
 as_user delete trainingjob closed --cascade=foreground >/dev/null
 assert_equal "policies after the job" "" "$(kubectl -n "$namespace" get networkpolicies -o name)"
 
-# On the nodes' network: refused first, then two jobs with two workers each on one node.
+# The nodes' network is refused at first; then two jobs with two workers each run on one node.
 on_node() { # job steps
   cat <<Y
 apiVersion: ringmaster.dev/v1alpha1
@@ -150,7 +150,7 @@ replaced() { [ "$(status_field first workers.members)" = 2 ] && as_user get pod 
 wait_for "another worker on the same node" 90 replaced
 as_user delete trainingjob first second --cascade=foreground >/dev/null
 
-# With privileges: what the kernel says of a rank's capabilities, and whether mpirun gets along with root.
+# With privileges: checks a rank's capabilities in the kernel, and that mpirun works as root.
 with_privileges() { # job field-of-worker security-context
   cat <<Y
 apiVersion: ringmaster.dev/v1alpha1

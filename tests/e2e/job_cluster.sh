@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The cluster that the job tests share (a ctest fixture): job_cluster.sh up | down; its name: job_cluster.sh name.
+# Starts or stops the cluster that the job tests share (a ctest fixture): job_cluster.sh up | down. `job_cluster.sh name` prints its
+# name.
 set -euo pipefail
 . "$(dirname "$0")/../../deploy/lib.sh"
-# Of this checkout: another one's tests may run beside it.
+# The name contains the checkout's checksum, because tests of another checkout may run at the same time.
 name=${RINGMASTER_E2E_CLUSTER:-e2e-$(cksum <<<"$repository" | cut -d' ' -f1)}
 cluster() { "$repository/deploy/local/cluster.sh" --name "$name" "$@"; }
 
@@ -11,10 +12,10 @@ case ${1:-} in
     cluster down >/dev/null 2>&1 || true
     cluster up 3
     eval "$(cluster env)"
-    # shellcheck disable=SC2046 # one path a word
+    # shellcheck disable=SC2046 # each word is a path
     cluster load $("$repository/images/build.sh" --archives)
     "$repository/deploy/local/build.sh" helm
-    # shellcheck disable=SC2119  # with no values of its own
+    # shellcheck disable=SC2119  # with the default values
     install_chart
     ;;
   down) cluster down ;;

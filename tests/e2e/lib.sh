@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What every end-to-end test of a job needs. Sourced first: `. "$(dirname "$0")/lib.sh"`.
-# The cluster of job_cluster.sh is up, with Ringmaster installed (job_cluster.sh, a ctest fixture). Each test works as a
-# namespace editor in a namespace of its own that enforces Pod Security `restricted`, and removes it at the end.
+# Functions for every end-to-end test of a job. Sourced first: `. "$(dirname "$0")/lib.sh"`.
+# The cluster of job_cluster.sh (a ctest fixture) must be running, with Ringmaster installed. Each test acts as an editor of its own
+# namespace, which enforces Pod Security `restricted` and is removed at the end.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../../deploy/lib.sh"
 cluster_name=$("$repository/tests/e2e/job_cluster.sh" name)
@@ -16,7 +16,7 @@ new_namespace() { # name: sets `namespace` and `user`, the editor's kubeconfig
   trap end_namespace EXIT
 }
 
-# A test that has more to put back defines `clean_up`; it is run before the state of a failed test is shown.
+# A test that must undo other changes defines `clean_up`, which runs before the state of a failed test is printed.
 end_namespace() {
   local code=$? volume
   set +e
@@ -30,8 +30,8 @@ end_namespace() {
   exit $code
 }
 
-declare -A volumes=()  # folder of each volume, for the end
-# volume_of CLAIM FOLDER MODE: a folder of this machine, which all nodes see, for a claim of this name in the test's namespace.
+declare -A volumes=()  # folder of each volume, for the clean-up
+# volume_of CLAIM FOLDER MODE: makes a volume of a folder of this machine, which all nodes see, for the claim of this name.
 volume_of() {
   kubectl delete persistentvolume "$namespace-$1" --ignore-not-found --wait >/dev/null
   kubectl apply -f - >/dev/null <<Y
@@ -56,19 +56,19 @@ spec: {accessModes: [$2], storageClassName: "", volumeName: $namespace-$1, resou
 Y
 }
 
-# volume_for CLAIM: the new directory $volume. A test that fails leaves it behind.
+# volume_for CLAIM: makes a volume of a new directory and sets $volume to it. A test that fails leaves it behind.
 volume_for() {
   volume=$(mktemp -d)
   chmod 1777 "$volume"
   volumes[$namespace-$1]=$volume
   volume_of "$1" "$volume" ReadWriteMany
 }
-# shared_volume CLAIM: the same, and the claim.
+# shared_volume CLAIM: does the same and creates the claim.
 shared_volume() {
   volume_for "$1"
   claim "$1" ReadWriteMany
 }
-# packages_volume CLAIM FOLDER: what is in a folder, to read, as a platform team would offer it.
+# packages_volume CLAIM FOLDER: makes a read-only volume of the folder, as a platform team would offer it, and its claim.
 packages_volume() {
   volumes[$namespace-$1]=
   volume_of "$1" "$2" ReadOnlyMany
@@ -87,7 +87,7 @@ show_state() {
   kubectl -n ringmaster-system logs deployment/ringmaster-operator --tail=30 || true
 }
 
-# profile NAME SPEC: what a platform team writes.
+# profile NAME SPEC: creates a TrainingProfile, as a platform team would.
 profile() {
   kubectl apply -f - >/dev/null <<<"{apiVersion: ringmaster.dev/v1alpha1, kind: TrainingProfile, metadata: {name: $1, namespace: ringmaster-system}, spec: $2}"
 }
@@ -99,8 +99,8 @@ assert_equal() { [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"; }
 assert_contains() { grep -qE -- "$2" <<<"$3" || fail "$1: expected /$2/ in: $3"; }
 assert_lacks() { ! grep -qE -- "$2" <<<"$3" || fail "$1: did not expect /$2/ in: $3"; }
 
-# job NAME REPLICAS COMMAND-AS-JSON [more lines under spec]: a TrainingJob on standard output. One that trains until the test ends gets
-# CPU=200m, a part of a processor for each worker, since other tests run beside it.
+# job NAME REPLICAS COMMAND-AS-JSON [more lines under spec]: prints a TrainingJob. For a job that trains until the test ends set
+# CPU=200m, the CPU request of each worker, because other tests run at the same time.
 job() {
   local limits=${CPU:+", resources: {limits: {cpu: $CPU}}"}
   cat <<Y
@@ -115,7 +115,7 @@ ${4:-}
 Y
 }
 
-generated() { # steps: a training run on generated digits, as a command
+generated() { # steps: prints the command of a training on generated digits
   echo "[ringmaster-train, --workload=mnist, --data=generated, --global-batch=48, --steps=$1, --seed=7]"
 }
 
@@ -129,11 +129,11 @@ worker_pods() { as_user get pods -l "ringmaster.dev/role=worker,ringmaster.dev/j
 status_field() { as_user get trainingjob "$1" -o jsonpath="{.status.$2}"; }
 at_step() { [ "$(status_field "$1" progress.step)" -ge "$2" ]; }
 
-# For a test with one job, $job, that trains on through everything and whose ranks write audit logs to $logs/$job.
+# The following functions are for a test with one job, $job, that trains during the whole test and writes audit logs to $logs/$job.
 job='' logs=''
 members_are() { [ "$(status_field "$job" workers.members)" = "$1" ] && [ "$(status_field "$job" worldSize)" = "$1" ]; }
 newer_epoch() { [ "$(status_field "$job" epoch)" -gt "$1" ]; }
-# went_on WHAT MEMBERS [EPOCH]: the world has so many members, is newer than EPOCH, and steps are committed in it.
+# went_on WHAT MEMBERS [EPOCH]: waits until the world has MEMBERS members, is newer than EPOCH, and steps are committed in it.
 went_on() {
   [ -z "${3:-}" ] || wait_for "$1: a new world" 60 newer_epoch "$3"
   wait_for "$1: a world of $2" 90 members_are "$2"
@@ -142,7 +142,7 @@ went_on() {
   wait_for "$1: steps after it" 60 at_step "$job" $((step + 1))
   echo "[$SECONDS s] $job: $1: went on at step $(status_field "$job" progress.step), last recovery $(status_field "$job" lastRecovery)"
 }
-survives() { # what members command...: the command does harm
+survives() { # what members command...: the command injects a fault
   local epoch
   epoch=$(status_field "$job" epoch)
   "${@:3}" >/dev/null
@@ -151,7 +151,7 @@ survives() { # what members command...: the command does harm
 last_worker() { worker_pods "$job" | tail -1; }
 node_of() { as_user get "$1" -o jsonpath='{.spec.nodeName}'; }
 uid_of() { as_user get "$1" -o jsonpath='{.metadata.uid}'; }
-# processes PROGRAM POD: pids of a program in a Pod, seen from outside.
+# processes PROGRAM POD: prints the pids of a program in a Pod, as seen from this machine.
 processes() {
   local uid pid
   uid=$(uid_of "$2")
@@ -163,8 +163,9 @@ processes() {
 suspend() { as_user patch trainingjob "$1" --type=merge -p "{\"spec\": {\"suspend\": $2}}" >/dev/null; } # job true|false
 no_pods_of() { [ -z "$(as_user get pods -l "ringmaster.dev/job-name=$1" -o name)" ]; }
 
-# end_after STEPS RESUMED: $job, which has checkpoints and more steps than it ever makes, is suspended, resumes from the checkpoint that
-# this takes, and makes so many more steps. RESUMED is what the launcher's log then has, a pattern with STEP in it.
+# end_after STEPS RESUMED: suspends $job (which must write checkpoints and be far from its last step), resumes it from the checkpoint
+# taken at the suspension, and waits until it has completed STEPS more steps. RESUMED is a pattern, with STEP in it, that the launcher's
+# log must then contain.
 end_after() {
   suspend "$job" true
   wait_condition "$job" Suspended True
@@ -178,7 +179,7 @@ end_after() {
   assert_contains "the launcher's log of $job" "${2/STEP/$kept}" "$(as_user logs "$(launcher_pod "$job")")"
   assert_equal "the last step of $job" $((kept + $1)) "$(status_field "$job" progress.step)"
   echo "[$SECONDS s] $job: suspended after step $kept, resumed and done"
-  # The steps that the ranks compute between the checkpoint and their end are rolled back, and nothing else.
+  # Only the steps that the ranks compute between the checkpoint and their end are rolled back.
   local report found
   report=$("${RINGMASTER_AUDIT:?the path of ringmaster-audit}" "$logs/$job" --expect-steps=$((kept + $1)) | tee /dev/stderr) || true
   found=$(tail -1 <<<"$report")

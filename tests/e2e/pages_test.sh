@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The commands of README.md and of getting started, as they stand there, but for blocks that say why they are not run
-# (tests/docs/commands.py). The release is installed already.
+# Runs the commands of README.md and of getting started unchanged, except blocks that say why they are not run
+# (tests/docs/commands.py). The release is already installed.
 . "$(dirname "$0")/lib.sh"
 new_namespace pages
 cd "$repository"

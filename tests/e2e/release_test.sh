@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A release, made of this tree and pushed to a registry, is installed with `helm install oci://…` and nothing else by a cluster that
-# has no image of ours, and a sample trains, with images from that registry alone. What is pushed has what docs/release.md says.
+# Makes a release of this tree, pushes it to a registry, and installs it with only `helm install oci://…` in a cluster without our
+# images. A sample then trains, with images only from that registry. The pushed artifacts must be as docs/release.md says.
 . "$(dirname "$0")/../../deploy/lib.sh"
 work=$(mktemp -d)
 name=release-$(cksum <<<"$repository" | cut -c -6)
@@ -60,7 +60,7 @@ images=$(kubectl get pods -A -o jsonpath='{range .items[*].spec.containers[*]}{.
 wanted=$(printf '%s\n' "$registry/team/ringmaster-operator@$(digest_of operator)" "$registry/team/ringmaster-worker@$(digest_of worker-debian13)")
 [ "$images" = "$wanted" ] || fail "expected Pods with images $wanted, got $images"
 
-# Each image tells its commit, and its SBOM is found from it.
+# Each image has a label with its commit, and its SBOM can be found from the image.
 commit=$(git -C "$repository" rev-parse HEAD)
 for image in operator tools worker; do
   reference=$registry/team/ringmaster-$image:$version

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A job's checkpoints are its own: deleted, corrected and applied again it trains from its first step and says how to go on; with restoreFrom it goes on,
-# and where nothing is left to train it says that. With onDelete: Delete its own folder goes with it, and nothing else does.
+# Tests that a new job does not use the checkpoints of a deleted job of the same name: it trains from its first step and says how to
+# continue instead. With restoreFrom it continues; if no steps are left, it says so. With onDelete: Delete only the job's own folder is
+# deleted with it.
 . "$(dirname "$0")/lib.sh"
 new_namespace restore
 shared_volume states
@@ -36,7 +37,7 @@ kept nothing 100 0.02 "restoreFrom: {path: restore/digits/$first}"
 wait_condition nothing Succeeded True
 assert_equal "the reason of a job that trained nothing" AlreadyComplete "$(condition nothing Succeeded reason)"
 
-# Deleted while it trains, with its finalizer and as another user than root.
+# The job is deleted while it trains, with its finalizer and as a user other than root.
 folders() { find "$volume" -mindepth 3 -maxdepth 3 -type d | sort; }
 has_checkpoint() { [ -n "$(find "$volume/restore/gone" -name DONE 2>/dev/null)" ]; }
 before=$(folders)
@@ -49,13 +50,13 @@ removed() { events gone | grep -F "CheckpointsRemoved: Removed restore/gone/" >/
 wait_for "an event that says what was removed" 30 removed
 assert_equal "Pods that are left" "" "$(as_user get pods -l ringmaster.dev/job-name=gone -o name)"
 
-# The same in the foreground, of a job that has ended.
+# A job that has ended is deleted in the foreground.
 kept gone 100 0.02 "onDelete: Delete"
 wait_condition gone Succeeded True
 as_user delete trainingjob gone --cascade=foreground --wait --timeout=$((120 * patience))s >/dev/null
 assert_equal "folders after a deletion in the foreground" "$before" "$(folders)"
 
-# A link where the folder should be is not followed, and holds nothing up.
+# A link in place of the folder is not followed, and does not block the deletion.
 kept linked 100 0.02 "onDelete: Delete"
 wait_condition linked Succeeded True
 uid=$(as_user get trainingjob linked -o jsonpath='{.metadata.uid}')
@@ -65,7 +66,7 @@ as_user delete trainingjob linked --wait --timeout=$((120 * patience))s >/dev/nu
 left() { events linked | grep "CheckpointsLeft: Left restore/linked/$uid .*links are not followed" >/dev/null; }
 wait_for "an event that says what was left" 30 left
 
-# A namespace that is deleted is not held.
+# The finalizer does not block the deletion of a namespace.
 kept last 100000 0.02 "onDelete: Delete"
 wait_for "the first step" 60 at_step last 1
 kubectl delete namespace "$namespace" --wait --timeout=$((120 * patience))s >/dev/null || fail "a job's checkpoints block the deletion of the namespace"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Every sample of deploy/samples does what its first lines say, with this tree's image; digits.yaml does so in digits_test.sh.
-# Those that compute for minutes are shortened (`shorter`), which changes how long they train and nothing else.
-# gpu.yaml, bench-gpu.yaml and rdma.yaml ask for what no node here has: their Pods get it where nodes advertise it, and the jobs say that there are no GPUs.
-#   samples_test.sh gpu      those three: they need another release of the chart, which disturbs other tests
+# Tests that every sample of deploy/samples does what its first lines say, with this tree's image (digits.yaml: digits_test.sh).
+# Samples that compute for minutes are shortened (`shorter`), which changes only how long they train.
+# gpu.yaml, bench-gpu.yaml and rdma.yaml request devices that the nodes only advertise: their Pods are scheduled, and the jobs report
+# that there are no GPUs.
+#   samples_test.sh gpu      these three: they need another release of the chart, which disturbs other tests
 #   samples_test.sh cpu      all others
 #   samples_test.sh          all
 # shellcheck disable=SC2317  # functions are called by name: wait_for, before_*, sample_*
@@ -25,7 +26,7 @@ apply_sample() { # file: sets `job`
   job=$(sed -n '/^kind: TrainingJob/,$ s/^  name: //p' "$samples/$1")
 }
 succeeds() { wait_condition "$job" Succeeded True "$1"; } # seconds
-printed() { # jq-expression: holds for what --json=- printed
+printed() { # jq-expression: checks that it is true for the output of --json=-
   local figure
   figure=$(as_user logs "$(launcher_pod "$job")" | grep -oE '\{"[a-z]+":.*\}$' | tail -n 1)
   jq -e "$1" <<<"$figure" >/dev/null || fail "$job: $1 is false for: $figure"
@@ -48,7 +49,7 @@ sample_bench_throughput() {
   printed '.samples_per_second > 0 and .of_independent > 0'
 }
 before_checkpoints() { volume_for mnist-kept; }
-sample_checkpoints() { # loses all its workers after its first checkpoint; from the beginning, it would lose 100 steps and more
+sample_checkpoints() { # loses all workers after its first checkpoint; a start from the first step would lose at least 100 steps
   kept() { [ -n "$(status_field "$job" checkpoint.step)" ]; }
   wait_for "a checkpoint" 120 kept
   as_user delete pod -l "ringmaster.dev/job-name=$job,ringmaster.dev/role=worker" --force --grace-period=0 >/dev/null 2>&1
@@ -74,7 +75,7 @@ sample_partial_fc() {
   succeeds 240
   assert_equal "its last step" 20 "$(status_field "$job" progress.step)"
 }
-# Resources that nodes say they have.
+# Makes nodes advertise resources.
 advertise() { # JSON
   local node
   for node in node1 node2 node3; do
@@ -82,7 +83,7 @@ advertise() { # JSON
   done
 }
 has_failed_preflight() { [ "$(condition "$job" Failed reason)" = PreflightFailed ]; }
-# Who installs the operator allows what the samples' comments say: once, for all three.
+# Installs the profiles that the samples' comments require, once for all three.
 before_gpu() {
   [ -z "${gpus_allowed:-}" ] || return 0
   gpus_allowed=yes

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What a job's Pods hold, what the operator may read, and what a user cannot gain through a TrainingJob.
+# Tests the credentials in a job's Pods, the operator's rights, and that a user cannot gain rights through a TrainingJob.
 . "$(dirname "$0")/lib.sh"
 new_namespace security
 
 CPU=200m job long 2 "$(generated 100000)" | as_user apply -f -
 wait_for "the first step" 60 at_step long 1
 
-# No Pod of a job holds API credentials, no worker Pod the private ssh or TLS key.
+# Pods of a job have no API credentials, and worker Pods do not have the private ssh or TLS key.
 pods=$(as_user get pods -o json)
 assert_equal "Pods with an API token" 0 "$(jq '[.items[] | select(.spec.automountServiceAccountToken != false or any(.spec.volumes[]?; .projected.sources[]?.serviceAccountToken))] | length' <<<"$pods")"
 for pod in $(worker_pods long); do
@@ -17,12 +17,12 @@ for pod in $(worker_pods long); do
 done
 assert_contains "the launcher's secrets" '^ssh-user-key$' "$(as_user exec "$(launcher_pod long)" -c launcher -- ls /etc/ringmaster/credentials)"
 
-# No secret in argv, environment or status.
+# There are no secrets in argv, environment or status.
 token=$(as_user exec "$(launcher_pod long)" -c launcher -- cat /etc/ringmaster/credentials/agent-token)
 assert_lacks "the token in objects" "$token" "$(kubectl -n "$namespace" get pods,services,trainingjobs,events -o yaml)"
 assert_lacks "the token in arguments" "$token" "$(as_user exec "$(launcher_pod long)" -c launcher -- sh -c 'cat /proc/[0-9]*/cmdline | tr "\0" " "')"
 
-# The operator may read its keyring and no other Secret.
+# The operator may read only the Secret with its keyring.
 operator=system:serviceaccount:ringmaster-system:ringmaster-operator
 may() { kubectl auth can-i "$@" --as "$operator" 2>/dev/null || true; }
 assert_equal "get of its keyring" yes "$(may get secret/ringmaster-keyring -n ringmaster-system)"
@@ -32,7 +32,7 @@ for verb in get list watch update patch delete; do
 done
 assert_lacks "wildcards in the operator's rules" '\*' "$(kubectl get clusterrole ringmaster-operator -o jsonpath='{.rules}')"
 
-# The operator's ports: a job's Pods do not get there, and what a Pod of its own namespace sends ends nothing.
+# A job's Pods cannot connect to the operator's ports, and bytes from a Pod of its own namespace do not crash the operator.
 operators() { kubectl -n ringmaster-system get pods -l app.kubernetes.io/component=operator -o jsonpath="{.items[*].$1}"; }
 restarts() { operators 'metadata.uid' && operators 'status.containerStatuses[*].restartCount'; }
 address=$(operators status.podIP)
@@ -58,7 +58,7 @@ spec:
 Y
 kubectl -n ringmaster-system wait pod/stranger --for=condition=Ready --timeout=$((60 * patience))s >/dev/null
 # shellcheck disable=SC2016  # the shell in the Pod expands them
-say_to_operator() { # port bytes, as printf takes them: what it answers
+say_to_operator() { # port bytes (printf's format): prints the operator's answer
   kubectl -n ringmaster-system exec stranger -- timeout 10 bash -c 'exec 3<>"/dev/tcp/$1/$2" && printf "$3" >&3 && cat <&3' - "${address%% *}" "$1" "$2" 2>/dev/null || true
 }
 healthy() { [[ $(say_to_operator 8080 'GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n') = *'200 OK'* ]]; }
@@ -75,7 +75,7 @@ assert_equal "operators and their restarts after the attacks" "$before" "$(resta
 assert_contains "/metrics without TLS" '^0$' "$(say_to_operator 8443 'GET /metrics HTTP/1.1\r\n\r\n' | wc -c)"
 clean_up
 
-# A predecessor's Secret is not used: a job of the same name has a Secret of another name.
+# A new job does not use the Secret of a deleted job of the same name: its Secret has another name.
 secret_of() { as_user get "$(launcher_pod "$1")" -o jsonpath='{.spec.volumes[?(@.secret)].secret.secretName}'; }
 first=$(secret_of long)
 as_user delete trainingjob long --cascade=foreground >/dev/null
@@ -85,7 +85,7 @@ second=$(secret_of long)
 [ "$first" != "$second" ] || fail "the second job with this name uses the first one's Secret"
 as_user delete trainingjob long --cascade=foreground >/dev/null
 
-# What ADR 9 refuses: named by its path, no Pod.
+# A field that ADR 9 refuses: the job names its path and gets no Pod.
 with_launcher() { # name template
   job "$1" 1 "$(generated 10)" "  launcher: {template: {spec: $2}}" | as_user apply -f -
 }
@@ -97,7 +97,7 @@ refused() { # name path template
   assert_equal "Pods of $1" "" "$(as_user get pods -l "ringmaster.dev/job-name=$1" -o name)"
   wait_for "the event of $1" 10 eval "as_user get events --field-selector involvedObject.name=$1 | grep InvalidSpec >/dev/null"
 }
-# What a profile could allow: the job waits for one.
+# A field that a profile could allow: the job waits for such a profile.
 held_up() { # name path template
   with_launcher "$1" "$3"
   wait_for "the refusal of $1" 20 eval "[ \"\$(condition $1 WorkersReady reason)\" = RefusedByProfile ]"
@@ -112,8 +112,8 @@ refused host-network 'hostNetwork' '{hostNetwork: true}'
 held_up root-user 'runAsUser' '{securityContext: {runAsUser: 0}}'
 refused no-worker 'launcher' '{containers: [{name: other, image: x}]}'
 
-# A template is judged as it is when its Pods are made, however and whenever it came there. Pod Security is out of the way, so
-# that nothing but Ringmaster stands between the attacker and the node.
+# A template is checked when its Pods are created, however and whenever it was written. Pod Security is off, so that only Ringmaster
+# protects the node from the attacker.
 kubectl label namespace "$namespace" pod-security.kubernetes.io/enforce=privileged --overwrite >/dev/null
 evil='{"metadata":null,"spec":{"hostPID":true,"volumes":[{"name":"root","hostPath":{"path":"/"}}],"containers":[{"name":"worker","securityContext":{"privileged":true},"volumeMounts":[{"name":"root","mountPath":"/node"}]}]}}'
 marked='{"spec":{"worker":{"template":{"metadata":{"labels":{"a":"b"}}}}}}'
@@ -142,7 +142,7 @@ changed replaced | jq 'del(.metadata.resourceVersion)' | as_user replace -f - >/
 for name in merged json-patched applied replaced; do never_runs "$name"; done
 as_user delete trainingjob merged json-patched applied replaced --cascade=foreground >/dev/null
 
-# While it runs, a job keeps the text that it began with: a new worker has it, too, and so has one that a new operator makes.
+# A running job keeps the template that it started with: a new worker has it, too, even one that a new operator creates.
 CPU=200m job kept 1 "$(generated 100000)" | as_user apply -f -
 as_user patch trainingjob kept --type=merge -p "$marked" >/dev/null
 wait_for "the first step" 60 at_step kept 1
@@ -160,7 +160,7 @@ no_pod_reaches_the_node
 revisions() { as_user get pods -l ringmaster.dev/job-name=kept -o jsonpath='{range .items[*]}{.metadata.labels.ringmaster\.dev/revision}{"\n"}{end}' | sort -u; }
 assert_equal "texts of one run" 1 "$(revisions | wc -l)"
 
-# The pin cannot be changed, and a forged one is judged.
+# The ControllerRevision with the template cannot be changed, and a forged one is checked.
 pin=$(kubectl -n "$namespace" get controllerrevisions -l ringmaster.dev/job-name=kept -o name)
 if kubectl -n "$namespace" patch "$pin" --type=merge -p "{\"data\":{\"spec\":{\"worker\":{\"template\":$evil}}}}" >/dev/null 2>&1; then fail "a user changed the pinned spec of a run"; fi
 suspended forged
@@ -172,8 +172,8 @@ is_refused() { condition forged WorkersReady message | grep 'spec.worker.templat
 wait_for "the forged text to be refused" 30 is_refused
 no_pod_reaches_the_node
 
-# Profiles: no role that people get by being editor or admin somewhere writes one, in the operator's namespace neither; one
-# elsewhere has no effect, one for others is as one that does not exist, and a running job gains nothing by another one.
+# Profiles: the roles view, edit and admin cannot write one, not even in the operator's namespace. A profile in another namespace has
+# no effect, a profile for other namespaces looks as if it did not exist, and a running job does not change when it names another one.
 for role in view edit admin; do
   assert_equal "who has profiles by the role $role" "" "$(kubectl get clusterrole "$role" -o json |
     jq -r '.rules[] | select(any(.resources[]?; startswith("trainingprofiles"))) | .verbs[]')"
@@ -201,7 +201,7 @@ for name in mine others nobodys; do
   wait_for "profile $name to be refused" 20 refused_by_profile "of-$name"
   assert_equal "Pods under profile $name" "" "$(as_user get pods -l "ringmaster.dev/job-name=of-$name" -o name)"
 done
-# People see what they may use, without who else may.
+# Users see the profiles that they may use, but not who else may use them.
 profile seen "{namespaces: [$namespace, $namespace-others], description: of both}"
 local_profiles() { as_user get localtrainingprofiles -o json; }
 is_seen() { [ "$(local_profiles | jq -r '[.items[].metadata.name | select(. != "gpu")] | join(" ")')" = "$1" ]; }
@@ -221,7 +221,7 @@ wait_for "a worker under the profile of the run" 90 replaced
 assert_equal "Pods on the nodes' network" 0 "$(kubectl -n "$namespace" get pods -o json | jq '[.items[] | select(.spec.hostNetwork)] | length')"
 clean_up
 
-# A job's status is the operator's alone.
+# Only the operator may write a job's status.
 for role in view edit admin; do
   assert_equal "who writes statuses by the role $role" "" "$(kubectl get clusterrole "$role" -o json |
     jq -r '.rules[] | select(any(.resources[]?; . == "trainingjobs/status")) | .verbs[] | select(. != "get")')"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The start gate, broken on purpose: an mpirun that does not use the hostfile puts every rank on one host and would report
-# success. The job must fail with WorldMismatch instead. Argument: debian13 (Open MPI 5) or debian12 (Open MPI 4).
+# Tests the start gate with an mpirun that ignores the hostfile: it starts every rank on one host and would report success. The job
+# must fail with WorldMismatch. Argument: debian13 (Open MPI 5) or debian12 (Open MPI 4).
 . "$(dirname "$0")/lib.sh"
 distribution=${1:?debian13 or debian12}
 IMAGE=localhost/ringmaster-worker:$version-$distribution
 new_namespace "start-gate-$distribution"
 
-# First in the launcher's PATH: drops `--hostfile FILE` and calls the real mpirun.
+# This script is first in the launcher's PATH: it drops `--hostfile FILE` and calls the real mpirun.
 cat >"/tmp/mpirun.$$" <<'W'
 #!/bin/sh
 for argument; do

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A suspended job keeps its progress: a checkpoint is taken before its Pods go, though none is due, and it goes on from there.
+# Tests that a suspended job keeps its progress: it takes a checkpoint before its Pods are deleted, though none is due, and continues
+# from it.
 . "$(dirname "$0")/lib.sh"
 new_namespace suspend
 shared_volume states
@@ -26,7 +27,7 @@ wait_for "training to go on from the checkpoint of step $step" 60 went_on
 wait_for "steps after the suspension" 60 at_step kept $((step + 1))
 assert_equal "the condition" False "$(condition kept Suspended status)"
 
-# What is unwise is taken all the same, with a warning.
+# A suspension that loses progress is accepted, with a warning.
 said=$(IMAGE=localhost/no-such-image job unwise 1 "$(generated 10)" "  suspend: true" | as_user apply -f - 2>&1)
 assert_contains "the warning" 'Warning: .*spec.image' "$said"
 wait_condition unwise Suspended True

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Every type and operation over NCCL, on the GPU's memory and checked there, one by one and in groups: bench_test.sh <ringmaster-bench>
+# Tests every type and operation over NCCL, in the GPU's memory and checked there, alone and in groups: bench_test.sh <ringmaster-bench>
 #
-# Two ranks on one GPU, which NCCL takes for two hosts; the backend is the one that a machine with a GPU has by default. Where there
-# is no GPU: exit code 2, a sentence that says which device is missing, and this test counts as skipped.
+# Two ranks share one GPU, and NCCL treats them as two hosts; the backend is the default of a machine with a GPU. Without a GPU the
+# program must end with exit code 2 and name the missing device; the test then counts as skipped.
 set -euo pipefail
 bench=$1
 measure() { # operation flags...: sets `code` and `output`
@@ -22,6 +22,6 @@ for operation in "allreduce -m 3" reduce-scatter all-gather all-to-all "broadcas
   measure $operation
   [[ $code = 0 && $output == *"over nccl:"* ]] || { echo "bench_test.sh: $operation ended with $code" >&2; exit 1; }
 done
-# Registered memory is there from 2.29.2 on.
+# NCCL supports registered memory from version 2.29.2 on.
 measure allreduce -R 1
 [ "$code" = 0 ] || [[ $code = 2 && $output == *"-R 1: NCCL cannot register memory"* ]] || { echo "bench_test.sh: -R 1 ended with $code" >&2; exit 1; }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What a trainer that is built with CUDA shows on any machine: gpu_build_test.sh <ringmaster-train>
+# Tests a trainer that is built with CUDA, on any machine: gpu_build_test.sh <ringmaster-train>
 #
-# It is linked with LibTorch's CUDA half; lists what it was built with and what flags would do; trains in fp16, and two ranks over
-# Gloo on the CPU; and refuses a GPU job, with the reason and exit code 2, where there is no GPU.
+# It is linked with LibTorch's CUDA part; prints its build settings and the effects of flags; trains in fp16, and with two ranks over
+# Gloo on the CPU; and refuses a GPU job on a machine without a GPU, with the reason and exit code 2.
 set -euo pipefail
 train=$1
 folder=$(mktemp -d)
@@ -13,7 +13,7 @@ fail() {
   exit 1
 }
 
-libraries=$(ldd "$train")  # whole: a reader that leaves early would fail the writer
+libraries=$(ldd "$train")  # read all of it: in a pipe, grep -q would end early and ldd would fail
 grep -q 'libtorch_cuda\.so => /' <<<"$libraries" || fail "the program is not linked with libtorch_cuda"
 grep 'not found' <<<"$libraries" && fail "libraries are missing"
 
@@ -28,7 +28,7 @@ echo "$plan"
 grep -q 'per rank  *96 samples' <<<"$plan" || fail "--dry-run does not print the samples per rank"
 [ ! -e "$folder/none" ] || fail "--dry-run wrote a log"
 
-# LibTorch computes in fp16 on a CPU, too, from 2.3 on. The first scales are too large: steps are left out until one fits.
+# LibTorch can compute in fp16 on a CPU from 2.3 on. The first loss scales are too large: steps are skipped until one fits.
 "$train" --device=cpu --precision=fp16 --generated-samples=256 --steps=12 --seed=1 >"$folder/half" 2>&1 ||
   { cat "$folder/half"; fail "a training in fp16 failed"; }
 scales=$(grep -o 'loss_scale=[0-9]*' "$folder/half" | wc -l)

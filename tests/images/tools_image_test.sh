@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The tools image as Pods use it whose own image knows nothing of it: `install` into a volume, also where that fails; then the
-# programs from that volume in an empty root, busybox's, musl's, and one of Debian's whose name service and OpenSSL load what ends
-# the program that loads it. All of it as a uid without a name, with a read-only root and no other folder. Needs root; seconds.
+# Tests the tools image as Pods with an unrelated image use it: `install` into a volume, also with errors; then the programs from that
+# volume in an empty root file system, in those of busybox and musl, and in a Debian one whose name service and OpenSSL load libraries
+# that end the program. All runs have a uid without a name, a read-only root and no other folder. Needs root; takes seconds.
 #
-#   tests/images/tools_image_test.sh [PROGRAM]     another ringmaster-tools than that of `images/build.sh tools`
+#   tests/images/tools_image_test.sh [PROGRAM]     tests PROGRAM instead of the ringmaster-tools of `images/build.sh tools`
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ "${1:-}" = inside ] || exec unshare --mount --pid --fork --kill-child "$0" inside "$@"
@@ -42,7 +42,7 @@ expect() { # text command...: it fails and says so
   grep -F -- "$text" <<<"$said" >/dev/null || fail "expected '$text' from $*, got: $said"
 }
 
-# The volume is given to the Pod as an emptyDir is by fsGroup.
+# The volume has the mode and group that an emptyDir has with fsGroup.
 as_empty_dir=mode=2775,gid=$uid
 mount -t tmpfs -o "$as_empty_dir" tmpfs "$volume"
 seal() { # root: it becomes read-only but for the volume
@@ -86,7 +86,7 @@ mount -t tmpfs -o mode=0755 tmpfs "$image/volume"
 expect 'Permission denied' install_tools
 umount "$image/volume"
 
-# Foreign roots.
+# Make root file systems without Ringmaster.
 mkdir -p "$work"/{empty,busybox/bin,musl/lib,debian/usr/{bin,lib/{x86_64-linux-gnu,ssl},lib64},debian/etc}
 busybox=$(type -P busybox)
 cp "$busybox" "$work/busybox/bin/"
@@ -104,7 +104,7 @@ for name in bin lib lib64; do ln -s "usr/$name" "$debian/$name"; done
 mapfile -t programs < <(type -P bash getent)
 mapfile -t libraries < <(ldd "${programs[@]}" | sed -n 's|^\t[^/]*\(/[^ ]*\) (.*|\1|p' | sort -u)
 tar -C / -chf - "${programs[@]#/}" "${libraries[@]#/}" | tar -C "$debian" --keep-directory-symlink -xf -
-cp -L /lib64/ld-linux-x86-64.so.2 "$debian/lib/x86_64-linux-gnu/" # where Debian has it, and where libraries look for it
+cp -L /lib64/ld-linux-x86-64.so.2 "$debian/lib/x86_64-linux-gnu/" # Debian has it there, and libraries look for it there
 gcc -shared -fPIC -x c - -o "$debian/lib/x86_64-linux-gnu/libnss_trap.so.2" <<'C'
 #include <stdlib.h>
 __attribute__((constructor)) static void End(void) { _Exit(99); }
@@ -121,7 +121,7 @@ module = /lib/x86_64-linux-gnu/libnss_trap.so.2
 activate = 1
 CNF
 
-# What the agent reads of its Pod, up to where it trusts a certificate.
+# Make the files that the agent reads in its Pod, up to the certificate that it trusts.
 mkdir "$volume/credentials"
 hashes=
 for item in agent-token ssh-host-key ssh-user-key ssh-host-key.pub ssh-user-key.pub tls.key tls.crt operator-token; do
@@ -149,12 +149,12 @@ for root in empty busybox musl debian; do
   rm -rf "$volume/run"
 done
 
-# The roots are what they are meant to be.
+# Check that the roots are as intended.
 as_user "$work/busybox" /bin/sh -c : || fail "the busybox root has no shell"
 expect 'musl libc' as_user "$work/musl" /lib/ld-musl-x86_64.so.1
 as_user "$debian" getent passwd $uid && fail "getent found the uid" || [ $? = 99 ] || fail "getent of the Debian root did not read nsswitch.conf"
 
-# GPUs, as nvidia-smi lists them; the process that tells of them ends with this script.
+# Checks the GPUs as nvidia-smi lists them; the process that reports them ends with this script.
 expect_gpus() { # root text
   local said
   IFS= read -r said < <(as_user "$work/$1" /volume/bin/ringmaster-agent --watch-gpus any 2>&1)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The steps of images/worker.Dockerfile, on roots of Ubuntu's and Debian's shape: its own scripts in a chroot, with stand-ins for
-# apt, for PyTorch's wheels and for our programs, which the real linker and loader put together. Then its check is asked about
-# images that are wrong. Nothing is fetched, and no root is needed where user namespaces are allowed.
+# Tests the steps of images/worker.Dockerfile on root file systems that resemble Ubuntu's and Debian's: runs the image's scripts in a
+# chroot, with stand-ins for apt, for PyTorch's wheels and for our programs, which the real linker and loader use. Then tests that its
+# check rejects wrong images. Nothing is downloaded. Needs no root if user namespaces are allowed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }
@@ -16,7 +16,7 @@ within() { # root command...
   "${as_root[@]}" env -i PATH=/usr/local/bin:/usr/bin:/usr/sbin chroot "$@"
 }
 
-# The programs that our scripts call, with their libraries, as links that all roots share.
+# Link the programs that our scripts call, with their libraries; all roots share them.
 mkdir -p "$work/programs"/usr/{bin,sbin,lib,lib64}
 for name in bin sbin lib lib64; do ln -s "usr/$name" "$work/programs/$name"; done
 needed=(bash env cat cp rm ln mkdir mktemp find sed grep tr wc dirname basename install strip ldd ldconfig getent userdel useradd groupadd)
@@ -69,7 +69,7 @@ wheels() { # folder
   for name in "$1"/nvidia_*; do touch "$name/licenses/License.txt"; done
 }
 
-# programs OUT TORCH [LINK...]: as Ubuntu's compiler links, which drops a library of which no symbol is named.
+# programs OUT TORCH [LINK...]: links the programs as Ubuntu's compiler does, which drops a library of which no symbol is used.
 programs() {
   local name
   mkdir -p "$1"
@@ -87,11 +87,12 @@ C
       -Wl,--allow-shlib-undefined
   done
 }
-# What worker/trainer/CMakeLists.txt says of libtorch_cuda.
+# The linker option for libtorch_cuda in worker/trainer/CMakeLists.txt.
 link=$(sed -n 's/^ *"\(-Wl,.*libtorch_cuda\.so.*\)"$/\1/p' worker/trainer/CMakeLists.txt)
 [ -n "$link" ] || fail "worker/trainer/CMakeLists.txt links no libtorch_cuda"
 
-# last_stage BUILD ROOT: what worker.Dockerfile does after `FROM runtime`, without its RUN, which is left in `run` and its ENV in `variables`.
+# last_stage BUILD ROOT: does the steps of worker.Dockerfile after `FROM runtime`, except RUN, whose command is put into `run`; the ENV
+# is put into `variables`.
 last_stage() {
   local instruction words from
   variables=() run=
@@ -153,7 +154,7 @@ grep -x 'purge -y -q cuda-cudart-13-0 cuda-compat-13-0' "$root/apt.log" >/dev/nu
 grep '^passwd: .* extrausers$' "$root/etc/nsswitch.conf" >/dev/null || fail "unexpected nsswitch.conf: $(cat "$root/etc/nsswitch.conf")"
 said=$(check ubuntu 2>&1) || fail "the check rejected the GPU image: $said"
 
-refused() { # text [NAME=value...]: the check of the GPU image says the text; the image is whole again afterwards
+refused() { # text [NAME=value...]: the check of the GPU image must fail with the text; the image is restored afterwards
   ! said=$(check wrong "${@:2}" 2>&1) || fail "expected the check to reject an image with '$1', but it passed"
   grep -F -- "$1" <<<"$said" >/dev/null || fail "expected '$1' from the check, got: $said"
   whole
@@ -189,7 +190,7 @@ printf 'ID=ubuntu\nVERSION_ID="26.04"\n' >"$wrong/etc/os-release"
 ! said=$(within "$wrong" bash /opt/ringmaster/images/install-runtime.sh 2>&1) || fail "an unknown Debian release was accepted"
 grep -F 'no package list for ubuntu 26.04' <<<"$said" >/dev/null || fail "unexpected error for an unknown release: $said"
 
-# What the Dockerfiles copy is sent to the builder: docker and buildah read .dockerignore at the context's root.
+# .dockerignore must not exclude files that the Dockerfiles copy: docker and buildah read it at the context's root.
 while read -r source; do
   grep -Fx "!${source%%/*}" .dockerignore >/dev/null || fail ".dockerignore excludes $source, which a Dockerfile copies"
   compgen -G "$source" >/dev/null || fail "a Dockerfile copies $source, which does not exist"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Refuses includes against the layers: layers.txt says which folders a folder may include."""
+"""Refuses includes that layers.txt does not allow: it lists the folders that each folder may include."""
 
 import fnmatch
 import os

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compiles each header by itself, as if it were a source: headers.py HEADER...
 
-Flags are those of the preset "lint" (build/lint/compile_commands.json) for the source of the same name, for a source that
-includes the header, or for one in its folder. Headers that only the CUDA build uses are left out, and counted.
+The flags are those of the preset "lint" (build/lint/compile_commands.json) for the source of the same name, for a source that
+includes the header, or for a source in its folder. Headers that only the CUDA build uses are skipped and counted.
 With ccache the next run compiles only what has changed.
 
   headers.py --built FILE...    prints the files that the preset builds, or has flags for
@@ -23,7 +23,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
 class Commands:
-    """The compile commands by source, and who includes what."""
+    """The compile commands by source, and the sources that include each header."""
 
     def __init__(self):
         with open(f"{BUILD}/compile_commands.json", encoding="utf-8") as text:
@@ -38,7 +38,7 @@ class Commands:
                         self.by_header.setdefault(header, entry)
 
     def of(self, path):
-        """The entry whose flags fit a file, or None where the preset does not build it."""
+        """Returns the entry whose flags fit a file, or None if the preset does not build it."""
         if path in self.by_source:
             return self.by_source[path]
         if not path.endswith(".h"):
@@ -51,7 +51,7 @@ class Commands:
 
 
 def compile_alone(header, entry):
-    """What the compiler says of the header, or nothing."""
+    """Returns the compiler's messages about the header; empty if there are none."""
     unit = os.path.abspath(f"{BUILD}/headers/{header}.cc")
     os.makedirs(os.path.dirname(unit), exist_ok=True)
     if not os.path.exists(unit):
@@ -59,7 +59,7 @@ def compile_alone(header, entry):
             text.write(f'#include "{header}"\n')
     command = shlex.split(entry["command"])
     command = [word for word in command[: command.index("-o")] if word not in ("-g", "-g1")]
-    if shutil.which("ccache"):  # which takes no -fsyntax-only; an object without debugging information costs little more
+    if shutil.which("ccache"):  # it does not support -fsyntax-only; an object without debug information costs little more
         command = ["ccache", *command, "-O0", "-c", unit, "-o", unit + ".o"]
     else:
         command = [*command, "-fsyntax-only", unit]

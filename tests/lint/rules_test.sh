@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Each check refuses a violation that is planted in a small tree, and says where it is.
+# Tests that each check refuses a violation in a small tree, and says where it is.
 # shellcheck disable=SC2016  # what is written is text for other programs
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -44,7 +44,7 @@ check() { tests/lint/run.sh "$@" >"$work/said" 2>&1; }
 accepted() { # run.sh's arguments...
   check "$@" || fail "run.sh $*: $(cat "$work/said")"
 }
-refused() { # text check: the check says the text, over all files and over the changed ones; the tree is clean afterwards
+refused() { # text check: the check must print the text, for all files and for the changed ones; the tree is clean afterwards
   local scope
   for scope in all changed; do
     ! check "$scope" "$2" || fail "$2 ($scope) passed, expected: $1"
@@ -82,7 +82,7 @@ printf '<!-- rendered by a script: begin -->\n%s\n<!-- rendered by a script: end
 accepted changed markdown
 git checkout -q .
 
-# Wording: in a comment, in Markdown, in a message; not in code, and not where the words mean something else.
+# Wordings are refused in a comment, in Markdown and in a message, but not in code, and not if the words mean something else.
 sed -i '1i // Tells whoever asks.' worker/agent/agent.cc
 refused 'worker/agent/agent.cc:1: "whoever"' words
 echo 'A link is no folder.' >>README.md
@@ -96,7 +96,7 @@ echo "$refused_not" >>worker/agent/agent.cc
 accepted changed words
 git checkout -q .
 
-# The layers: an arrow that points back, an unknown folder, an unknown name.
+# Violations of the layers: an include of a higher folder, an unknown folder, an unknown name.
 sed -i '2a #include "worker/agent/agent.h"' common/base/sum.h
 refused 'common/base/sum.h:3: common/base must not include worker/agent/agent.h' arrows
 mkdir worker/new && touch worker/new/new.h

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Checks what a reviewer should not have to look for; README.md here says what each check asks for.
+# Runs checks so that a reviewer does not have to do them; README.md here describes each check.
 #
 #   run.sh changed [CHECK...]    files that differ from where this branch left main; LINT_BASE names another commit
 #   run.sh all [CHECK...]        every file
 #
-# Checks: format shell gofmt markdown words length arrows headers vet tidy. Without names all of them run, but for `run.sh all`, which
-# leaves out tidy: clang-tidy takes hours for the tree.
+# Checks: format shell gofmt markdown words length arrows headers vet tidy. Without names all of them run, except tidy in `run.sh all`:
+# clang-tidy takes hours for the tree.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
@@ -27,7 +27,7 @@ list_files() { # scope
     git diff --name-only --diff-filter=d "$base"
     git ls-files --others --exclude-standard
   else
-    # A tree without git, or one that belongs to another user, is looked through as it is.
+    # In a tree without git, or one that belongs to another user, list all files.
     git ls-files --cached --others --exclude-standard 2>/dev/null || find . \( -name build -o -name .git \) -prune -o -type f -printf '%P\n'
   fi
 }
@@ -60,7 +60,7 @@ check_gofmt() {
   [ -z "$unformatted" ] || { gofmt -d "${chosen[@]}" && return 1; }
 }
 
-# Only folders with code of our own: the others list programs that others wrote.
+# Checks only folders with our own code: the others only list programs of other projects.
 check_vet() {
   matching '\.go$' || return 0
   local folder failed=0
@@ -75,7 +75,7 @@ check_markdown() {
   tests/lint/markdown.py 120 "${chosen[@]}"
 }
 
-# docs/ keeps the words of its authors; the rest that is left out is rendered from files that are checked, or has the words itself.
+# Skips docs/, files that are rendered from checked files, and files that contain the list of wordings.
 check_words() {
   matching '\.(cc|cu|cuh|h|c|sh|py|md|yaml)$' || return 0
   mapfile -t chosen < <(printf '%s\n' "${chosen[@]}" | grep -vE '^(docs|tests/lint|tests/data|charts/ringmaster/files)/|^deploy/install.yaml$')
@@ -104,7 +104,7 @@ check_headers() {
   configure && tests/lint/headers.py "${chosen[@]}"
 }
 
-# clang-tidy finds the flags of a header by itself: those of the source with the nearest name.
+# For a header, clang-tidy uses the flags of the source with the most similar name.
 check_tidy() {
   matching '^(common|operator|worker|tests|bench)/.*\.(cc|h)$' || return 0
   configure || return

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Refuses wording that a reader stumbles over, in comments, string literals and Markdown: words.py FILE..."""
+"""Refuses wordings that are hard to understand, in comments, string literals and Markdown: words.py FILE..."""
 
 import re
 import sys
 
-# What is refused, and what to write instead. Case counts where a rule says so.
+# The refused wordings, and what to write instead. A rule may be case-sensitive.
 RULES = [
     (r"(?<!here )\b(?:is|are|was|were) no (?!(?:long|more|less|larg|small|bett|wors|high|low)(?:er|s|e|r)?\b|other|such\b|one\b)(?=[a-z]+\b)",
      'write "is not a" or "are not"'),

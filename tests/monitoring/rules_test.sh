@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# promtool takes deploy/monitoring's rules, each alert fires when it should and only then (alerts_test.yaml), and what the
-# chart renders is the same files.
+# Tests that promtool accepts deploy/monitoring's rules, that each alert fires only when it should (alerts_test.yaml), and that the
+# chart renders the same files.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)

@@ -3,8 +3,8 @@
 
     tests/mutants/mutants.py SIDE [--count=100] [--seed=1] [--jobs=2] [--only=PART OF A PATH] [--again=FILE]
 
-SIDE is `operator` or `worker`; areas.json says which sources and which tests are its. A fault is one operator or one constant
-of one line. A fault that does not compile is drawn again. The tree stays as it is; do not edit or build the product meanwhile.
+SIDE is `operator` or `worker`; areas.json lists its sources and tests. A fault changes one operator or one constant of one line. A
+fault that does not compile is replaced by another one. The tree is not changed; do not edit or build the product meanwhile.
 Prints the faults that no test noticed and, last, one JSON object. Exits with 1 if fewer than nine in ten were noticed.
 """
 
@@ -23,15 +23,15 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 GOAL = 0.9
-FLAGS = "-w -g0 -fno-sanitize=all -D_GLIBCXX_ASSERTIONS"  # of the file with the fault
-# For the test programs. A global variable is there twice, as its file is.
+FLAGS = "-w -g0 -fno-sanitize=all -D_GLIBCXX_ASSERTIONS"  # for the file with the fault
+# For the test programs. They contain the file, and so its global variables, twice.
 ENVIRONMENT = {
     **os.environ,
     "ASAN_OPTIONS": "detect_leaks=0:detect_odr_violation=0:hard_rss_limit_mb=4096",
     "RINGMASTER_PATIENCE": "4",
 }
 
-# What is replaced by what. Formatted code has spaces around binary operators and none around a template's brackets.
+# The replacements. Formatted code has spaces around binary operators and none around a template's brackets.
 FAULTS = [
     (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "),
     (r" && ", " || "), (r" \|\| ", " && "), (r" \+ ", " - "), (r" - ", " + "), (r" \+= ", " -= "), (r" -= ", " += "),
@@ -39,28 +39,28 @@ FAULTS = [
     (r"\bstd::min\b", "std::max"), (r"\bstd::max\b", "std::min"),
     (r"(?<![\w.\"'])\d+(?![\w.'])", lambda match: str(int(match.group()) + 1)),
 ]  # fmt: skip
-# Lines without decisions: comments, includes, declarations of templates, messages.
+# Lines that get no faults: comments, includes, declarations of templates, messages.
 SKIPPED = re.compile(r"^\s*(//|#|\*|template\b|using\b|static_assert\b|namespace\b|\")")
 
-OUTPUT = re.compile(r" -o (\S+)")  # of a command line
+OUTPUT = re.compile(r" -o (\S+)")  # the output of a command line
 
 
 def text_and_strings(line):
-    """The line without its comment, and where its string literals are."""
+    """Returns the line without its comment, and the positions of its string literals."""
     strings = [match.span() for match in re.finditer(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)\'', line)]
     comment = next((m.start() for m in re.finditer("//", line) if not any(a <= m.start() < b for a, b in strings)), len(line))
     return line[:comment], strings
 
 
 def faults_of(path):
-    """(line number, the line with the fault) of every fault that the file can have."""
+    """Yields (line number, the line with the fault) for every fault that the file can have."""
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if SKIPPED.match(line):
             continue
         text, strings = text_and_strings(line)
         for pattern, replacement in FAULTS:
             if strings and pattern in (r" \+ ", r" - "):
-                continue  # texts are added, never subtracted
+                continue  # for texts `+` cannot become `-`
             for match in re.finditer(pattern, text):
                 if not any(a < match.end() and match.start() < b for a, b in strings):
                     changed = replacement(match) if callable(replacement) else replacement
@@ -68,8 +68,8 @@ def faults_of(path):
 
 
 class Build:
-    """The `dev` build, without a fault. The file with a fault is compiled beside it and linked first: of each function the linker
-    takes the first one that it meets."""
+    """The `dev` build, without a fault. The file with a fault is compiled separately and linked first: the linker uses the first
+    definition of each function."""
 
     def __init__(self, area, jobs):
         self.folder = ROOT / "build/dev"
@@ -93,13 +93,13 @@ class Build:
             self.seconds[name] = time.monotonic() - started
 
     def tests_of(self, path, library):
-        """The programs that link the library: that of the file's own room first, then the quickest."""
+        """Returns the programs that link the library: first that of the file's folder, then the fastest ones."""
         own = "_".join(path.parts[1:3]) + "_test"
         programs = [name for name, link in self.links.items() if f"/lib{library}.a " in link]
         return sorted(programs, key=lambda name: (name != own, self.seconds[name]))
 
     def try_fault(self, path, number, changed, scratch):
-        """None if it does not compile, otherwise whether a test noticed."""
+        """Returns None if the fault does not compile, otherwise whether a test noticed it."""
         lines = (ROOT / path).read_text().splitlines(keepends=True)
         lines[number - 1] = changed + "\n"
         source, faulty = scratch / "fault.cc", scratch / "fault.o"
@@ -125,7 +125,7 @@ def run(*command):
 
 
 def fails(program, seconds, folder):
-    """Whether the test program fails. One that never ends, or takes too much memory, does."""
+    """Returns whether the test program fails. A timeout, or too much memory, counts as a failure."""
     command = ["prlimit", "--core=0", program, "--gtest_fail_fast"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
@@ -146,7 +146,7 @@ def main():
     options = parser.parse_args()
     area = areas[options.side]
 
-    equivalent = {tuple(known) for known in area["equivalent"]}  # (path, the line with the fault): changes nothing that can be seen
+    equivalent = {tuple(known) for known in area["equivalent"]}  # (path, the line with the fault): does not change the behaviour
     found = {pattern: list(ROOT.glob(pattern)) for pattern in area["sources"]}
     if missing := [pattern for pattern, files in found.items() if not files]:
         raise SystemExit(f"areas.json: no file is called {', '.join(missing)}")

@@ -6,7 +6,7 @@ import socket
 import tempfile
 import threading
 
-LIMIT = 20.0  # seconds, of everything that a test waits for
+LIMIT = 20.0  # seconds; timeout of everything that a test waits for
 
 
 class FakeAgent:
@@ -34,7 +34,7 @@ class FakeAgent:
         self._connection.sendall(data)
 
     def receive(self):
-        """The rank's next message; None: it hung up."""
+        """Returns the rank's next message; None if it closed the connection."""
         line = self._lines.readline()
         return json.loads(line) if line.endswith(b"\n") else None
 
@@ -50,7 +50,7 @@ class FakeAgent:
 
 
 class Call:
-    """A call under way on a thread of its own."""
+    """A call that runs on its own thread."""
 
     def __init__(self, function, *arguments):
         self._function, self._arguments = function, arguments
@@ -65,7 +65,7 @@ class Call:
             self._error = error
 
     def result(self):
-        """What it returned or raised."""
+        """Waits for the call; returns its result or raises its exception."""
         self._thread.join(LIMIT)
         if self._thread.is_alive():
             raise AssertionError(f"{self._function} did not come to an end")

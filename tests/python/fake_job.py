@@ -1,7 +1,7 @@
-"""A job's launcher and agents for tests: decides on worlds of rank processes, over unix sockets, as the real ones do.
+"""A fake of a job's launcher and agents: chooses worlds of rank processes and talks to them over unix sockets.
 
-Each rank is a process that runs a script with the package. It says RankHello; `world()` puts ranks into the next world;
-`kill`, `stop` and `remove` are what may befall them. Everything that is waited for has a limit.
+Each rank is a process that runs a script with the package and sends RankHello. `world()` puts ranks into the next world;
+`kill`, `stop` and `remove` inject faults. Every wait has a timeout.
 """
 
 import json
@@ -24,7 +24,7 @@ class Rank:
         self.start = start
         self.process = None
         self.connection = None
-        self.said = []  # every message of the rank
+        self.said = []  # all messages of the rank
         self.alive = True
 
     @property
@@ -34,8 +34,8 @@ class Rank:
 
 
 class FakeJob:
-    """`script`: Python source. `server`: the ForkServer whose forks ranks are; None: they start as they do in a Pod.
-    Use as a context manager: at its end all ranks are killed."""
+    """`script`: Python source. `server`: the ForkServer that forks the ranks; None: they start as in a Pod.
+    Use it as a context manager: at its end all ranks are killed."""
 
     def __init__(self, folder, script, environment=None, arguments=(), server=None):
         self.folder = folder
@@ -46,9 +46,9 @@ class FakeJob:
         with open(self.script, "w", encoding="utf-8") as file:
             file.write(script)
         self.ranks = []
-        self.number = 0  # of the newest epoch
+        self.number = 0  # number of the newest epoch
         self.members = []
-        self._store = {}  # of the newest world
+        self._store = {}  # store of the newest world
         self._questions = []
         self._changed = threading.Condition()
 
@@ -68,7 +68,7 @@ class FakeJob:
     # --- ranks
 
     def start(self, number, agent=True):
-        """Starts a rank as worker `number`; it waits for a world once it has said hello. Without an agent it is alone."""
+        """Starts a rank as worker `number`; it sends RankHello and waits for a world. Without an agent it trains alone."""
         rank = Rank(number, f"start-{len(self.ranks)}")
         path = os.path.join(self.folder, f"agent-{len(self.ranks)}.sock")
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -117,7 +117,7 @@ class FakeJob:
     def _answer(self, rank, message):
         kind = message["type"]
         if message.get("epoch") != self._epoch():
-            return  # of a world that is over
+            return  # the message belongs to an earlier world
         if kind == "StoreSet":
             self._store[message["key"]] = message["value"]
         elif kind == "StoreGet":
@@ -144,7 +144,7 @@ class FakeJob:
         return {"term": 1, "number": self.number}
 
     def world(self, members, full_size=0):
-        """The next world: ranks of the last one must leave it, then all members are told."""
+        """Forms the next world: ranks of the last one must leave it, then all members get RankEpoch."""
         with self._changed:
             self.number += 1
             for rank in set(self.members) | set(members):
@@ -158,13 +158,13 @@ class FakeJob:
                          members={"hosts": hosts, "order": order}, fullSize=full_size)
 
     def switch(self, leaving=()):
-        """All ranks leave the world after a step, together."""
+        """Makes all ranks leave the world after the same step."""
         with self._changed:
             for rank in self.members:
                 self.say(rank, type="RankSwitch", epoch=self._epoch(), leaving=rank in leaving)
 
     def suspend(self):
-        """Rank 0 is asked for the checkpoint of a suspension. Returns its step, once it is complete."""
+        """Asks rank 0 for the checkpoint of a suspension. Returns its step once it is complete."""
         self.say(self.members[0], type="TakeCheckpoint", epoch=self._epoch())
         self.wait_for(self.members[:1], "CheckpointDone")
         return next(one["step"] for one in self.members[0].said if one["type"] == "CheckpointDone")
@@ -181,7 +181,7 @@ class FakeJob:
                 raise AssertionError(f"waited {LIMIT:g} s for {what}\n" + self.logs())
 
     def wait_for(self, ranks, kind):
-        """Until each rank has said a message of this type in the newest world (RankHello: ever)."""
+        """Waits until each rank has sent a message of this type in the newest world (RankHello: at any time)."""
         def said():
             return all(any(one["type"] == kind and one.get("epoch", self._epoch()) == self._epoch()
                            for one in rank.said) for rank in ranks)

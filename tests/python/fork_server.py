@@ -1,9 +1,9 @@
 """Runs scripts that use PyTorch in processes forked from one that has imported it: an import takes seconds of CPU time.
 
-The server is a fresh interpreter with one thread, which the test program starts when it first needs it. A fork runs a
-script as `python3 script` does, with its own arguments, environment and output. It shares with other forks its modules as
-their import left them, and the seed of hash(), and at its end it does not take its modules down, which takes a second. Forks
-end with the server, and the server with the test program.
+The server is a new interpreter with one thread, which the test program starts when it first needs it. A fork runs a script
+like `python3 script`, with its own arguments, environment and output. All forks have the modules in their state after the
+import, and the same seed of hash(). At its end a fork does not tear down its modules, which would take a second. Forks end
+with the server, and the server ends with the test program.
 """
 
 import atexit
@@ -22,24 +22,24 @@ import threading
 import types
 
 _PATIENCE = 120.0  # seconds: importing all modules on a busy machine
-_MESSAGE_BYTES = 1 << 17  # with an environment
+_MESSAGE_BYTES = 1 << 17  # enough for a message with an environment
 _PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "worker", "python")
 _PR_SET_PDEATHSIG = 1
 
-# What ranks import, also late: an optimizer's first step imports torch._dynamo.
+# The modules that ranks import, including later imports: an optimizer's first step imports torch._dynamo.
 _RANKS = ["torch", "torch._dynamo", "ringmaster.job", "ringmaster.agent", "ringmaster.alone"]
 
 
 @functools.cache
 def of_ranks(*modules):
-    """The test program's server for ranks, which import `modules` as well."""
+    """Returns the test program's server for ranks, which also imports `modules`."""
     server = ForkServer([*_RANKS, *modules])
     atexit.register(server.close)
     return server
 
 
 def environment(**variables):
-    """Of a rank or of their server: this process's and `variables`."""
+    """Returns the environment of a rank or of the server: that of this process with `variables`."""
     path = os.path.normpath(_PACKAGE) + os.pathsep + os.environ.get("PYTHONPATH", "")
     return dict(os.environ, OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore", PYTHONPATH=path, **variables)
 

@@ -1,10 +1,10 @@
-"""A script with Accelerate, its real package, in worlds that change."""
+"""Tests a script that uses the real package Accelerate, in worlds that change."""
 
 import unittest
 
 from test_job import ScriptTest
 
-# Prints "STEP LOSS SAMPLES" for each micro-batch, and at the end "done STEPS" with what all ranks must have alike. The data
+# Prints "STEP LOSS SAMPLES" for each micro-batch, and at the end "done STEPS" and values that must be equal on all ranks. The data
 # set is one step's global batch, so that the plain Accelerator ("plain") computes the same.
 SCRIPT = """
 import hashlib, sys, time

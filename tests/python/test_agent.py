@@ -1,4 +1,4 @@
-"""AgentMembership against an agent that says what the test has it say."""
+"""Tests AgentMembership with a fake agent that sends the test's messages."""
 
 import contextlib
 import gc
@@ -41,7 +41,7 @@ class SteppedClock:
 
 
 class Watch:
-    """A watch's callback, and what it was called with."""
+    """A watch's callback, and the arguments of its calls."""
 
     def __init__(self, membership, epoch):
         self.reasons = []
@@ -74,7 +74,7 @@ class AgentTest(unittest.TestCase):
         self.agent.send(type="RankLeave", below=wire(below))
 
     def enter(self):
-        """Rank 0 of two, on two nodes."""
+        """Makes the rank rank 0 of two, on two nodes."""
         self.send_world(EPOCH)
         world = self.membership.await_world(Epoch())
         self.receive("RankHello")
@@ -88,7 +88,7 @@ class AgentTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def reader_has_read(self):
-        """What is sent inside has been taken at the end: the world is over by a message after it."""
+        """Messages sent inside the block are processed at its end: a message after them ends the world."""
         watch = Watch(self.membership, EPOCH)
         yield
         self.send_leave(NEXT)
@@ -459,7 +459,7 @@ class ALostAgent(AgentTest):
 
 class Forks(AgentTest):
     def fork(self, child):
-        """`child`'s returned value in a forked process, as its exit code. It must not raise."""
+        """Runs `child` in a forked process and returns its result, the exit code. `child` must not raise."""
         process = os.fork()
         if process == 0:
             signal.alarm(int(LIMIT))
@@ -500,7 +500,7 @@ class Forks(AgentTest):
                 held.set()
                 let_go.wait(LIMIT)
 
-        holder = Call(hold)  # of what the child must not wait for
+        holder = Call(hold)  # holds the lock for which the child must not wait
         self.assertTrue(held.wait(LIMIT))
         self.assertEqual(self.fork(lambda: self.child_uses_it(world)), 0)
         let_go.set()

@@ -1,4 +1,4 @@
-"""The audit log's lines are those of the C++ trainer, and the log's end stops nothing."""
+"""Tests that the audit log has the same lines as the C++ trainer's, and that training continues after the log has ended."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ def member(pod, slot, start):
 
 
 WORLD = World(Epoch(1, 2), 1, (member("w-0", 0, "a-1"), member("w-1", 3, 'q"\\-1')))
-# As AuditLog::Entered, Begun and Applied write them.
+# The lines that AuditLog::Entered, Begun and Applied write.
 ENTERED = (
     '{"world":{"term":1,"number":2,"rank":1,"size":2,"global_batch":64,'
     '"members":["w-0/0/a-1","w-1/3/q\\"\\\\-1"],"adopted":{"epoch":[1,1],"step":40%s},'

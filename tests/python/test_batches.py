@@ -1,4 +1,4 @@
-"""Micro-batches: the same samples with the same random numbers in every world, with and without worker processes."""
+"""Tests that micro-batches have the same samples and random numbers in every world, with and without worker processes."""
 
 import os
 import random
@@ -60,7 +60,7 @@ class Unpicklable(Exception):
 
 
 class Sockets(Augmented):
-    """Which of the process's files are sockets, as a worker process sees it."""
+    """Each sample tells which of the worker process's files are sockets."""
 
     def __getitem__(self, index):
         links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
@@ -68,7 +68,7 @@ class Sockets(Augmented):
 
 
 class Dying(Augmented):
-    """Its first worker process ends without a word."""
+    """The first worker process ends without an error message."""
 
     def __init__(self):
         super().__init__()
@@ -91,12 +91,12 @@ def source(dataset, **settings):
 
 
 def seen(batches):
-    """(sample, augmented value) of each sample, in order."""
+    """Returns (sample, augmented value) of each sample, in order."""
     return [pair for batch in batches for pair in zip(batch.x.tolist(), batch.y.flatten().tolist())]
 
 
 def run(dataset, steps, size, **settings):
-    """What all ranks of a world of `size` see in each of the steps."""
+    """Returns what all ranks of a world of `size` see in each of the steps."""
     by_rank = []
     for rank in range(size):
         ranks = source(dataset, **settings)
@@ -379,7 +379,7 @@ class WorkerProcesses(unittest.TestCase):
 
         self.assertEqual(next(loading.load(1, 0, 8)).data.max(), 0)
 
-        ours.close()  # the peer sees it at once, though the worker lives
+        ours.close()  # the peer notices it at once, though the worker process is alive
         peers.settimeout(20)
         self.assertEqual(peers.recv(1), b"")
         peers.close()

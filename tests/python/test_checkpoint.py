@@ -1,4 +1,4 @@
-"""The keeper of checkpoints: what it keeps it finds again."""
+"""Tests that the keeper of checkpoints finds the checkpoints that it has written."""
 
 import os
 import pathlib
@@ -24,7 +24,7 @@ LIMIT = 60.0
 START = LocalState()
 
 class RecordingMembership(LoneMembership):
-    """Grants at once, or when the test says so."""
+    """Grants a checkpoint at once, or when the test chooses."""
 
     def __init__(self):
         super().__init__()
@@ -93,7 +93,7 @@ class KeeperTest(unittest.TestCase):
     def names(self, folder=None):
         return sorted(os.listdir(folder or self.volume))
 
-    # --- what is kept is found
+    # --- kept checkpoints are found
 
     def test_restores_what_was_kept_bit_for_bit(self):
         keeper = self.open()
@@ -160,7 +160,7 @@ class KeeperTest(unittest.TestCase):
         self.keep(keeper, 3, 4, 5)
         self.assertEqual(self.names(), [".writing-1.1-99~x", "1.1-4", "1.1-5", "notes"])
 
-    # --- when
+    # --- when checkpoints are written
 
     def test_is_due_every_so_many_steps_and_after_one_that_was_skipped(self):
         keeper = self.open(CHECKPOINT_EVERY=10)
@@ -194,7 +194,7 @@ class KeeperTest(unittest.TestCase):
     def test_there_is_none_without_a_folder(self):
         self.assertIsNone(self.open(CHECKPOINT_DIR=""))
 
-    # --- what is wrong with it
+    # --- checkpoints that cannot be used
 
     def test_a_damaged_one_is_passed_over_with_a_warning(self):
         keeper = self.open()
@@ -289,7 +289,7 @@ class KeeperTest(unittest.TestCase):
                 keeper.restore(START)
         self.assertEqual(keeper.restore(START).held.version.step, 1)
 
-    # --- of other jobs
+    # --- checkpoints of other jobs
 
     def test_a_job_has_its_own_and_counts_terms_within_itself(self):
         self.keep(self.open_job(), 3, term=5, term_base=4)

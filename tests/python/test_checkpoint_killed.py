@@ -1,4 +1,4 @@
-"""A writer of checkpoints that is killed at any moment leaves nothing half written that counts."""
+"""Tests that a writer that is killed at any moment leaves no incomplete checkpoint that counts as complete."""
 
 import faulthandler
 import itertools
@@ -30,7 +30,7 @@ def setUpModule():
 
 class KilledWriterTest(unittest.TestCase):
     def setUp(self):
-        memory = "/dev/shm"  # what a killed process wrote is there without a disk, too
+        memory = "/dev/shm"  # a killed process's files stay in memory, too
         folder = tempfile.TemporaryDirectory(dir=memory if os.path.isdir(memory) else None)
         self.addCleanup(folder.cleanup)
         self.volume = pathlib.Path(folder.name)
@@ -61,10 +61,10 @@ class KilledWriterTest(unittest.TestCase):
         self.assertGreater(call, 10)
 
     def check_newest(self, at_least):
-        """The step of the newest checkpoint, which must be whole."""
+        """Returns the step of the newest checkpoint, which must be complete."""
         keeper = self.open()
         restored = keeper.restore(LocalState())
-        keeper.close()  # and its thread, before the next fork
+        keeper.close()  # also ends its thread, before the next fork
         if restored is None:
             self.assertEqual(at_least, 0)
             return 0
@@ -74,7 +74,7 @@ class KilledWriterTest(unittest.TestCase):
         return step
 
     def fork(self, function, *arguments):
-        """Runs it in a process of its own; returns its number."""
+        """Runs it in a separate process; returns the process id."""
         self.assertEqual(threading.active_count(), 1)
         child = os.fork()
         if child == 0:
@@ -86,7 +86,7 @@ class KilledWriterTest(unittest.TestCase):
         return child
 
     def killed_at(self, call, step):
-        """Whether a process that writes this step, ends at so many calls to the file system."""
+        """Returns whether a process that writes this step ended at this number of calls to the file system."""
         _, status = os.waitpid(self.fork(self.write_until_killed, call, step), 0)
         self.assertIn(status, (0, signal.SIGKILL))
         return status != 0
@@ -117,12 +117,12 @@ class KilledWriterTest(unittest.TestCase):
         os._exit(0 if keeper.wait(LIMIT) else 1)
 
     def take(self, keeper, step, **options):
-        """A checkpoint full of its step's number."""
+        """Writes a checkpoint whose values are all the step's number."""
         content = {"model": {"w": torch.full((10_000,), float(step))}, "optimizer": {}, "extras": {}}
         keeper.take(LocalState(StateVersion(Epoch(1, 1), step)), lambda: content, **options)
 
     def kill_after(self, checkpoints, seconds):
-        """After so many checkpoints, and a while."""
+        """Kills the writer after this number of checkpoints and a delay."""
         reader, writer = os.pipe()
         child = self.fork(self.write_steps, writer)
         os.close(writer)
@@ -137,7 +137,7 @@ class KilledWriterTest(unittest.TestCase):
         self.assertEqual(status, signal.SIGKILL)
 
     def write_steps(self, lines):
-        """Checkpoints of growing steps, as fast as it can; a line for each that it has begun."""
+        """Writes checkpoints of increasing steps, as fast as it can, and a line for each that it has begun."""
         keeper = self.open()
         restored = keeper.restore(LocalState())
         for step in itertools.count(1 if restored is None else restored.held.version.step + 1):

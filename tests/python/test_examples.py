@@ -1,4 +1,4 @@
-"""The scripts of examples/pytorch-in-place, with the real packages that they use: a rank is killed and another one joins."""
+"""Tests the scripts of examples/pytorch-in-place with the real packages that they use: a rank is killed and another one joins."""
 
 import os
 import tempfile
@@ -20,7 +20,7 @@ class Examples(ScriptTest):
         self.folder = folder.name
 
     def train(self, name, *arguments, steps, **environment):
-        """Through the loss of one of three ranks. Returns the losses that rank 0 reported, the last step's last."""
+        """Trains with three ranks, one of which is lost. Returns the losses that rank 0 reported, in order of the steps."""
         with open(os.path.join(EXAMPLES, name), encoding="utf-8") as file:
             script = file.read()
         job, ranks = self.job(3, f"--steps={steps}", *arguments, script=script, **environment)

@@ -1,4 +1,4 @@
-"""Scripts that train with the package, as processes: worlds that change, and what they compute."""
+"""Tests scripts that train with the package, each rank a process: worlds that change, and the computed losses."""
 
 import os
 import tempfile
@@ -17,7 +17,7 @@ class ScriptTest(unittest.TestCase):
     modules = ()  # that the scripts import late
 
     def new_job(self, *arguments, script=TRAIN, fork=True, **environment):
-        """Without ranks yet. `fork`: whether ranks are forks that have PyTorch already, or start as they do in a Pod."""
+        """Returns a job without ranks. `fork`: ranks are forks that have already imported PyTorch; otherwise they start as in a Pod."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         environment["RINGMASTER_AUDIT_LOG"] = os.path.join(folder.name, "audit")
@@ -33,7 +33,7 @@ class ScriptTest(unittest.TestCase):
         return job, started
 
     def finish(self, job, ranks):
-        """Until all ranks are done; returns what they printed last, and the mean loss of each step by all of them."""
+        """Waits until all ranks are done; returns their last lines, and each step's mean loss over all ranks."""
         job.wait_for(ranks, "RankDone")
         job.release()
         for rank in ranks:
@@ -44,7 +44,7 @@ class ScriptTest(unittest.TestCase):
         return ends.pop()
 
     def kill_and_join(self, job, ranks):
-        """Of three ranks, two in the world: the first is killed, the third joins. Returns what finish() does."""
+        """With three ranks, two of them in the world, kills the first and lets the third join. Returns finish()'s result."""
         job.wait_for_line(ranks[0], "8 ")
         job.kill(ranks[0])
         job.wait_until_lost(ranks[0])
@@ -56,15 +56,15 @@ class ScriptTest(unittest.TestCase):
         return self.finish(job, ranks[1:])
 
     def assert_same_curve(self, job, joined, curve):
-        """The job has the losses of `curve`, of 100 steps, from the first step of the rank that joined last."""
+        """Asserts that the job has the losses of `curve`, 100 steps, from the first step of the rank that joined last."""
         last = min(int(line.split()[0]) for _, line in joined.lines if line[0].isdigit())
         for step, loss in self.losses(job).items():
-            if step > last:  # no rank is dead or repeats: the parts of all ranks are the step
+            if step > last:  # no rank is dead or repeats steps: all ranks' parts make up the step
                 self.assertAlmostEqual(loss, curve[step], delta=1e-4)
         self.assertLess(curve[99], 0.5 * curve[0])
 
     def losses(self, job):
-        """Of each step, as rank 0 reported it or computed it."""
+        """Returns the loss of each step, as rank 0 reported or computed it."""
         sums = {}
         for rank in job.ranks:
             last = {}
@@ -78,7 +78,7 @@ class ScriptTest(unittest.TestCase):
                 for step, parts in sums.items()}
 
     def mean_losses(self, ranks):
-        """Of each step but the last, the mean over the global batch, as all ranks have it."""
+        """Returns for each step except the last one the mean loss over the global batch, which all ranks must have."""
         found = {}
         for rank in ranks:
             for _, line in rank.lines:
@@ -88,7 +88,7 @@ class ScriptTest(unittest.TestCase):
         return {step: float(loss) for step, loss in found.items()}
 
     def undisturbed(self):
-        """The losses of one rank alone in its world."""
+        """Returns the losses of a rank that is alone in its world."""
         if not ScriptTest.alone:
             job, ranks = self.job(1, STEPS)
             job.world(ranks)
@@ -97,7 +97,7 @@ class ScriptTest(unittest.TestCase):
         return ScriptTest.alone
 
     def assert_undisturbed(self, ranks, steps):
-        """Their losses are those of one rank alone."""
+        """Asserts that the ranks' losses are those of one rank alone."""
         losses, expected = self.mean_losses(ranks), self.undisturbed()
         self.assertEqual(losses.keys(), set(range(1, steps)))
         for step, loss in losses.items():
@@ -150,7 +150,7 @@ class Training(ScriptTest):
 
     def test_micro_batches_stay_as_large_as_shares_were_when_ranks_are_lost(self):
         script = TRAIN.replace("    print(job.steps, loss", "    number = job.steps\n    made = job.step()\n    print(number, made, loss")
-        for each in (TRAIN, script):  # also where the script makes the steps by itself
+        for each in (TRAIN, script):  # also if the script makes the steps itself
             job, ranks = self.job(3, 40, "slow", script=each)
             job.world(ranks, full_size=3)
             job.wait_for_line(ranks[0], "10 ")
@@ -188,7 +188,7 @@ class Training(ScriptTest):
 
 class Suspension(ScriptTest):
     def suspended(self, script=TRAIN):
-        """A job of two ranks, and the step of its checkpoint, which is not one that is due."""
+        """Returns a job of two ranks, and the step of its checkpoint, which was not scheduled."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         job, ranks = self.job(2, 60, "slow", script=script, RINGMASTER_CHECKPOINT_DIR=folder.name)
@@ -197,7 +197,7 @@ class Suspension(ScriptTest):
         return job, ranks, job.suspend()
 
     def computed(self, rank):
-        """The steps after which it computed a share."""
+        """Returns the steps for which the rank computed a share."""
         return [int(line.split()[0]) for _, line in rank.lines if line[0].isdigit()]
 
     def test_a_suspension_loses_no_step(self):
@@ -230,7 +230,7 @@ class Suspension(ScriptTest):
 
 class EndedEarly(ScriptTest):
     def finish_with_a_newcomer(self, loop):
-        """A rank joins two that wait in finish(): all three end with the state of those."""
+        """Lets a rank join two that wait in finish(): all three must end with the state of these two."""
         job, ranks = self.job(2, 300, script=BEGIN + loop + END)
         job.world(ranks)
         job.wait_for(ranks, "RankDone")
@@ -262,7 +262,7 @@ while not job.finished:
 
 class Mistakes(ScriptTest):
     def end_of(self, script, ranks=2, variants=()):
-        """Runs it in a world; returns each rank's exit code and what it printed as its error."""
+        """Runs the script in a world; returns each rank's exit code and error message."""
         job, started = self.job(ranks, *variants, script=script)
         job.world(started)
         ends = []

@@ -1,11 +1,11 @@
-"""A LightningModule, of the real package, in worlds that change."""
+"""Tests a LightningModule of the real package, in worlds that change."""
 
 import unittest
 
 from fake_job import LIMIT
 from test_job import ScriptTest
 
-# Prints "STEP LOSS SAMPLES" for each micro-batch, and at the end "done STEPS" with what all ranks must have alike. The data
+# Prints "STEP LOSS SAMPLES" for each micro-batch, and at the end "done STEPS" and values that must be equal on all ranks. The data
 # set is one step's global batch, so that Lightning's own Trainer ("plain") computes the same.
 SCRIPT = """
 import hashlib, sys, time

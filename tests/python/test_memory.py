@@ -1,4 +1,4 @@
-"""What a rank needs when its share of a step grows, since others were lost."""
+"""Tests the memory of a rank whose share of a step grows because others were lost."""
 
 import re
 import unittest
@@ -34,7 +34,7 @@ for batch in job.batches(dataset, steps=1000):
 
 class HalfOfTheRanksGo(ScriptTest):
     def growth(self, micro_batch):
-        """Of what a survivor needed at most, in bytes, when two of four ranks are lost."""
+        """Returns a survivor's peak memory in bytes when two of four ranks are lost."""
         job, ranks = self.job(4, micro_batch, script=SCRIPT)
         job.world(ranks)
         job.wait_for_line(ranks[0], "4 4")

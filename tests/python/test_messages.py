@@ -1,4 +1,4 @@
-"""The wire form of the package's messages: it is the C++ codec's, and nothing that arrives can hurt."""
+"""Tests that the package's messages have the C++ codec's wire format, and that no received bytes can do harm."""
 
 import json
 import math
@@ -29,7 +29,7 @@ def world_of(hosts, order):
     return line("RankEpoch", epoch=WIRE_EPOCH, rank=0, members={"hosts": hosts, "order": order})
 
 
-# One of each that an agent sends, with what it means.
+# One message of each type that an agent sends, with its meaning.
 FROM_AGENT = {
     line("RankLeave", below=WIRE_EPOCH): messages.RankLeave(EPOCH),
     line("RankSwitch", epoch=WIRE_EPOCH, leaving=True): messages.RankSwitch(EPOCH, True),
@@ -230,7 +230,7 @@ class Decoding(unittest.TestCase):
                     pass
 
     def change(self, draw, value, values):
-        """Replaces, removes or repeats something somewhere inside."""
+        """Replaces, removes or repeats a random part of the message."""
         places = list(value) if isinstance(value, dict) else range(len(value))
         if not places:
             return

@@ -1,4 +1,4 @@
-"""What scripts do by habit, and what they change in a step that does not happen. A process alone for each script."""
+"""Tests scripts that use the package wrongly or by habit, and what a failed step has changed. Each script runs in its own process."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ loss_fn = torch.nn.functional.cross_entropy
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 """
 
-# Each is a script of a rank of its own, and what its error says.
+# Each is the script of a single rank, and the text of its error.
 REFUSED = {
     "optimizer.step() by habit": ("""
 job = rm.join(model, optimizer, global_batch=8)
@@ -101,7 +101,7 @@ for batch, other in zip(job.batches(dataset, steps=2), job.batches(dataset, step
 """, "within another loop"),
 }
 
-# Each ends well.
+# Each of these scripts succeeds.
 ACCEPTED = {
     "zero_grad() by habit, before and after, in micro-batches": """
 def train(habit):
@@ -221,7 +221,7 @@ assert not same(before, image())
 
 class Habits(unittest.TestCase):
     def run_alone(self, script):
-        """In a fork of this process, which has torch; what it ends with, and what it says."""
+        """Runs the script in a fork of this process, which has imported torch; returns its exit code and output."""
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:

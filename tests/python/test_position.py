@@ -1,4 +1,4 @@
-"""The position page holds what the agent's reader expects, and SIGUSR2 brings all Python stacks into it."""
+"""Tests that the position page has the content that the agent expects, and that SIGUSR2 writes all Python stacks into it."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ STACK_TEXT_AT = 4096
 FILE_BYTES = STACK_TEXT_AT + (64 << 10)
 FUTEX_WAITERS, FUTEX_OWNER_DIED = 0x80000000, 0x40000000
 
-# A rank whose main thread is stuck in C with the interpreter's lock held: PyDLL does not let go of it.
+# A rank whose main thread is blocked in C while it has the interpreter's lock: PyDLL does not release it.
 STUCK = """
 import ctypes, sys, threading
 from ringmaster.position import Position
@@ -46,7 +46,7 @@ def checksum(words):
 
 
 class SentenceTest(unittest.TestCase):
-    """What an error of the connection says."""
+    """The text of an error of the connection."""
 
     def test_says_what_the_rank_was_doing_also_without_a_page(self):
         position = Position()

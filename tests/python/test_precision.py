@@ -1,11 +1,11 @@
-"""Autocast, a gradient scaler and a compiled model in scripts that train with the package."""
+"""Tests scripts that train with the package and use autocast, a gradient scaler or a compiled model."""
 
 import json
 import unittest
 
 from test_job import ScriptTest
 
-# Prints "STEP LOSS SAMPLES" for each micro-batch, and at the end "done STEPS" with what all ranks must have alike.
+# Prints "STEP LOSS SAMPLES" for each micro-batch, and at the end "done STEPS" and values that must be equal on all ranks.
 # Arguments: steps, and names of variants.
 SCRIPT = """
 import contextlib, hashlib, json, sys, time
@@ -50,7 +50,7 @@ class Precision(ScriptTest):
         return self.losses(job)
 
     def same_curves(self, variants, delta):
-        """Of one rank and of two: their losses in each step."""
+        """Returns the losses of each step with one rank and with two."""
         alone, two = self.curve(1, 40, *variants), self.curve(2, 40, *variants)
         self.assertEqual(len(two), 40)
         for step, loss in alone.items():

@@ -1,4 +1,4 @@
-"""Which samples a rank takes: nothing is lost or taken twice, whatever the numbers."""
+"""Tests which samples a rank takes: for any number of ranks, no sample is lost or taken twice."""
 
 import os
 import random
@@ -116,7 +116,7 @@ class Seeds(unittest.TestCase):
         self.assertTrue(all(0 <= seed_for(*some) < 2**64 for some in parts))
 
 
-SEED = 16159329521835493872  # written down, so that another release of Python or of this package is found out
+SEED = 16159329521835493872  # a constant, so that the test detects a change in Python or this package
 
 if __name__ == "__main__":
     unittest.main()

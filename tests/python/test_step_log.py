@@ -1,4 +1,4 @@
-"""The step log's lines, when they are written, and the callbacks."""
+"""Tests the step log: its lines, when they are written, and the callbacks."""
 
 import io
 import json

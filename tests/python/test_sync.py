@@ -1,4 +1,4 @@
-"""How ranks come to one state: what another rank sends is taken over only if it fits. Ranks are threads."""
+"""Tests how ranks get the same state: a rank uses another rank's state only if it fits. The ranks are threads."""
 
 import threading
 import unittest
@@ -36,7 +36,7 @@ class Wire:
 
 
 class SenderState(TrainingState):
-    """Sends what a test changes in it."""
+    """Sends data that the test has changed."""
 
     def as_dict(self):
         state = super().as_dict()
@@ -46,7 +46,7 @@ class SenderState(TrainingState):
 
 class Sync(unittest.TestCase):
     def sync(self, change=lambda state: None):
-        """Rank 0 has trained and rank 1 joins it. The models of both; raises what both raise."""
+        """Rank 0 has trained and rank 1 joins. Returns the models of both; raises the exception if both raise the same."""
         barrier, shared = threading.Barrier(2), [None, None]
         runs, models = [], []
         for rank in range(2):

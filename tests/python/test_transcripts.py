@@ -1,4 +1,4 @@
-"""The package's rank plays its side of every transcript (tests/transcripts/README.md)."""
+"""Tests the package with the rank's side of every transcript (tests/transcripts/README.md)."""
 
 import copy
 import json
@@ -34,7 +34,7 @@ def progress_of(fields):
 
 
 def eventually(look):
-    """What the rank's reader notices, and nothing signals."""
+    """Waits for a change that the rank's reader makes and that nothing signals."""
     limit = time.monotonic() + LIMIT
     while not look():
         if time.monotonic() > limit:
@@ -54,10 +54,10 @@ class Player:
         self.agent.accept()
         self.world = None
         self.over = threading.Event()
-        self.call = {}  # under way, by what it is
+        self.call = {}  # running calls by their kind
 
     def later(self):
-        """Every look at the clock is a second later: reports that come too often are left out."""
+        """Each read of the clock is a second later, because reports that are too frequent are dropped."""
         self.now += 1.0
         return self.now
 
@@ -69,7 +69,7 @@ class Player:
                 except Exception as error:
                     raise AssertionError(f"line {number}: {error}") from error
         finally:
-            self.agent.close()  # whatever still waits gives up
+            self.agent.close()  # ends calls that still wait
             self.rank.close()
 
     def play_line(self, line):

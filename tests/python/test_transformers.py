@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer, its real package, in worlds that change: a small GPT-2 made here, on tokens made here."""
+"""Tests Hugging Face's Trainer with the real package, in worlds that change: a small GPT-2 on generated tokens."""
 
 import os
 import tempfile
@@ -7,7 +7,8 @@ import unittest
 from fake_job import LIMIT
 from test_job import ScriptTest
 
-# Prints "STEP LOSS 1" after each step, as the mean over its global batch, which is the whole data set, and at the end "done STEPS" with what all ranks must have alike.
+# Prints "STEP LOSS 1" after each step; the loss is the mean over the global batch, which is the whole data set. At the end prints
+# "done STEPS" and values that must be equal on all ranks.
 SCRIPT = """
 import hashlib, os, sys, time
 from ringmaster.integrations.transformers import Trainer

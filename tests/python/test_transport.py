@@ -1,4 +1,4 @@
-"""How the ranks of a world find each other, and that only its own connections end with it."""
+"""Tests how the ranks of a world connect to each other, and that the end of a world closes only its own connections."""
 
 import os
 import tempfile
@@ -13,7 +13,7 @@ from ringmaster.world import Epoch, Member, Store, World
 
 
 class _CountingStore(Store):
-    """Of all ranks of a world."""
+    """The store that all ranks of a world share; counts the requests."""
 
     def __init__(self):
         self.questions = 0

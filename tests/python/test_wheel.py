@@ -1,4 +1,4 @@
-"""The wheel of the package: the same bits each time, and what pip installs from it, or from the folder, can be imported."""
+"""Tests the package's wheel: it has the same bits each time, and the package that pip installs from it, or from the folder, works."""
 
 import pathlib
 import subprocess
@@ -16,7 +16,7 @@ def run(*command):
 
 
 def files_in(folder):
-    """Their bytes by their path, but for what Python compiles."""
+    """Returns the files' bytes by path, except files that Python compiled."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*")
             if path.is_file() and "__pycache__" not in path.parts}
 
@@ -31,7 +31,7 @@ class Wheel(unittest.TestCase):
         return pathlib.Path(run(sys.executable, SOURCE / "build_wheel.py", self.folder / name).strip())
 
     def install(self, source):
-        """Returns what an import of the installed package names: its file and its modules'."""
+        """Returns the files of the installed package and its modules after an import."""
         target = self.folder / "installed"
         run(sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--disable-pip-version-check",
             "--root-user-action=ignore", "--no-compile", "--target", target, source)

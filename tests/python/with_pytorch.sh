@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command with PyTorch from PyPI in PYTHONPATH, and with the packages of PyPI that RINGMASTER_TEST_PACKAGES names
-# (deploy/local/pypi.sh).
+# Runs a command with PyTorch, and the PyPI packages that RINGMASTER_TEST_PACKAGES names (deploy/local/pypi.sh), in PYTHONPATH.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 local=$here/../../deploy/local

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What release.sh makes, without a registry: the same bits twice, and files that agree with each other.
-# It uses the images that images/build.sh has built.
+# Tests the files that release.sh makes, without a registry: two runs give the same bits, and the files agree with each other.
+# Uses the images that images/build.sh has built.
 set -euo pipefail
 repository=$(cd "$(dirname "$0")/../.." && pwd)
 programs=$("$repository/deploy/local/build.sh" --print)/bin
@@ -26,7 +26,7 @@ for digest in $(jq -r '.[].digest | ltrimstr("sha256:")' images.json); do
   jq -e --arg digest "$digest" '[.subject[].digest.sha256] | index($digest)' provenance.json >/dev/null || fail "provenance.json does not name the image $digest"
 done
 
-# An SBOM has its required fields, names what it is about, and knows the C library, which is in every image.
+# An SBOM has the required fields, names its image, and lists the C library, which is in every image.
 for sbom in sbom/*.json; do
   jq -e '.spdxVersion == "SPDX-2.3" and .dataLicense == "CC0-1.0" and .documentNamespace and .creationInfo.created and
     (.packages | all(.SPDXID and .name and .downloadLocation and .externalRefs[0].referenceLocator)) and
@@ -37,7 +37,7 @@ done
 jq -e '[.packages[].externalRefs[0].referenceLocator] | any(startswith("pkg:pypi/torch@")) and any(startswith("pkg:github/pytorch/gloo@"))' \
   sbom/worker-debian13-linux-amd64.spdx.json >/dev/null || fail "the worker's SBOM lacks LibTorch or Gloo"
 
-# The chart says all that an installation needs, and install.yaml is its rendering.
+# The chart needs no values for an installation, and install.yaml is its rendering.
 image=registry.example.com/team/ringmaster-operator@$(jq -r '.[] | select(.layout == "operator") | .digest' images.json)
 "$programs/helm" template ringmaster ringmaster-*.tgz | grep -F "image: $image" >/dev/null || fail "the chart does not name $image"
 grep -F "image: $image" install.yaml >/dev/null || fail "install.yaml does not name $image"
@@ -50,13 +50,13 @@ tar -xzf kubectl-trainingjob-*.tar.gz -C "$work"
 "$work/kubectl-trainingjob" --version | grep -F " $("$repository/release/version.sh")" >/dev/null || fail "the plugin's version differs from the release's"
 grep -F "sha256: $(sha256sum kubectl-trainingjob-*.tar.gz | cut -d' ' -f1)" trainingjob.yaml >/dev/null || fail "the SHA-256 in krew's manifest does not match"
 
-# A folder of somebody else's files is left alone.
+# release.sh does not replace a folder with other files.
 mkdir "$work/else" && touch "$work/else/file"
 ! release_log=$("$repository/release/release.sh" --no-push --dirty --images-as-they-are --output "$work/else" registry.example.com/team 2>&1) || fail "release.sh replaced a folder with other files"
 grep -F 'not of a release' <<<"$release_log" >/dev/null || fail "unexpected error for a folder with other files: $release_log"
 [ -e "$work/else/file" ] || fail "a file that does not belong to a release was removed"
 
-# One version in the whole tree.
+# The whole tree must have one version.
 mkdir -p "$work/other/charts/ringmaster" "$work/other/release"
 cp "$repository/CMakeLists.txt" "$work/other"
 cp "$repository/release/version.sh" "$work/other/release"

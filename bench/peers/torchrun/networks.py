@@ -1,5 +1,5 @@
-"""The networks that both sides of the figures train: as worker/trainer/workloads/mnist.cc and
-worker/bench/training/image_classifier.cc build them, and SmallNet as worker/trainer/backbones/small_net.cc."""
+"""The networks that both sides of the figures train, as in worker/trainer/workloads/mnist.cc,
+worker/bench/training/image_classifier.cc and, for SmallNet, worker/trainer/backbones/small_net.cc."""
 
 import typing
 
@@ -31,7 +31,7 @@ def convolution(inputs, outputs, kernel, stride):
 
 
 class BasicBlock(nn.Module):
-    """ResNet's (He et al., arXiv 1512.03385)."""
+    """ResNet's block (He et al., arXiv 1512.03385)."""
 
     def __init__(self, inputs, outputs, stride):
         super().__init__()
@@ -48,7 +48,7 @@ class BasicBlock(nn.Module):
 
 
 class ImprovedBlock(nn.Module):
-    """IResNet's, as in insightface's arcface_torch."""
+    """IResNet's block, as in insightface's arcface_torch."""
 
     def __init__(self, inputs, outputs, stride):
         super().__init__()
@@ -75,7 +75,7 @@ def stages(block, strides, depths=(2, 2, 2, 2)):
 
 
 class ResNet18(nn.Module):
-    """On 32×32."""
+    """ResNet for images of 32×32 pixels."""
 
     def __init__(self, classes=10):
         super().__init__()
@@ -88,7 +88,7 @@ class ResNet18(nn.Module):
 
 
 class IResNet(nn.Module):
-    """With a linear layer instead of partial-fc."""
+    """IResNet with a linear layer instead of partial-fc."""
 
     def __init__(self, depths, side, classes=1000):
         super().__init__()
@@ -107,7 +107,7 @@ class IResNet(nn.Module):
 
 
 class SmallNet(nn.Module):
-    """From images to embeddings: the backbone of --backbone=small."""
+    """The backbone of --backbone=small, which computes embeddings of images."""
 
     def __init__(self, channels, embedding):
         super().__init__()
@@ -140,7 +140,7 @@ NETWORKS = {
 
 
 def data(network, samples):
-    """Generated images and labels: bytes for mnist, floating-point numbers for the others."""
+    """Returns generated images and labels; the images are bytes for mnist, floating-point numbers for the others."""
     generator = torch.Generator().manual_seed(7)
     shape = (samples, network.channels, network.side, network.side)
     images = (
@@ -152,5 +152,5 @@ def data(network, samples):
 
 
 def pixels(batch):
-    """The input type of the network."""
+    """Converts a batch to the input type of the network."""
     return (batch.float() / 255 - 0.1307) / 0.3081 if batch.dtype == torch.uint8 else batch

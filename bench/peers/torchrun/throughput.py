@@ -1,6 +1,6 @@
-"""Samples a second of PyTorch DistributedDataParallel: the reference of figure B13.
+"""Measures the samples per second of PyTorch DistributedDataParallel: the reference of figure B13.
 
-Starts torchrun, trains a few steps to warm up and then so many, and prints one JSON object. With --choose it tries every
+Starts torchrun, trains a few steps to warm up and then --steps steps, and prints one JSON object. With --choose it tries every
 setting and prints {"setting": the fastest, "tried": {setting: samples a second}}.
 """
 
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-# plain: as PyTorch's tutorials write it. tuned: what costs a user nothing. compiled: torch.compile, whose own time is warm-up.
+# plain: as in PyTorch's tutorials. tuned: settings that cost a user nothing. compiled: torch.compile, which runs during the warm-up.
 SETTINGS = {
     "plain": set(),
     "tuned": {"tuned"},
@@ -22,7 +22,7 @@ SETTINGS = {
     "compiled-channels-last": {"tuned", "compile", "channels_last"},
 }
 WARM_UP = 5
-LIMIT = 300  # seconds of a setting, compilation included
+LIMIT = 300  # seconds for a setting, including compilation
 
 
 def parse():
@@ -62,7 +62,7 @@ def start_ranks(options, setting):
 
 
 def python_headers():
-    """Where torch.compile's programs find Python.h, if it is not where the compiler looks."""
+    """Sets the path at which torch.compile's programs find Python.h, if the compiler does not find it by itself."""
     import sysconfig
 
     folder = pathlib.Path(sysconfig.get_paths()["include"])
@@ -117,7 +117,7 @@ def train(options):
     if "compile" in chosen:
         model = torch.compile(model)
     if "tuned" in chosen:
-        # Running statistics are left to each rank, whatever this PyTorch calls that.
+        # Each rank keeps its own running statistics; the name of the parameter depends on the version of PyTorch.
         known = inspect.signature(DistributedDataParallel).parameters
         alone = {"forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers": False}
         model = DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True, **alone)
@@ -126,7 +126,7 @@ def train(options):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, fused="tuned" in chosen)
     share = slice(rank * options.global_batch // size, (rank + 1) * options.global_batch // size)
     order = torch.randperm(samples, generator=torch.Generator().manual_seed(1))
-    if options.cuda:  # batches lie ready, as a DataLoader with pin_memory gives them
+    if options.cuda:  # batches are pinned, as by a DataLoader with pin_memory
         images = images.contiguous(memory_format=layout).pin_memory()
     for step in range(WARM_UP + options.steps):
         if step == WARM_UP:
@@ -147,7 +147,7 @@ def train(options):
         print(json.dumps({"samples_per_second": options.steps * options.global_batch / seconds}), flush=True)
     dist.destroy_process_group()
     sys.stderr.flush()
-    os._exit(0)  # torn down in order, the process aborts now and then: "terminate called without an active exception"
+    os._exit(0)  # a normal exit sometimes aborts: "terminate called without an active exception"
 
 
 def main():

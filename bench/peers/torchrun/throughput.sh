@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The reference of B13: samples a second of PyTorch DDP. throughput.sh --network=mnist|resnet18|iresnet18|iresnet50 [--choose] …, as throughput.py
-# Prints one JSON line; what happens meanwhile goes to standard error.
+# The reference of B13: samples per second of PyTorch DDP. Options are those of throughput.py:
+# throughput.sh --network=mnist|resnet18|iresnet18|iresnet50 [--choose] …
+# Prints one JSON line; progress goes to standard error.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 PYTHONPATH=$("$here/../../../deploy/local/pytorch.sh")

@@ -1,13 +1,13 @@
-"""How much of its throughput a PyTorch DDP job under elastic torchrun keeps while its ranks are killed.
+"""Measures how much of its throughput a PyTorch DDP job under elastic torchrun keeps while its ranks are killed.
 
-Starts torchrun with one agent for all ranks (what restarts them fastest: no other agent has to be met), lets it train
-undisturbed as long as between two faults, then kills a rank every so many seconds, and prints one JSON object. A step
-that is repeated after a restart counts once. A rank is killed only in a group that trains: restarts slower than the
-time between two faults stretch the schedule, and fewer faults fit into the limit.
+Starts torchrun with one agent for all ranks (which restarts them fastest, without a rendezvous with other agents), lets it
+train undisturbed for as long as the time between two faults, then kills a rank every --every seconds, and prints one JSON
+object. A step that is repeated after a restart counts once. A rank is killed only while its group trains: if restarts take
+longer than the time between two faults, the schedule gets longer, and fewer faults fit into the limit.
 
-The undisturbed rate is that of the time before the first fault and, between two, of what is left once the group trains
-again and has settled: as bench/chaos measures ours. With --cpus each rank gets that CPU quota from a
-control group, so that survivors cannot use a dead rank's share.
+The undisturbed rate is measured before the first fault and, between two faults, from the time when the group trains again
+and has settled, as bench/chaos measures ours. With --cpus each rank gets that CPU quota from a control group, so that
+survivors cannot use a dead rank's share.
 """
 
 import argparse
@@ -64,7 +64,7 @@ class CpuGroups:
                 try:
                     os.rmdir(folder)
                     break
-                except OSError:  # a rank is still ending in it
+                except OSError:  # a rank in it has not ended yet
                     if time.monotonic() > deadline:
                         raise
                     time.sleep(0.05)
@@ -86,8 +86,8 @@ class Job:
             "OMP_NUM_THREADS": "1",
             "GLOO_SOCKET_IFNAME": "lo",
             "CUDA_VISIBLE_DEVICES": "",
-            # Else the agent keeps one store for all restarts, and the keys have no prefix for each (pytorch issue
-            # 135712): a rank that is early reads the killed group's addresses, and connectFullMesh fails.
+            # Otherwise the agent keeps one store for all restarts, and the keys have no prefix for each restart
+            # (pytorch issue 135712): an early rank reads the killed group's addresses, and connectFullMesh fails.
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         }
         if groups:
@@ -112,7 +112,7 @@ class Job:
             return "".join(file.readlines()[-40:])
 
     def steps(self, restarts="*"):
-        """The steps of the group after this many restarts, or of all groups. Incomplete lines are ignored."""
+        """Returns the steps of the group after this many restarts, or of all groups. Incomplete lines are ignored."""
         result = []
         for path in glob.glob(f"{self.folder}/progress-{restarts}"):
             with open(path) as file:
@@ -123,7 +123,7 @@ class Job:
         return result
 
     def newest_group(self):
-        """Number of restarts before the latest group that trains; -1 before the first group."""
+        """Returns the number of restarts before the latest group that trains; -1 before the first group."""
         return max((int(path.rpartition("-")[2]) for path in glob.glob(f"{self.folder}/progress-*")), default=-1)
 
     def await_group(self, after, since):
@@ -151,7 +151,7 @@ class Job:
 
 
 def committed(steps, seconds):
-    """The latest step at that time."""
+    """Returns the latest step at that time."""
     return max((step.step for step in steps if step.at <= seconds), default=0)
 
 
@@ -164,7 +164,7 @@ def measure(job, options):
     chooser = random.Random(options.seed)
     group, _ = job.await_group(-1, "after the start")
     calm = time.monotonic()
-    time.sleep(options.every)  # what is measured is this time
+    time.sleep(options.every)  # the time of the first undisturbed rate
     begin = time.monotonic()
     if job.process.poll() is not None or job.newest_group() != group:
         raise SystemExit("the group failed before the first fault")
@@ -176,7 +176,7 @@ def measure(job, options):
         job.kill(victim)
         group, first = job.await_group(group, f"after rank {victim} was killed")
         restart_seconds.append(first.at - struck)
-        repeated = max(0, committed(job.steps(), struck) - first.step + 1)  # it trains on until the signal arrives
+        repeated = max(0, committed(job.steps(), struck) - first.step + 1)  # it trains until the signal arrives
         print(
             f"kill-rank  rank {victim}: first step {restart_seconds[-1]:5.1f} s, steps to repeat {repeated}",
             file=sys.stderr, flush=True,

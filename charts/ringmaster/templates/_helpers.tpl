@@ -12,7 +12,7 @@
 {{ include "ringmaster.fullname" . }}-operator
 {{- end -}}
 
-{{/* Of every object. */}}
+{{/* The labels of every object. */}}
 {{- define "ringmaster.labels" -}}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 app.kubernetes.io/name: {{ .Chart.Name }}
@@ -21,7 +21,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
-{{/* Of the operator's Pods; selectors cannot change later. */}}
+{{/* The labels of the operator's Pods; selectors cannot change later. */}}
 {{- define "ringmaster.selectorLabels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -47,12 +47,12 @@ app.kubernetes.io/component: operator
 {{- end -}}
 {{- end -}}
 
-{{/* Where the operator's image lies, and so the others: image.registry and the folders of image.repository. */}}
+{{/* The registry of the operator's image, and the default of the others': image.registry and the folders of image.repository. */}}
 {{- define "ringmaster.registry" -}}
 {{- list .Values.image.registry (regexReplaceAll "/?[^/]*$" .Values.image.repository "") | compact | join "/" -}}
 {{- end -}}
 
-{{/* An image beside the operator's (.of), without its version. */}}
+{{/* The name of an image other than the operator's (.of), without its version. */}}
 {{- define "ringmaster.imageName" -}}
 {{- with .of.registry | default (include "ringmaster.registry" .) }}{{ . }}/{{ end -}}
 {{- .of.repository -}}
@@ -79,12 +79,12 @@ app.kubernetes.io/component: operator
 {{- end -}}
 {{- end -}}
 
-{{/* Reviews of tokens are rights on the whole cluster. */}}
+{{/* Whether /metrics checks tokens: the right to review tokens is cluster-wide. */}}
 {{- define "ringmaster.metricsAuthorization" -}}
 {{ eq .Values.watchNamespace "" }}
 {{- end -}}
 
-{{/* The presets that some namespace may use, as the operator takes them; empty: none. */}}
+{{/* The presets that some namespace may use, in the format of the operator's flag; empty: none. */}}
 {{- define "ringmaster.presets" -}}
 {{- $presets := dict -}}
 {{- $specs := .Files.Get "files/presets.yaml" | fromYaml -}}
@@ -96,8 +96,8 @@ app.kubernetes.io/component: operator
 {{- if $presets }}{{ toJson $presets }}{{ end -}}
 {{- end -}}
 
-{{/* What the operator's Pods and those of the hooks have in common: the Pod's fields, then the container's. A hook's Pod
-     may have a ServiceAccount of its own (.hookAccount), and one more flag (.hookFlag). */}}
+{{/* The common fields of the operator's Pods and of the hooks' Pods: the Pod's fields, then the container's. A hook's Pod may
+     have another ServiceAccount (.hookAccount), and one more flag (.hookFlag). */}}
 {{- define "ringmaster.podSpec" -}}
 serviceAccountName: {{ .hookAccount | default (include "ringmaster.serviceAccount" .) }}
 enableServiceLinks: false

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The cgroup of each node, under which its kubelet keeps its Pods: one directory per hierarchy where cgroup v1 is mounted
-# (runc also uses a v2 hierarchy beside it, "hybrid"), one directory with its controllers enabled where v2 is alone.
+# Makes the cgroup of each node, under which its kubelet creates the Pods' cgroups: with cgroup v1, one directory per hierarchy
+# (runc also uses a v2 hierarchy beside them, "hybrid"); with only cgroup v2, one directory with its controllers enabled.
 
 only_cgroup_v2() { [ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ]; }
 
@@ -15,7 +15,7 @@ make_cgroup() { # name
     record cgroup "$mount/$1"
     mkdir "$mount/$1"
   done < <(awk '$3 == "cgroup" || $3 == "cgroup2" {print $2}' /proc/mounts)
-  # A new cpuset is empty, and takes no process, until it is told its CPUs and memory.
+  # A new cpuset accepts no process until its CPUs and memory nodes are set.
   mount=$(awk '$3 == "cgroup" && $4 ~ /(^|,)cpuset(,|$)/ {print $2}' /proc/mounts)
   if [ -n "$mount" ]; then
     cat "$mount/cpuset.cpus" >"$mount/$1/cpuset.cpus"
@@ -23,7 +23,7 @@ make_cgroup() { # name
   fi
 }
 
-# kubelet refuses to start unless cpu, cpuset, memory, pids (and hugetlb, where the kernel has it) reach its root cgroup.
+# kubelet refuses to start unless its root cgroup has the controllers cpu, cpuset, memory, pids (and hugetlb, if the kernel has it).
 need_cgroup() {
   local controller
   only_cgroup_v2 || return 0
@@ -49,7 +49,7 @@ make_cgroup_v2() { # name
   done
 }
 
-# A controller of the v2 root is on (+) or off (-) for its children.
+# Prints whether a controller of the v2 root is on (+) or off (-) for the root's children.
 read_controller() { # controller
   if grep -qw "$1" /sys/fs/cgroup/cgroup.subtree_control; then echo +; else echo -; fi
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The commands of cluster.sh. Each takes the cluster's lock, checks its input and reads downwards as a recipe.
+# The commands of cluster.sh. Each takes the cluster's lock, checks its input and then does its steps in order.
 
 find_programs() { # group...
   "$here/build.sh" "$@"
@@ -26,7 +26,7 @@ command_up() { # nodes
     return
   fi
   find_programs kubernetes etcd
-  # A half-failed or killed `up` left its record: finish its clean-up before starting.
+  # If an earlier `up` failed or was killed, its record remains: clean up after it first.
   stop_cluster
   mkdir -p "$STATE"/{log,pid,setting}
   trap clean_up_after_failure EXIT
@@ -38,14 +38,14 @@ command_up() { # nodes
   print_env
 }
 
-# Runs when `up` ends before it is done; the logs it names are kept aside, everything else is undone.
+# Called when `up` ends too early. Keeps the logs in another folder and undoes everything else.
 clean_up_after_failure() {
   local kept
   trap '' PIPE INT TERM HUP
   kept=$(mktemp -d "${TMPDIR:-/tmp}/cluster-$NAME-log.XXXXXX")
   cp -r "$STATE/log/." "$kept/" 2>/dev/null || true
   say "failed to start; cleaning up. Logs: $kept" || true
-  # Nodes still being prepared would start programs after the others have been ended.
+  # Wait for the nodes that are being prepared; otherwise they would start programs after stop_cluster.
   [ ${#NODE_JOBS[@]} -eq 0 ] || wait "${NODE_JOBS[@]}" || true
   stop_cluster
   exit 1
@@ -83,7 +83,7 @@ command_list() {
   done
 }
 
-# containerd reads it at each pull.
+# Writes the hosts.toml that containerd reads at each pull.
 command_registry() { # host:port
   local node folder
   lock_cluster
@@ -101,7 +101,7 @@ command_address() {
   host_address
 }
 
-# A person with the rights of a namespace editor, as the built-in ClusterRole `edit` means them.
+# Prints the kubeconfig of a user who has the built-in ClusterRole `edit` in the namespace.
 command_user() { # name namespace
   lock_cluster
   need_up

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Words and paths that every part of the local cluster uses: saying, failing, starting a program, waiting for it.
-# Sourced by cluster.sh after it set the names below; holds no policy of its own.
+# Functions and paths that every part of the local cluster uses: to print, to fail, to start a program, to wait for it.
+# Sourced by cluster.sh after it has set the names below.
 
 : "${here:?}" "${NAME:?}" "${BASE:?}" "${CACHE:?}"
 
@@ -16,7 +16,7 @@ die() {
 
 kubectl() { "$BIN/kubectl" --kubeconfig "$STATE/admin.kubeconfig" "$@"; }
 
-# A cluster setting that later commands need (address, port, number of nodes): kept as one small file each.
+# Reads or writes a cluster setting that later commands need (address, port, number of nodes). Each is a small file.
 setting() { cat "$STATE/setting/$1" 2>/dev/null || true; }
 set_setting() { printf '%s\n' "$2" >"$STATE/setting/$1"; }
 
@@ -32,7 +32,7 @@ need_commands() {
   [ ${#missing[@]} -eq 0 ] || die "missing on this machine: ${missing[*]}; run deploy/local/prerequisites.sh cluster"
 }
 
-# Runs a critical section that all clusters of this machine share (address slots, ports, sysctls).
+# Runs a command under the lock that all clusters of this machine share (for address slots, ports, sysctls).
 machine_wide() {
   mkdir -p "$BASE"
   (
@@ -41,18 +41,18 @@ machine_wide() {
   ) 8>"$BASE/.lock"
 }
 
-# Takes the lock of this one cluster for the rest of the script, so that two commands never interleave.
+# Takes the lock of this cluster for the rest of the script, so that two commands never interleave.
 lock_cluster() {
   local file=$BASE/.$NAME.lock
   mkdir -p "$BASE"
-  # `down` removes the file: a process that waited on the removed one tries again on the new one.
+  # `down` removes the file: a process that waited for the lock of the removed file tries again with the new file.
   until [ "/proc/$$/fd/9" -ef "$file" ]; do
     exec 9>"$file"
     flock -w 300 9 || die "another command has locked this cluster for 5 minutes; run fuser $file to find it"
   done
 }
 
-# The kernel's start time of a process: with it, a recorded pid that was reused is told apart.
+# Prints the kernel's start time of a process, which shows whether a recorded pid now belongs to another process.
 start_time() { # pid
   local stat
   stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
@@ -61,9 +61,9 @@ start_time() { # pid
   [ "$1" = Z ] || echo "${20}"
 }
 
-# Starts a program in the background, detached, its output in log/NAME.log. It is recorded before it runs, and before this
-# returns: a clean-up that follows at once knows of it. Descriptors 7 to 9 are locks: a child that kept them would hold the
-# cluster for ever.
+# Starts a program in the background, detached, with its output in log/NAME.log. It is recorded before it runs and before this
+# function returns, so that a clean-up that follows at once finds it. Descriptors 7 to 9 are locks: a child that kept them open
+# would lock the cluster for ever.
 start() { # name command...
   local name=$1
   shift
@@ -81,15 +81,15 @@ running() { # name
   pid=$(cat "$STATE/pid/$1" 2>/dev/null) && [ -n "$(start_time "$pid")" ]
 }
 
-# The lines of a program's log that say why it failed.
+# Prints the lines of a program's log that say why it failed.
 why() { # name
   local log=$STATE/log/$1.log lines
   lines=$(grep -iE 'error|fail|fatal|panic|in use|denied|refused' "$log" 2>/dev/null | tail -n 5 | cut -c -400)
   printf '%s\n' "${lines:-$(tail -n 5 "$log" 2>/dev/null | cut -c -400)}" | sed "s/^/  $1: /" >&2
 }
 
-# Polls a command until it succeeds; gives up when the program behind it has ended or the time is over. On a machine that
-# others keep busy, RINGMASTER_PATIENCE multiplies the time.
+# Polls a command until it succeeds; gives up when the program that it waits for has ended or the time is over.
+# RINGMASTER_PATIENCE multiplies the time, for machines that are busy with other work.
 wait_until() { # seconds program what command...
   local deadline=$((SECONDS + $1 * ${RINGMASTER_PATIENCE:-1})) program=$2 what=$3
   shift 3

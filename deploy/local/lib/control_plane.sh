@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# etcd, kube-apiserver and, unless told otherwise, controller manager, scheduler and DNS, as processes of the root namespace.
-# They listen on one address only: 127.0.0.1 without nodes, else the cluster's own bridge.
+# Starts etcd, kube-apiserver and, without --no-controllers, controller manager, scheduler and DNS, as processes of the root network
+# namespace. They listen on one address only: 127.0.0.1 without nodes, otherwise that of the cluster's bridge.
 
 # Extra kube-apiserver flags for tests that need them, separated by blanks.
 APISERVER_ARGS=${RINGMASTER_APISERVER_ARGS:-}
@@ -9,8 +9,8 @@ start_etcd() {
   local port data=$STATE/etcd
   port=$(machine_wide take_port 12379)
   set_setting etcd "http://127.0.0.1:$port"
-  # The data is thrown away by `down`: no fsync, and in memory where there is room (1 GiB), so that a busy disk cannot stop
-  # the API server. Port 0: peers of a single member are nobody.
+  # `down` deletes the data, so etcd does not fsync, and the data is in memory if 1 GiB is free: a busy disk then cannot
+  # stop the API server. The peer port is 0 because a single member has no peers.
   if [ "$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -ge 1048576 ] 2>/dev/null; then
     data=/dev/shm/ringmaster-etcd-$NAME-$$
     record directory "$data"
@@ -23,7 +23,7 @@ start_etcd() {
 start_apiserver() {
   local pki=$STATE/pki address=$1 port=$2 services=$3 extra=()
   if [ "$address" = 127.0.0.1 ]; then
-    # Nobody reaches the API through its own Service here, and a loopback endpoint would be refused.
+    # Without nodes nobody uses the Service `kubernetes`, and the API server would refuse a loopback address as its endpoint.
     extra=(--endpoint-reconciler-type=none --advertise-address=192.0.2.1)
   else
     extra=(--advertise-address="$address")
@@ -52,7 +52,7 @@ start_controllers() {
     --leader-elect=false --kube-api-qps=500 --kube-api-burst=500
 }
 
-# Certificates first (0.1 s), then etcd and the API server together: the API server waits for etcd by itself.
+# Makes the certificates (0.1 s), then starts etcd and the API server together: the API server waits for etcd by itself.
 start_control_plane() { # address services-cidr first-service-address
   local address=$1 services=$2 port
   port=$(machine_wide take_port "${PORT:-6443}")
@@ -75,7 +75,8 @@ wait_for_apiserver() {
   wait_until 60 apiserver "the API server" apiserver_ready
 }
 
-# Names inside the cluster, for headless Services and the like; jobs do not need it, so it runs only where CoreDNS was built.
+# Starts DNS for names inside the cluster, such as those of headless Services. Jobs do not need it, so it is started only if CoreDNS
+# was built.
 start_dns() {
   [ -x "$BIN/coredns" ] || { say "no DNS: CoreDNS is not built (deploy/local/build.sh coredns)"; return 0; }
   identity dns /CN=ringmaster:dns

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Undoes what the record of a cluster lists, newest first, and then removes its state. Safe to run twice, and after half an `up`.
+# Undoes what the record of a cluster lists, newest first, and then removes its state. Safe to run twice, and after an incomplete `up`.
 
 kill_recorded_processes() {
   local pid started
   while IFS=$'\t' read -r _ pid started; do
-    # Everything here is thrown away, so there is nothing to save by asking politely first.
+    # All state is deleted, so the processes need no time to save anything: SIGKILL is enough.
     [ "$(start_time "$pid")" != "$started" ] || kill -9 "$pid" 2>/dev/null || true
   done < <(recorded process)
 }

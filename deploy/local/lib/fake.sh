@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Simulated nodes (kwok): they take Pods, report them running and end them when told, without running anything.
+# Simulated nodes (kwok): they accept Pods, report them as running and end them on deletion, without running anything.
 
 command_fake() { # count
   local count=$1 manifests
@@ -7,7 +7,7 @@ command_fake() { # count
   need_up
   [[ $count =~ ^[0-9]{1,4}$ && $count -ge 1 && $count -le 5000 ]] || die "the number of simulated nodes is 1 to 5000, not '$count'"
   "$here/build.sh" kwok
-  # Nodes first: kwok then takes them all at once, and does not compete with their creation.
+  # Create the nodes before kwok starts: it then finds all of them at once and does not compete with their creation.
   manifests=$(fake_nodes "$count")
   [ -z "$manifests" ] || kubectl create --filename=- >/dev/null <<<"$manifests"
   if ! running kwok; then start_kwok; fi
@@ -15,11 +15,11 @@ command_fake() { # count
   say "$count simulated nodes are Ready"
 }
 
-fake_nodes_ready() { # count; one list, as `kubectl wait` looks at every object by itself
+fake_nodes_ready() { # count; makes one list request, because `kubectl wait` makes one per object
   [ "$(kubectl get nodes --selector=type=ringmaster-fake --no-headers | grep -cw Ready)" -ge "$1" ]
 }
 
-# Simulated Pods get loopback addresses: a client of one (the operator, of launchers) is refused at once, on this machine.
+# Simulated Pods get loopback addresses: a connection to one (the operator's to a launcher) is refused at once by this machine.
 start_kwok() {
   local extra
   # shellcheck disable=SC2206  # a list of flags, split on purpose
@@ -29,7 +29,7 @@ start_kwok() {
     "${extra[@]}"
 }
 
-fake_nodes() { # count -> the manifests of those that are not there yet
+fake_nodes() { # count -> the manifests of the nodes that do not exist yet
   local i resources='cpu: 64, memory: 512Gi, pods: 200, nvidia.com/gpu: 8' there
   there=$(kubectl get nodes --selector=type=ringmaster-fake --output=name)
   for i in $(seq -f 'node/fake-%g' "$1" | grep -vxFf <(printf '%s\n' "${there:-none}")); do

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Images reach the nodes without a registry. An archive is unpacked once, by a containerd that lives only for that moment and
-# keeps its snapshots in the cache; each node then gets the same layers as hard links plus the image's small documents.
-# A layer's files are never written to: overlayfs copies a file up before it changes it.
+# Loads images into the nodes without a registry. An archive is unpacked once, by a containerd that is started only for this and
+# keeps its snapshots in the cache; each node then gets the same layers as hard links, and the image's manifest and config.
+# A layer's files are never changed: overlayfs copies a file up before it writes to it.
 #
 # Cache entry of an image, $CACHE/unpacked/<name>/: image (its name), digest, config (digest), layers (one line each, lowest
 # first: chain id, folder), thin.tar (the archive without its layers).
@@ -15,7 +15,7 @@ command_load() { # archive...
   need_up
   need_commands ctr jq tar
   mkdir -p "$CACHE/unpacked"
-  # Unpacking and linking exclude each other across clusters: a newer image of the same name would remove the layers under us.
+  # Only one cluster at a time unpacks or links: to unpack a newer image of the same name removes layers that another one links.
   exec 7>"$CACHE/unpacked/.lock"
   flock 7
   for archive in "$@"; do
@@ -88,7 +88,8 @@ C
   wait_until 20 unpacker "containerd, to unpack the image" ctr --address "$1" version
 }
 
-# Removes the layers that only a replaced image had: with --sync containerd collects garbage before it answers. The tag is there to be removed.
+# Removes the layers that only a replaced image had: with --sync containerd collects garbage before it answers. The tag is made only
+# to be removed.
 remove_garbage() { # socket name
   ctr --address "$1" --namespace k8s.io image tag --force "$2" "$2-collect" >/dev/null
   ctr --address "$1" --namespace k8s.io image rm --sync "$2-collect" >/dev/null
@@ -97,7 +98,7 @@ remove_garbage() { # socket name
 stop_unpacker() {
   local pid
   pid=$(cat "$STATE/pid/unpacker")
-  # A polite end: its databases in the cache are used again.
+  # SIGTERM, not SIGKILL: its databases in the cache are used again.
   kill "$pid"
   for _ in $(seq 200); do
     running unpacker || break
@@ -106,12 +107,12 @@ stop_unpacker() {
   rm -f "$STATE/pid/unpacker"
 }
 
-# One document of an archive; some tools write its paths with a leading ./
+# Prints one document of an archive; some tools write the paths with a leading ./
 from_archive() { # archive path
   tar -xOf "$1" "$2" 2>/dev/null || tar -xOf "$1" "./$2" 2>/dev/null
 }
 
-# The archive's documents without its layers, as a folder.
+# Unpacks the archive's documents, without its layers, into a folder.
 thin_archive() { # archive digest
   local thin=$STATE/thin manifest=blobs/sha256/${2#sha256:} config
   rm -rf "$thin"
@@ -139,7 +140,7 @@ write_layers() { # socket entry
   paste -d' ' <(printf '%s\n' "${chains[@]}") <(tac <<<"$folders") >"$2/layers"
 }
 
-# From the mounts of a view: its lower folders, topmost first. A single layer is a bind mount of its folder.
+# Reads the mounts of a view and prints its lower folders, topmost first. A single layer is a bind mount of its folder.
 lower_folders() {
   jq -r '.[0] | if .Type == "bind" then .Source else .Options[] | select(startswith("lowerdir=")) | ltrimstr("lowerdir=") end' |
     tr ':' '\n'
@@ -160,11 +161,11 @@ give_image() { # node cache-entry
     fi
     parent=$chain
   done <"$2/layers"
-  # Under a name that it knows containerd's Kubernetes side would go on with the image it had.
+  # The CRI plugin of containerd would keep using the old image of the same name, so remove it first.
   image_is_listed "$(cat "$2/config")" "${control[@]}" || "${control[@]}" image rm --sync "$(cat "$2/image")" >/dev/null 2>&1 || true
   "${control[@]}" image import --no-unpack "$2/thin.tar" >/dev/null
-  # containerd's Kubernetes side hears of the image a moment later and then also lists it by its config; a Pod created
-  # before that would wait for kubelet's next try.
+  # The CRI plugin of containerd learns of the image a moment later and then also lists it under its config's digest; a Pod
+  # created before that would wait for kubelet's next attempt.
   wait_until 20 "containerd-$1" "containerd of $1 to offer $(cat "$2/image")" image_is_listed "$(cat "$2/config")" "${control[@]}"
 }
 
@@ -188,7 +189,8 @@ copy_layer() { # from to: hard links where both are on one file system
 
 # --- The pause image ---------------------------------------------------------------------------------------------------
 
-# What holds a Pod's namespaces: a static program that waits and reaps. Its archive is written by hand: it is one file.
+# Builds the pause image, whose container keeps a Pod's namespaces open: a static program that waits and reaps. The archive is
+# written by this script, because the image has only one file.
 pause_image() {
   local archive work
   mkdir -p "$CACHE/unpacked"

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# The network of a cluster: a bridge in the root namespace, one network namespace per node on it, Pods routed behind their
-# node. All addresses are inside the cluster's own 10.SLOT.0.0/16 (record.sh), and none of them leaves this machine.
+# Makes the network of a cluster: a bridge in the root network namespace, to which one network namespace per node is connected; Pods
+# are reached through their node. All addresses are in the cluster's own 10.SLOT.0.0/16 (record.sh); no packet leaves this machine.
 
-short_name() { # link names hold 15 bytes: a long cluster name becomes its beginning and a checksum
+short_name() { # link names have at most 15 bytes: a long cluster name becomes its beginning and a checksum
   if [ ${#NAME} -le 7 ]; then echo "$NAME"; else echo "${NAME:0:3}$(sha1sum <<<"$NAME" | cut -c -4)"; fi
 }
 
 netns() { echo "$NAME-$1"; } # node
 in_node() { # node command...
-  # Not `ip netns exec`: that one mounts a fresh /sys, and the cgroup mounts are gone.
+  # `ip netns exec` would mount a new /sys without the cgroup mounts.
   local node=$1
   shift
   nsenter --net="/run/netns/$(netns "$node")" "$@"
@@ -24,7 +24,7 @@ make_bridge() {
   local slot bridge
   slot=$(machine_wide take_slot)
   set_setting slot "$slot"
-  # Addresses that nothing answers, such as those of Services seen from outside a node, must not reach the real network.
+  # Packets to addresses that nobody answers, such as a Service's outside a node, must not reach the real network.
   record route unreachable "10.$slot.0.0/16"
   ip route add unreachable "10.$slot.0.0/16"
   bridge=br-$(short_name)
@@ -36,7 +36,7 @@ make_bridge() {
   allow_forwarding "$bridge"
 }
 
-# Where something else (Docker does) drops what the machine forwards, packets between our nodes need an exception.
+# If other software (such as Docker) drops forwarded packets, packets between our nodes need an exception.
 allow_forwarding() { # bridge
   local side
   [[ $(iptables -S FORWARD 2>/dev/null) == *'-P FORWARD DROP'* ]] || return 0
@@ -64,7 +64,7 @@ B
   for other in $(seq "$nodes"); do
     [ "$other" = "$i" ] || ip -n "$ns" route add "$(pod_cidr "$other")" via "$(node_address "$other")"
   done
-  # A link of the bridge comes up a moment after its peer; a route through it needs no waiting.
+  # The link comes up a moment after its peer, but a route through it can be added at once.
   record route "$(pod_cidr "$i")" via "$(node_address "$i")"
   ip route add "$(pod_cidr "$i")" via "$(node_address "$i")"
   in_node "node$i" sysctl -qw net.ipv4.ip_forward=1
@@ -89,7 +89,7 @@ need_node() { # name
   [[ $1 =~ ^node[0-9]+$ && -e /run/netns/$(netns "$1") ]] || die "no node '$1'; there are: $(kubectl get nodes -o name | cut -d/ -f2 | tr '\n' ' ')"
 }
 
-# Packets vanish without an error on either side; taking the link down would answer "no route" instead.
+# Drops a node's packets without an error on either side; with the link down, senders would get the error "no route".
 command_cut() { # node
   need_root
   lock_cluster

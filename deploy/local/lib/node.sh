@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# One node: containerd, kubelet, kube-proxy and the NetworkPolicy enforcer in the node's network namespace, everything
-# they keep under $STATE/nodeN. And how all nodes of a cluster start together and are taken away.
+# Starts and stops the nodes of a cluster. A node is containerd, kubelet, kube-proxy and the NetworkPolicy enforcer in a network
+# namespace; their files are under $STATE/nodeN.
 
 need_node_commands() {
   need_commands containerd ctr runc ip nsenter unshare findmnt nft conntrack iptables jq gcc tar
@@ -18,7 +18,7 @@ up_with_nodes() { # nodes
   start_control_plane "$(host_address)" "$(service_cidr)" "10.$(setting slot).128.1"
   identity kube-proxy /CN=system:kube-proxy
   identity netpol /CN=ringmaster:netpol
-  # Everything of a node that needs no API server, for all nodes at once, while that one starts.
+  # While the API server starts, do for all nodes at once what does not need it.
   for i in $(seq "$nodes"); do
     prepare_node "$i" "$nodes" &
     NODE_JOBS+=($!)
@@ -42,7 +42,7 @@ up_with_nodes() { # nodes
   done
 }
 
-# Forwarding is ours; the others are what every kubelet writes when it starts, so that they too are put back at the end.
+# We need ip_forward; every kubelet writes the others when it starts. They are taken here so that `down` restores them, too.
 take_kernel_settings() { # run it with machine_wide
   take_setting net.ipv4.ip_forward 1
   take_setting vm.overcommit_memory 1
@@ -56,13 +56,13 @@ take_kernel_settings() { # run it with machine_wide
 prepare_node() { # index nodes
   local i=$1 node=node$1 directory=$STATE/node$1
   mkdir -p "$directory/cni" "$directory/var-lib" "$directory/kubelet"
-  # Volumes that the kubelet mounts in its own namespace of mounts appear in containerd's.
+  # Make the folder a shared mount, so that containerd sees the volumes that the kubelet mounts in its own mount namespace.
   mount --bind "$directory/kubelet" "$directory/kubelet"
   mount --make-shared "$directory/kubelet"
   make_node_network "$i" "$2"
   make_cgroup "$NAME-$node"
   write_node_files "$i"
-  # containerd finds its shim in PATH, too.
+  # containerd also looks for its shim in PATH.
   start_in_node "$i" containerd env PATH="${RINGMASTER_CONTAINERD:+$RINGMASTER_CONTAINERD:}$PATH" containerd --config "$directory/containerd.toml"
   # NodeRestriction and the serving certificate need the node's own identity.
   identity "$node" "/O=system:nodes/CN=system:node:$node" "IP:$(node_address "$i"),DNS:$node"
@@ -76,11 +76,11 @@ start_in_node() { # index program command...
   start "$program-node$i" nsenter --net="/run/netns/$(netns "node$i")" "$@"
 }
 
-# The kubelet's socket for device plugins has a fixed place, /var/lib/kubelet, and two that start at once take it from each
-# other: each has a /var/lib of its own.
+# The kubelet's socket for device plugins is always in /var/lib/kubelet, where two kubelets would replace each other's socket:
+# each kubelet gets its own /var/lib.
 start_node_programs() { # index
   local node=node$1 directory=$STATE/node$1
-  # shellcheck disable=SC2016 # expanded by that shell
+  # shellcheck disable=SC2016 # the inner shell expands them
   start_in_node "$1" kubelet unshare --mount --propagation unchanged sh -c \
     'mount --make-private "$(findmnt --noheadings --output TARGET --target /var/lib)" && mount --bind "$0" /var/lib && exec "$@"' \
     "$directory/var-lib" \
@@ -92,15 +92,15 @@ start_node_programs() { # index
 
 write_node_files() { # index
   local i=$1 node=node$1 directory=$STATE/node$1
-  # ptp, not a bridge: also packets between two Pods of one node are routed, so that policies see them.
+  # With ptp instead of a bridge, packets between two Pods of one node are routed, too, so that NetworkPolicies apply to them.
   cat >"$directory/cni/10-pods.conflist" <<C
 {"cniVersion": "1.0.0", "name": "pods", "plugins": [
   {"type": "ptp", "ipMasq": false, "ipam": {"type": "host-local", "dataDir": "$directory/ipam",
     "ranges": [[{"subnet": "$(pod_cidr "$i")"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
   {"type": "portmap", "capabilities": {"portMappings": true}}]}
 C
-  # restrict_oom_score_adj: a machine without CAP_SYS_RESOURCE cannot lower the score of the pause container.
-  # netns_mounts_under_state_dir: the Pods' namespaces stay ours alone, not one of many in /run/netns.
+  # restrict_oom_score_adj: without CAP_SYS_RESOURCE the score of the pause container cannot be lowered.
+  # netns_mounts_under_state_dir: the Pods' network namespaces are in the state folder instead of the machine's /run/netns.
   cat >"$directory/containerd.toml" <<C
 version = 2
 root = "$directory/containerd"
@@ -163,7 +163,7 @@ stop_nodes() {
   remove_cgroups
 }
 
-# Containers outlive containerd, held by their shims: those that were started for one of our own sockets.
+# Kills the shims that were started for one of our sockets: they keep containers running after containerd has ended.
 kill_shims() {
   local process line
   for process in /proc/[0-9]*; do
@@ -173,8 +173,8 @@ kill_shims() {
   done
 }
 
-# What the programs of a node leave outside the state directory, at places that cannot be chosen: shim sockets, CNI results,
-# links to container logs.
+# Removes what the programs of a node leave at fixed places outside the state directory: shim sockets, CNI results, links to
+# container logs.
 remove_traces() {
   local id file
   for file in "$STATE"/node*/containerd-run/io.containerd.runtime.v2.task/k8s.io/*/; do

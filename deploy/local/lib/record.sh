@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What `up` made, written down before it is made, so that `down` undoes exactly that and nothing else.
-# One line per thing: kind and arguments, separated by tabs. Kinds: process, directory, netns, link, route,
+# The record of what `up` makes. Each item is recorded before it is made, so that `down` undoes exactly what `up` did.
+# One line per item: kind and arguments, separated by tabs. Kinds: process, directory, netns, link, route,
 # iptables, cgroup, slot, port, setting.
 
 record() {
@@ -30,7 +30,7 @@ take_slot() { # prints the slot; run it with machine_wide
   die "no free address range among 10.64.0.0/16 to 10.127.0.0/16"
 }
 
-# The first port at or above the wish that nobody listens on and no other cluster has taken.
+# Takes the first port, from the wished one upwards, that nobody listens on and no other cluster has taken.
 take_port() { # wish -> prints the port; run it with machine_wide
   local port used
   used=$(ss -Htln | awk '{print $4}')
@@ -46,8 +46,8 @@ take_port() { # wish -> prints the port; run it with machine_wide
   die "no free port between $1 and $(($1 + 400))"
 }
 
-# A sysctl, or a controller of the cgroup v2 root, that needs another value while clusters run: the first cluster keeps the
-# value it found, the last one puts it back.
+# A setting is a sysctl, or a controller of the cgroup v2 root, that needs another value while clusters run. The first cluster
+# saves the old value; the last one restores it.
 read_setting() { # key
   case $1 in cgroup.*) read_controller "${1#cgroup.}" ;; *) sysctl -n "$1" ;; esac
 }

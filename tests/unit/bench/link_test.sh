@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Ranks on hosts joined by links of a limited rate train with and without compression, and nothing of the hosts stays
-# behind: link_test.sh PROGRAM. How much faster they are is not a test's matter: ringmaster-bench compression --link measures it.
+# Tests that ranks on hosts with links of a limited rate train with and without compression, and that no hosts remain afterwards:
+# link_test.sh PROGRAM. It does not test the speed, which ringmaster-bench compression --link measures.
 set -euo pipefail
 program=$1
 [ "$(id -u)" -eq 0 ] || { echo "skipped: creating network namespaces requires root" && exit 77; }

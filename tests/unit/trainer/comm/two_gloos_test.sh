@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Our Gloo and the one inside LibTorch do not meet: two_gloos_test.sh PROGRAM
+# Tests that our Gloo and the one inside LibTorch do not share symbols: two_gloos_test.sh PROGRAM
 #
-# libtorch_cpu.so exports a Gloo of another version. Had the two a name in common, the loader would give both libraries
-# whichever it finds first, and one would run on the other's objects. So: the program exports no name of theirs, and of all
-# bindings that the loader makes, each of Gloo's functions is bound within one library, or between LibTorch's own.
+# libtorch_cpu.so exports a Gloo of another version. If both had a symbol in common, the loader would bind both libraries to the first
+# definition, and one version's code would use the other's objects. So the program must not export Gloo's symbols, and the loader must
+# bind each of Gloo's functions within one library, or between LibTorch's libraries.
 set -euo pipefail
 program=$1
 work=$(mktemp -d)
@@ -13,7 +13,7 @@ fail() { echo "two_gloos_test.sh: $1" >&2; exit 1; }
 libtorch=$(ldd "$program" | sed -n 's|.*libtorch_cpu\.so => \(/[^ ]*\).*|\1|p')
 [ -n "$libtorch" ] || fail "$program is not linked with libtorch_cpu.so"
 
-# Names of namespace gloo, also where they are only a part: std::shared_ptr<gloo::Context>.
+# Matches names in namespace gloo, also as a part of other names: std::shared_ptr<gloo::Context>.
 theirs='(^|[^_[:alnum:]])gloo::'
 named() { grep -cE "$1" || true; }
 exported() { nm --dynamic --defined-only "$1" | cut -d' ' -f3- | c++filt; }
@@ -23,7 +23,7 @@ exported "$program" | grep -E "$theirs" >"$work/exported" && { head -n 5 "$work/
 ours=$(nm --defined-only "$program" | c++filt | named 'ringmaster_gloo::')
 [ "$ours" -ge 100 ] || fail "$program contains only $ours symbols of its own Gloo"
 
-# The loader tells every binding, before the program starts. What it says of names is mangled: 4gloo is the namespace.
+# The loader prints every binding before the program starts. Names are mangled: 4gloo is the namespace.
 LD_DEBUG=bindings LD_DEBUG_OUTPUT=$work/loader LD_BIND_NOW=1 "$program" --version >/dev/null
 cat "$work"/loader.* >"$work/bindings"
 grep -q "binding file $libtorch .* to $libtorch .*N4gloo" "$work/bindings" || fail "the loader bound no symbols of LibTorch's Gloo: the test fails to parse its output"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes reference.json: what plain PyTorch computes for the head of a partial-fc model.
+"""Writes reference.json: the results of plain PyTorch for the head of a partial-fc model.
 
     PYTHONPATH=$(deploy/local/pytorch.sh) tests/unit/trainer/partial_fc/make_reference.py > tests/unit/trainer/partial_fc/reference.json
 
-Everything in double precision, by autograd, on one process with all centres in one matrix. What is sampled is drawn here
-once more, from Philox's published definition.
+It computes in double precision, with autograd, in one process with all centres in one matrix. It draws the sampled classes
+itself, with Philox's published definition.
 """
 
 import json
@@ -43,13 +43,13 @@ def with_margin(cosine, m1, m2, m3):
 
 
 def short(tensor):
-    """Nine digits: a float, exactly."""
+    """Returns the values with nine digits, which represent a float exactly."""
     return [float("%.9g" % value) for value in tensor.flatten().tolist()]
 
 
 def case(name, margin, rate, generator, classes=37, dimension=19, batch=11, seed=5, step=3, scale=64.0):
     def normal(*shape):
-        # What a float holds, so that both sides start from the same numbers.
+        # Round to floats, so that both sides start from the same numbers.
         return torch.randn(*shape, generator=generator, dtype=torch.float32).double()
 
     embeddings = normal(batch, dimension).requires_grad_(True)

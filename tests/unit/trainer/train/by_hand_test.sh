@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Ranks that are started by hand, without an agent: by_hand_test.sh <ringmaster-train> <ringmaster-audit> <merge_timelines.py>
+# Tests ranks that are started by hand, without an agent: by_hand_test.sh <ringmaster-train> <ringmaster-audit> <merge_timelines.py>
 #
-# Two ranks have the same parameters, bit for bit, over Gloo and through shared memory, and their timelines make one picture; who loses
-# its peer ends with 75 and names it, and who is told to end with 143; both write their timelines.
+# Two ranks have the same parameters, bit for bit, over Gloo and through shared memory, and their timelines can be merged. A rank that
+# loses its peer exits with 75 and names the peer; a rank that gets SIGTERM exits with 143; both write their timelines.
 set -euo pipefail
 train=$1 audit=$2 merge=$3
 folder=$(mktemp -d)
@@ -49,7 +49,7 @@ for rank in 0 1; do
   "$train" --world-size=2 --rank=$rank --store="$folder/store-killed" --transport=shared-memory "${digits[@]}" --steps=100000 \
     --step-log="$folder/killed-$rank" "${timeline[@]}" 2>"$folder/survivor-$rank" &
   pids+=($!)
-  timeline=()  # ranks need not agree
+  timeline=()  # ranks may have different settings for the timeline
 done
 at_step_three "$folder/killed-0"
 kill -9 "${pids[1]}"
