@@ -25,7 +25,7 @@ class Conclusion {
   Report Draw(std::optional<int64_t> expected_steps);
 
  private:
-  // Returns false if no log shows how the lineage reached this world. The rest is then unknown.
+  // Returns false if no log shows how the lineage reached this world. Draw() then stops.
   bool Adopt(const Audit::WorldRecord& world);
   void AdoptAnotherRuns(const Audit::WorldRecord& world);
   bool OfAnotherRun(int64_t step) const;

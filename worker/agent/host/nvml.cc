@@ -11,7 +11,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// The part of nvml.h that the agent uses. NVML gives changed functions a new name.
+// The part of nvml.h that the agent uses. NVML gives a function that changes a new name.
 using Return = int;
 using Handle = void*;
 

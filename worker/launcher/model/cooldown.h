@@ -21,7 +21,7 @@ class Cooldown {
   static constexpr std::chrono::seconds kLongest{60};
   static constexpr std::chrono::minutes kHalving{10};
 
-  // The wait for a count of recent ends.
+  // Returns how long a slot waits after `ends` recent ends.
   static std::chrono::milliseconds Delay(int ends);
 
   // No slot waits longer than `longest`.

@@ -238,7 +238,7 @@ StallWatch::Millis StallWatch::Limit(const std::vector<int>& suspects) const {
   const std::optional<Millis> median = MedianStep();
   bool unknown = !median;
   for (const auto& position : positions_) {
-    // A rank that a signal stopped neither evaluates nor starts anything, at any position.
+    // A rank stopped by a signal does not evaluate or start anything, whatever its phase is.
     unknown = unknown || (!position->stopped && position->phase == RankPhase::kEvaluate);
   }
   bool outside = false;
