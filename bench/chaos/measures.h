@@ -16,7 +16,7 @@ struct Window {
   Time end;
 };
 
-// Steps per second over all these windows together; 0 if there are no steps.
+// The steps in all windows divided by their total time in seconds; 0 if that time is 0.
 double RateOf(const std::vector<Applied>& steps, const std::vector<Window>& windows);
 
 }  // namespace ringmaster::chaos

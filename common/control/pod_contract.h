@@ -28,7 +28,7 @@ inline constexpr char kEnvStopGraceSeconds[] = "RINGMASTER_STOP_GRACE_SECONDS";
 inline constexpr char kEnvWorkerIndex[] = "RINGMASTER_WORKER_INDEX";
 inline constexpr char kEnvGpus[] = "RINGMASTER_GPUS";  // number of GPUs of the Pod; absent: none
 // The maximum number of ranks of the job: spec.worker.maxReplicas times the slots per worker.
-// Absent if there is no limit.
+// Not set if the job has no maximum.
 inline constexpr char kEnvMaxRanks[] = "RINGMASTER_MAX_RANKS";
 inline constexpr char kEnvLauncherAddress[] =
     "RINGMASTER_LAUNCHER_ADDRESS";  // the Service's ClusterIP, so that DNS is not needed

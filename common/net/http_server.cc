@@ -169,7 +169,7 @@ class StreamConnection : public Connection {
     if (error == beast::http::error::body_limit) {
       return Write({413, "the body is too large\n"}, false);
     }
-    // On other errors there is no answer: the client left, was too slow, or does not speak HTTP.
+    // On other errors it sends no response: the client left, was too slow, or does not speak HTTP.
   }
 
   HttpAnswer Answer() const {

@@ -92,7 +92,7 @@ build() { # group package; each step needs `|| return`, because the caller tests
   ldflags+=" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$kubernetes_version")"
   ldflags+=" -X helm.sh/helm/v4/internal/version.version=$helm_version"
   ldflags+=" -X github.com/prometheus/common/version.Version=$prometheus_version"
-  # Without debug information, which nobody needs here, the compiler is an eighth faster.
+  # Without debug information, which is not needed here, the compiler is an eighth faster.
   (cd "$tools/$1" && CGO_ENABLED=0 go build -mod=readonly -trimpath -gcflags=all=-dwarf=false -tags="$(tags_of "$2")" -ldflags="$ldflags" -o "$folder/.$name.$$" "$2") || return
   mv "$folder/.$name.$$" "$folder/$name" || return
   source_of "$2" >"$CACHE/source/$name"

@@ -30,7 +30,7 @@ take_slot() { # prints the slot; run it with machine_wide
   die "no free address range among 10.64.0.0/16 to 10.127.0.0/16"
 }
 
-# Takes the first port, from the wished one upwards, that nobody listens on and no other cluster has taken.
+# Takes the first port, from the requested one upwards, that is not in use and not taken by another cluster.
 take_port() { # wish -> prints the port; run it with machine_wide
   local port used
   used=$(ss -Htln | awk '{print $4}')
