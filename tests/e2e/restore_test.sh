@@ -11,12 +11,13 @@ kept() { # name, steps, learning rate[, more under checkpoint]
     "  checkpoint: {everySteps: 50, volume: {persistentVolumeClaim: {claimName: states}}${4:+, $4}}" | as_user apply -f - >/dev/null
 }
 events() { as_user get events.events.k8s.io -o jsonpath="{range .items[?(@.regarding.name=='$1')]}{.reason}: {.note}{'\n'}{end}"; }
+complete() { compgen -G "$1/1.*-100/DONE" >/dev/null; } # the checkpoint of step 100, in whichever epoch of the first launcher
 first_step() { as_user logs "$(launcher_pod "$1")" | grep -oE '"step":[0-9]+,"epoch"' | head -1 | grep -oE '[0-9]+'; }
 
 kept digits 100 0.01
 wait_condition digits Succeeded True
 first=$(as_user get trainingjob digits -o jsonpath='{.metadata.uid}')
-[ -f "$volume/restore/digits/$first/1.1-100/DONE" ] || fail "the first job's checkpoint is not in its own folder: $(find "$volume" -name DONE)"
+complete "$volume/restore/digits/$first" || fail "the first job's checkpoint is not in its own folder: $(find "$volume" -name DONE)"
 [ "$(status_field digits checkpoint.bytes)" -gt 0 ] || fail "status.checkpoint does not contain the size of the checkpoints"
 
 as_user delete trainingjob digits --wait >/dev/null
@@ -62,7 +63,7 @@ wait_condition linked Succeeded True
 uid=$(as_user get trainingjob linked -o jsonpath='{.metadata.uid}')
 mv "$volume/restore/linked/$uid" "$volume/moved" && ln -s ../../moved "$volume/restore/linked/$uid"
 as_user delete trainingjob linked --wait --timeout=$((120 * patience))s >/dev/null
-[ -f "$volume/moved/1.1-100/DONE" ] || fail "the target of a symbolic link was removed"
+complete "$volume/moved" || fail "the target of a symbolic link was removed"
 left() { events linked | grep "CheckpointsLeft: Left restore/linked/$uid .*links are not followed" >/dev/null; }
 wait_for "an event that says what was left" 30 left
 
