@@ -8,6 +8,7 @@ import unittest
 from unittest import mock
 
 import torch
+from ringmaster.errors import WorldOver
 from ringmaster.transport import Communicator
 from ringmaster.world import Epoch, Member, Store, World
 
@@ -58,12 +59,50 @@ class Connect(unittest.TestCase):
         self.assertEqual(store.questions, ranks)
 
 
+class Wait(unittest.TestCase):
+    def test_an_operation_that_completes_right_after_a_look_has_succeeded(self):
+        communicator = Communicator(_world_of_two(), torch.device("cpu"), 5)
+        work = _CompletesAfterALook(None)
+
+        communicator.wait_for(work)
+
+        self.assertEqual(work.waits, 2)
+
+    def test_an_operation_that_fails_right_after_a_look_ends_the_world_with_its_error(self):
+        communicator = Communicator(_world_of_two(), torch.device("cpu"), 5)
+
+        with self.assertRaisesRegex(WorldOver, "Connection closed by peer"):
+            communicator.wait_for(_CompletesAfterALook(RuntimeError("Connection closed by peer")))
+
+
+class _CompletesAfterALook:
+    """An operation of torch that ends between the moment when wait() has timed out and the moment when it raises."""
+
+    def __init__(self, error):
+        self.waits = 0
+        self._error = error
+
+    def is_completed(self):
+        return self.waits > 0
+
+    def wait(self, timeout):
+        self.waits += 1
+        if self.waits == 1:
+            raise RuntimeError("Operation timed out!")
+        if self._error is not None:
+            raise self._error
+
+
+def _world_of_two():
+    members = tuple(Member(f"uid-{rank}", f"worker-{rank}", "", "127.0.0.1", 0, "start") for rank in range(2))
+    return World(Epoch(1, 1), 0, members)
+
+
 class Abort(unittest.TestCase):
     def test_a_number_that_is_another_file_s_by_now_is_left_alone(self):
-        members = tuple(Member(f"uid-{rank}", f"worker-{rank}", "", "127.0.0.1", 0, "start") for rank in range(2))
         with tempfile.TemporaryFile() as file:
             with mock.patch("ringmaster.transport._sockets", return_value={file.fileno(): "socket:[1]"}):
-                communicator = Communicator(World(Epoch(1, 1), 0, members), torch.device("cpu"), 5)
+                communicator = Communicator(_world_of_two(), torch.device("cpu"), 5)
                 communicator._before = {}
                 before = os.listdir("/proc/self/fd")
 

@@ -96,12 +96,14 @@ bool ElasticJob::AllAtBoundary(Time now) const {
 }
 
 // Called when ranks report that they cannot continue although no worker is lost. Tries the same
-// members again, and then excludes the members that others cannot reach.
+// members again, and then excludes the members that others cannot reach. The first attempt since a
+// committed step does not wait for the detection of lost workers once every rank has reported.
 void ElasticJob::JudgeBroken(Time now) {
-  if (!change_.first_broken_at ||
-      now - *change_.first_broken_at < options_.lost_after + options_.broken_settle) {
-    return;
-  }
+  if (!change_.first_broken_at) return;
+  const bool settled =
+      now - *change_.first_broken_at >= options_.lost_after + options_.broken_settle;
+  const bool none_lost = same_world_attempts_ == 0 && change_.EveryoneBroken(done_, world_.size());
+  if (!settled && !none_lost) return;
   if (same_world_attempts_ < options_.same_world_attempts) {
     ++same_world_attempts_;
     LogWarn("Ranks lost connectivity but no worker is lost", {{"epoch", world_.epoch().number}});

@@ -32,6 +32,13 @@ bool ChangeProgress::AllAtBoundary(Time now, const std::set<int>& done, int worl
   return EveryoneAtBoundary(done, world_size) || now - *first_at_boundary > patience;
 }
 
+bool ChangeProgress::EveryoneBroken(const std::set<int>& done, int world_size) const {
+  for (int rank = 0; rank < world_size; ++rank) {
+    if (!broken.contains(rank) && !done.contains(rank)) return false;
+  }
+  return !broken.empty();
+}
+
 std::map<int, int> ChangeProgress::BrokenPeers() const {
   std::map<int, int> peers;
   for (const auto& [rank, word] : broken) peers[rank] = word.peer;

@@ -39,6 +39,8 @@ struct ChangeProgress {
   // so the other reports may have been lost with a connection.
   bool AllAtBoundary(Time now, const std::set<int>& done, int world_size,
                      std::chrono::milliseconds patience) const;
+  // Whether each rank has reported that it cannot continue, or is in `done`: none is lost.
+  bool EveryoneBroken(const std::set<int>& done, int world_size) const;
   // The ranks that reported that they cannot continue, and the peer that each could not reach.
   std::map<int, int> BrokenPeers() const;
 };

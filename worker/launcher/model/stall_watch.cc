@@ -106,7 +106,8 @@ std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
   if (idle.empty()) {
     const std::vector<int> last = Hindmost(all);
     if (last.size() == all.size()) return LastInCollectives();
-    if (last.size() > 1) return std::nullopt;
+    const bool left = StageOf(*positions_[static_cast<std::size_t>(last.front())]) == kLeft;
+    if (last.size() > 1 || left) return std::nullopt;  // whoever has left blocks nobody
     return Judgement{last, moved_at_};
   }
   if (stopped) return Judgement{idle, moved_at_};

@@ -2,7 +2,8 @@
 
 Each parameter's gradient is a view of a bucket. Buckets contain the parameters from the last to the first, which is
 about the order in which backward completes them. Every rank reduces the buckets in this order. The first is small, so
-that reduction starts early.
+that reduction starts early. The last also carries numbers of each rank, which would otherwise need a collective of
+their own.
 """
 
 from __future__ import annotations
@@ -21,8 +22,14 @@ _ALIGNMENT = 64  # elements; gradients start at multiples of it, so that all pie
 
 
 class _Bucket:
-    def __init__(self, parameters: list[torch.nn.Parameter]):
+    """`numbers`: how many float64 numbers of each rank the bucket carries behind the gradients, as bytes: `numbers_of[rank]`.
+    Each byte is an element, 0 on all other ranks, so its sum is exact in every floating-point type.
+    """
+
+    def __init__(self, parameters: list[torch.nn.Parameter], numbers: int):
         self.parameters = parameters
+        self._row = 8 * numbers
+        self._ranks = 1
         self.missing = 0  # gradients of this step that are not complete yet
         self.work: Work | None = None
         self.version = 0  # torch's version of `flat` after the last backward pass
@@ -34,12 +41,17 @@ class _Bucket:
         for parameter in self.parameters:
             offsets.append(size)
             size += -(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT
-        self.flat = torch.zeros(size, dtype=first.dtype, device=first.device)
+        self.flat = torch.zeros(size + self._ranks * self._row, dtype=first.dtype, device=first.device)
+        self.gradients = self.flat[:size]
+        self.numbers_of = self.flat[size:].view(self._ranks, self._row)
         self.pieces = [_piece(self.flat, offset, parameter) for offset, parameter in zip(offsets, self.parameters)]
 
-    def zero(self) -> None:
-        if self.work is not None and self.work.under_way():
-            self._take_memory()  # an operation of an earlier world may still write to the old memory
+    def zero(self, ranks: int) -> None:
+        resized = ranks != self._ranks and self._row > 0
+        self._ranks = ranks
+        # An operation of an earlier world may still write to the old memory.
+        if resized or (self.work is not None and self.work.under_way()):
+            self._take_memory()
         else:
             self.flat.zero_()
         self.work = None
@@ -64,18 +76,22 @@ def _fills_its_memory(tensor: torch.Tensor) -> bool:
 
 
 class Buckets:
-    """The gradients of `parameters`, a list of (name, parameter). Thread-safety: one thread, except for the hooks,
-    which backward calls on another thread. Raises UserError if the gradient of a parameter cannot be reduced.
+    """The gradients of `named`, a list of (name, parameter), and `numbers` float64 numbers of each rank. Thread-safety:
+    one thread, except for the hooks, which backward calls on another thread. Raises UserError if the gradient of a
+    parameter cannot be reduced, or if there are no parameters.
     """
 
-    def __init__(self, named: Sequence[tuple[str, torch.nn.Parameter]]):
+    def __init__(self, named: Sequence[tuple[str, torch.nn.Parameter]], numbers: int):
+        if not named:
+            raise UserError("all parameters of the model are frozen; at least one must require a gradient")
         for name, parameter in named:
             if not parameter.is_floating_point():
                 kind = str(parameter.dtype).removeprefix("torch.")
                 raise UserError(f"parameter {name} is {kind}: only gradients of real floating-point numbers can be reduced")
         self._names = {parameter: name for name, parameter in named}
         parameters = list(self._names)
-        self._buckets = [_Bucket(chosen) for chosen in _lay_out(list(reversed(parameters)))]
+        *others, last = _lay_out(list(reversed(parameters)))
+        self._buckets = [*(_Bucket(chosen, 0) for chosen in others), _Bucket(last, numbers)]
         self._communicator: Communicator | None = None  # set during the last backward pass of a step
         self._next = 0
         # Parameters by number, in the buckets' order.
@@ -110,19 +126,19 @@ class Buckets:
                                 "activations with use_reentrant=False")
             self._ready.add(number)
             bucket.missing -= 1
-            while self._next < len(self._buckets) and self._buckets[self._next].missing <= 0:
+            while self._next < len(self._buckets) - 1 and self._buckets[self._next].missing <= 0:
                 self._launch()
         return ready
 
-    def zero(self) -> None:
-        """Clears the gradients for a new step."""
+    def zero(self, ranks: int) -> None:
+        """Clears the gradients for a new step, which `ranks` ranks compute."""
         self._next = 0
         self._communicator = None
         self._broken = None
         self._used.clear()
         self._ready.clear()
         for bucket in self._buckets:
-            bucket.zero()
+            bucket.zero(ranks)
             for parameter, piece in zip(bucket.parameters, bucket.pieces):
                 parameter.grad = piece
 
@@ -139,13 +155,15 @@ class Buckets:
                             "job.before_update(), and remove zero_grad()")
 
     def arm(self, communicator: Communicator) -> None:
-        """Declares that the next backward pass is the step's last, so each bucket is reduced as soon as it is
-        complete."""
+        """Declares that the next backward pass is the step's last, so each bucket but the last is reduced as soon as it
+        is complete."""
         self._communicator = communicator
 
-    def flush(self, communicator: Communicator) -> None:
-        """Starts reducing the remaining buckets. Raises WorldOver if the world broke, here or in a hook."""
+    def flush(self, communicator: Communicator, numbers: torch.Tensor) -> None:
+        """Starts reducing the remaining buckets, with the `numbers` of this rank. Raises WorldOver if the world broke,
+        here or in a hook."""
         self._communicator = communicator
+        self._buckets[-1].numbers_of[communicator.rank].copy_(numbers.view(torch.uint8))
         for bucket in self._buckets:
             for parameter, piece in zip(bucket.parameters, bucket.pieces):
                 parameter.grad = piece
@@ -168,14 +186,18 @@ class Buckets:
         for bucket in self._buckets:
             bucket.work.wait()
 
+    def numbers(self) -> list[list[float]]:
+        """Returns the numbers of each rank, by rank, once wait() has returned."""
+        return self._buckets[-1].numbers_of.to(torch.uint8).view(torch.float64).tolist()
+
     def scale(self, factor: float) -> bool:
         """Scales all sums. Returns False if one of them is NaN or infinite."""
         total = 0.0
         for bucket in self._buckets:
             if factor != 1.0:
-                bucket.flat.mul_(factor)
-            wide = torch.float64 if bucket.flat.dtype == torch.float64 else torch.float32
-            total = total + bucket.flat.sum(dtype=wide)
+                bucket.gradients.mul_(factor)
+            wide = torch.float64 if bucket.gradients.dtype == torch.float64 else torch.float32
+            total = total + bucket.gradients.sum(dtype=wide)
         return math.isfinite(total)
 
     def unused(self) -> list[int]:

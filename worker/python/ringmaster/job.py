@@ -191,7 +191,7 @@ class Job:
 
     def _begin(self) -> tuple[int, int]:
         self._training.remember()
-        self._reducer.begin()
+        self._reducer.begin(self._worlds.world.size)
         self._left = 0  # samples that batches() has not yet yielded
         self._batch_size = 0  # 0: a custom loop
         self._begun = time.monotonic()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import time
 from dataclasses import dataclass
 
@@ -14,7 +16,8 @@ from .state import TrainingState
 from .sync import compare_texts
 from .transport import Communicator
 
-_VOTES = 6  # number of votes of a step, before those per rank
+_NUMBERS = 4  # of each rank in a step: sum of losses, sum of weights, flags, and the fingerprint of its data
+_LEAVE, _CHECKPOINT, _UNUSED, _CHANGED = 1, 2, 4, 8  # flags
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,10 @@ class StepReducer:
         self._scaled = scaled  # whether losses are scaled: the scaler then handles gradients that overflow
         self._make_buckets()
 
-    def begin(self) -> None:
-        self.buckets.zero()
+    def begin(self, ranks: int) -> None:
+        """Begins a step, which `ranks` ranks compute."""
+        self._ranks = ranks
+        self.buckets.zero(ranks)
         self.weight = 0.0
         self.loss: float | torch.Tensor = 0.0
         self.passes = 0  # number of calls of backward()
@@ -76,36 +81,35 @@ class StepReducer:
         for _, parameter in self._named:
             parameter.grad = None
         self._make_buckets()
-        self.buckets.zero()
+        self.buckets.zero(self._ranks)
 
     def _make_buckets(self) -> None:
         self._trainable = [parameter.requires_grad for _, parameter in self._named]
-        self.buckets = Buckets([(name, parameter) for name, parameter in self._named if parameter.requires_grad])
+        self.buckets = Buckets([(name, parameter) for name, parameter in self._named if parameter.requires_grad],
+                               _NUMBERS)
 
     def reduce(self, communicator: Communicator, votes: Votes, number: int) -> Reduced:
         """Reduces step `number`. Raises WorldOver if the world ended, and UserError on all ranks if the step cannot be
         applied."""
         waiting = time.monotonic()
-        rank, size = communicator.rank, communicator.size
         unused = self.buckets.unused()
         changed = self._training.changed_buffers()
-        sums = self._votes(communicator, votes, len(unused), len(changed))
-        self.buckets.flush(communicator)
-        voted = communicator.all_reduce(sums)
-        statistics = self._training.statistics(self.weight, rank == 0) if self._training.model.training else None
+        self.buckets.flush(communicator, self._numbers(votes, bool(unused), bool(changed)))
+        first = communicator.rank == 0
+        statistics = self._training.statistics(self.weight, first) if self._training.model.training else None
         averaged = None if statistics is None else communicator.all_reduce(statistics)
         self.buckets.wait()
-        voted.wait()
         if averaged is not None:
             averaged.wait()
-        total, weights, leave, checkpoint, missing, others, *of_ranks = sums.tolist()
-        compare_texts(communicator, votes.data, of_ranks[size:])
-        if missing:
+        losses, weights_of, flags_of, data_words = zip(*self.buckets.numbers())
+        weights, flags = sum(weights_of), functools.reduce(operator.or_, map(int, flags_of))
+        compare_texts(communicator, votes.data, data_words)
+        if flags & _UNUSED:
             self._drop_unused(communicator, unused)
-        if others:
+        if flags & _CHANGED:
             self._share_buffers(communicator, changed)
         waited = time.monotonic() - waiting
-        culprits = [rank for rank, bad in enumerate(of_ranks[:size]) if bad]
+        culprits = [rank for rank, loss in enumerate(losses) if not math.isfinite(loss)]
         if culprits:
             raise UserError(f"step {number}: the loss of rank {culprits[0]} is NaN or infinite: training diverged; try "
                             "a smaller learning rate or check the data")
@@ -116,21 +120,16 @@ class StepReducer:
                             "rate or check the data")
         if statistics is not None:
             self._training.put_statistics(statistics, weights)
-        return Reduced(total / weights, leave > 0, checkpoint > 0, waited)
+        return Reduced(sum(losses) / weights, bool(flags & _LEAVE), bool(flags & _CHECKPOINT), waited)
 
-    def _votes(self, communicator: Communicator, votes: Votes, unused: int, changed: int) -> torch.Tensor:
-        rank, size = communicator.rank, communicator.size
-        of_ranks = [0.0] * (2 * size)
-        of_ranks[size + rank] = votes.data_word
+    def _numbers(self, votes: Votes, unused: bool, changed: bool) -> torch.Tensor:
+        flags = _LEAVE * votes.leave | _CHECKPOINT * votes.checkpoint | _UNUSED * unused | _CHANGED * changed
         on_host = isinstance(self.loss, float)
-        if on_host:
-            of_ranks[rank] = not math.isfinite(self.loss)
-        sums = torch.tensor([self.loss if on_host else 0.0, self.weight, votes.leave, votes.checkpoint, unused, changed,
-                             *of_ranks], dtype=torch.float64, device=self._device)
+        numbers = torch.tensor([self.loss if on_host else 0.0, self.weight, flags, votes.data_word], dtype=torch.float64,
+                               device=self._device)
         if not on_host:
-            sums[0] = self.loss
-            sums[_VOTES + rank] = ~torch.isfinite(self.loss)
-        return sums
+            numbers[0] = self.loss
+        return numbers
 
     def _drop_unused(self, communicator: Communicator, unused: list[int]) -> None:
         counts = torch.zeros(self.buckets.count, device=self._device)

@@ -284,11 +284,12 @@ class Communicator:
         for abort() periodically.
         """
         while True:
+            completed = work.is_completed()  # if not, the error may only say that the interval has passed
             try:
                 work.wait(_LOOK_INTERVAL) if self.device.type == "cpu" else work.wait()
                 return
             except RuntimeError as error:
-                if self.over or work.is_completed():
+                if self.over or completed:
                     raise self.broken(error) from None
 
     # --- collectives; tensors are contiguous and on `device`

@@ -55,12 +55,17 @@ class ElasticWorld : public testing::Test {
     world->Pass(100ms, everyone);
   }
   // These ranks report that they cannot continue, without naming a lost peer.
-  void Break(const std::vector<int>& ranks) {
+  void Say(const std::vector<int>& ranks) {
     for (const int rank : ranks) {
       const int worker = world->Members().at(static_cast<std::size_t>(rank));
       world->Say(worker, control::RankBroken{world->membership.epoch(), rank, -1, "no keys"});
     }
-    world->Pass(2600ms, everyone);
+  }
+  void Break(const std::vector<int>& ranks) {
+    Say(ranks);
+    for (int i = 0; i < 26 && world->phase() == LauncherPhase::kRunning; ++i) {
+      world->Pass(100ms, everyone);
+    }
   }
   void BreakUntilGivenUp(const std::vector<int>& ranks) {
     const std::vector<int> all = world->Members();
@@ -1056,6 +1061,28 @@ TEST_F(ElasticWorld, ReformsWithTheSameMembersWhenRanksLostEachOther) {
   EXPECT_THAT(world->Members(), ElementsAre(0, 1));
   EXPECT_EQ(Status().last_recovery->cause, "CannotReachPeers");
   EXPECT_TRUE(ReportOf(2).fenced);
+}
+
+TEST_F(ElasticWorld, ReformsAtOnceWhenEachRankReportsABrokenWorld) {
+  Run(3);
+  Say({0, 1});
+  world->Pass(2400ms, {0, 1, 2});
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning) << "rank 2 may be lost";
+  Say({2});
+  world->Pass(100ms, {0, 1, 2});
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming);
+  world->Accept({0, 1, 2});
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1, 2));
+
+  Say({0, 1, 2});
+  world->Pass(2400ms, {0, 1, 2});
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning) << "a second attempt gives the network time";
+  world->Pass(100ms, {0, 1, 2});
+  world->Accept({0, 1, 2});
+  world->Commit(0, 11);
+  Say({0, 1, 2});
+  world->Pass(100ms, {0, 1, 2});
+  EXPECT_EQ(world->phase(), LauncherPhase::kForming) << "after a step";
 }
 
 TEST_F(ElasticWorld, LosesTheFewThatSayNothingWhenNobodyKnowsWhoIsToBlame) {

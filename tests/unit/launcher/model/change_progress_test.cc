@@ -34,5 +34,17 @@ TEST(ChangeProgress, ARanksOwnWordCountsAboveWhatOthersSee) {
   EXPECT_EQ(*change.first_broken_at, now);
 }
 
+TEST(ChangeProgress, EveryoneIsBrokenOnceEachRankHasReportedOrIsDone) {
+  ChangeProgress change;
+
+  EXPECT_FALSE(change.EveryoneBroken({0, 1}, 2)) << "all are done, none is broken";
+  change.Break({}, {{1, 1}, 0, 1, "reset"});
+  EXPECT_FALSE(change.EveryoneBroken({}, 2));
+  EXPECT_FALSE(change.EveryoneBroken({0}, 2)) << "rank 0 counts once";
+  EXPECT_TRUE(change.EveryoneBroken({1}, 2));
+  change.Break({}, {{1, 1}, 1, 0, "reset"});
+  EXPECT_TRUE(change.EveryoneBroken({}, 2));
+}
+
 }  // namespace
 }  // namespace ringmaster::launcher
