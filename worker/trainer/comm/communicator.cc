@@ -5,7 +5,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// A backend notices its own deadline slightly late; after this additional time it is stuck.
+// A library detects an exceeded deadline slightly late. After this additional time it is stuck.
 constexpr std::chrono::seconds kGrace{1};
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Long enough for a store that can answer immediately.
+// A store that works answers in less time.
 constexpr std::chrono::milliseconds kProbe{200};
 
 }  // namespace

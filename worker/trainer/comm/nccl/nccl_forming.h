@@ -27,7 +27,7 @@ Result<void> Settle(const NcclApi& nccl, NcclComm comm, NcclResult first, const 
 // Called while a communicator is created, on the thread that creates it.
 struct NcclFormingObserver {
   std::function<void(int rank)> missing;  // see nccl_rendezvous.h
-  // The stage that was reached. Polling NCCL again is not reported.
+  // Called when a stage is reached, but not each time NCCL is polled.
   std::function<void(control::ConnectStage stage)> comes_to;
 };
 
