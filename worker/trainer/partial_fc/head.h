@@ -31,7 +31,7 @@ class Head {
   Result<double> Forward(int64_t step, std::vector<int64_t> labels, Share share,
                          std::span<const float> embeddings, StepCollectives& others);
 
-  // Call it after Forward(). Returns the gradient of the sum of all losses over these embeddings.
+  // Call it after Forward(). Computes the embeddings' gradients of the sum of all losses.
   Result<void> Backward(std::span<float> gradients, StepCollectives& others);
 
  private:

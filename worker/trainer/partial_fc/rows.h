@@ -34,8 +34,8 @@ class Rows {
   int64_t row_floats() const { return 2 * dimension_; }
   bool on_host() const { return place_->on_host(); }
 
-  // These return memory of the storage, valid until the rows are moved or destroyed. REQUIRES:
-  // range() contains the label or the part.
+  // These functions return memory of the storage, valid until the rows are moved or destroyed.
+  // REQUIRES: range() contains the label or the part.
   float* centre(int64_t label) { return memory_.get() + Offset(label); }
   const float* centre(int64_t label) const { return memory_.get() + Offset(label); }
   float* momentum(int64_t label) { return centre(label) + dimension_; }
