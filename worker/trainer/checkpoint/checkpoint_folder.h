@@ -79,7 +79,7 @@ class CheckpointFolder {
   // Returns the complete checkpoints, newest first. kUnavailable: the folder cannot be read now.
   Result<std::vector<StateVersion>> Complete() const;
   Result<bool> IsComplete(const StateVersion& version) const;
-  // Returns when it was completed, by the volume's clock; nothing if it is not complete.
+  // Returns when a checkpoint was completed, by the volume's clock; nothing if it is incomplete.
   Result<std::optional<std::chrono::system_clock::time_point>> CompletedAt(
       const StateVersion& version) const;
   // Returns the total bytes of the newest `keep` checkpoints in `complete`, a result of Complete().
@@ -106,7 +106,7 @@ class CheckpointFolder {
   // `shards` is the number of ranks.
   Result<void> WritePart(const control::Epoch& world, const ShardHeader& header,
                          std::span<float> rows, const std::stop_token& stop = {}) const;
-  // Moves all parts to the draft. REQUIRES: all `count` ranks of the world have written them.
+  // Moves all parts to the draft. REQUIRES: all `count` ranks of the world have written parts.
   Result<void> AdoptParts(CheckpointDraft& draft, const control::Epoch& world, int count) const;
 
   // Writes DONE and renames the draft's folder, which completes the checkpoint. REQUIRES: the

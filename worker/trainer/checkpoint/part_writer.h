@@ -23,7 +23,7 @@ namespace ringmaster::trainer {
 class PartWriter {
  public:
   // The writer's thread calls `failing` with the reason why parts cannot be written now, and with
-  // an empty text once they can again. It is called only for changes.
+  // an empty text once they can again. It calls `failing` only when this changes.
   PartWriter(CheckpointFolder folder, std::function<void(const std::string& reason)> failing);
   // Abandons the part that is being written.
   ~PartWriter();

@@ -20,7 +20,7 @@ struct LoadedShard {
   std::vector<std::vector<float>> values;
 };
 
-// Returns the sizes of a state's parts.
+// Returns the number of values in each part of a state.
 std::vector<uint64_t> PartsOf(const TrainableState& state);
 
 // Writes a new file with header and data, and waits until it is on disk. Returns its size. Errors

@@ -68,8 +68,8 @@ Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes);
 // Returns the size of the data. kDamaged: the sizes of the parts overflow.
 Result<uint64_t> ShardDataBytes(const ShardHeader& header);
 
-// Returns why a rank with `want`, whose parts have `parts` values, cannot load a state with `have`,
-// as text; empty if it can. Ignores the run. `shards`: the required number of shards.
+// Returns why a rank of identity `want`, whose parts have `parts` values, cannot load a state with
+// header `have`; empty if it can. Ignores the run. `shards`: the required number of shards.
 std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
                      std::span<const uint64_t> parts, int32_t shards = 1);
 

@@ -305,7 +305,7 @@ Result<void> StateKeeper::LoadRows(const StateVersion& version, int64_t begin, i
                           values);
 }
 
-// A version that this job does not have is the other job's; damaged rows can lead back to it.
+// Returns the folder that has the version: this job's, or else that of the job to start from.
 Result<CheckpointFolder> StateKeeper::FolderWith(const StateVersion& version) const {
   const Result<bool> own = folder_->IsComplete(version);
   if (!own.ok()) return own.error();

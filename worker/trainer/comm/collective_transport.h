@@ -40,8 +40,8 @@ class CollectiveTransport : public Transport {
 
 class TransportCommunicator : public QueuedCommunicator {
  public:
-  // Starts to connect this rank with all others of `world` through its store. Operations that are
-  // called before that wait for the connection. `abandoned_connects` must outlive the object.
+  // Starts to connect this rank with all others of `world` through its store. Operations wait until
+  // it is connected. `abandoned_connects` must outlive the object.
   TransportCommunicator(const World& world, Deadline deadline,
                         std::shared_ptr<CollectiveTransport> transport,
                         AbandonedConnects& abandoned_connects);

@@ -5,7 +5,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// A library detects an exceeded deadline slightly late. After this additional time it is stuck.
+// Libraries detect a deadline slightly late. An operation that takes longer than this is stuck.
 constexpr std::chrono::seconds kGrace{1};
 
 }  // namespace

@@ -109,7 +109,7 @@ class OperationQueue {
   int lost_peer_ RINGMASTER_GUARDED_BY(mutex_) = -1;  // set together with broken_
   std::size_t bytes_by_waiter_ RINGMASTER_GUARDED_BY(mutex_) = 0;
   WorkHandle serving_ RINGMASTER_GUARDED_BY(mutex_);       // the operation that a thread runs now
-  bool thread_due_ RINGMASTER_GUARDED_BY(mutex_) = false;  // the thread must serve
+  bool thread_due_ RINGMASTER_GUARDED_BY(mutex_) = false;  // the thread must serve the queue
   bool connecting_ RINGMASTER_GUARDED_BY(mutex_) = true;
   bool stopping_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };
@@ -123,8 +123,8 @@ class QueuedCommunicator : public Communicator {
   int LostPeer() const override { return shared_->queue.LostPeer(); }
 
  protected:
-  // Starts to connect. Operations that are called before that wait for the connection.
-  // `abandoned_connects` must outlive the object.
+  // Starts to connect. Operations wait until it is connected. `abandoned_connects` must outlive the
+  // object.
   QueuedCommunicator(const World& world, Deadline deadline, std::shared_ptr<Transport> transport,
                      AbandonedConnects& abandoned_connects);
   ~QueuedCommunicator() override;

@@ -27,7 +27,7 @@ struct BucketResiduals {
   std::span<float> own_after;
   std::span<const float> piece_before;  // LargestPiece() values; empty: none
   std::span<float> piece_after;
-  // Residuals of this rank's piece in an earlier world. Gradients from `moved_begin` on get them.
+  // Residuals of a piece from an earlier world, which are added to the gradients at `moved_begin`.
   std::span<const float> moved;
   std::size_t moved_begin = 0;
 };

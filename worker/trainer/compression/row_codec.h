@@ -2,8 +2,8 @@
 
 // The interface that encodes and decodes gradients and stores their residuals, implemented for
 // hosts here and for GPUs in gpu/cuda_row_codec.cc. Created once per process; used by
-// compressed_reducer.cc and error_feedback.cc. On a GPU, calls only queue work in order on the
-// codec's own stream, so the memory that they use must stay valid until Finish().
+// compressed_reducer.cc and error_feedback.cc. On a GPU, calls only queue work in order on a stream
+// of the codec, so the memory that they use must stay valid until Finish().
 
 #include <cstddef>
 #include <memory>
@@ -53,7 +53,7 @@ class RowCodec {
 
   // Blocks until all requested work has ended. kTimeout: it has not ended by `deadline`.
   virtual Result<void> Finish(Deadline deadline) = 0;
-  // Ends all accesses of requested operations to memory. If this fails on a GPU, it ends the
+  // Waits until no requested operation accesses memory. If the wait fails on a GPU, ends the
   // process, because late writes could look like gradients of a later step.
   virtual void Quiesce() = 0;
 

@@ -16,7 +16,7 @@ namespace ringmaster::trainer {
 // Not thread-safe.
 class CommitLog {
  public:
-  // `options.position` must not be null. Arguments and the state's memory outlive the object.
+  // `options.position` must not be null. Arguments and state memory must outlive the object.
   CommitLog(MembershipSource& membership, TrainableState state, StepAudit& audit,
             const SessionOptions& options);
 

@@ -44,9 +44,9 @@ class MembershipSource {
  public:
   virtual ~MembershipSource() = default;
 
-  // Blocks, without a time limit, until this rank is in a world of a higher epoch than `after`. The
-  // first call reports that the rank has loaded and is ready. kNotFound: there will not be another
-  // world. kUnavailable: the source is closed.
+  // Blocks, without a time limit, until this rank is in a world with a higher epoch than `after`.
+  // The first call reports that the rank has loaded and is ready. kNotFound: there will not be
+  // another world. kUnavailable: the source is closed.
   virtual Result<World> AwaitWorld(control::Epoch after) = 0;
   // After AwaitWorld() returned kNotFound: returns whether this rank has finished all its work
   // (world_sources/static/replay_membership.h).

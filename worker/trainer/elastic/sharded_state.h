@@ -66,8 +66,8 @@ class ShardedState {
   // next call.
   virtual Result<ShardedOutcome> Sync(const ShardedWorld& world) = 0;
 
-  // Call it if the current step has no update, because its sums are NaN or infinite. All ranks call
-  // it before they compute the step again to find the cause, so that none can skip it.
+  // Call it if the current step has no update because its sums are NaN or infinite. All ranks call
+  // it before they compute the step again to find the cause, so that none applies the update.
   virtual void Exclude() = 0;
 
   // Call when the replicated part of a step has been applied and is `held`. Applies the sharded

@@ -245,7 +245,7 @@ Result<Adopted> WorldEntry::RollBack(std::string lost) {
     const bool was_kept = local_.origin != StateOrigin::kTraining;
     if (was_kept && options_.checkpointer != nullptr)
       options_.checkpointer->Distrust(local_.version, lost);
-    local_ = {};  // no rank has trained now, so all look for saved state
+    local_ = {};  // no rank has trained now, so all ranks look for saved state
     Result<Adopted> adopted = SyncReplicated();
     if (!adopted.ok()) return adopted;
     if (local_.version == StateVersion{}) {

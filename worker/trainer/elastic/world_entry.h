@@ -38,7 +38,7 @@ std::chrono::milliseconds PauseAfter(int looks, std::chrono::milliseconds timeou
 // communicator. It accesses nothing else.
 class WorldEntry {
  public:
-  // `options.position` must not be null. Arguments and the state's memory outlive the object.
+  // `options.position` must not be null. Arguments and state memory must outlive the object.
   WorldEntry(MembershipSource& membership, CommunicatorFactory make_communicator,
              TrainableState state, StepAudit& audit, const Clock& clock,
              const SessionOptions& options);
@@ -52,12 +52,12 @@ class WorldEntry {
   // state. `cause`: why it is not in one. Errors are final; end() shows if they are failures.
   Result<void> Next(const Error& cause);
 
-  // Leaves the world because of `cause`. Reports this unless the membership source ended the world.
+  // Leaves the world because of `cause`. Reports it unless the membership source ended the world.
   void Leave(const Error& cause);
   // Leaves the world together with all its ranks, after the last applied step.
   void LeaveAtBoundary();
 
-  // Call when the current step was applied. `excluded`: without an update.
+  // Call when the current step was applied. `excluded`: it had no update.
   void Advance(bool excluded);
 
   // REQUIRES, for all functions below: this rank is or was in a world.
@@ -67,7 +67,7 @@ class WorldEntry {
   // The state from which training resumed in this world, if no rank had a state in memory.
   const std::optional<LocalState>& resumed() const { return resumed_; }
   Deadline StepDeadline() const { return clock_.Now() + options_.timeout; }
-  // Returns a function that tells whether the current world has ended. Callable on any thread.
+  // Returns a function that returns whether the current world has ended. Callable on any thread.
   std::function<bool()> WorldOver() const;
   SessionEnd end() const { return end_; }
 

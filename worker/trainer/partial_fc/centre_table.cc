@@ -193,7 +193,7 @@ std::vector<HeldRows> CentreTable::Statement(const std::vector<Block*>& blocks) 
   return statement;
 }
 
-// Repeats steps on the blocks for 1 s, because other ranks wait. Returns how many steps are left.
+// Repeats steps on the blocks for up to 1 s, because other ranks wait. Returns how many are left.
 Result<int64_t> CentreTable::ReplaySome(const std::vector<Block*>& needed,
                                         const StateVersion& adopted) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);

@@ -10,8 +10,8 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Not thread-safe. GPU memory throws c10::OutOfMemoryError if it is exhausted, and c10::Error if
-// the device fails. Host memory throws std::bad_alloc.
+// Not thread-safe. On a GPU, throws c10::OutOfMemoryError if memory is exhausted, and c10::Error if
+// the device fails; on a host, throws std::bad_alloc.
 class RowStorage {
  public:
   virtual ~RowStorage() = default;

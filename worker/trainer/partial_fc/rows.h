@@ -1,7 +1,7 @@
 #pragma once
 
-// Rows of the table of class centres. A row consists of the centre of a class and its momentum.
-// Until a class is first sampled, its row is a pure function of (seed, class). Not thread-safe.
+// Rows of the table of class centres. A row consists of the centre of a class and its momentum. The
+// initial row of a class is a pure function of (seed, class). Not thread-safe.
 
 #include <cstddef>
 #include <cstdint>

@@ -18,8 +18,8 @@
 
 namespace ringmaster::trainer {
 
-// Reduces in place. `received` is scratch memory, which should be reused. Throws Gloo's exceptions;
-// the contents of `values` are then lost.
+// Reduces in place. `received` is scratch memory, which callers should reuse. Throws Gloo's
+// exceptions; the contents of `values` are then lost.
 void DirectAllReduce(const std::shared_ptr<gloo::Context>& context,
                      std::chrono::milliseconds timeout, uint32_t tag, Elements values, ReduceOp op,
                      std::vector<std::byte>& received);

@@ -104,7 +104,7 @@ std::vector<int> OpenDescriptors() {
   if (folder == nullptr) return found;
   while (const dirent* entry = ::readdir(folder)) {
     const int fd = std::atoi(entry->d_name);
-    if (fd > 0) found.push_back(fd);  // atoi() of "." and ".." is 0; 0 is standard input
+    if (fd > 0) found.push_back(fd);  // 0: ".", ".." or standard input
   }
   ::closedir(folder);
   return found;

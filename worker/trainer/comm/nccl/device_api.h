@@ -31,7 +31,7 @@ class DeviceApi {
 
   virtual Result<DeviceEvent> MakeEvent() = 0;
   virtual void DropEvent(DeviceEvent event) = 0;
-  // Makes `event` complete when all work that is on `stream` now has ended.
+  // Makes `event` complete when all work that is now on `stream` has ended.
   virtual Result<void> Record(DeviceEvent event, DeviceStream stream) = 0;
   // Makes later work on `stream` start after `event`.
   virtual Result<void> Follow(DeviceStream stream, DeviceEvent event) = 0;

@@ -38,7 +38,7 @@ class Preparation {
     if (error_) {
       const Error error =
           error_->WithContext(std::string("preparing a collective (") + operation_.name() + ")");
-      engine_.Break(error);  // end it here, so that other ranks do not wait
+      engine_.Break(error);  // so that other ranks do not wait for this rank
     }
     operation_.launch = std::move(launch);
     engine_.Enqueue(std::move(operation_));

@@ -27,8 +27,8 @@ class NcclEngine;
 
 class NcclCommunicator final : public Communicator {
  public:
-  // Starts to connect this rank with all other ranks of `world` through its store. Operations that
-  // are called before that wait for the connection. `abandoned_connects` must outlive the object.
+  // Starts to connect this rank with all other ranks of `world` through its store. Operations wait
+  // until it is connected. `abandoned_connects` must outlive the object.
   NcclCommunicator(std::shared_ptr<NcclRuntime> runtime, const World& world, Deadline deadline,
                    AbandonedConnects& abandoned_connects);
   // Ends the process if the device does not release the operations within the runtime's limit.
@@ -58,7 +58,7 @@ class NcclCommunicator final : public Communicator {
   WorkHandle Run(control::CollectiveKind kind, Launch launch, Deadline deadline);
 
  private:
-  const std::shared_ptr<NcclEngine> engine_;  // the thread uses it, and may outlive this
+  const std::shared_ptr<NcclEngine> engine_;  // shared with the thread, which may live longer
   AbandonedConnects& abandoned_connects_;
   uint64_t confirmations_ = 0;
   std::jthread thread_;

@@ -121,7 +121,7 @@ bool NcclEngine::Launch() {
   {
     const MutexLock lock(mutex_);
     if (broken_ || queue_.empty()) return false;
-    // Move it even if only half of it was launched, so that it ends together with the others.
+    // Move it even if its launch fails halfway, so that it ends together with the others.
     launched_.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
@@ -278,8 +278,8 @@ ParentState NcclEngine::StopLaunched() {
   return launched_.empty() ? ParentState::kBroken : ParentState::kNone;
 }
 
-// Waits for the computation of the data that the operations send. It may keep the device busy for
-// long, which does not mean that the communicator hangs.
+// Waits for the computation of the data that the operations send. The computation may keep the
+// device busy for long, which does not mean that the communicator hangs.
 void NcclEngine::AwaitComputing() {
   const Deadline deadline = steady_clock::now() + kComputingLimit;
   for (const NcclOperation& operation : launched_) {

@@ -78,7 +78,7 @@ bool StartsFromParent(const NcclPlan& plan, const World& world) {
 NcclComm MadeAt(NcclComm* slot) { return std::atomic_ref<NcclComm>(*slot).load(); }
 
 // Returns the communicator that reports the state of the call: the parent for a shrink, because it
-// already exists, otherwise the new one. Returns null if that did not appear in time.
+// already exists, otherwise the new one. Returns null if the new one did not appear in time.
 NcclComm BusyWith(NcclPath path, NcclComm parent, NcclComm* made, NcclResult first,
                   const NcclPatience& patience) {
   if (parent != nullptr && path != NcclPath::kGrow) return parent;

@@ -55,7 +55,7 @@ class NcclRuntime {
  public:
   struct Options {
     std::chrono::milliseconds abort_limit = kAbortLimit;
-    std::chrono::milliseconds revoke_limit{1'000};  // after this, abort instead
+    std::chrono::milliseconds revoke_limit{1'000};  // abort if revoking takes longer
     std::function<void(const std::string& what)> end_process = EndProcessThatHangs;
   };
 

@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kGlance{20};
 
 constexpr int kRankBits = 16;
 
-// Encodes the rank and the point for which a rank sleeps in one word.
+// Encodes in one word the rank and the point for which a rank sleeps.
 uint64_t Awaiting(int peer, uint64_t point) {
   return point << kRankBits | static_cast<uint64_t>(peer);
 }

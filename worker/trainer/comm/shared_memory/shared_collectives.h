@@ -33,7 +33,7 @@ class SharedLayout {
   std::size_t slot_bytes_;
 };
 
-// The collectives of one rank in this memory. Every rank has its own object. Thread-safety: any
+// The collectives of one rank in this memory. Each rank creates one object. Thread-safety: any
 // thread may call ShutDown(); one thread at a time may call the other functions.
 class SharedCollectives final : public Collectives {
  public:

@@ -39,7 +39,7 @@ class SharedMemoryTransport final : public CollectiveTransport {
   std::unique_ptr<SharedCollectives> collectives_;  // set once, under mutex_
 };
 
-// A communicator over this transport only.
+// A communicator that uses only this transport.
 class SharedMemoryCommunicator final : public TransportCommunicator {
  public:
   SharedMemoryCommunicator(const World& world, Deadline deadline,
