@@ -36,7 +36,7 @@ inline uint16_t Float16Of(float value) {
   const uint32_t size = bits & 0x7fffffffU;
   const auto with = [sign](uint32_t rest) { return static_cast<uint16_t>(sign | rest); };
   if (size > 0x7f800000U) return with(0x7e00U | ((size >> 13) & 0x3ffU));
-  if (size >= 0x477ff000U) return with(0x7c00U);             // rounds to 65520 or more
+  if (size >= 0x477ff000U) return with(0x7c00U);             // 65520 or more: infinity
   if (size < 0x38800000U) {                                  // gives a multiple of 2^-24
     const float scaled = std::bit_cast<float>(size) + 0.5F;  // the last bit of 0.5F is 2^-24
     return with(std::bit_cast<uint32_t>(scaled) - std::bit_cast<uint32_t>(0.5F));

@@ -93,7 +93,7 @@ class CentreTable final : public ShardedState {
   // Shards of earlier worlds. They are kept until all ranks of this world have their rows.
   std::vector<Block> retired_;
   std::vector<ClassRange>
-      keep_;  // parts of retired_ that become copies, because only the new owner has them
+      keep_;  // parts of retired_ that become copies, because only the new owner also has them
   std::unique_ptr<ShardStep> step_;  // the step of this world
   std::vector<StepInputs> pending_;  // inputs of attempts at the next step, the newest last
   InputLog log_;

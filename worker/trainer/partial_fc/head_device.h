@@ -47,7 +47,7 @@ class OnDevice {
   std::span<const float> values_;
 };
 
-// Repeats the update of `rows`, which are on `device`, by a past step, from the step's inputs.
+// Applies the update of a past step to `rows`, which are on `device`, from the step's inputs.
 void Replay(const HeadOptions& options, const StepInputs& inputs, HeadDevice& device,
             ShardStep& step, Rows& rows);
 

@@ -2,7 +2,7 @@
 
 // Selects the transport for ranks on CPUs in worlds with more than one rank: shared memory if
 // possible, otherwise Gloo, unless a flag selects one (host_transport.h). Builds without Gloo
-// (host_none.cc) have only shared memory. Used by environment/make_communicators.h and benches.
+// (host_none.cc) have only shared memory. Used by environment/make_communicators.h and benchmarks.
 
 #include <memory>
 #include <string>
