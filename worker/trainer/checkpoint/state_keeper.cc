@@ -14,7 +14,7 @@ constexpr std::chrono::seconds kFinishLimit{60};
 constexpr std::chrono::seconds kPartLimit{10};  // other ranks wait for this one
 constexpr std::chrono::milliseconds kBetweenLooks{100};
 
-// Returns whether the writer becomes idle within `limit` and before the wait is given up.
+// Returns whether the writer becomes idle within `limit` and before `given_up` returns true.
 template <typename Writer>
 bool AwaitIdle(Writer& writer, std::chrono::milliseconds limit,
                const StateKeeper::GivenUp& given_up) {

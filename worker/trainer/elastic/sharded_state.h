@@ -76,7 +76,7 @@ class ShardedState {
 
   // Call it on every rank before the ranks leave a world as requested. Ranks that are `leaving`
   // send their rows to the ranks that stay. Errors are those of the communicator; the ranks leave
-  // in any case.
+  // even after an error.
   virtual Result<void> HandOver(Communicator& communicator, bool leaving,
                                 std::chrono::milliseconds timeout) = 0;
 

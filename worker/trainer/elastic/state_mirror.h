@@ -1,8 +1,8 @@
 #pragma once
 
-// The host's copy of a trainable state that lives on a device, because syncs, checks and
-// checkpoints work on host memory (numeric/checksum.h). State in host memory has no mirror and is
-// not copied.
+// The host's copy of a trainable state that is on a device, because syncs, checks and
+// checkpoints work on host memory (numeric/checksum.h). State in host memory has no mirror and
+// is not copied.
 
 namespace ringmaster::trainer {
 

@@ -30,8 +30,8 @@ struct Adopted {
   std::optional<uint64_t> sharded{};  // checksum of the sharded state, if any
 };
 
-// One attempt to synchronise. Owns the memory of its operations: after a failure it must live until
-// the communicator has ended. Not thread-safe.
+// One attempt to synchronise. Owns the memory of its operations: after a failure it must exist
+// until the communicator has ended. Not thread-safe.
 class StateSync {
  public:
   struct Options {

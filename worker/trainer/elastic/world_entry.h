@@ -49,7 +49,7 @@ class WorldEntry {
   // Loads saved state, then blocks until this rank is in a world, like Next().
   Result<void> Join();
   // Blocks, without a time limit, until this rank is in a new world whose ranks have the same
-  // state. `cause`: why it is not in one. Errors are final; end() shows if they are failures.
+  // state. `cause`: why it is not in one. After an error, no world follows; end() says why.
   Result<void> Next(const Error& cause);
 
   // Leaves the world because of `cause`. Reports it unless the membership source ended the world.

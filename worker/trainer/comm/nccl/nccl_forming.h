@@ -1,7 +1,7 @@
 #pragma once
 
 // Creates the NCCL communicator of a world: from the previous one if all ranks can, otherwise a new
-// one. Each NCCL call is polled until it completes, is given up or exceeds its deadline.
+// one. Each NCCL call is polled until it completes, is abandoned or exceeds its deadline.
 
 #include <functional>
 #include <string>
@@ -16,7 +16,7 @@ namespace ringmaster::trainer {
 struct NcclPatience {
   Deadline deadline;
   std::function<bool()> given_up;  // called between polls
-  std::function<void()> pause;     // waits briefly, or less if the attempt is given up
+  std::function<void()> pause;     // waits briefly, or less if the attempt is abandoned
 };
 
 // Waits until the call that `comm` is executing has ended. `first` is the result of that call.

@@ -33,8 +33,8 @@ struct NcclParent {
 };
 
 // The owners of communicators in this process. Before an owner aborts its communicator, it must
-// mark the others, so that they end their operations. An abort may wait for the device, and an
-// operation there whose peer is gone would never end. Thread-safe.
+// mark the others, so that they end their operations. An abort may wait for the device, on which an
+// operation whose peer is lost would never end. Thread-safe.
 class NcclHolders {
  public:
   using Mark = std::function<void(const Error& reason)>;

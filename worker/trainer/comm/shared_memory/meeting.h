@@ -63,8 +63,8 @@ class Meeting {
   // until it leaves, because a rank that leaves during an operation does not take part in it.
   void Settle();
 
-  // Blocks until `peer`, or every rank, has reached the point. Throws if the peer is gone, at the
-  // deadline, and after ShutDown().
+  // Blocks until `peer`, or every rank, has reached the point. Throws if the peer has left or
+  // ended, at the deadline, and after ShutDown().
   void Await(int peer, uint64_t point, Deadline deadline);
   void AwaitAll(uint64_t point, Deadline deadline);
 

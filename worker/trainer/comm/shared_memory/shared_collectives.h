@@ -1,7 +1,7 @@
 #pragma once
 
 // Collectives through memory that all ranks of a world map: each rank writes a chunk of its data
-// into its own slot, announces it, and reads the slots of the others. Values are summed in the same
+// into its slot, announces it, and reads the slots of the others. Values are summed in the same
 // order as over Gloo (reduction_order.h). Used only by the shared-memory transport.
 
 #include <array>
