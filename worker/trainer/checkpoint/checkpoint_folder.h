@@ -8,12 +8,12 @@
 //   .writing-…, .removing-…           being written or removed, or left behind by a dead process
 //
 // A checkpoint is written, with DONE, to a temporary folder and renamed after the launcher has
-// agreed. A rename never replaces a folder with content: if two worlds write the same version, the
-// first one stays.
+// granted it. A rename never replaces a folder with content: if two worlds write the same version,
+// the first one stays.
 //
 // Checkpoints are ordered by (term, epoch, step); the highest one with DONE is the newest. A rank
-// that is disconnected gets no grant, so its checkpoints are never renamed. Ranks remove only
-// checkpoints that are older than a complete one that they wrote.
+// that is disconnected gets no grant, so its checkpoints are never renamed. Each rank removes only
+// checkpoints that are older than a complete one that it wrote.
 
 #include <chrono>
 #include <cstdint>
@@ -47,7 +47,7 @@ struct DoneShard {
   friend bool operator==(const DoneShard&, const DoneShard&) = default;
 };
 std::string EncodeDone(const std::vector<DoneShard>& shards);
-// The shards must be 0, 1, … in this order. kInvalid, with the reason kDamaged, names the problem.
+// Shards must be 0, 1, … in order. kInvalid with the reason kDamaged: the message says why.
 Result<std::vector<DoneShard>> DecodeDone(std::string_view text);
 
 // Rows [begin, end) of a table with `all_rows` rows that is sharded over ranks.
@@ -79,15 +79,15 @@ class CheckpointFolder {
   // Returns the complete checkpoints, newest first. kUnavailable: the folder cannot be read now.
   Result<std::vector<StateVersion>> Complete() const;
   Result<bool> IsComplete(const StateVersion& version) const;
-  // Returns the time of its completion by the volume's clock; nothing if it is not complete.
+  // Returns when a checkpoint was completed, by the volume's clock; nothing if it is incomplete.
   Result<std::optional<std::chrono::system_clock::time_point>> CompletedAt(
       const StateVersion& version) const;
   // Returns the total bytes of the newest `keep` checkpoints in `complete`, a result of Complete().
   Result<int64_t> BytesOfNewest(const std::vector<StateVersion>& complete, int keep) const;
 
   // Loads the newest complete checkpoint above `than` that is not damaged; nothing if none exists.
-  // Logs each damaged checkpoint that it skips, why, and what is used instead. It adds them to
-  // `damaged` and does not read them again; it logs them again only if `than` is empty.
+  // Logs each damaged checkpoint that it skips, with the reason and the one that is used instead.
+  // Adds it to `damaged` and does not read it again; logs it again only if `than` is empty.
   // kUnavailable: the folder cannot be read now. kInvalid: the newest undamaged one is of another
   // model or a newer format, or all are damaged and `than` is empty.
   Result<std::optional<LoadedShard>> LoadNewest(const StateVersion& than,
@@ -106,7 +106,7 @@ class CheckpointFolder {
   // `shards` is the number of ranks.
   Result<void> WritePart(const control::Epoch& world, const ShardHeader& header,
                          std::span<float> rows, const std::stop_token& stop = {}) const;
-  // Moves all parts to the draft. REQUIRES: all `count` ranks of the world have written theirs.
+  // Moves all parts to the draft. REQUIRES: all `count` ranks of the world have written parts.
   Result<void> AdoptParts(CheckpointDraft& draft, const control::Epoch& world, int count) const;
 
   // Writes DONE and renames the draft's folder, which completes the checkpoint. REQUIRES: the
@@ -116,8 +116,8 @@ class CheckpointFolder {
   void Discard(const CheckpointDraft& draft) const;
 
   // Reads rows [begin, end) from the parts of a complete checkpoint. Any number of ranks may have
-  // written it. kInvalid: a part does not match `identity` or is damaged; it names the file.
-  // kUnavailable: the parts cannot be read now.
+  // written it. kInvalid: a part does not match `identity` or is damaged; the message names the
+  // file. kUnavailable: the parts cannot be read now.
   Result<void> LoadRows(const StateVersion& version, const StateIdentity& identity,
                         const RowsWanted& wanted, std::span<float> rows) const;
 

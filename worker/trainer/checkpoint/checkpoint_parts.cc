@@ -1,4 +1,4 @@
-// The functions of CheckpointFolder for the parts of a checkpoint, which has a sharded state.
+// The functions of CheckpointFolder for checkpoints of a sharded state, which have parts.
 
 #include <algorithm>
 #include <filesystem>
@@ -61,7 +61,7 @@ Result<void> CheckpointFolder::AdoptParts(CheckpointDraft& draft, const control:
   return {};
 }
 
-// This is cheap: it checks headers and sizes. Readers check the data.
+// Checks only headers and sizes, which is cheap. Readers check the data.
 Result<void> CheckpointFolder::CheckParts(const StateVersion& version,
                                           const StateIdentity& identity,
                                           const std::vector<DoneShard>& done) const {

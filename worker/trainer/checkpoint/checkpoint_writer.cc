@@ -81,7 +81,7 @@ Result<void> CheckpointWriter::Write(const std::stop_token& stop) {
   if (!draft.ok()) return draft.error();
   Result<void> finished = Finish(*draft, stop);
   if (!finished.ok()) folder_.Discard(*draft);
-  // Rank 0 of another world, which had the same state, has written it.
+  // Rank 0 of another world with the same state has already written this checkpoint.
   if (!finished.ok() && finished.error().kind == ErrorKind::kAlreadyExists) return {};
   return finished;
 }

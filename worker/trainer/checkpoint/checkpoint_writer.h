@@ -24,12 +24,12 @@ struct CheckpointCalls {
   // For a sharded state: blocks until all ranks have written their parts, and returns the number of
   // parts. Null if there are no parts.
   std::function<Result<int>(const StateVersion&, const std::stop_token&)> parts{};
-  // Blocks until the launcher grants the checkpoint. An error means that it never will; kCancelled:
-  // `stop` was requested.
+  // Blocks until the launcher grants the checkpoint. An error means that it will not be granted;
+  // kCancelled: `stop` was requested.
   std::function<Result<void>(const StateVersion&, const DoneShard&, const std::stop_token&)> grant;
   // Called when the checkpoint is complete. `bytes` is the total size of the checkpoints kept.
   std::function<void(const StateVersion&, int64_t bytes)> complete;
-  // Called for changes only: the reason why checkpoints fail now; empty if they succeed again.
+  // Called on changes: with the reason why checkpoints now fail, or empty if they succeed again.
   std::function<void(const std::string& reason)> failing;
 };
 
@@ -41,13 +41,13 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   // Copies `state` and starts to write it in this world with `header`, whose parts and checksum it
-  // fills in. Returns false if the last checkpoint is still being written; this one is skipped.
+  // fills in. Returns false, and skips this checkpoint, if the last one is still being written.
   bool Offer(const control::Epoch& world, ShardHeader header, const TrainableState& state);
 
   // Waits until nothing is being written. Returns false if that takes longer than `limit`.
   bool AwaitIdle(std::chrono::milliseconds limit);
 
-  // The last completed version, by this writer or before it existed; {} if there is none.
+  // The last version that this writer completed or found complete; {} if there is none.
   StateVersion completed() const;
 
  private:
@@ -71,7 +71,7 @@ class CheckpointWriter {
   std::vector<std::vector<float>> copy_;
 
   std::string failing_;  // used by the thread
-  std::jthread thread_;  // last member: it ends first
+  std::jthread thread_;  // the last member, so it ends first
 };
 
 }  // namespace ringmaster::trainer

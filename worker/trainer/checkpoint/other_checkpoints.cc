@@ -31,7 +31,7 @@ Result<std::optional<Newest>> NewestIn(const CheckpointFolder& folder) {
   if (complete->empty()) return std::optional<Newest>();
   const auto when = folder.CompletedAt(complete->front());
   if (!when.ok()) return when.error();
-  if (!*when) return std::optional<Newest>();  // removed in the meantime
+  if (!*when) return std::optional<Newest>();  // just removed by its writer
   return std::optional(Newest{.version = complete->front(), .when = **when});
 }
 
@@ -123,7 +123,7 @@ Result<LoadedShard> LoadOther(const OtherCheckpoints& other, const StateIdentity
                               const std::vector<uint64_t>& parts,
                               std::map<StateVersion, std::string>& damaged) {
   if (other.chosen) {
-    // Some of its rows are damaged.
+    // Its rows were found damaged (StateKeeper::Distrust).
     if (const auto known = damaged.find(*other.chosen); known != damaged.end()) {
       return Damaged(known->second);
     }

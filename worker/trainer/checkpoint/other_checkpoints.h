@@ -1,7 +1,7 @@
 #pragma once
 
-// The paths of a job's checkpoints on its volume, <volume>/<namespace>/<name>/<uid>, and of those
-// of other jobs, from which a job can start if its spec names them. Functions on files.
+// The paths of a job's checkpoints on its volume, <volume>/<namespace>/<name>/<uid>, and of other
+// jobs' checkpoints, from which a job can start if its spec names them. Accesses files.
 
 #include <cstdint>
 #include <map>
@@ -16,7 +16,7 @@ namespace ringmaster::trainer {
 
 struct CheckpointPlace {
   std::string volume;  // empty: no checkpoints
-  // Identify the job. Empty outside of a job, whose checkpoints are then directly on the volume.
+  // Identify the job. Empty outside of a job; checkpoints are then directly on the volume.
   std::string ns{}, name{}, uid{};
   // The checkpoint to start from. At most one of these is set.
   std::string from_job{};   // the newest checkpoint of other jobs of this name
@@ -33,8 +33,8 @@ struct OtherCheckpoints {
   std::optional<StateVersion> chosen{};  // use only this version, if set
 };
 
-// Finds checkpoints of other jobs named `name` in the job's namespace: the folder whose newest one
-// was completed last. Empty if there are none. kUnavailable: this cannot be determined now.
+// Finds checkpoints of other jobs named `name` in the job's namespace. Returns the folder whose
+// newest one was completed last; empty if there is none. kUnavailable: it cannot be found now.
 Result<std::optional<OtherCheckpoints>> FindOfJob(const CheckpointPlace& place,
                                                   const std::string& name);
 
@@ -42,7 +42,7 @@ Result<std::optional<OtherCheckpoints>> FindOfJob(const CheckpointPlace& place,
 // or not below the volume. kUnavailable: as above.
 Result<OtherCheckpoints> FindToBeginWith(const CheckpointPlace& place);
 
-// Loads from `other`, like CheckpointFolder::LoadNewest. kInvalid also if the chosen one is gone.
+// Loads from `other`, like CheckpointFolder::LoadNewest. kInvalid also: `chosen` does not exist.
 Result<LoadedShard> LoadOther(const OtherCheckpoints& other, const StateIdentity& identity,
                               const std::vector<uint64_t>& parts,
                               std::map<StateVersion, std::string>& damaged);

@@ -1,9 +1,9 @@
 #pragma once
 
-// Writes a sharded state as a checkpoint in parts: each rank writes its part in the background,
-// and rank 0 completes the checkpoint once all parts are on disk. Ranks report this to each other
-// in the reductions of steps (elastic_torch/session.h). Until then, rank 0's writer waits at the
-// gate.
+// Writes a sharded state as a checkpoint in parts: each rank writes its part in the background, and
+// rank 0 completes the checkpoint once all parts are on disk. Ranks report written parts to each
+// other in the reductions of steps (elastic_torch/session.h). Until all parts are reported, rank
+// 0's writer waits at the PartsGate.
 
 #include <chrono>
 #include <functional>
@@ -23,16 +23,16 @@ namespace ringmaster::trainer {
 class PartWriter {
  public:
   // The writer's thread calls `failing` with the reason why parts cannot be written now, and with
-  // an empty text once they can again. It is called only for changes.
+  // an empty text once they can again. It calls `failing` only when this changes.
   PartWriter(CheckpointFolder folder, std::function<void(const std::string& reason)> failing);
   // Abandons the part that is being written.
   ~PartWriter();
 
   // Copies `rows` and starts to write them in this world with `header`, whose checksum it fills in.
-  // Returns false if the last part is still being written: this one is then skipped.
+  // Returns false, and skips this part, if the last one is still being written.
   bool Offer(const control::Epoch& world, ShardHeader header, std::span<const float> rows);
 
-  // The version of the last part written; {} before the first.
+  // The version of the last part that was written; {} before the first.
   StateVersion written() const;
 
   // Waits until nothing is being written. Returns false if that takes longer than `limit`.
@@ -55,13 +55,13 @@ class PartWriter {
   std::vector<float> copy_;
 
   bool fails_ = false;   // used by the thread
-  std::jthread thread_;  // last member: it ends first
+  std::jthread thread_;  // the last member, so it ends first
 };
 
 // Thread-safe.
 class PartsGate {
  public:
-  // Call when `count` ranks are writing the parts of `version`. Gives up the parts of an earlier
+  // Call when `count` ranks are writing the parts of `version`. Abandons the parts of an earlier
   // version.
   void Expect(const StateVersion& version, int count);
   // Call when all parts are on disk. Ignored for a version that is not expected.
@@ -70,7 +70,7 @@ class PartsGate {
   void GiveUp();
 
   // Blocks until the parts of `version` are complete, and returns their number. kUnavailable: they
-  // were given up. kCancelled: `stop` was requested.
+  // were abandoned. kCancelled: `stop` was requested.
   Result<int> Await(const StateVersion& version, const std::stop_token& stop);
 
  private:

@@ -20,7 +20,7 @@ struct LoadedShard {
   std::vector<std::vector<float>> values;
 };
 
-// Returns the sizes of a state's parts.
+// Returns the number of values in each part of a state.
 std::vector<uint64_t> PartsOf(const TrainableState& state);
 
 // Writes a new file with header and data, and waits until it is on disk. Returns its size. Errors
@@ -32,17 +32,17 @@ Result<uint64_t> WriteShard(const std::string& path, const ShardHeader& header,
 Result<ShardHeader> ReadShardHeader(const std::string& path);
 
 // Reads the file. `parts` and `shards` must be those of the reader's state. kNotFound: the file
-// does not exist. kInvalid with the reason kDamaged: its content is wrong; otherwise it belongs to
-// another model or has a newer format. kUnavailable: it cannot be read now, which does not mean
-// that its content is wrong. Errors name the file.
+// does not exist. kInvalid with the reason kDamaged: its content is wrong; kInvalid otherwise: it
+// belongs to another model or has a newer format. kUnavailable: it cannot be read now, which does
+// not mean that its content is wrong. Errors name the file.
 Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& identity,
                               const std::vector<uint64_t>& parts, int32_t shards = 1);
 
 // Writes small text to a new file, and waits until it is on disk.
 Result<void> WriteTextDurably(const std::string& path, const std::string& text);
-// Reads at most `limit` bytes of a file, plus one if it is longer. Errors as above.
+// Reads at most `limit` bytes of a file, and one more if it is longer. Errors as above.
 Result<std::string> ReadText(const std::string& path, std::size_t limit);
-// Returns the size of a file in bytes; empty if it does not exist. kUnavailable: unknown.
+// Returns the size of a file in bytes; empty if it does not exist. kUnavailable: it is unknown.
 Result<std::optional<uint64_t>> FileBytes(const std::string& path);
 
 // Waits until changes of names in a folder are on disk.

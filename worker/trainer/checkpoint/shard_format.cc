@@ -67,7 +67,7 @@ class FieldWriter {
   std::vector<std::byte> bytes_ = std::vector<std::byte>(kShardPrefixBytes);
 };
 
-// Never reads beyond `bytes`. Missing bytes are read as 0 and recorded.
+// Never reads beyond `bytes`. If bytes are missing, returns 0 or "", and ok() becomes false.
 class FieldReader {
  public:
   explicit FieldReader(std::span<const std::byte> bytes) : left_(bytes) {}

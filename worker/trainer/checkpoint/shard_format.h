@@ -32,10 +32,10 @@ inline constexpr char kDamaged[] = "Damaged";
 Error Damaged(std::string what);
 bool IsDamage(const Error& error);
 
-// Identifies the training run of a state. A different model cannot load it; all other differences
-// are allowed and reported.
+// Identifies the training run of a state. A different model cannot load the state; all other
+// differences are allowed and reported.
 struct StateIdentity {
-  std::string run;        // the run, with all its ranks, worlds and launchers; may be empty
+  std::string run;        // id of the run, for all its ranks, worlds and launchers; may be empty
   std::string model;      // a line for each parameter (name, type and shape), and their layout
   std::string shaping{};  // one line for each setting of training: "--flag=value", "data=…"
 
@@ -62,14 +62,14 @@ std::vector<std::byte> EncodeShardHeader(const ShardHeader& header);
 // these bytes are not the start of a header.
 Result<std::size_t> ShardHeaderBytes(std::span<const std::byte> prefix);
 
-// `bytes` has ShardHeaderBytes() bytes. kDamaged names the problem; other kInvalid: newer format.
+// `bytes` has ShardHeaderBytes() bytes. kInvalid: it is damaged, or the format is newer.
 Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes);
 
 // Returns the size of the data. kDamaged: the sizes of the parts overflow.
 Result<uint64_t> ShardDataBytes(const ShardHeader& header);
 
-// Returns why a rank of `want`, whose parts have `parts` values, cannot load a state of `have`, as
-// text; empty if it can. Ignores the run. `shards`: the required number of shards.
+// Returns why a rank of identity `want`, whose parts have `parts` values, cannot load a state with
+// header `have`; empty if it can. Ignores the run. `shards`: the required number of shards.
 std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
                      std::span<const uint64_t> parts, int32_t shards = 1);
 

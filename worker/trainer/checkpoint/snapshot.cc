@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kCostShare = 100;  // snapshots take at most 1/100 of the time
 constexpr std::chrono::seconds kAtLeastEvery{60};
-constexpr int kMostShare = 10;  // even if that takes more than kCostShare, at most 1/10
+constexpr int kMostShare = 10;  // once a minute, snapshots may take up to 1/10 of the time
 constexpr mode_t kSnapshotMode = 0600;
 
 }  // namespace
@@ -55,7 +55,7 @@ std::optional<LoadedShard> SnapshotFiles::Load(const StateVersion& than,
   return newest;
 }
 
-// Returns the older file's index. A snapshot that is incomplete or of another run is the oldest.
+// Returns the older file's index. A snapshot that is incomplete or of another run counts as older.
 std::size_t SnapshotFiles::Older(const StateIdentity& identity) const {
   std::array<StateVersion, 2> versions;
   for (std::size_t which = 0; which < versions.size(); ++which) {
@@ -107,7 +107,7 @@ Result<void> SnapshotFiles::Map(std::size_t which, std::size_t bytes) {
   if (file < 0) return failed(errno);
   struct statvfs room {};
   int why = ::fstat(file, &status) == 0 && ::fstatvfs(file, &room) == 0 ? 0 : errno;
-  // NCCL and data loaders need shared memory, too: each file takes at most half of the free space.
+  // Each file takes at most half of the free space, because NCCL and data loaders also need it.
   if (why == 0 && bytes > room.f_bavail * room.f_frsize / 2) why = ENOSPC;
   if (why == 0) why = ::posix_fallocate(file, 0, static_cast<off_t>(bytes));
   void* memory = MAP_FAILED;

@@ -14,7 +14,7 @@ constexpr std::chrono::seconds kFinishLimit{60};
 constexpr std::chrono::seconds kPartLimit{10};  // other ranks wait for this one
 constexpr std::chrono::milliseconds kBetweenLooks{100};
 
-// Returns whether the writer becomes idle within `limit` and before the wait is given up.
+// Returns whether the writer becomes idle within `limit` and before `given_up` returns true.
 template <typename Writer>
 bool AwaitIdle(Writer& writer, std::chrono::milliseconds limit,
                const StateKeeper::GivenUp& given_up) {
@@ -231,7 +231,7 @@ void StateKeeper::Committed(const World& world, const LocalState& held, bool out
 }
 
 void StateKeeper::Checkpoint(const World& world, const LocalState& held) {
-  if (held.version == restored_) return;  // it already is a checkpoint of this job
+  if (held.version == restored_) return;  // it is already a checkpoint of this job
   if (parts_ && due_ != held.version) OfferPart(world, held);
   if (world.rank != 0 || offered_ == held.version) return;
   Offer(world, held);
@@ -305,7 +305,7 @@ Result<void> StateKeeper::LoadRows(const StateVersion& version, int64_t begin, i
                           values);
 }
 
-// If the job has no such checkpoint, it is another job's: another rank may have found damaged rows.
+// Returns the folder that has the version: this job's, or else that of the job to start from.
 Result<CheckpointFolder> StateKeeper::FolderWith(const StateVersion& version) const {
   const Result<bool> own = folder_->IsComplete(version);
   if (!own.ok()) return own.error();
@@ -324,7 +324,7 @@ void StateKeeper::WorldEnded() {
 void StateKeeper::FinishPart(const World& world, const LocalState& held, const GivenUp& given_up) {
   if (!parts_ || held.version.step == 0 || held.version == restored_) return;
   const bool completing = offered_ == held.version;  // rank 0's writer waits for its parts
-  if (!completing) gate_.GiveUp();                   // of an earlier checkpoint
+  if (!completing) gate_.GiveUp();                   // the parts of an earlier checkpoint
   if (AwaitIdle(*parts_, kPartLimit, given_up) &&
       (completing || AwaitIdle(*writer_, kPartLimit, given_up))) {
     Checkpoint(world, held);

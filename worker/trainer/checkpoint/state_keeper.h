@@ -41,8 +41,8 @@ struct KeeperOptions {
 // Not thread-safe.
 class StateKeeper final : public Checkpointer {
  public:
-  // Saves and restores the memory of `state`, which must outlive the object, as must `membership`
-  // and `clock`. kInvalid: the checkpoint folder can never be used.
+  // Saves and restores the memory of `state`. This memory, `membership` and `clock` must outlive
+  // the object. kInvalid: the checkpoint folder can never be used.
   static Result<std::unique_ptr<StateKeeper>> Open(KeeperOptions options, TrainableState state,
                                                    MembershipSource& membership,
                                                    const Clock& clock);
@@ -101,7 +101,7 @@ class StateKeeper final : public Checkpointer {
   StateVersion due_;  // version of the newest part in this world that is written or being written
   PartsGate gate_;
   std::unique_ptr<PartWriter> parts_;
-  std::unique_ptr<CheckpointWriter> writer_;  // last member: its thread uses the others
+  std::unique_ptr<CheckpointWriter> writer_;  // the last member, because its thread uses the others
 };
 
 }  // namespace ringmaster::trainer

@@ -2,8 +2,8 @@
 
 // Keeps the threads that are still connecting ranks of a world that has ended. If a peer published
 // its address and disappeared, Gloo can block a thread until the deadline, and the thread cannot be
-// woken. Such a thread is abandoned here, and the rank continues in the next world. More than a few
-// of them indicate a problem with this process or its network.
+// woken. Such a thread is passed to this class, and the rank continues in the next world. More than
+// a few such threads indicate a problem with this process or its network.
 
 #include <atomic>
 #include <memory>
@@ -20,7 +20,7 @@ class AbandonedConnects {
  public:
   static constexpr int kMost = 8;
 
-  // kInternal: kMost threads still hang. This process should exit, so that it is restarted.
+  // kInternal: kMost threads still hang. The process should then exit, so that it is restarted.
   Result<void> Room();
 
   // Keeps `thread`, which must set `ended` to true just before it ends.

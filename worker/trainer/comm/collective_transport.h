@@ -1,8 +1,8 @@
 #pragma once
 
-// The blocking operations behind a communicator on hosts, and that communicator. There are
-// implementations over Gloo (gloo/) and shared memory (shared_memory/); host/ selects one for each
-// world.
+// The communicator for ranks on hosts, and the interface of the blocking operations that it calls.
+// Gloo (gloo/) and shared memory (shared_memory/) implement the interface; host/ selects one of
+// them for each world.
 
 #include <cstddef>
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace ringmaster::trainer {
 
-// The operations of Communicator. Each blocks until it is done on this rank, and throws on failure.
+// The operations of Communicator. Each blocks until it is done on this rank. It throws on failure.
 // Thread-safety: one thread at a time.
 class Collectives {
  public:
@@ -33,15 +33,15 @@ class Collectives {
 
 class CollectiveTransport : public Transport {
  public:
-  // Returns the same object as long as this one exists. ShutDown() ends its running operations.
+  // Returns the same object at each call. ShutDown() ends the running operations of that object.
   // REQUIRES: Connect() succeeded.
   virtual Collectives& collectives() = 0;
 };
 
 class TransportCommunicator : public QueuedCommunicator {
  public:
-  // Starts to connect this rank with all others of `world` through its store. Operations that are
-  // called in the meantime wait for it. `abandoned_connects` must outlive the object.
+  // Starts to connect this rank with all others of `world` through its store. Operations wait until
+  // it is connected. `abandoned_connects` must outlive the object.
   TransportCommunicator(const World& world, Deadline deadline,
                         std::shared_ptr<CollectiveTransport> transport,
                         AbandonedConnects& abandoned_connects);

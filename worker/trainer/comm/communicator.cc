@@ -5,7 +5,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// A backend notices its own deadline slightly late; after this additional time it is stuck.
+// Libraries detect a deadline slightly late. An operation that takes longer than this is stuck.
 constexpr std::chrono::seconds kGrace{1};
 
 }  // namespace

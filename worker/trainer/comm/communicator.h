@@ -1,8 +1,8 @@
 #pragma once
 
 // Collective operations among the ranks of one world, over Gloo (gloo/), shared memory or NCCL. A
-// world of one rank does not need these (loopback_communicator.h). Operations run in call order on
-// a thread or stream of the communicator, while the caller continues to compute:
+// world of one rank does not need them (loopback_communicator.h). Operations run in call order on a
+// thread or stream of the communicator, while the caller continues to compute:
 //
 //   auto work = communicator.AllReduce(bucket, deadline);
 //   ...                                   // backward continues
@@ -54,7 +54,7 @@ class Work {
   void Complete(Result<void> outcome);
   bool ended() const;
 
-  // A thread that is about to wait calls `help` without a locked mutex. `help` may run the
+  // A thread that is about to wait calls `help` without holding a mutex. `help` may run the
   // operation on that thread.
   using Help = std::function<void(const Work& work)>;
   explicit Work(Deadline deadline, Help help = {}) : deadline_(deadline), help_(std::move(help)) {}
@@ -87,9 +87,9 @@ class Communicator {
   WorkHandle AllReduce(std::span<float> values, Deadline deadline) {
     return AllReduce(Elements(values), ReduceOp::kSum, deadline);
   }
-  // `all` has one piece for each rank, in rank order. This rank's piece, reduced over ranks, is
-  // written to `mine`, with the same bits as any other reduction in rank order. `all` is unchanged.
-  // REQUIRES: all.count == size() * mine.count, and both have the same type.
+  // `all` has one piece for each rank, in rank order. Reduces this rank's piece over ranks into
+  // `mine`, with the same bits as any other reduction in rank order. `all` is unchanged. REQUIRES:
+  // all.count == size() * mine.count, and both have the same type.
   virtual WorkHandle ReduceScatter(Elements all, Elements mine, ReduceOp op, Deadline deadline) = 0;
   // Gathers every rank's `mine`, in rank order. REQUIRES: all.size() == size() * mine.size().
   virtual WorkHandle AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
@@ -104,20 +104,20 @@ class Communicator {
   virtual WorkHandle Barrier(Deadline deadline) = 0;
 
   // Confirms all earlier operations: if they and this one succeed here, the earlier ones have
-  // succeeded on every rank. They may still be running at the call. Returns at once if no operation
+  // succeeded on every rank. They may still be running at this call. Ends at once if no operation
   // needs confirmation. Call on every rank.
   virtual WorkHandle Confirm(Deadline deadline);
 
-  // Breaks the communicator: all operations, and connecting, end within milliseconds with
-  // kCancelled and `reason`.
+  // Breaks the communicator: all operations, and the attempt to connect, end within milliseconds
+  // with kCancelled and `reason`.
   virtual void Abort(const std::string& reason) = 0;
 
-  // The rank that could not be reached, after an operation has failed; -1 if unknown. Later
-  // failures are ignored: a rank that lost a peer closes all its connections.
+  // After an operation has failed: the rank that could not be reached; -1 if unknown. Later
+  // failures are ignored, because a rank that lost a peer closes all its connections.
   virtual int LostPeer() const { return -1; }
 };
 
-// Waits for `work`, the newest operation of `communicator`, and confirms it. Call on every rank.
+// Waits for `work`, the last operation of `communicator`, and confirms it. Call on every rank.
 Result<void> WaitConfirmed(Communicator& communicator, const WorkHandle& work);
 
 // Creates the communicator of a world. Returns at once; operations wait until it is connected.

@@ -9,7 +9,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// A 16-bit format in memory; arithmetic uses float.
+// Numbers are stored in 16 bits and computed as float.
 struct Float16 {
   uint16_t bits;
   explicit Float16(float value) : bits(Float16Of(value)) {}
@@ -24,7 +24,7 @@ struct BFloat16 {
 template <ReduceOp op, typename T>
 T Reduced(T a, T b) {
   if constexpr (std::is_integral_v<T> && op != ReduceOp::kMin && op != ReduceOp::kMax) {
-    // Unsigned and 64 bits wide, so that signed overflow cannot occur.
+    // Compute with unsigned 64-bit integers, because signed overflow is undefined.
     const auto x = static_cast<uint64_t>(a);
     const auto y = static_cast<uint64_t>(b);
     return static_cast<T>(op == ReduceOp::kSum ? x + y : x * y);

@@ -32,7 +32,7 @@ Result<void> FileStore::Set(const std::string& key, const std::string& value) {
   file << value;
   file.close();
   std::error_code error;
-  if (file) std::filesystem::rename(aside, path, error);  // readers see the whole file or none
+  if (file) std::filesystem::rename(aside, path, error);  // readers never see a partial file
   if (!file || error) {
     return Error{ErrorKind::kUnavailable,
                  "while writing " + path + ": " + (error ? error.message() : "cannot write")};
@@ -58,7 +58,7 @@ Result<std::vector<std::string>> FileStore::Get(const std::vector<std::string>& 
         return Error{ErrorKind::kTimeout, "no rank wrote " + PathOf(key) +
                                               " in time; check that all ranks have started"};
       }
-      // The longer it waits, the less often it polls, to leave the cores to ranks that compute.
+      // Poll less often in a longer wait, to leave the cores to ranks that compute.
       const auto waited = std::chrono::steady_clock::now() - start;
       std::this_thread::sleep_for(std::clamp<std::chrono::steady_clock::duration>(
           waited / 16, std::chrono::milliseconds(2), std::chrono::milliseconds(50)));

@@ -1,7 +1,7 @@
 #pragma once
 
-// A Store with its keys in files of a folder that all ranks share, for benchmarks, tests and plain
-// hosts. The folder belongs to one world or one replay and must be empty when ranks start.
+// A Store that keeps each key in a file of a shared folder, for benchmarks, tests and plain hosts.
+// The folder belongs to one world or one replay and must be empty when ranks start.
 
 #include <memory>
 #include <string>

@@ -5,7 +5,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Long enough for a store that can answer immediately.
+// How long to wait for a key that may be missing. A working store returns existing keys sooner.
 constexpr std::chrono::milliseconds kProbe{200};
 
 }  // namespace

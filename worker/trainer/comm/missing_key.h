@@ -1,6 +1,6 @@
 #pragma once
 
-// After a wait in the store has timed out, finds the rank for which connecting ranks still wait.
+// Finds the rank that did not publish its address, after a wait for all addresses has timed out.
 
 #include <optional>
 #include <string>

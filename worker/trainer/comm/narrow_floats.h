@@ -1,7 +1,7 @@
 #pragma once
 
-// Converts single numbers between float and the two 16-bit formats on a host, with the bits of
-// hardware: rounds to nearest, ties to even; too large numbers become infinity; NaN stays NaN.
+// Converts single numbers between float and the two 16-bit formats on a host, with the same bits as
+// hardware: rounds to nearest, ties to even; too large values become infinity; NaN stays NaN.
 
 #include <bit>
 #include <cstdint>
@@ -36,9 +36,9 @@ inline uint16_t Float16Of(float value) {
   const uint32_t size = bits & 0x7fffffffU;
   const auto with = [sign](uint32_t rest) { return static_cast<uint16_t>(sign | rest); };
   if (size > 0x7f800000U) return with(0x7e00U | ((size >> 13) & 0x3ffU));
-  if (size >= 0x477ff000U) return with(0x7c00U);             // rounds to 65520 or more
-  if (size < 0x38800000U) {                                  // below 2^-14: a multiple of 2^-24
-    const float scaled = std::bit_cast<float>(size) + 0.5F;  // the unit of 0.5's last bit is 2^-24
+  if (size >= 0x477ff000U) return with(0x7c00U);             // 65520 or more: infinity
+  if (size < 0x38800000U) {                                  // gives a multiple of 2^-24
+    const float scaled = std::bit_cast<float>(size) + 0.5F;  // the last bit of 0.5F is 2^-24
     return with(std::bit_cast<uint32_t>(scaled) - std::bit_cast<uint32_t>(0.5F));
   }
   return with((size - 0x38000000U + 0xfffU + ((size >> 13) & 1U)) >> 13);

@@ -48,7 +48,7 @@ void OperationQueue::Help(const Work& work) {
   };
   while (!serving_ && for_waiters() && !work.ended()) ServeOne();
   if (!for_waiters() || work.ended()) return;
-  thread_due_ = true;  // another waiter may serve the queue and return before this one
+  thread_due_ = true;  // another waiter may return before it has run `work`
 }
 
 void OperationQueue::ServeOne() {
@@ -95,7 +95,7 @@ void OperationQueue::Fail(const std::string& doing, const std::string& reason, D
 
 int OperationQueue::LostPeer() {
   const MutexLock lock(mutex_);
-  return broken_ ? lost_peer_ : transport_.missing();  // not broken: the waiting thread gave up
+  return broken_ ? lost_peer_ : transport_.missing();  // not broken: a wait timed out
 }
 
 void OperationQueue::Break(Error error, int lost_peer) {
@@ -108,14 +108,14 @@ void OperationQueue::Break(Error error, int lost_peer) {
     for (const Operation& operation : queue_) operation.work->Complete(*broken_);
     queue_.clear();
   }
-  transport_.ShutDown();  // also ends the peers' waits before their own deadlines
+  transport_.ShutDown();  // also ends the peers' waits, before their deadlines
 }
 
 bool OperationQueue::Stop() {
   MutexLock lock(mutex_);
   stopping_ = true;
   const bool connecting = connecting_;
-  // A thread whose operation has ended returns immediately, so do not wait for it.
+  // If the operation that a thread runs has ended, wait for the thread: it returns immediately.
   wake_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) { return !serving_ || !serving_->ended(); });
   const bool in_order = !connecting && !serving_ && queue_.empty() && !broken_;
   if (in_order) transport_.Leave();

@@ -1,11 +1,11 @@
 #pragma once
 
-// The common part of communicators over blocking libraries: one thread connects and then runs
-// operations in the order of the calls. So reductions overlap with computation, and a world
-// that fails to connect does not block the caller. If waking the thread would cost more than
-// an operation, the thread that waits for the operation runs it. The destructor ends the
-// current operation; while the thread is connecting, it abandons the thread instead of waiting
-// for it.
+// The common part of communicators over blocking libraries. One thread connects and then runs
+// operations in the order of the calls. So reductions overlap with computation, and a world that
+// fails to connect does not block the caller. If waking the thread would cost more than an
+// operation, the thread that waits for the operation runs it. The destructor ends the current
+// operation. If the thread is still connecting, the destructor abandons the thread instead of
+// waiting for it.
 
 #include <atomic>
 #include <chrono>
@@ -34,14 +34,14 @@ class Transport {
   // would fail in the same way.
   virtual Result<void> Connect(const World& world, Deadline deadline) = 0;
 
-  // The rank that the current Connect() tries to reach, or that it failed to reach; -1 if there may
-  // be several or none. Thread-safe.
+  // The rank that the current Connect() tries to reach, or that it failed to reach; -1 if no single
+  // rank is known. Thread-safe.
   virtual int missing() const { return -1; }
 
-  // Waiting threads run operations of up to this size themselves. Called once it is connected.
+  // Waiting threads run operations of up to this size themselves. REQUIRES: Connect() has returned.
   virtual std::size_t bytes_run_by_waiter() const { return 0; }
 
-  // Ends all operations, and connecting, within milliseconds. Thread-safe; may be called again.
+  // Ends all operations and Connect() within milliseconds. Thread-safe; may be called again.
   virtual void ShutDown() = 0;
 
   // Called once, instead of ShutDown(), if all operations of this rank succeeded and the object is
@@ -49,9 +49,9 @@ class Transport {
   virtual void Leave() { ShutDown(); }
 };
 
-// The connection and its queue, which the thread shares, because it may outlive the communicator.
+// The connection and its queue. The thread shares them, because it may outlive the communicator.
 // One thread at a time serves the queue. All other calls come from the owner and from a thread that
-// aborts. Operations use memory of the caller: once broken, no operation starts, and queued
+// aborts. Operations use the caller's memory, so after Break() no operation starts, and queued
 // operations are dropped.
 class OperationQueue {
  public:
@@ -67,19 +67,19 @@ class OperationQueue {
   // Runs on the thread for its whole life.
   void Serve(Deadline connect_deadline);
 
-  // `help` is for threads that wait for the operation; it calls Help().
+  // Threads that wait for the operation call `help`, which calls Help().
   WorkHandle Enqueue(const char* name, std::size_t bytes, Deadline deadline, Run run,
                      Work::Help help);
 
-  // Runs the queued operations up to `work` that waiters may run, unless another thread does.
+  // Runs queued operations that waiters may run, up to `work`, unless another thread runs them.
   void Help(const Work& work);
 
-  // Only the first error is kept. All operations that have not ended get it within milliseconds.
+  // Keeps only the first error. All running and queued operations fail with it within milliseconds.
   void Break(Error error, int lost_peer = -1);
 
   int LostPeer();
 
-  // Starts no more operations. True: the thread is about to end; false: it is still connecting.
+  // Starts no more operations. Returns whether the thread is about to end; false: it is connecting.
   bool Stop();
 
  private:
@@ -87,7 +87,7 @@ class OperationQueue {
     const char* name;
     WorkHandle work;
     Run run;
-    bool by_waiter;  // runs without waking the thread
+    bool by_waiter;  // a thread that waits may run it
   };
 
   void Connect(Deadline deadline);
@@ -104,12 +104,12 @@ class OperationQueue {
   Mutex mutex_;
   CondVar wake_;
   std::deque<Operation> queue_ RINGMASTER_GUARDED_BY(mutex_);
-  // Set once; no operation runs after it.
+  // Set once; no operation starts after it is set.
   std::optional<Error> broken_ RINGMASTER_GUARDED_BY(mutex_);
   int lost_peer_ RINGMASTER_GUARDED_BY(mutex_) = -1;  // set together with broken_
   std::size_t bytes_by_waiter_ RINGMASTER_GUARDED_BY(mutex_) = 0;
   WorkHandle serving_ RINGMASTER_GUARDED_BY(mutex_);       // the operation that a thread runs now
-  bool thread_due_ RINGMASTER_GUARDED_BY(mutex_) = false;  // a waiter could not help
+  bool thread_due_ RINGMASTER_GUARDED_BY(mutex_) = false;  // the thread must serve the queue
   bool connecting_ RINGMASTER_GUARDED_BY(mutex_) = true;
   bool stopping_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };
@@ -123,8 +123,8 @@ class QueuedCommunicator : public Communicator {
   int LostPeer() const override { return shared_->queue.LostPeer(); }
 
  protected:
-  // Starts to connect. Operations that are called in the meantime wait for it. `abandoned_connects`
-  // must outlive the object.
+  // Starts to connect. Operations wait until it is connected. `abandoned_connects` must outlive the
+  // object.
   QueuedCommunicator(const World& world, Deadline deadline, std::shared_ptr<Transport> transport,
                      AbandonedConnects& abandoned_connects);
   ~QueuedCommunicator() override;

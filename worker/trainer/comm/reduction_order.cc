@@ -5,8 +5,8 @@
 namespace ringmaster::trainer {
 namespace {
 
-// The longest segment that Gloo's ring sends at once. The ring cuts the data into segments of at
-// most this size, at least two for each rank and equally many for each.
+// The longest segment that Gloo's ring sends at once. The ring divides the data into segments of at
+// most this size. Each rank gets the same number of segments, at least two.
 constexpr std::size_t kRingSegmentBytes = 1 << 20;
 
 std::size_t CeilOf(std::size_t value, std::size_t divisor) {
@@ -29,7 +29,7 @@ std::vector<ReductionPart> ReductionParts(std::size_t bytes, std::size_t element
     const std::size_t begin = part * of_a_rank * segment;
     if (begin >= bytes) break;
     parts.push_back({.begin = begin, .end = std::min(bytes, begin + of_a_rank * segment)});
-    // The reduction starts at the rank before the one that completes it, and continues downwards.
+    // The sum starts at the rank before the one that completes it, and continues to lower ranks.
     for (std::size_t hop = 1; hop <= count; ++hop) {
       parts.back().ranks.push_back(static_cast<int>((part + count - hop) % count));
     }

@@ -2,8 +2,8 @@
 
 // The order in which the values of ranks are summed. It is the same as in Gloo, so that a job's
 // results do not depend on whether its ranks share memory. Small data is summed in the order of the
-// ranks (gloo/direct_allreduce.h). Larger data is summed as in a ring: each part travels from rank
-// to rank downwards, and one rank completes it.
+// ranks (gloo/direct_allreduce.h). Larger data is summed as in a ring: each part is passed from
+// each rank to the next lower one, and one rank completes the sum.
 
 #include <cstddef>
 #include <vector>

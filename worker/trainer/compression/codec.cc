@@ -7,8 +7,8 @@
 
 #include "worker/trainer/compression/codes.h"
 
-// The loops are compiled twice, once for AVX2, and chosen at start; without -mfma, so that every
-// rank computes the same bits. Sanitizers do not support this: they cannot run before main().
+// Compiles each loop with and without AVX2 and selects one at start, without -mfma, so that all
+// ranks compute the same bits. Sanitizers do not support this: they cannot run before main().
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define RINGMASTER_VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
@@ -35,7 +35,7 @@ RINGMASTER_INLINE void Add(const float* values, const float* carried, float* sum
 
 // Returns the bits of the largest finite absolute value.
 RINGMASTER_INLINE uint32_t LargestSize(const float* values, std::size_t count) {
-  int32_t largest = 0;  // signed: processors without AVX2 compare only those
+  int32_t largest = 0;  // signed: without AVX2, vectors compare only signed integers
   for (std::size_t i = 0; i < count; ++i) {
     const auto size = static_cast<int32_t>(BitsOf(values[i]) & kFloatSize);
     const int32_t finite = size < static_cast<int32_t>(kFloatInfinity) ? size : 0;

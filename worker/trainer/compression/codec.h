@@ -29,7 +29,7 @@ std::size_t EncodedBytes(Compression compression, std::size_t count);
 void Encode(Compression compression, std::span<const float> values, std::span<const float> carried,
             std::span<float> left, std::span<std::byte> encoded);
 
-// Sets values[i] to the decoded number, or adds it. `encoded` has EncodedBytes(values.size()).
+// Decodes into values[i]; DecodeAdd() adds to values[i]. `encoded` has EncodedBytes(values.size()).
 void Decode(Compression compression, std::span<const std::byte> encoded, std::span<float> values);
 void DecodeAdd(Compression compression, std::span<const std::byte> encoded,
                std::span<float> values);

@@ -28,21 +28,21 @@ RINGMASTER_HOST_DEVICE inline uint32_t Choose(bool condition, uint32_t yes, uint
   return (yes & mask) | (no & ~mask);
 }
 
-// A format with a sign, an exponent with a different width than float's, and `mantissa_bits`.
-// `largest` is the code of its largest finite number, `infinity` that of infinity (0: there is
-// none), and `nan` the code that is used for NaN.
+// A format with a sign, an exponent that is shorter than float's, and `mantissa_bits` mantissa
+// bits. `largest` is the code of its largest finite number, `infinity` that of infinity (0: there
+// is none), and `nan` the code that is used for NaN.
 template <typename CodeType, int mantissa_bits, int bias, uint32_t largest, uint32_t infinity,
           uint32_t nan>
 struct NarrowFloat {
   using Code = CodeType;
 
   static constexpr bool kScaled = true;  // its range is narrower than that of gradients
-  static constexpr int kDropped = 23 - mantissa_bits;  // bits of a float's mantissa
+  static constexpr int kDropped = 23 - mantissa_bits;  // mantissa bits to drop
   static constexpr int kSignShift = 32 - 8 * static_cast<int>(sizeof(Code));
   static constexpr uint32_t kSign = 1U << (8 * sizeof(Code) - 1);
   static constexpr uint32_t kRebias = static_cast<uint32_t>(127 - bias);
-  static constexpr uint32_t kSmallestNormal = (kRebias + 1) << 23;  // the bits of that float
-  // A float whose last mantissa bit is the format's smallest step: adding it rounds to that step.
+  static constexpr uint32_t kSmallestNormal = (kRebias + 1) << 23;  // as the bits of a float
+  // A float whose last mantissa bit is the format's smallest step: adding it rounds to this step.
   static constexpr uint32_t kRounder = static_cast<uint32_t>(127 + 24 - bias - mantissa_bits) << 23;
   static constexpr uint32_t kStep = static_cast<uint32_t>(127 + 1 - bias - mantissa_bits) << 23;
   // The exponent of the largest number, and the largest float mantissa that fits with it.
@@ -82,7 +82,7 @@ using Float8E5M2Code = NarrowFloat<uint8_t, 2, 15, 0x7b, 0x7c, 0x7f>;
 struct BFloat16Code {
   using Code = uint16_t;
 
-  static constexpr bool kScaled = false;  // it has the exponents of float
+  static constexpr bool kScaled = false;  // its range is that of float
 
   RINGMASTER_HOST_DEVICE static Code Of(float value) {
     const uint32_t bits = BitsOf(value);
@@ -102,14 +102,14 @@ struct BFloat16Code {
 using ScaleCode = uint8_t;
 inline constexpr std::size_t kScaleChunk = 256;  // numbers that share a scale
 
-// `largest_size` has the bits of the chunk's largest finite absolute value. The scale makes it as
-// large as fits: no value saturates, and the format's finest steps are used.
+// `largest_size` has the bits of the chunk's largest finite absolute value. Returns the smallest
+// scale with which no value saturates, which uses the format's finest steps.
 template <typename Format>
 RINGMASTER_HOST_DEVICE inline ScaleCode ScaleFor(uint32_t largest_size) {
   const auto exponent = static_cast<int32_t>(largest_size >> 23) - 127;
   const int32_t up = (largest_size & 0x7fffffU) > Format::kLargestMantissa ? 1 : 0;
   const int32_t scale = 127 + exponent + up - Format::kLargestExponent;
-  return static_cast<ScaleCode>(scale < 1 ? 1 : scale);  // a float has 2^-126 and its inverse
+  return static_cast<ScaleCode>(scale < 1 ? 1 : scale);  // 2^-126 and 2^126 are normal floats
 }
 
 RINGMASTER_HOST_DEVICE inline float ScaleOf(ScaleCode scale) {
@@ -120,7 +120,7 @@ RINGMASTER_HOST_DEVICE inline float InverseOf(ScaleCode scale) {
   return FloatOfBits((254U - scale) << 23);
 }
 
-// The rounding error of a code, which is added in the next step. Zero for a NaN.
+// Returns the rounding error of a code, which is added in the next step; 0 if it is not finite.
 RINGMASTER_HOST_DEVICE inline float Remainder(float value, float decoded) {
   const float rest = value - decoded;
   const uint32_t bits = BitsOf(rest);

@@ -85,7 +85,7 @@ std::optional<CompressedReducer::Task> CompressedReducer::Next() {
   return travelling_.back();
 }
 
-// Sends another complete bucket and advances the earlier ones.
+// Sends the task's bucket and advances the earlier ones.
 Result<void> CompressedReducer::Advance(const Task& task) {
   task.work->Begin();
   if (Result<void> follows = codec_.StartAfter(task.computed); !follows.ok()) return follows;
@@ -107,7 +107,7 @@ Result<void> CompressedReducer::Advance(const Task& task) {
 }
 
 Result<void> CompressedReducer::PayOff(const Task& task) {
-  // Only the communicator can tell whether the world still exists.
+  // Only a call to the communicator shows whether the world still exists.
   const WorkHandle reduced = communicator_.AllReduce(task.values, task.work->deadline());
   if (Result<void> stands = reduced->Wait(); !stands.ok()) return stands;
   if (Result<void> moved = AddMoved(task); !moved.ok()) return moved;
@@ -194,7 +194,7 @@ Result<void> CompressedReducer::Receive(const Travelling& bucket) {
   return Finish(bucket.task);
 }
 
-// After this the caller may read the values.
+// Completes the task's work, after which the caller may read the values.
 Result<void> CompressedReducer::Finish(const Task& task) {
   if (Result<void> done = codec_.Finish(task.work->deadline()); !done.ok()) return done;
   const MutexLock lock(mutex_);

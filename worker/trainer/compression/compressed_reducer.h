@@ -1,8 +1,8 @@
 #pragma once
 
 // Sums gradient buckets over the ranks of a world in a narrow format, with half or a quarter of the
-// bytes. The session uses it instead of Communicator::AllReduce: CompressedGradients implements its
-// GradientReducer, with a CompressedReducer for each world.
+// bytes. The session uses it instead of Communicator::AllReduce, through the interface
+// GradientReducer, which CompressedGradients implements with one CompressedReducer per world.
 //
 //   encode the bucket (own contribution and its residuals), a piece for each rank
 //   → all-to-all: every rank has all contributions to its piece → decode, add up in the order of
@@ -12,10 +12,10 @@
 // result has the same bits on every rank. A chunk's scale is sent with its codes. In a world of one
 // rank nothing is sent, and residuals are added to the gradients.
 //
-// The work runs on a thread of this object, so backward continues in the meantime. The order of its
-// communicator calls depends only on the numbers of the buckets, so it is the same on all ranks: a
-// bucket's all-to-all, then the all-gather of the previous one, so that one bucket is encoded while
-// another is sent. A codec on the GPU encodes gradients once they are computed.
+// The work runs on a thread of this object, so backward continues in the meantime. The order of the
+// thread's communicator calls depends only on the bucket numbers, so it is the same on all ranks.
+// After a bucket's all-to-all comes the previous bucket's all-gather, so that one bucket is encoded
+// while another is sent. A codec on the GPU encodes gradients once they are computed.
 
 #include <array>
 #include <cstddef>
@@ -46,14 +46,14 @@ class CompressedReducer {
   // ensure this, call Stop() and destroy the communicator.
   ~CompressedReducer();
 
-  // Sums `values`, and without loss of precision `exact`, in place, once the calling thread's
-  // computation so far is done. Called for the buckets 0, 1, … in each step, after
-  // ErrorFeedback::Begin(). `exact` may be empty, on all ranks or on none. The memory must stay
-  // valid and untouched until the work has ended or Stop(). After the first failure, all later
-  // calls fail with the same error, because the communicator is broken.
+  // Sums `values`, and `exact` without loss of precision, in place, after all work that the calling
+  // thread has queued. Called for the buckets 0, 1, … in each step, after ErrorFeedback::Begin().
+  // `exact` may be empty, on all ranks or on none. The memory must stay valid and untouched until
+  // the work has ended or Stop() has returned. After the first failure, all later calls fail with
+  // the same error, because the communicator is broken.
   WorkHandle Reduce(int bucket, std::span<float> values, std::span<float> exact, Deadline deadline);
 
-  // Ends the thread within milliseconds; on a GPU, once backward has ended there. Aborts the
+  // Ends the thread within milliseconds, or on a GPU once backward has ended there. Aborts the
   // communicator if a step is being reduced. Unfinished work ends with kCancelled, and the caller's
   // memory is not accessed afterwards.
   void Stop();
@@ -66,8 +66,8 @@ class CompressedReducer {
     RowCodec::Mark computed;
     WorkHandle work;
   };
-  // A bucket in progress. Gathered pieces replace sent ones, and the reduced piece replaces
-  // received ones.
+  // The memory of a bucket in progress. Gathered pieces replace sent ones, and the reduced piece
+  // replaces received ones.
   struct Wire {
     RowMemory outgoing;
     RowMemory incoming;
@@ -97,7 +97,7 @@ class CompressedReducer {
   RowCodec& codec_;
   ErrorFeedback& feedback_;
 
-  // Used by the thread. Three buckets are in progress: one exchanges, one sums, one gathers.
+  // Used by the thread. Up to three buckets are in progress: in all-to-all, sum and all-gather.
   std::array<Wire, 3> wires_;
   RowMemory sum_;
   std::optional<Travelling> exchanging_;
@@ -110,7 +110,7 @@ class CompressedReducer {
   std::optional<Error> broken_ RINGMASTER_GUARDED_BY(mutex_);
   bool stopping_ RINGMASTER_GUARDED_BY(mutex_) = false;
 
-  std::jthread thread_;  // last member: it ends first
+  std::jthread thread_;  // the last member, so it ends first
 };
 
 // Reduces a rank's gradients in all of its worlds, and keeps the rounding errors of earlier steps.

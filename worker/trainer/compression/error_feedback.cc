@@ -90,7 +90,7 @@ BucketResiduals ErrorFeedback::Bucket(int index) {
 void ErrorFeedback::Applied() {
   std::swap(owed_, attempts_.back().left);
   any_ = true;
-  // One attempt is kept to reuse its memory; its state is not used any more.
+  // Keep one attempt to reuse its memory; its residuals are no longer used.
   if (attempts_.size() > 1) std::swap(attempts_.front(), attempts_.back());
   attempts_.resize(1);
   attempts_.front().version = {};
@@ -110,7 +110,7 @@ ResidualFate ErrorFeedback::Adopt(const LocalState& held, bool changed) {
   }
   const bool dropped = any_;
   attempts_.clear();
-  owed_.own = {};  // new memory is zeroed
+  owed_.own = {};  // the new memory below is zeroed
   owed_.own.Floats(codec_, gradients_);
   any_ = false;
   return dropped ? ResidualFate::kDropped : ResidualFate::kNone;

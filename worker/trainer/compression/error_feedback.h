@@ -6,11 +6,11 @@
 // SignSGD", 2019). A rank has residuals of its own contribution, and of the pieces that it
 // reduced.
 //
-// Residuals are part of a rank's elastic state: those of a step count only once the step is
-// applied. The residuals of a piece are kept as long as this rank reduces the same piece, that is,
-// has the same rank in a world of the same size. In any other world they become part of the rank's
-// own contribution. No other rank has a copy, so they are lost with the rank. They depend only on
-// the steps that this rank applied, so a replay of its memberships reproduces them.
+// Residuals are part of a rank's elastic state: the residuals of a step take effect only once the
+// step is applied. The residuals of a piece are kept as long as this rank reduces the same piece,
+// that is, has the same rank in a world of the same size. In any other world they become part of
+// the rank's own contribution. No other rank has a copy, so they are lost with the rank. They
+// depend only on the steps that this rank applied, so a replay of its memberships reproduces them.
 
 #include <cstddef>
 #include <span>
@@ -25,9 +25,9 @@ namespace ringmaster::trainer {
 struct BucketResiduals {
   std::span<const float> own_before;  // one for each gradient of the bucket
   std::span<float> own_after;
-  std::span<const float> piece_before;  // at most the size of a piece; empty if none
+  std::span<const float> piece_before;  // LargestPiece() values; empty: none
   std::span<float> piece_after;
-  // Residuals of a piece in another world: added to the gradients from `moved_begin` on.
+  // Residuals of a piece from an earlier world, which are added to the gradients at `moved_begin`.
   std::span<const float> moved;
   std::size_t moved_begin = 0;
 };
@@ -48,8 +48,8 @@ Piece PieceOf(std::size_t count, int rank, int size);
 // Returns the size of the largest piece. 0 in a world of one rank, which does not encode sums.
 std::size_t LargestPiece(std::size_t count, int size);
 
-// Thread-safety: one thread. Another one uses the memory of Bucket() between Begin() and the end of
-// the step's reductions.
+// Thread-safety: one thread. Another thread may use the memory of Bucket() from Begin() until the
+// end of the step's reductions.
 class ErrorFeedback {
  public:
   // `bucket_sizes`: the number of gradients in each bucket. `codec` must outlive the object.
@@ -57,7 +57,7 @@ class ErrorFeedback {
 
   const std::vector<std::size_t>& bucket_sizes() const { return bucket_sizes_; }
 
-  // Call before rank `rank` of `size` reduces a step. Once applied, the step will be `version`.
+  // Call before rank `rank` of `size` reduces a step. Once it is applied, the state has `version`.
   void Begin(const StateVersion& version, int rank, int size);
   // REQUIRES: Begin(). Valid until the next call of any other method.
   BucketResiduals Bucket(int index);
@@ -67,13 +67,13 @@ class ErrorFeedback {
   // Call when the ranks of a new world have agreed on `held`. `changed`: this rank had another
   // state. If `held` is from a step that this rank encoded completely but whose end it missed, the
   // residuals of that step are kept, unless all ranks skipped the step. Any other state was trained
-  // without this rank, so it has no residuals.
+  // without this rank, so the rank then has no residuals.
   ResidualFate Adopt(const LocalState& held, bool changed);
 
  private:
   struct Residuals {
     RowMemory own;
-    RowMemory pieces;  // residuals of each bucket's piece, LargestPiece() apart
+    RowMemory pieces;  // one piece per bucket, each of LargestPiece() values
     int rank = -1;
     int size = 0;
   };
@@ -81,7 +81,7 @@ class ErrorFeedback {
     StateVersion version;
     Residuals left;
   };
-  // Worlds that broke in the same step. Another rank may still provide the state of any of them.
+  // How many attempts at a step are kept. Another rank may still provide the state of any of them.
   static constexpr std::size_t kMostAttempts = 4;
 
   std::size_t AllPieces(int size) const;

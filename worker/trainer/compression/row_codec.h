@@ -2,8 +2,8 @@
 
 // The interface that encodes and decodes gradients and stores their residuals, implemented for
 // hosts here and for GPUs in gpu/cuda_row_codec.cc. Created once per process; used by
-// compressed_reducer.cc and error_feedback.cc. On a GPU, calls only queue work in order on the
-// codec's own stream, so the memory that they use must stay valid until Finish().
+// compressed_reducer.cc and error_feedback.cc. On a GPU, calls only queue work in order on a stream
+// of the codec, so the memory that they use must stay valid until Finish().
 
 #include <cstddef>
 #include <memory>
@@ -36,8 +36,8 @@ class RowCodec {
   using Mark = std::shared_ptr<void>;
   virtual Result<Mark> Computed() = 0;
 
-  // Call before this thread uses this codec and communicators: their operations then start after
-  // the earlier calls of this codec.
+  // Call on a thread before it uses this codec and communicators. The communicators' operations
+  // then start after the earlier calls of this codec.
   virtual Result<void> Attach() = 0;
   // Makes later operations start after `mark`.
   virtual Result<void> StartAfter(const Mark& mark) = 0;
@@ -53,8 +53,8 @@ class RowCodec {
 
   // Blocks until all requested work has ended. kTimeout: it has not ended by `deadline`.
   virtual Result<void> Finish(Deadline deadline) = 0;
-  // After this, no requested operation accesses memory. If this is impossible on a GPU, the process
-  // ends, because late writes could look like gradients of a later step.
+  // Waits until no requested operation accesses memory. If the wait fails on a GPU, ends the
+  // process, because late writes could look like gradients of a later step.
   virtual void Quiesce() = 0;
 
  private:

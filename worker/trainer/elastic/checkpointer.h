@@ -23,52 +23,52 @@ class Checkpointer {
   virtual ~Checkpointer() = default;
 
   // Loads the newest saved state above `local` into the state's memory, and returns the resulting
-  // state. Fast if there is none. If `to_begin`, no rank of the world has trained: it may then be
-  // another job's state, if this job has none and its spec names one. kInvalid, with a message:
-  // there are checkpoints, and this rank must not start without them (another model, a newer
-  // format, all damaged). kUnavailable: they cannot be read now.
+  // state. Returns quickly if there is none. `to_begin`: no rank of the world has trained. The
+  // saved state may then be another job's, if this job has none and its spec names one. kInvalid,
+  // with a message: there are checkpoints, and this rank must not start without them (another
+  // model, a newer format, all damaged). kUnavailable: they cannot be read now.
   virtual Result<LocalState> Restore(const LocalState& local, bool to_begin) = 0;
   // The result of the last Restore() with `to_begin`, if it must be reported.
   virtual const std::optional<Beginning>& beginning() const = 0;
 
-  // This job's newest complete checkpoint up to a version, ignoring damaged ones; empty if there is
-  // none or it cannot be read now.
+  // Returns this job's newest complete checkpoint up to a version, except damaged ones; empty if
+  // there is none or it cannot be read now.
   virtual std::optional<control::KeptCheckpoint> NewestKept(const StateVersion& up_to) const = 0;
 
-  // Makes another job's state, with which this world begins, a complete checkpoint of this job.
-  // Called on every rank repeatedly, until it returns true on rank 0.
+  // Saves another job's state, with which this world begins, as a checkpoint of this job. Called on
+  // every rank repeatedly, until it returns true on rank 0.
   virtual bool KeepOther(const World& world, const LocalState& local) = 0;
   // Call if the version that Restore() found lacks data that Restore() does not read. Restore()
   // then does not return it again.
   virtual void Distrust(const StateVersion& version, const std::string& reason) = 0;
 
   // Returns whether a snapshot of the next step is due. Each worker's first rank makes it if one is
-  // due on all workers. Ranks wait for each other, so with snapshots of different steps the world
-  // would lose the sum of their times.
+  // due on all workers. Ranks wait for each other, so snapshots of different steps would delay the
+  // world once for each snapshot.
   virtual bool SnapshotDue() const = 0;
-  // Called after the update of a step. `snapshot`: it was due on all workers.
+  // Called after the update of a step. `snapshot`: SnapshotDue() was true on all workers.
   virtual void Applied(const World& world, const LocalState& local, bool snapshot) = 0;
-  // Called when the state of this world is that of a committed step. `out_of_turn`, which is the
-  // same on all ranks: a checkpoint of it is wanted in any case.
+  // Called when the state of this world is that of a committed step. `out_of_turn`: write a
+  // checkpoint of it even if none is due. The same on all ranks.
   virtual void Committed(const World& world, const LocalState& local, bool out_of_turn = false) = 0;
 
-  // For a sharded state. The first returns the version whose part this rank has written, if that is
-  // the last due checkpoint of this world. The second is called once all ranks have written theirs.
+  // For a sharded state. PartWritten() returns the version of which this rank wrote its part, if
+  // that is the world's last due checkpoint. PartsWritten() is called once all ranks wrote theirs.
   virtual std::optional<StateVersion> PartWritten() const = 0;
   virtual void PartsWritten(const StateVersion& version) = 0;
   // Reads rows of a version that Restore() found. kInvalid: the message names the file.
   virtual Result<void> LoadRows(const StateVersion& version, int64_t begin, int64_t end,
                                 std::span<float> values) const = 0;
-  // Called when the world has ended. A checkpoint without all its parts is given up.
+  // Called when the world has ended. A checkpoint that lacks parts is abandoned.
   virtual void WorldEnded() = 0;
 
-  // The next two return early once `given_up` returns true; writing continues.
+  // The two functions below return early once `given_up` returns true; writing continues.
   using GivenUp = std::function<bool()>;
-  // Called when training ends with this state. Writes this rank's part of it, within a limit.
+  // Called when training ends with this state. Writes this rank's part of it, within a time limit.
   virtual void FinishPart(const World& world, const LocalState& local,
                           const GivenUp& given_up = {}) = 0;
   // Called when training ends with this state, which every rank has. Waits until its checkpoint is
-  // complete, within a limit.
+  // complete, within a time limit.
   virtual void Finished(const World& world, const LocalState& local,
                         const GivenUp& given_up = {}) = 0;
 };

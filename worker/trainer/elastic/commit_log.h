@@ -16,20 +16,20 @@ namespace ringmaster::trainer {
 // Not thread-safe.
 class CommitLog {
  public:
-  // `options.position` must not be null. The references and the state's memory outlive the object.
+  // `options.position` must not be null. Arguments and state memory must outlive the object.
   CommitLog(MembershipSource& membership, TrainableState state, StepAudit& audit,
             const SessionOptions& options);
 
-  // Call when a world begins. Steps of the previous world are not reported any more.
+  // Call when a world begins. Steps of the previous world are no longer reported.
   void EnterWorld();
   // `local` is this rank's newest state. `progress` is reported once the step is committed.
-  // `snapshot`: all workers make one of this step.
+  // `snapshot`: all workers make a snapshot of this step.
   void Applied(const World& world, const LocalState& local, Share samples,
                const control::Progress& progress, bool snapshot);
   // Call when a collective has completed, so every rank has applied the step before it. `next` is
   // the phase that follows.
   void Committed(const World& world, const LocalState& local, control::RankPhase next);
-  // Saves the current step in any case once it is committed.
+  // If `wanted`, saves the current step once it is committed, even if no checkpoint is due.
   void WantCheckpoint(bool wanted) { checkpoint_wanted_ = wanted; }
 
  private:

@@ -19,9 +19,9 @@ class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
 
-  // Called when a world has formed and its ranks have adopted one state. The communicator lives
-  // until Stop() has returned; LeaveWorld() is called after its end. Returns what happened to
-  // residuals of earlier steps' gradients, in the words of the audit log. May throw if memory is
+  // Called when a world has formed and its ranks have adopted one state. The communicator exists
+  // until Stop() has returned; LeaveWorld() is called after it is destroyed. Returns what happened
+  // to residuals of earlier steps' gradients, as a word for the audit log. May throw if memory is
   // exhausted.
   virtual std::string EnterWorld(Communicator& communicator, const World& world,
                                  const Adopted& adopted) = 0;
@@ -29,12 +29,12 @@ class GradientReducer {
   virtual void Stop() = 0;
   virtual void LeaveWorld() = 0;
 
-  // REQUIRES, for all below: between EnterWorld() and Stop().
-  // Called when a step begins. Once applied, the step will be `version`.
+  // REQUIRES, for all functions below: EnterWorld() was called, and Stop() was not called since.
+  // Called when a step begins. Once it is applied, the state has `version`.
   virtual void Begin(const StateVersion& version) = 0;
-  // Sums a bucket over the ranks, in place, after the calling thread's computation so far; the
+  // Sums a bucket over the ranks, in place, after all work that the calling thread has queued; the
   // last `exact` values without loss of precision. Called for the buckets 0, 1, … of each step. The
-  // caller must keep the memory valid and must not touch it until the work ended or Stop().
+  // memory must stay valid and untouched until the work has ended or Stop() has returned.
   virtual WorkHandle Reduce(int bucket, Elements values, std::size_t exact, Deadline deadline) = 0;
   // Called when the step that began last was applied.
   virtual void Applied() = 0;

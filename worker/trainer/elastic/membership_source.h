@@ -44,9 +44,9 @@ class MembershipSource {
  public:
   virtual ~MembershipSource() = default;
 
-  // Blocks, without a time limit, until this rank is in a world of a higher epoch than `after`. The
-  // first call reports that the rank has loaded and is ready. kNotFound: there will not be another
-  // world. kUnavailable: the source is closed.
+  // Blocks, without a time limit, until this rank is in a world with a higher epoch than `after`.
+  // The first call reports that the rank has loaded and is ready. kNotFound: there will not be
+  // another world. kUnavailable: the source is closed.
   virtual Result<World> AwaitWorld(control::Epoch after) = 0;
   // After AwaitWorld() returned kNotFound: returns whether this rank has finished all its work
   // (world_sources/static/replay_membership.h).
@@ -56,7 +56,7 @@ class MembershipSource {
   // when this source is closed; immediately if that has already happened. Only one watch at a time.
   using OverCallback = std::function<void(const std::string& reason)>;
   virtual void Watch(control::Epoch epoch, OverCallback over) = 0;
-  // After this returns, the callback neither runs nor will run.
+  // When it returns, the callback is not running and will not be called again.
   virtual void Unwatch() = 0;
 
   // Returns whether the ranks of `epoch` must leave it together after the next step, `step`.
@@ -76,12 +76,12 @@ class MembershipSource {
   // Reports committed progress; called on rank 0. May drop reports that are too frequent.
   virtual void Report(const World& world, const control::Progress& progress) = 0;
 
-  // Reports that the last step is done. Blocks until all ranks of the world may end (true) or it
-  // has ended and another follows (false). Calls AtBoundary() if a switch is wanted meanwhile.
+  // Reports that the last step is done. Blocks until all ranks of the world may exit (true), or
+  // until it has ended and another follows (false). Calls AtBoundary() if a switch is wanted.
   virtual Result<bool> Finish(const World& world, const control::Progress& progress) = 0;
 
-  // Blocks until this source grants the checkpoint, if this rank is in the current world and not
-  // fenced. Continues to wait when the world changes. kCancelled: `stop` was requested.
+  // Blocks until this source grants the checkpoint, which it does if this rank is in the current
+  // world and not fenced. Continues to wait if the world changes. kCancelled: `stop` was requested.
   virtual Result<void> AwaitGrant(const WrittenShard& /*shard*/, const std::stop_token& /*stop*/) {
     return {};
   }
@@ -93,7 +93,7 @@ class MembershipSource {
   virtual void Began(const World& /*world*/, const Beginning& /*beginning*/) {}
   // Reports that the state contains no step of this job. Called before Finish().
   virtual void NothingTrained() {}
-  // Reports why `what` cannot be saved or read now. Empty reason: it is possible again.
+  // Reports why `what` cannot be saved or read now. An empty reason: it is possible again.
   virtual void Unprotected(const std::string& /*what*/, const std::string& /*reason*/) {}
 };
 

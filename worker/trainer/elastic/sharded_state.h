@@ -2,10 +2,10 @@
 
 // The part of a model's state that is sharded over the ranks, such as the class centres of Partial
 // FC: each share is on only one rank. The session calls this interface when worlds and steps
-// change; workloads whose state is the same on all ranks do not have one.
+// change; workloads whose state is the same on all ranks do not need it.
 //
 // Sharded state has the same guarantee as replicated state: an applied step is not lost while one
-// copy of every part survives. A version (StateVersion) identifies the same step for both.
+// copy of every part survives. A version (StateVersion) identifies the same step in both.
 
 #include <chrono>
 #include <cstdint>
@@ -21,8 +21,8 @@
 
 namespace ringmaster::trainer {
 
-// The share of one rank: rows of a table, which have the same length. Rank r of n has the rows ⌊r
-// rows / n⌋ … ⌊(r + 1) rows / n⌋.
+// The share of one rank: rows of a table, all of the same length. Rank r of n has rows ⌊r rows / n⌋
+// … ⌊(r + 1) rows / n⌋.
 struct ShardView {
   int64_t row_values = 0;
   int64_t first_row = 0;
@@ -43,14 +43,14 @@ struct ShardedWorld {
                              std::span<float> values)>
       load{};
   std::function<void(int attempt)> pause{};
-  // Called, until the next world, with the reason why the loss of a rank would now lose state; with
-  // an empty text once it would not.
+  // Called until the next world begins: with a reason if the loss of a rank would now lose state,
+  // and with an empty text once it would not.
   std::function<void(const std::string& reason)> unprotected{};
 };
 
 // The result, which is the same on all ranks.
 struct ShardedOutcome {
-  std::string lost;  // the parts that no rank of the world has at that version; empty: none is lost
+  std::string lost;       // the parts of that version that no rank has; empty: none is lost
   uint64_t checksum = 0;  // checksum of the whole state, if no part is lost
 };
 
@@ -62,27 +62,27 @@ class ShardedState {
   // Call it on every rank of a new world, after state sync of the replicated part. Each rank then
   // has its share of the adopted version. If parts are lost, nothing changes, and the ranks may
   // resume from a checkpoint. kInvalid: this world cannot train this model. Other errors are those
-  // of the communicator: a rank keeps its rows, and the memory of operations lives until the next
-  // call.
+  // of the communicator; a rank then keeps its rows. The memory of operations stays valid until the
+  // next call.
   virtual Result<ShardedOutcome> Sync(const ShardedWorld& world) = 0;
 
-  // Call it if the current step has no update, because its sums are NaN or infinite. All ranks call
-  // it before they compute the step again to find the cause, so that none continues without it.
+  // Call it if the current step has no update because its sums are NaN or infinite. All ranks call
+  // it before they compute the step again to find the cause, so that none applies the update.
   virtual void Exclude() = 0;
 
-  // Call when the replicated part of a step was applied and has this version. Applies the sharded
+  // Call when the replicated part of a step has been applied and is `held`. Applies the sharded
   // part, unless the step was skipped.
   virtual void Applied(const LocalState& held) = 0;
 
-  // Call it on every rank before all leave a world that they were asked to leave. Ranks that are
-  // `leaving` send their rows to the ranks that stay. Errors are those of the communicator; the
-  // ranks leave in any case.
+  // Call it on every rank before the ranks leave a world as requested. Ranks that are `leaving`
+  // send their rows to the ranks that stay. Errors are those of the communicator; the ranks leave
+  // even after an error.
   virtual Result<void> HandOver(Communicator& communicator, bool leaving,
                                 std::chrono::milliseconds timeout) = 0;
 
   // The number of rows of the whole table.
   virtual int64_t all_rows() const = 0;
-  // This rank's share, valid until the next call. REQUIRES, as below: Sync() has succeeded.
+  // This rank's share, valid until the next call. REQUIRES, here and below: Sync() has succeeded.
   virtual ShardView view() const = 0;
   // The checksum of this rank's share. The sum over all ranks, modulo 2^64, is the checksum of the
   // whole state, for any size of the world.

@@ -30,8 +30,8 @@ struct Adopted {
   std::optional<uint64_t> sharded{};  // checksum of the sharded state, if any
 };
 
-// One attempt to synchronise. Owns the memory of its operations: after a failure it must live until
-// the communicator has ended. Not thread-safe.
+// One attempt to synchronise. Owns the memory of its operations: after a failure it must exist
+// until the communicator has ended. Not thread-safe.
 class StateSync {
  public:
   struct Options {
@@ -39,10 +39,10 @@ class StateSync {
     std::chrono::milliseconds timeout{30'000};  // limit for each operation
     std::size_t piece_bytes = 4 << 20;
     std::function<void(int piece)> moving{};  // called before each piece of the state is sent
-    // Called on every rank if no rank has trained. Looks for saved state again and returns the new
-    // state of the rank, so that a checkpoint that was loaded long ago does not win. kUnavailable:
-    // this rank cannot read the saved state now. It is enough if one rank can read it; until then,
-    // all ranks wait and look again.
+    // Called on every rank if no rank has trained. Looks for saved state again, because the loaded
+    // one may be old by now, and returns the new state of the rank. kUnavailable: this rank cannot
+    // read the saved state now. It is enough if one rank can read it; until then, all ranks wait
+    // and look again.
     std::function<Result<LocalState>(const LocalState& held)> look_again{};
     std::function<void(int attempt)> pause{};
     StateMirror* mirror = nullptr;  // null: the state is in host memory
@@ -52,8 +52,8 @@ class StateSync {
             const Options& options);
 
   // Call it on every rank of the communicator. kInvalid on all ranks: they cannot train together,
-  // as flags differ or states of the same version differ; the message names a rank. Other errors
-  // are the communicator's, or kUnavailable: the state arrived damaged and was not adopted.
+  // because flags differ or states of the same version differ; the message names a rank. Other
+  // errors are the communicator's, or kUnavailable: the state arrived damaged and was not adopted.
   Result<Adopted> Run(Communicator& communicator);
 
  private:

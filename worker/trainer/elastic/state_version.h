@@ -11,7 +11,7 @@
 namespace ringmaster::trainer {
 
 // The version of a rank's state: its last applied step, and the epoch that computed it. Versions
-// are ordered by epoch, then by step. {0, 0} and 0 are the initial state.
+// are ordered by epoch, then by step. Epoch {0, 0} and step 0 are the initial state.
 struct StateVersion {
   control::Epoch epoch;
   int64_t step = 0;
@@ -22,7 +22,7 @@ struct StateVersion {
 // kOther: a checkpoint of another job, from which this job was configured to start.
 enum class StateOrigin : int64_t { kStart, kCheckpoint, kSnapshot, kTraining, kOther };
 
-// The kind of saved state that was loaded; empty if none was, or training has continued since then.
+// Returns the kind of saved state that was loaded; empty if none, or if training continued since.
 constexpr const char* NameOf(StateOrigin origin) {
   switch (origin) {
     case StateOrigin::kCheckpoint:
@@ -38,7 +38,7 @@ constexpr const char* NameOf(StateOrigin origin) {
 }
 
 // A run that starts from another run's checkpoint adds that checkpoint's term to its own terms. So
-// its versions are higher than all earlier ones, for any term of its own launcher.
+// its versions are higher than all earlier ones, whatever the terms of its launcher are.
 struct LocalState {
   StateVersion version;
   int64_t term_base = 0;  // added to the term of a world's epoch
@@ -58,8 +58,8 @@ struct LocalState {
   bool TrainedHere() const { return version.step > 0 && version.epoch.term > term_base; }
 };
 
-// Returns whether `a` is used instead of `b`. A state that this job has trained or saved wins over
-// another job's checkpoint, for all versions.
+// Returns whether `a` is used instead of `b`. A state that this job has trained or saved is used
+// instead of another job's checkpoint, whatever their versions are.
 inline bool Outranks(const LocalState& a, const LocalState& b) {
   const auto rank = [](const LocalState& held) {
     if (held.version == StateVersion{}) return 0;

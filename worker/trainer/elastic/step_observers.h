@@ -22,7 +22,7 @@ class StepAudit {
  public:
   virtual ~StepAudit() = default;
 
-  // Returns whether steps are recorded. Checksums are computed only if they are.
+  // Returns whether steps are recorded. If not, the session does not compute checksums.
   virtual bool on() const = 0;
   // `residuals`: the result of GradientReducer::EnterWorld(); empty if gradients are not
   // compressed.
@@ -44,19 +44,19 @@ class RankPosition {
   RankPosition(const RankPosition&) = delete;
   RankPosition& operator=(const RankPosition&) = delete;
 
-  // A new phase begins. `bucket` is the number of the item for which the rank waits in it.
+  // A new phase begins. `bucket` is the number of the bucket or piece for which the rank waits.
   virtual void Enter(control::RankPhase /*phase*/, int /*bucket*/ = 0) {}
-  // The rank starts to enter this world. The position includes the number of applied steps.
+  // The rank starts to enter this world. SetStep() sets the number of steps that it has applied.
   virtual void EnterWorld(const control::Epoch& /*epoch*/) {}
   virtual void SetStep(int64_t /*steps*/) {}
-  // A step was applied. Its duration in all, and without the time spent waiting for other ranks.
+  // A step was applied. `took` is its duration; `own` excludes the time spent waiting for others.
   virtual void Applied(int64_t /*steps*/, std::chrono::nanoseconds /*took*/,
                        std::chrono::nanoseconds /*own*/) {}
   // The rank for which this rank waits; -1: not a particular one. Callable on any thread.
   virtual void WaitsFor(int /*peer*/) {}
-  // The progress of connecting the world that this rank is entering. Callable on any thread.
+  // The rank has reached this stage of connecting to its next world. Callable on any thread.
   virtual void ComesTo(control::ConnectStage /*stage*/) {}
-  // The number of collectives of its world that it has reached. Callable on any thread.
+  // The number of collectives that this rank has reached. Callable on any thread.
   virtual void Counts(const control::CollectiveCounts& /*counts*/) {}
 };
 

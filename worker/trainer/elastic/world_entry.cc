@@ -16,7 +16,7 @@ using control::RankPhase;
 constexpr std::chrono::milliseconds kPausePiece{20};
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{5'000};
-constexpr int kQuickLooks = 20;  // between two checks of the writer
+constexpr int kQuickLooks = 20;  // KeepOther() polls this often before its pauses grow
 
 }  // namespace
 
@@ -162,8 +162,8 @@ Result<LocalState> WorldEntry::LookAgain(const LocalState& local) {
   return restored;
 }
 
-// A world that starts from another job's state first saves it as its own, so that this job no
-// longer depends on the other one.
+// A world that starts from another job's state first saves it as this job's checkpoint, so that
+// this job no longer depends on the other one.
 Result<void> WorldEntry::KeepOther() {
   for (int attempt = 0;; ++attempt) {
     position_.Enter(RankPhase::kEvaluate);
@@ -182,8 +182,8 @@ Result<void> WorldEntry::KeepOther() {
   }
 }
 
-// Rank 0 reports the state with which the world began, unless its ranks had trained before.
-// Otherwise a launcher that starts with this world would not know of any checkpoint.
+// Rank 0 reports the state with which the world began, unless its ranks had trained before. Without
+// this report, a launcher that starts with this world would not know of any checkpoint.
 void WorldEntry::ReportBeginning() {
   if (world_.rank != 0 || local_.origin == StateOrigin::kTraining) return;
   Beginning told{.version = local_.version,
@@ -200,7 +200,7 @@ void WorldEntry::ReportUnreadable(const std::string& reason) {
   membership_.Unprotected(kRestoreProtection, reason);
 }
 
-// Waits before this rank checks again, but not longer than the world exists.
+// Waits before this rank checks again, at most until the world has ended.
 void WorldEntry::Pause(int attempt) {
   position_.Enter(RankPhase::kEvaluate);
   const auto pause = PauseAfter(attempt + 1, options_.timeout);
@@ -235,8 +235,8 @@ Result<ShardedOutcome> WorldEntry::SyncSharded() {
            }});
 }
 
-// Part of the sharded state is in no rank's memory or is damaged in the checkpoint: training
-// resumes from the newest checkpoint that has it. All ranks call this together.
+// Called on all ranks if part of the sharded state is missing from the ranks' memory or damaged in
+// the checkpoint. Resumes training from the newest checkpoint that has all of it.
 Result<Adopted> WorldEntry::RollBack(std::string lost) {
   const int64_t step = local_.version.step;
   for (;;) {
@@ -245,7 +245,7 @@ Result<Adopted> WorldEntry::RollBack(std::string lost) {
     const bool was_kept = local_.origin != StateOrigin::kTraining;
     if (was_kept && options_.checkpointer != nullptr)
       options_.checkpointer->Distrust(local_.version, lost);
-    local_ = {};  // no rank has trained now, so all look for saved state
+    local_ = {};  // no rank has trained now, so all ranks look for saved state
     Result<Adopted> adopted = SyncReplicated();
     if (!adopted.ok()) return adopted;
     if (local_.version == StateVersion{}) {
@@ -272,7 +272,7 @@ void WorldEntry::Leave(const Error& cause) {
                            {"step", local_.version.step},
                            {"lost_peer", lost_peer},
                            {"reason", cause.message}});
-  const bool told = cause.kind == ErrorKind::kCancelled;  // the membership source abandoned it
+  const bool told = cause.kind == ErrorKind::kCancelled;  // the membership source ended the world
   if (!told && cause.kind != ErrorKind::kInvalid) {
     membership_.Broken(world_, lost_peer, cause.message);
   }
@@ -304,7 +304,7 @@ std::function<bool()> WorldEntry::WorldOver() const {
 }
 
 void WorldEntry::Close() {
-  membership_.Unwatch();  // before the communicator is destroyed, which the watch aborts
+  membership_.Unwatch();  // first, because the watch aborts the communicator
   if (options_.reducer != nullptr) options_.reducer->Stop();
   if (options_.checkpointer != nullptr) options_.checkpointer->WorldEnded();
   communicator_.reset();

@@ -30,15 +30,15 @@ enum class SessionEnd {
   kDone,      // this rank has finished
 };
 
-// Returns the pause after this number of polls. It grows, but stays below the time after which
-// other ranks, which wait for `timeout`, give this rank up.
+// Returns the pause after this number of polls. The pause grows, but stays far below `timeout`,
+// after which other ranks give this rank up.
 std::chrono::milliseconds PauseAfter(int looks, std::chrono::milliseconds timeout);
 
-// Not thread-safe. If a world is given up, the thread of the membership source aborts its
-// communicator, and accesses nothing else.
+// Not thread-safe. If a world is abandoned, a thread of the membership source aborts the
+// communicator. It accesses nothing else.
 class WorldEntry {
  public:
-  // `options.position` must not be null. The references and the state's memory outlive the object.
+  // `options.position` must not be null. Arguments and state memory must outlive the object.
   WorldEntry(MembershipSource& membership, CommunicatorFactory make_communicator,
              TrainableState state, StepAudit& audit, const Clock& clock,
              const SessionOptions& options);
@@ -49,25 +49,25 @@ class WorldEntry {
   // Loads saved state, then blocks until this rank is in a world, like Next().
   Result<void> Join();
   // Blocks, without a time limit, until this rank is in a new world whose ranks have the same
-  // state. `cause` is why it has none now. Errors are final; end() tells whether they are failures.
+  // state. `cause`: why it is not in one. After an error, no world follows; end() says why.
   Result<void> Next(const Error& cause);
 
-  // Leaves the world because of `cause`. Reports this unless the membership source ended the world.
+  // Leaves the world because of `cause`. Reports it unless the membership source ended the world.
   void Leave(const Error& cause);
   // Leaves the world together with all its ranks, after the last applied step.
   void LeaveAtBoundary();
 
-  // Call when the current step was applied. `excluded`: without an update.
+  // Call when the current step was applied. `excluded`: it had no update.
   void Advance(bool excluded);
 
-  // REQUIRES, for all below: this rank is or was in a world.
+  // REQUIRES, for all functions below: this rank is or was in a world.
   const World& world() const { return world_; }
   Communicator& communicator() { return *communicator_; }
   const LocalState& local() const { return local_; }
   // The state from which training resumed in this world, if no rank had a state in memory.
   const std::optional<LocalState>& resumed() const { return resumed_; }
   Deadline StepDeadline() const { return clock_.Now() + options_.timeout; }
-  // Returns a function that tells whether the current world has ended. Callable on any thread.
+  // Returns a function that returns whether the current world has ended. Callable on any thread.
   std::function<bool()> WorldOver() const;
   SessionEnd end() const { return end_; }
 

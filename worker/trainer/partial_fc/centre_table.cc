@@ -12,8 +12,8 @@
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-constexpr int64_t kShard = 0;  // this rank's shard, as a block of a statement; the others follow
-// The number of attempts at a step whose inputs are kept. Each failed because its world ended.
+constexpr int64_t kShard = 0;  // block number of this rank's shard; other blocks follow
+// The number of attempts at a step whose inputs are kept. An attempt fails if its world ends.
 constexpr std::size_t kMostPending = 4;
 
 // Returns each rank's shard, by rank. Ranks that leave get no rows.
@@ -61,7 +61,7 @@ Result<ShardedOutcome> CentreTable::Sync(const ShardedWorld& world) {
   return trained ? Collect(world) : Begin(world);
 }
 
-// Starts a world in which no rank has trained: rows are initial ones or from a checkpoint.
+// Starts a world in which no rank has trained: rows have initial values or come from a checkpoint.
 Result<ShardedOutcome> CentreTable::Begin(const ShardedWorld& world) {
   const ClassRange shard = ShardOf(world.world.rank, world.world.size, options_.head.classes);
   const bool from_nothing = world.adopted.version == StateVersion{};
@@ -91,7 +91,7 @@ Result<ShardedOutcome> CentreTable::Begin(const ShardedWorld& world) {
 }
 
 // Loads this rank's rows of a checkpoint. Returns the damaged rows of all ranks as text, empty if
-// there are none. If one rank cannot read its rows now, all wait.
+// there are none. If one rank cannot read its rows now, all ranks wait.
 Result<std::string> CentreTable::Load(const std::function<Result<void>()>& load,
                                       const std::function<void(int attempt)>& pause) {
   constexpr uint64_t kLoaded = 0;
@@ -159,8 +159,8 @@ Result<ShardedOutcome> CentreTable::Collect(const ShardedWorld& world) {
   return Enter(world);
 }
 
-// Brings this rank's own rows to the adopted version. If that is not possible, forgets them,
-// because they are useless.
+// Brings this rank's rows to the adopted version. If that is not possible, drops them, because they
+// are useless.
 void CentreTable::CatchUp(const LocalState& adopted) {
   if (has_rows_ && held_.version == adopted.version) return;
   const auto step = std::ranges::find(pending_, adopted.version, &StepInputs::version);
@@ -193,7 +193,7 @@ std::vector<HeldRows> CentreTable::Statement(const std::vector<Block*>& blocks) 
   return statement;
 }
 
-// Repeats steps on the blocks for 1 s, which other ranks wait for. Returns how many are left.
+// Repeats steps on the blocks for up to 1 s, because other ranks wait. Returns how many are left.
 Result<int64_t> CentreTable::ReplaySome(const std::vector<Block*>& needed,
                                         const StateVersion& adopted) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
@@ -266,7 +266,7 @@ void CentreTable::ReportProtection() {
 
 void CentreTable::Prepared(StepInputs inputs) {
   inputs.version = held_.Next(epoch_);
-  // The step is computed again to find the cause of a failure; it is the same step.
+  // A step that is computed again to find the cause of a failure keeps its `left_out`.
   if (!pending_.empty() && pending_.back().version == inputs.version) {
     inputs.left_out = pending_.back().left_out;
   }
@@ -328,7 +328,7 @@ Result<void> CentreTable::ExchangeCopies(StepCollectives& others) {
   return done;
 }
 
-// Keeps the rows received in the committed step; they are from before its update.
+// Keeps the rows that were received in the applied step. They have the version before its update.
 void CentreTable::KeepCopies() {
   if (!arrived_) return;
   copies_.Received(*arrived_, received_, held_.version, options_.head.dimension);
@@ -336,7 +336,7 @@ void CentreTable::KeepCopies() {
   ReportProtection();
 }
 
-// The rows move to their places in a world of the ranks that stay, and are used when it starts.
+// Moves rows to where a world of the ranks that stay needs them. They are used when it starts.
 Result<void> CentreTable::HandOver(Communicator& communicator, bool leaving,
                                    std::chrono::milliseconds timeout) {
   const RowExchange::Options options{.timeout = timeout};

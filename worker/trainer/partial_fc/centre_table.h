@@ -1,6 +1,6 @@
 #pragma once
 
-// The class centres of one rank, and the data to restore those of lost ranks. Has this rank's
+// The class centres of one rank, and the data to restore those of lost ranks. Contains this rank's
 // shard, the log of the last steps' inputs, and a copy of another rank's shard. Implements the
 // session's ShardedState; head.h computes with it.
 //
@@ -63,8 +63,8 @@ class CentreTable final : public ShardedState {
   void Confirmed();
   // Call when this rank has completed its forward pass and has all inputs of the step's update.
   void Prepared(StepInputs inputs);
-  // Sends a piece of the shard to the replica peer and receives one from the source, as before this
-  // step. The received piece is kept once the step is applied. Errors are those of `others`.
+  // Sends a piece of the shard, as before this step, to the replica peer and receives one from the
+  // source. The received piece is kept once the step is applied. Errors are those of `others`.
   Result<void> ExchangeCopies(StepCollectives& others);
 
   // The size of the memory for rows, copies and log, in bytes.
@@ -93,7 +93,7 @@ class CentreTable final : public ShardedState {
   // Shards of earlier worlds. They are kept until all ranks of this world have their rows.
   std::vector<Block> retired_;
   std::vector<ClassRange>
-      keep_;  // parts of retired_ that become copies: only the new owner has them
+      keep_;  // parts of retired_ that become copies, because only the new owner also has them
   std::unique_ptr<ShardStep> step_;  // the step of this world
   std::vector<StepInputs> pending_;  // inputs of attempts at the next step, the newest last
   InputLog log_;

@@ -11,8 +11,8 @@ namespace ringmaster::trainer::partial_fc {
 namespace {
 
 constexpr StateVersion kAbsent{.epoch = {}, .step = -1};
-// How much larger the pieces of an exchange are while copies are incomplete: four times the
-// traffic, and a quarter of the time without protection.
+// The number of pieces in an exchange while copies are incomplete. Four pieces cause four times the
+// traffic, but shorten the time without protection to a quarter.
 constexpr int kHurry = 4;
 
 ClassRange PieceOf(ClassRange shard, int piece, int pieces) {
@@ -89,7 +89,7 @@ void Copies::Clear() {
   exchanges_ = 0;
 }
 
-// Returns how many exchanges of a world carry larger pieces.
+// Returns how many exchanges of a world have kHurry pieces.
 int64_t Copies::hurried() const { return began_complete_ ? 0 : (every_ + kHurry - 1) / kHurry; }
 
 CopyRound Copies::next() const {

@@ -1,8 +1,8 @@
 #pragma once
 
 // Copies of other ranks' rows, in blocks with separate versions. The copy of the source rank
-// (replica_peers.h) arrives piece by piece in endless rounds. Copies from earlier worlds are kept
-// until every rank has that of its current source. Decides what to send when, but does not send it.
+// (replica_peers.h) arrives piece by piece, again and again. Copies from earlier worlds are kept
+// until every rank has one of its current source. Decides what to send, but does not send it.
 
 #include <cstdint>
 #include <span>
@@ -24,12 +24,12 @@ struct Block {
   Rows rows{};
   bool visiting = false;  // in device memory, while steps are repeated
 
-  // Repeats the first step of `log` after this version, on `device`. REQUIRES: it has such a step.
+  // Repeats the first step of `log` after this version, on `device`. REQUIRES: `log` has one.
   void Advance(const HeadOptions& options, const InputLog& log, HeadDevice& device,
                ShardStep& step);
-  // Call when no more steps follow for now. Sets missing values, and moves rows to host memory.
+  // Call after the last step to repeat. Sets missing initial values, and moves rows to host memory.
   void Settle(const HeadOptions& options, HeadDevice& device);
-  // Sets the values of rows that have their initial values, as `device` computes them.
+  // Sets initial values, as `device` computes them, if the rows do not have values yet.
   void Materialise(const HeadOptions& options, HeadDevice& device);
 };
 
@@ -44,25 +44,25 @@ struct CopyRound {
 
 class Copies {
  public:
-  // A copy is sent once in every `every` steps, in as many pieces.
+  // A copy is sent once in `every` steps, in `every` pieces.
   explicit Copies(int every) : every_(every) {}
 
   // Starts a new world, in which this rank keeps a copy of `source`. `as_initialised`: training
   // starts, so the copy is complete without a transfer.
   void Enter(ClassRange source, bool as_initialised);
-  // Removes all copies, because this rank does not have a source any more.
+  // Removes all copies, because this rank no longer has a source.
   void Clear();
 
   // Adds a copy that this rank already has. It is kept as long as the copies of earlier worlds.
   void Keep(Block copy) { older_.push_back(std::move(copy)); }
 
   int every() const { return every_; }
-  // The content of the next exchange, the same on all ranks. Larger until the copies are complete.
+  // The content of the next exchange, the same on all ranks; larger while copies are incomplete.
   CopyRound next() const;
-  // Call when an exchange is complete: `rows` of the source were received, which have `version`.
+  // Call when an exchange is complete: this rank received `rows` of the source, at `version`.
   void Received(ClassRange range, std::span<const float> rows, const StateVersion& version,
                 int64_t dimension);
-  // Returns whether every rank has its source's full copy and did a step after the last piece.
+  // Returns whether every rank has its source's full copy and applied a step after the last piece.
   bool complete() const { return complete_; }
 
   // All blocks with rows, including older copies.

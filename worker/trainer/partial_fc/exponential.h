@@ -1,7 +1,7 @@
 #pragma once
 
-// Computes e^x for a softmax, without branches, so that loops over it vectorise. Also for device
-// code. Range reduction and polynomial follow Cephes' expf. The result is within 2 units in the
+// Computes e^x for a softmax, without branches, so that loops over it vectorise. For hosts and
+// devices. Range reduction and polynomial follow Cephes' expf. The result is within 2 units in the
 // last place of the exact value, and 0 below -87, where floats underflow.
 
 #include <cstdint>

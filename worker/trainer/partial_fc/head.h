@@ -1,8 +1,8 @@
 #pragma once
 
-// The head of a partial-fc model on one rank: takes embeddings, and returns the loss and their
-// gradients. The centres are sharded over the ranks (centre_table.h). In a step, ranks exchange the
-// embeddings, a maximum, a sum and a logit per sample, and the embeddings' gradients.
+// The head of a partial-fc model on one rank: takes embeddings, and returns the loss and the
+// embeddings' gradients. The centres are sharded over the ranks (centre_table.h). In a step, ranks
+// exchange the embeddings, a maximum, a sum and a logit per sample, and the embeddings' gradients.
 //
 // See An et al., "Killing Two Birds with One Stone: Efficient and Robust Training of Face
 // Recognition CNNs by Partial FC" (arXiv 2203.15565). Results are sums over samples, not means: the
@@ -31,7 +31,7 @@ class Head {
   Result<double> Forward(int64_t step, std::vector<int64_t> labels, Share share,
                          std::span<const float> embeddings, StepCollectives& others);
 
-  // Call it after Forward(). Returns the gradient of the sum of all losses over these embeddings.
+  // Call it after Forward(). Computes the gradient of the sum of all losses for these embeddings.
   Result<void> Backward(std::span<float> gradients, StepCollectives& others);
 
  private:

@@ -4,8 +4,8 @@
 // (gpu/kernel_head_device.h). Created once per process. A head uses one device, which is that of
 // its communicators. Spans are device memory unless stated otherwise.
 //
-// With the same kind of device, the update of a row depends only on the row and the step's inputs,
-// to the bit, in any shard or copy. The results of different kinds differ in the last bits.
+// On one kind of device, the bits of a row's update depend only on the row and the step's inputs,
+// in any shard or copy. The results of different kinds of device differ in the last bits.
 
 #include <cstdint>
 #include <memory>
@@ -24,7 +24,7 @@ class HeadDevice : public RowStorage {
   // Copies on the device, in stream order. Unlike Copy(), it does not wait for the device.
   virtual void CopyWithin(std::span<const float> from, std::span<float> to) = 0;
   virtual void Fill(std::span<float> values, float value) = 0;
-  // See vectors.h; for adjacent vectors of `size` floats.
+  // The functions of vectors.h, for adjacent vectors of `size` floats.
   virtual void ToUnits(std::span<const float> vectors, int64_t size, std::span<float> units,
                        std::span<float> inverse_norms) = 0;
   virtual void ThroughNormalisation(std::span<const float> units,
@@ -47,7 +47,7 @@ class OnDevice {
   std::span<const float> values_;
 };
 
-// Updates `rows`, on `device`, by a step of which only the inputs are available.
+// Applies the update of a past step to `rows`, which are on `device`, from the step's inputs.
 void Replay(const HeadOptions& options, const StepInputs& inputs, HeadDevice& device,
             ShardStep& step, Rows& rows);
 

@@ -25,8 +25,8 @@ struct HeadOptions {
   bool dense_update = false;
 };
 
-// All inputs of a step's update except the row itself. Every rank has them once its forward pass is
-// done, for all rows.
+// All inputs of a step's update except the row itself. A rank that has completed its forward pass
+// has them for all rows.
 struct StepInputs {
   StateVersion version;             // the version after the step
   int64_t step = 0;                 // from 0

@@ -1,7 +1,7 @@
 #pragma once
 
 // The initial centre of a class: normally distributed with mean 0 and standard deviation 0.01, as a
-// pure function of (seed, class). Scalar code that also runs on devices.
+// pure function of (seed, class). Scalar code for hosts and devices.
 
 #include <cmath>
 #include <cstdint>

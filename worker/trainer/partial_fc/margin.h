@@ -1,8 +1,8 @@
 #pragma once
 
 // The margin of a margin softmax: maps the cosine between an embedding and the centre of its class
-// to a logit, and returns the slope. Other classes use the cosine times the scale. Scalar code,
-// also for devices.
+// to a logit, and returns the slope. The logit of any other class is the cosine times the scale.
+// Scalar code for hosts and devices.
 //
 //   ArcFace (1, m2, 0):  cos(θ + m2)      Deng et al., arXiv 1801.07698
 //   CosFace (1, 0, m3):  cos θ - m3       Wang et al., arXiv 1801.09414
@@ -32,7 +32,7 @@ RINGMASTER_HOST_DEVICE inline float ClampedCosine(float product) {
 
 struct TargetLogit {
   float logit = 0;  // multiplied by the scale
-  float slope = 0;  // derivative of the logit over the cosine
+  float slope = 0;  // derivative of the logit with respect to the cosine
 };
 
 // REQUIRES: cosine in [-1, 1]. The slope of an angular margin grows without limit at angles 0 and

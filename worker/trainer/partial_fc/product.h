@@ -16,7 +16,7 @@ struct MatrixView {
 };
 
 // out = left · right, or out += left · right. `left` is rows × inner; `right` is inner × columns.
-// Rows of `right` are `right_step` floats apart, those of `out` `out_step`. On LibTorch's threads.
+// Rows of `right` and `out` are `right_step` and `out_step` floats apart. On LibTorch's threads.
 struct Product {
   int64_t rows = 0;
   int64_t columns = 0;

@@ -16,7 +16,7 @@ std::vector<int> ReplicaPeersOf(std::span<const std::string> members, int world_
   };
   std::vector<int> circle(size);
   std::iota(circle.begin(), circle.end(), 0);
-  // Pods in the order of their first ranks, so that the circle follows the ranks where possible.
+  // Order Pods by their first ranks, so that the circle follows the ranks where possible.
   std::map<std::string, int> first_of;
   std::map<std::string, int> ranks_of;
   for (const int rank : circle) {

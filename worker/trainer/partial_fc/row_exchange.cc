@@ -28,7 +28,7 @@ RowExchange::RowExchange(Communicator& communicator, std::vector<ClassRange> tar
 Result<std::vector<std::vector<HeldRows>>> RowExchange::Gather(std::vector<HeldRows> mine) {
   const auto size = static_cast<std::size_t>(communicator_.size());
   counts_.assign(size + 1, 0);
-  counts_[size] = static_cast<int64_t>(mine.size());  // this rank's count; sent from here
+  counts_[size] = static_cast<int64_t>(mine.size());  // this rank's count, which is sent
   const std::span<int64_t> counts(counts_);
   Result<void> gathered = WaitConfirmed(
       communicator_,

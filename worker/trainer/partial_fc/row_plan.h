@@ -12,7 +12,7 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Rows that a rank can bring to the adopted version. Ranks send them to each other as bytes.
+// Rows that a rank can bring to the adopted version. Ranks send such values to each other as bytes.
 struct HeldRows {
   ClassRange range;
   int64_t replays = 0;  // number of steps to repeat on them first
@@ -40,11 +40,11 @@ RowPlan PlanRows(std::span<const std::vector<HeldRows>> held, int64_t classes);
 // Returns the share of a rank in a world of `size`.
 ClassRange ShardOf(int rank, int size, int64_t classes);
 
-// Returns the rows that `rank` had, that other ranks now own, and of which no third rank has a
-// copy. If it keeps them as copies, each row is on at least two ranks of the new world.
+// Returns the rows that `rank` had, that another rank now owns, and that no third rank has a copy
+// of. If `rank` keeps them as copies, each row is on at least two ranks of the new world.
 std::vector<ClassRange> RowsToKeep(int rank, std::span<const std::vector<HeldRows>> held,
                                    int64_t classes);
-// Returns the number of rows that only their new owner has, even if all keep RowsToKeep().
+// Returns the number of rows that only the new owner has, even if all ranks keep RowsToKeep().
 int64_t CountRowsHeldOnce(std::span<const std::vector<HeldRows>> held, int64_t classes);
 
 // Returns the part of `range` inside `window`; empty if they do not overlap.

@@ -10,8 +10,8 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Not thread-safe. Throws LibTorch's exceptions: c10::OutOfMemoryError if memory is exhausted,
-// c10::Error if the device fails.
+// Not thread-safe. On a GPU, throws c10::OutOfMemoryError if memory is exhausted, and c10::Error if
+// the device fails; on a host, throws std::bad_alloc.
 class RowStorage {
  public:
   virtual ~RowStorage() = default;
@@ -19,8 +19,8 @@ class RowStorage {
   virtual bool on_host() const = 0;
   // Allocates memory with unspecified values.
   virtual std::shared_ptr<float> Allocate(std::size_t count) = 0;
-  // Copies between this memory and the host, in either direction, or within one of them. Complete
-  // when it returns. REQUIRES: equal sizes, no overlap.
+  // Copies between this memory and the host, in either direction, or within one of them. The copy
+  // is complete on return. REQUIRES: equal sizes, no overlap.
   virtual void Copy(std::span<const float> from, std::span<float> to) = 0;
 
   // Writes initial rows, from the class `first` on: centres drawn from `seed` (initial_centre.h),

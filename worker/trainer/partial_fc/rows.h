@@ -1,7 +1,7 @@
 #pragma once
 
-// Rows of the table of class centres. A row consists of the centre of a class and its momentum.
-// Until a class is first sampled, its row is a pure function of (seed, class). Not thread-safe.
+// Rows of the table of class centres. A row consists of the centre of a class and its momentum. The
+// initial row of a class is a pure function of (seed, class). Not thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,8 +34,8 @@ class Rows {
   int64_t row_floats() const { return 2 * dimension_; }
   bool on_host() const { return place_->on_host(); }
 
-  // These return memory of the storage, valid until the rows are moved or destroyed. REQUIRES:
-  // range() contains the label or the part.
+  // These functions return memory of the storage, valid until the rows are moved or destroyed.
+  // REQUIRES: range() contains the label or the part.
   float* centre(int64_t label) { return memory_.get() + Offset(label); }
   const float* centre(int64_t label) const { return memory_.get() + Offset(label); }
   float* momentum(int64_t label) { return centre(label) + dimension_; }

@@ -11,8 +11,8 @@
 //   step.Update(rows, rates);
 //
 // Rows and spans, except for labels, are memory of the device that created this object
-// (head_device.h). Its buffers, sampled rows × batch floats, are reused from step to step. Not
-// thread-safe; errors are those of RowStorage.
+// (head_device.h). The object reuses its buffers, of sampled rows × batch floats, in later steps.
+// Not thread-safe; errors are those of RowStorage.
 
 #include <cstdint>
 #include <span>
@@ -38,19 +38,19 @@ class ShardStep {
   virtual std::vector<int64_t> sampled() const = 0;
 
   // Adds all logits to `sums`. For samples whose class is in the range, writes the logit, with
-  // margin, to `target` (by sample); does not change the others. Skips `sums` or `target` if it is
-  // empty.
+  // margin, to `target` (by sample); does not change other elements. Skips `sums` or `target` if it
+  // is empty.
   virtual void ComputeLogits(const Rows& rows, const SoftmaxSums& sums,
                              std::span<float> target) = 0;
-  // Converts logits to the slopes of the loss over the cosines.
+  // Converts logits to derivatives of the loss with respect to the cosines.
   virtual void ComputeCoefficients(std::span<const float> maximum, std::span<const float> sum) = 0;
-  // Adds this range's part of the gradient over the unit embeddings to `out`, samples × dimension.
+  // Adds this range's part of the unit embeddings' gradients to `gradients`, samples × dimension.
   virtual void AddEmbeddingGradients(const Rows& rows, std::span<float> gradients) = 0;
-  // REQUIRES: the rows have not changed since the logits. Changes only sampled rows, or all rows
-  // with dense_update.
+  // REQUIRES: the rows have not changed since ComputeLogits(). Changes only sampled rows, or all
+  // rows with dense_update.
   virtual void Update(Rows& rows, const DescentRates& rates) = 0;
 
-  // Returns the part of rows.Checksum() of the rows that Update() changes.
+  // Returns the checksum of the rows that Update() changes, which is a part of rows.Checksum().
   virtual uint64_t Checksum(const Rows& rows) const = 0;
 };
 

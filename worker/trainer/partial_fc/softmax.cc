@@ -10,10 +10,10 @@
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-// Rows that stay in the fastest cache between the search for the maximum and the summation.
+// How many rows stay in the fastest cache between the search for the maximum and the summation.
 constexpr std::size_t kStrip = 16;
-// Number of rows that are summed separately. In a single chain, the sum grows until rounding drops
-// small terms: over a million classes, the error is 2e-3.
+// How many rows are summed separately. In one sum over all rows, rounding would drop small terms:
+// over a million classes, the error would be 2e-3.
 constexpr std::size_t kBlock = 256;
 
 RINGMASTER_VECTORISED void AddStrip(const float* logits, std::size_t rows, std::size_t samples,

@@ -1,8 +1,8 @@
 #pragma once
 
 // The softmax over classes in several tiles and ranks, for all samples of a batch at once. A tile
-// contains rows × samples of logits, class after class, so that loops over samples vectorise. Ranks
-// exchange the maximum and the sum of each sample.
+// is a matrix of logits, with a row for each class, so that loops over the samples in a row
+// vectorise. Ranks exchange the maximum and the sum of each sample.
 
 #include <cstdint>
 #include <span>

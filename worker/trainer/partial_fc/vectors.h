@@ -10,7 +10,7 @@ namespace ringmaster::trainer::partial_fc {
 // unit = vector / |vector|. Returns 1 / |vector|, or 1e12 if the length is 0.
 float ToUnit(const float* vector, int64_t size, float* unit);
 
-// Computes the gradient over the vector from the gradient over its unit vector: the component
+// Computes the gradient of the vector from the gradient of its unit vector: the component
 // orthogonal to the vector, times 1 / |vector|. May be in place.
 void ThroughNormalisation(const float* unit, float inverse_norm, const float* unit_gradient,
                           int64_t size, float* gradient);
@@ -24,7 +24,7 @@ struct DescentRates {
 };
 void Descend(const float* gradient, float gradient_scale, const DescentRates& rates, int64_t size,
              float* vector, float* momentum);
-// The same, but without a gradient.
+// The same update, without a gradient.
 void Coast(const DescentRates& rates, int64_t size, float* vector, float* momentum);
 
 }  // namespace ringmaster::trainer::partial_fc

@@ -100,8 +100,8 @@ class DirectReduction {
   const uint32_t tag_;
   const Elements values_;
   const ReduceFunction reduce_;
-  const bool whole_;        // every rank reduces everything
-  const std::size_t room_;  // size of a rank's contribution in received_
+  const bool whole_;        // true: each rank reduces all values
+  const std::size_t room_;  // bytes in received_ for each rank
   std::vector<std::byte>& received_;
   Buffer mine_;
   Buffer others_;

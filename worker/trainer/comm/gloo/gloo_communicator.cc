@@ -42,8 +42,8 @@ void SetOutput(gloo::AllreduceOptions& options, Elements values) {
   }
 }
 
-// The second half of a reduce-scatter in which each piece was sent directly to its rank: reduces
-// `pieces`, one from each rank and each as long as `mine`, into `mine` in the order of the ranks.
+// The second half of a reduce-scatter, after each rank has received its piece from every rank.
+// Reduces `pieces`, each as long as `mine`, into `mine` in the order of the ranks.
 void ReducePieces(const std::vector<std::byte>& pieces, Elements mine, ReduceOp op) {
   const ReduceFunction reduce = ReduceFunctionFor(mine.type, op);
   std::memcpy(mine.data, pieces.data(), mine.bytes());
@@ -59,11 +59,11 @@ class GlooTransport final : public CollectiveTransport, private Collectives {
     return mesh_.Connect(world, deadline);
   }
   int missing() const override { return mesh_.missing(); }
-  // Closing the connections also ends the peers' waits before their own deadlines.
+  // Closing the connections also ends the peers' waits, before the peers' deadlines.
   void ShutDown() override { mesh_.ShutDown(); }
-  // The object closes its connections when it is destroyed. Shutting them down first would also
-  // shut down those of other ranks in this process, which have the same addresses: their pending
-  // data would be reset, and Gloo does not wake an operation that waits for the rest of a message.
+  // The destructor closes the connections. ShutDown() would also shut down the sockets of other
+  // ranks in this process, which have the same addresses. Their unsent data would be lost, and Gloo
+  // does not wake an operation that waits for the rest of a message.
   void Leave() override {}
   Collectives& collectives() override { return *this; }
 
@@ -79,7 +79,7 @@ class GlooTransport final : public CollectiveTransport, private Collectives {
   }
 
   void ReduceScatter(Elements all, Elements mine, ReduceOp op, Deadline deadline) override {
-    // Each piece is sent once, directly to its rank, which reduces them in the order of the ranks.
+    // Each piece is sent directly to one rank, which reduces what it receives in rank order.
     std::vector<std::byte> pieces(all.bytes());
     const std::vector<int64_t> even(static_cast<std::size_t>(context()->size),
                                     static_cast<int64_t>(mine.bytes()));
@@ -134,7 +134,7 @@ class GlooTransport final : public CollectiveTransport, private Collectives {
 
   GlooMesh mesh_;
   uint32_t next_tag_ = 0;
-  std::vector<std::byte> received_;  // buffer of one operation
+  std::vector<std::byte> received_;  // scratch memory of AllReduce()
 };
 
 }  // namespace

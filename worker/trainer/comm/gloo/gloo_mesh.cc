@@ -54,12 +54,12 @@ bool SameEndpoint(const sockaddr_storage& a, const sockaddr_storage& b) {
   return false;
 }
 
-// While an object exists, threads that this thread starts run under SCHED_BATCH, so that they do
-// not preempt other threads when they wake up. This is for the thread that serves a Gloo device's
-// sockets: instead of waiting for a connection's lock it calls epoll repeatedly (Pair::handleEvents
-// in tcp/pair.cc tries the lock), which wastes a time slice on the core of the operation that has
-// the lock. With SCHED_BATCH, reducing 1 MiB takes half the time (figure B12). If a sandbox forbids
-// it, nothing changes. Pinning threads would put all Pods of a node on core 0.
+// While an object of this class exists, threads that this thread starts run under SCHED_BATCH, so
+// that they do not preempt other threads when they wake up. Used for the thread that serves a Gloo
+// device's sockets. Instead of waiting for a connection's lock, that thread calls epoll repeatedly
+// (Pair::handleEvents in tcp/pair.cc) and so takes the core from the operation that holds the lock.
+// With SCHED_BATCH, reducing 1 MiB takes half the time (figure B12). If a sandbox forbids it, the
+// policy does not change. Pinning threads instead would put all Pods of a node on core 0.
 class StartsBatchThreads {
  public:
   StartsBatchThreads() {
@@ -104,15 +104,15 @@ std::vector<int> OpenDescriptors() {
   if (folder == nullptr) return found;
   while (const dirent* entry = ::readdir(folder)) {
     const int fd = std::atoi(entry->d_name);
-    if (fd > 0) found.push_back(fd);  // skips "." and "..", which give 0, and standard input
+    if (fd > 0) found.push_back(fd);  // 0: ".", ".." or standard input
   }
   ::closedir(folder);
   return found;
 }
 
-// Shuts down this process's sockets whose local or remote end is among `addresses`. Each is
-// duplicated while it is inspected, because Gloo may close its own descriptor at any time; the
-// number may then belong to a socket of the next world.
+// Shuts down this process's sockets whose local or remote end is among `addresses`. Inspects a
+// duplicate of each descriptor, because Gloo may close the original at any time, and its number may
+// then belong to a socket of the next world.
 void ShutDownSocketsAt(const std::vector<sockaddr_storage>& addresses) {
   for (const int fd : OpenDescriptors()) {
     const int held = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -159,7 +159,7 @@ Result<void> GlooMesh::Connect(const World& world, Deadline deadline) {
     const std::vector<char> peer_address(bytes.begin(), bytes.end());
     Remember(peer_address);
     auto& pair = transport->getPair(peers[i]);
-    missing_ = peers[i];  // kept if connect() throws
+    missing_ = peers[i];  // remains set if connect() throws
     if (world.waits_for) world.waits_for(peers[i]);
     pair->connect(peer_address);
     missing_ = -1;

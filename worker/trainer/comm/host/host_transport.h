@@ -11,7 +11,7 @@ namespace ringmaster::trainer {
 enum class HostTransport {
   kAuto,          // shared memory if all ranks can share it; otherwise Gloo
   kGloo,          // always Gloo
-  kSharedMemory,  // shared memory; otherwise the job fails
+  kSharedMemory,  // only shared memory; if the ranks cannot share it, the job fails
 };
 inline constexpr std::array kHostTransports{HostTransport::kAuto, HostTransport::kGloo,
                                             HostTransport::kSharedMemory};

@@ -14,7 +14,7 @@ constexpr char kNoGloo[] =
     "this build of ringmaster-train does not include Gloo; use another build or --device=cuda";
 
 // Uses shared memory if all ranks can share it, otherwise Gloo. All ranks receive the same answers,
-// so they choose the same; a rank that is set to use Gloo also answers first.
+// so all choose the same transport. A rank that must use Gloo also answers.
 class ChoosingTransport final : public CollectiveTransport {
  public:
   ChoosingTransport(HostTransport choice, std::shared_ptr<CollectiveTransport> gloo)

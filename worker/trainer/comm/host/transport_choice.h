@@ -2,7 +2,7 @@
 
 // Selects the transport for ranks on CPUs in worlds with more than one rank: shared memory if
 // possible, otherwise Gloo, unless a flag selects one (host_transport.h). Builds without Gloo
-// (host_none.cc) have only shared memory. Used by environment/make_communicators.h and benches.
+// (host_none.cc) have only shared memory. Used by environment/make_communicators.h and benchmarks.
 
 #include <memory>
 #include <string>
@@ -18,8 +18,8 @@ std::string GlooVersion();
 // Returns null if the build does not include Gloo.
 std::shared_ptr<CollectiveTransport> MakeHostGloo();
 
-// Returns immediately; operations wait for the connection. kInvalid: this build and choice have no
-// transport for this world. If that depends on all ranks, operations return the error instead.
+// Returns immediately; operations wait for the connection. kInvalid: this build does not have such
+// a transport for `world`. If this is known only after connecting, operations return kInvalid.
 Result<std::unique_ptr<Communicator>> MakeHostCommunicator(
     const World& world, Deadline deadline, AbandonedConnects& abandoned_connects,
     HostTransport transport = HostTransport::kAuto);

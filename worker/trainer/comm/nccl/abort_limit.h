@@ -1,8 +1,8 @@
 #pragma once
 
-// Ends the process if a call that must not hang does not return. Aborting a communicator whose
-// device or driver is broken may hang forever, and a rank that cannot release its GPU cannot join
-// the next world. Its agent restarts it.
+// Ends the process if a call that must not hang does not return within a limit; the agent then
+// restarts it. Aborting a communicator whose device or driver is broken may hang forever, and a
+// rank that cannot release its GPU cannot join the next world.
 
 #include <chrono>
 #include <functional>
@@ -15,14 +15,14 @@
 
 namespace ringmaster::trainer {
 
-// Far longer than an abort takes on a healthy device. An abort frees memory, which waits for all
-// work of the device, and ends the threads of all connections.
+// The default limit, far longer than an abort takes on a healthy device. An abort frees memory,
+// which waits for all work of the device, and ends the threads of all connections.
 inline constexpr std::chrono::milliseconds kAbortLimit{15'000};
 
 // Thread-safe.
 class AbortLimit {
  public:
-  // If a call hangs, a thread of this object calls `end` with its name. `end` never returns.
+  // If a call hangs, a thread of this object calls `end` with the call's name. `end` never returns.
   AbortLimit(std::chrono::milliseconds limit, std::function<void(const std::string& what)> end);
   ~AbortLimit();
 
@@ -52,13 +52,13 @@ class AbortLimit {
   Mutex mutex_;
   StoppableCondVar changed_;
   int next_ RINGMASTER_GUARDED_BY(mutex_) = 0;
-  std::map<int, Call> calls_ RINGMASTER_GUARDED_BY(mutex_);  // by number, in order of their start
+  std::map<int, Call> calls_ RINGMASTER_GUARDED_BY(mutex_);  // by number, oldest call first
 
-  std::jthread thread_;  // last member: ends first
+  std::jthread thread_;  // the last member, so it is destroyed first
 };
 
-// Prints the call that hung to standard error and kills the process. A hanging device counts as a
-// crash, for the job's crash limit and not for its restart limit.
+// Prints the name of the call that hung to standard error and kills the process. This counts as a
+// crash: toward the job's crash limit, not toward its restart limit.
 [[noreturn]] void EndProcessThatHangs(const std::string& what);
 
 }  // namespace ringmaster::trainer

@@ -31,7 +31,7 @@ class DeviceApi {
 
   virtual Result<DeviceEvent> MakeEvent() = 0;
   virtual void DropEvent(DeviceEvent event) = 0;
-  // Makes `event` complete when all work that is on `stream` now has ended.
+  // Makes `event` complete when all work that is now on `stream` has ended.
   virtual Result<void> Record(DeviceEvent event, DeviceStream stream) = 0;
   // Makes later work on `stream` start after `event`.
   virtual Result<void> Follow(DeviceStream stream, DeviceEvent event) = 0;
@@ -40,13 +40,13 @@ class DeviceApi {
   // Returns whether `memory` is on the device.
   virtual bool Holds(const void* memory) = 0;
   // Allocates device memory and page-locked host memory, which are never freed. MakeMemory() may
-  // wait for the device if little is left, so the thread that aborts must not call it.
+  // wait for the device if little memory is left, so the thread that aborts must not call it.
   virtual Result<void*> MakeMemory(std::size_t bytes) = 0;
   virtual Result<void*> MakePinned(std::size_t bytes) = 0;
   // Copies between device memory and page-locked host memory, in stream order.
   virtual Result<void> Copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) = 0;
-  // Sets `*to`, in device memory, to `part` in stream order; or to 0 if `*gave_up`, in page-locked
-  // memory, is not 0 by then. The first call may wait for the device.
+  // In stream order, sets `*to`, in device memory, to `part`, or to 0 if `*gave_up`, in page-locked
+  // memory, is not 0. The first call may wait for the device.
   virtual Result<void> Contribute(uint64_t* to, uint64_t part, const uint32_t* gave_up,
                                   DeviceStream stream) = 0;
 };

@@ -35,9 +35,9 @@ class Symbols {
   std::string missing_;
 };
 
-// Returns whether CollNet (InfiniBand's SHARP) may be used. With it, registrations belong to a
-// thread of NCCL, whose state ncclCommAbort frees before it uses it to undo them (seen in 2.20.5 to
-// 2.30.7). In-place reductions otherwise register multicast memory, to which this does not apply.
+// Returns whether CollNet (InfiniBand's SHARP) may be used. With it, registrations belong to an
+// NCCL thread, and ncclCommAbort frees that thread's state before it undoes them (seen in 2.20.5 to
+// 2.30.7). Without it, in-place reductions register multicast memory, which is not affected.
 bool CollNetWanted() {
   const std::optional<std::string> wanted = NcclSetting("NCCL_COLLNET_ENABLE");
   return wanted && *wanted != "0";
@@ -75,7 +75,7 @@ Result<NcclApi> LoadNccl() {
         "NCCL_COMM_BLOCKING=1 makes NCCL calls block without a limit, so ranks could not continue "
         "after losing one; remove it from the environment or the NCCL configuration file"};
   }
-  // Never closed, because NCCL's threads may run until the process exits.
+  // The library is never closed, because NCCL's threads may run until the process exits.
   void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return Error{ErrorKind::kUnavailable, std::string("NCCL cannot be loaded: ") + ::dlerror()};

@@ -1,8 +1,8 @@
 #pragma once
 
-// The NCCL functions that the trainer calls, as a table that is filled at run time: the loaded
-// library's version decides which functions exist, the build does not need NCCL, and tests can
-// substitute a fake. Types have the layout of NCCL's public header (https://github.com/NVIDIA/nccl,
+// The NCCL functions that the trainer calls, as a table that is filled at run time. The version of
+// the loaded library decides which functions exist, the build does not need NCCL, and tests can use
+// a fake. Types have the layout of NCCL's public header (https://github.com/NVIDIA/nccl,
 // src/nccl.h.in); layouts.tsv lists the declarations of each version.
 
 #include <array>
@@ -101,7 +101,7 @@ struct NcclApi {
   std::function<NcclResult()> group_start;
   std::function<NcclResult()> group_end;
 
-  // Empty if this version of NCCL lacks the function or must not use it.
+  // Empty if this version of NCCL lacks the function, or if it must not be used.
   std::function<NcclResult(NcclComm, int* excluded, int count, NcclComm*, NcclConfig*, int mode)>
       comm_shrink;
   std::function<NcclResult(NcclComm, int flags)> comm_revoke;
@@ -109,12 +109,12 @@ struct NcclApi {
   std::function<NcclResult(NcclComm, int, const NcclUniqueId*, int, NcclComm*, NcclConfig*)>
       comm_grow;
   std::function<NcclResult(void**, std::size_t)> memory_alloc;
-  // Only records the memory here; the first operation on it informs the other ranks.
+  // Records the memory on this rank only; the first operation on it informs the other ranks.
   std::function<NcclResult(NcclComm, void*, std::size_t, void** handle)> comm_register;
 };
 
-// Loads the library that LibTorch uses, or the system's. kUnavailable: there is none, or it is
-// older than 2.18. kInvalid: settings of the user make NCCL calls block.
+// Loads the library that LibTorch uses, or the system's. kUnavailable: NCCL is missing or older
+// than 2.18. kInvalid: the user's settings make NCCL calls block.
 Result<NcclApi> LoadNccl();
 
 // Returns the value that NCCL will use for its variable `name`; nothing if it is not set. Looks in

@@ -11,7 +11,7 @@ namespace {
 
 using control::CollectiveKind;
 
-// An operation under construction: where the device finds the memory of each argument.
+// Prepares an operation: finds or stages the device memory of each argument.
 class Preparation {
  public:
   Preparation(NcclEngine& engine, CollectiveKind kind, Deadline deadline) : engine_(engine) {
@@ -24,7 +24,7 @@ class Preparation {
   }
   void* Out(std::span<std::byte> memory) { return Place(memory, false, true); }
   void* InOut(std::span<std::byte> memory) { return Place(memory, true, true); }
-  // The memory of all arguments is on the device.
+  // States that the memory of all arguments is on the device.
   void OnDevice() { on_device_ = true; }
 
   void Confirms(uint64_t part, std::function<bool()> sound) {
@@ -38,7 +38,7 @@ class Preparation {
     if (error_) {
       const Error error =
           error_->WithContext(std::string("preparing a collective (") + operation_.name() + ")");
-      engine_.Break(error);  // so that the other ranks do not wait for this one
+      engine_.Break(error);  // so that other ranks do not wait for this rank
     }
     operation_.launch = std::move(launch);
     engine_.Enqueue(std::move(operation_));
@@ -193,7 +193,7 @@ WorkHandle NcclCommunicator::Broadcast(std::span<std::byte> bytes, int root, Dea
 WorkHandle NcclCommunicator::Barrier(Deadline deadline) {
   Preparation prepared(*engine_, CollectiveKind::kBarrier, deadline);
   static constexpr std::byte kNothing{0};
-  // The number is staged, so that no memory of the caller is needed, and is only read.
+  // The call reduces a staged copy, so the constant itself is only read.
   void* const memory = const_cast<void*>(prepared.In({&kNothing, 1}));
   return prepared.Start([=](const NcclApi& nccl, NcclComm comm, NcclStream stream) {
     return nccl.all_reduce(memory, memory, 1, NcclType::kUint8, NcclOp::kSum, comm, stream);
@@ -206,8 +206,8 @@ WorkHandle NcclCommunicator::Run(CollectiveKind kind, Launch launch, Deadline de
   return prepared.Start(std::move(launch));
 }
 
-// The sum is correct only if every rank added its part. A rank's device adds the part only after
-// all earlier operations have ended, and only if the rank abandoned none of them.
+// The sum is correct only if every rank added its part. A rank's device adds its part after all
+// earlier operations have ended, unless the rank has abandoned one of them.
 WorkHandle NcclCommunicator::Confirm(Deadline deadline) {
   const uint64_t mine = ConfirmationOf(engine_->world(), ++confirmations_);
   const auto sum = std::make_shared<uint64_t>(0);

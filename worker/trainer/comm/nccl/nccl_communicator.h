@@ -27,8 +27,8 @@ class NcclEngine;
 
 class NcclCommunicator final : public Communicator {
  public:
-  // Starts to connect this rank with all other ranks of `world` through its store. Operations that
-  // are called in the meantime wait for it. `abandoned_connects` must outlive the object.
+  // Starts to connect this rank with all other ranks of `world` through its store. Operations wait
+  // until it is connected. `abandoned_connects` must outlive the object.
   NcclCommunicator(std::shared_ptr<NcclRuntime> runtime, const World& world, Deadline deadline,
                    AbandonedConnects& abandoned_connects);
   // Ends the process if the device does not release the operations within the runtime's limit.
@@ -52,13 +52,13 @@ class NcclCommunicator final : public Communicator {
 
   using Communicator::AllReduce;
 
-  // Launches NCCL calls on device memory as one operation, which is watched and ended like all
-  // others. Used by benchmarks of NCCL.
+  // Launches NCCL calls on device memory as one operation, which the engine watches and ends like
+  // all others. Used by benchmarks of NCCL.
   using Launch = std::function<NcclResult(const NcclApi& nccl, NcclComm comm, NcclStream stream)>;
   WorkHandle Run(control::CollectiveKind kind, Launch launch, Deadline deadline);
 
  private:
-  const std::shared_ptr<NcclEngine> engine_;  // shared with the thread, which may outlive this
+  const std::shared_ptr<NcclEngine> engine_;  // shared with the thread, which may live longer
   AbandonedConnects& abandoned_connects_;
   uint64_t confirmations_ = 0;
   std::jthread thread_;

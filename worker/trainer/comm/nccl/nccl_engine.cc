@@ -10,11 +10,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// The engine polls continuously for the end of an operation for kEager after the last change, which
-// covers the reductions of a step. It then polls rarely, which costs almost nothing.
+// The engine polls continuously for kEager after the last start or end of an operation, which
+// covers the reductions of a step. Then it polls every kBetweenLooks, which costs almost nothing.
 constexpr std::chrono::microseconds kEager{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};
-// Much longer than the forward and backward passes of a step take.
+// The limit of AwaitComputing(), much longer than the passes of a step take.
 constexpr std::chrono::seconds kComputingLimit{30};
 
 std::string Doing(const char* name) {
@@ -85,8 +85,8 @@ Result<void> NcclEngine::MakeMark() {
                                        static_cast<uint32_t*>(mark_.pinned), stream_);
 }
 
-// Reports the stage unless the world has ended. The lock is held because later reports concern the
-// next world. Ranks wait for rank 0 only while it makes the plan; then all work together.
+// Reports the stage unless the world has ended. Holds the lock, because a report after Break()
+// would concern the next world. The other ranks wait for rank 0 only until it has made the plan.
 void NcclEngine::ComesTo(control::ConnectStage stage) {
   const MutexLock lock(mutex_);
   if (broken_) return;
@@ -121,7 +121,7 @@ bool NcclEngine::Launch() {
   {
     const MutexLock lock(mutex_);
     if (broken_ || queue_.empty()) return false;
-    // Move it even if only half of it was launched, so that it ends together with the others.
+    // Move it even if its launch fails halfway, so that it ends together with the others.
     launched_.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
@@ -167,7 +167,7 @@ Result<void> NcclEngine::PutOnStream(NcclOperation& operation) {
   return device.Record(operation.done, stream_);
 }
 
-// Returns whether the computation before the oldest operation is done. Its deadline starts then.
+// Returns whether the computation before the oldest operation is done. The operation begins then.
 bool NcclEngine::FirstHasBegun() {
   NcclOperation& first = launched_.front();
   if (first.begun) return true;
@@ -184,7 +184,7 @@ bool NcclEngine::FirstHasBegun() {
   return first.begun;
 }
 
-// `launching`: this thread is launching an operation and does not check the earlier ones.
+// `launching`: a launch is in progress, so it is unknown which earlier operations have begun.
 void NcclEngine::SayCounts(bool launching) {
   if (!world_.counts) return;
   control::CollectiveCounts said = counts_;
@@ -192,7 +192,7 @@ void NcclEngine::SayCounts(bool launching) {
   world_.counts(said);
 }
 
-// Completes the oldest operation if it has ended successfully. Returns whether it did.
+// Completes the oldest operation if it has succeeded. Returns whether it completed one.
 bool NcclEngine::CompleteFirst() {
   if (launched_.empty() || !FirstHasBegun()) return false;
   NcclOperation& first = launched_.front();
@@ -240,7 +240,7 @@ void NcclEngine::CheckLaunched() {
             .WithContext(Doing(launched_.front().name())));
 }
 
-// Ends all operations after a break: none runs on the device any more, and each gets the error.
+// Ends all operations after Break(): stops them on the device, and completes each with the error.
 void NcclEngine::Quiesce() {
   const Error reason = *broken();
   if (comm_ != nullptr) {
@@ -250,7 +250,7 @@ void NcclEngine::Quiesce() {
     state_ = StopLaunched();
     if (state_ == ParentState::kNone) {
       runtime_->Abort(std::exchange(comm_, nullptr));
-      StreamEmpties(Deadline::max());  // otherwise the limit ends the process
+      StreamEmpties(Deadline::max());  // `watch` ends the process at the limit
     }
   }
   for (NcclOperation& operation : launched_) {
@@ -278,8 +278,8 @@ ParentState NcclEngine::StopLaunched() {
   return launched_.empty() ? ParentState::kBroken : ParentState::kNone;
 }
 
-// Waits for the computation of the data that the operations send. The device may be busy with it
-// for long, which does not mean that the communicator hangs.
+// Waits for the computation of the data that the operations send. The computation may keep the
+// device busy for long, which does not mean that the communicator hangs.
 void NcclEngine::AwaitComputing() {
   const Deadline deadline = steady_clock::now() + kComputingLimit;
   for (const NcclOperation& operation : launched_) {
@@ -287,8 +287,8 @@ void NcclEngine::AwaitComputing() {
   }
 }
 
-// Returns whether everything on the stream has ended in time. This includes an operation that
-// failed halfway: its event was never recorded and would look complete.
+// Returns whether everything on the stream has ended in time. This includes an operation whose
+// launch failed halfway: its event was not recorded and would look complete.
 bool NcclEngine::StreamEmpties(Deadline deadline) {
   return runtime_->device().Record(last_, stream_).ok() && Await(last_, deadline);
 }

@@ -1,14 +1,14 @@
 #pragma once
 
-// Drives one NCCL communicator, with a queue of operations and one thread that makes all NCCL calls
-// for it, launches operations on a separate stream and watches them. The thread polls the device
-// and never blocks on it, so a collective with a lost peer cannot block it. Only this thread
-// revokes or aborts, so an operation that this rank abandoned never counts as completed. An
-// operation that a peer abandoned may look completed: the peer's kernels then stop waiting for data
-// and send whatever their buffers contain, and the kernels here end normally (NCCL's prims_simple.h
-// and prims_ll.h: the flag ends the wait, not the send). Confirmations detect this. They follow the
+// Drives one NCCL communicator, with a queue of operations and one thread. The thread makes all
+// NCCL calls, launches operations on a separate stream and watches them. It polls the device and
+// never blocks on it, so a collective with a lost peer cannot block it. Only this thread revokes or
+// aborts, so an operation that this rank abandoned never counts as completed. An operation that a
+// peer abandoned may look completed: the peer's kernels then stop waiting for data and send
+// whatever their buffers contain, and the kernels here end normally (NCCL's prims_simple.h and
+// prims_ll.h: the flag ends the wait, not the send). Confirmations detect this. They follow the
 // confirmed operations on the stream, and the device adds this rank's contribution unless the host
-// has set a flag, which it does before it revokes or aborts. Private to nccl_communicator.cc.
+// has set a flag. The host sets it before it revokes or aborts. Private to nccl_communicator.cc.
 
 #include <atomic>
 #include <cstdint>
@@ -42,18 +42,18 @@ struct NcclOperation {
   const char* name() const { return control::kCollectiveNames[static_cast<std::size_t>(kind)]; }
   WorkHandle work{};
   Launch launch{};
-  DeviceEvent ready = nullptr;  // completes when the memory may be used; null: immediately
+  DeviceEvent ready = nullptr;  // completes when the data is computed; null: it already is
   std::vector<NcclStaged> staged{};
-  // For a confirmation: `part` is this rank's contribution, which the device writes into its one
-  // piece of staged memory unless the rank has given up by then. `sound` returns whether the
-  // received sum is that of all contributions.
+  // For a confirmation: `part` is this rank's contribution, which the device writes into the only
+  // staged piece, unless the rank has given up by then. `sound` returns whether the received sum
+  // includes every rank's contribution.
   uint64_t part = 0;
   std::function<bool()> sound{};
   DeviceEvent done = nullptr;  // set by the engine at the launch
   bool begun = false;
 };
 
-// Enqueue(), Break() and Stop() are thread-safe. A thread runs Serve() for its whole life.
+// Enqueue(), Break() and Stop() are thread-safe. One thread runs Serve() from its start to its end.
 class NcclEngine {
  public:
   NcclEngine(std::shared_ptr<NcclRuntime> runtime, const World& world);
@@ -67,7 +67,7 @@ class NcclEngine {
   // Queues the operation. If the engine is broken, it ends at once with the error that broke it.
   void Enqueue(NcclOperation operation);
 
-  // Only the first error is kept. No operation starts after it; the thread ends the running ones.
+  // Keeps only the first error. No operation starts after it; the thread ends the running ones.
   void Break(const Error& error);
   std::optional<Error> broken();
 
@@ -112,8 +112,8 @@ class NcclEngine {
   // Used only by the thread.
   NcclComm comm_ = nullptr;
   DeviceStream stream_ = nullptr;
-  DeviceEvent last_ = nullptr;  // end of all work on the stream
-  StagingPiece mark_;           // its host part tells the device that this rank gave up
+  DeviceEvent last_ = nullptr;  // recorded after all work on the stream
+  StagingPiece mark_;           // its host memory tells the device that this rank gave up
   std::deque<NcclOperation> launched_;
   control::CollectiveCounts counts_{.launched = 0, .begun = 0};
   ParentState state_ = ParentState::kHealthy;
@@ -127,7 +127,7 @@ class NcclEngine {
   CondVar wake_;
   std::deque<NcclOperation> queue_ RINGMASTER_GUARDED_BY(mutex_);
   std::optional<Error> broken_ RINGMASTER_GUARDED_BY(mutex_);  // set once
-  // Not 0 once broken; the device reads it. Null: the device cannot contribute.
+  // The device reads it; it is not 0 after Break(). Null: the device does not use it now.
   uint32_t* gave_up_ RINGMASTER_GUARDED_BY(mutex_) = nullptr;
   bool connecting_ RINGMASTER_GUARDED_BY(mutex_) = true;
   bool stopping_ RINGMASTER_GUARDED_BY(mutex_) = false;

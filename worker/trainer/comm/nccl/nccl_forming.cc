@@ -58,7 +58,7 @@ Call Start(const NcclApi& nccl, const World& world, const NcclPlan& plan, NcclCo
                                &config, static_cast<int>(mode))};
     }
     case NcclPath::kGrow: {
-      // Ranks that stay keep their numbers; only rank 0 and joiners know the id.
+      // Ranks that stay keep their numbers. Only rank 0 and the new ranks pass the id.
       const bool needs_id = parent == nullptr || world.rank == 0;
       return {"ncclCommGrow", nccl.comm_grow(parent, world.size, needs_id ? &plan.id : nullptr,
                                              parent == nullptr ? world.rank : -1, made, &config)};
@@ -77,8 +77,8 @@ bool StartsFromParent(const NcclPlan& plan, const World& world) {
 // Returns the slot's communicator. Some calls set it only when they end, on one of NCCL's threads.
 NcclComm MadeAt(NcclComm* slot) { return std::atomic_ref<NcclComm>(*slot).load(); }
 
-// Returns the communicator that reports the state of the call: for a shrink the parent, which
-// exists before the new one; else the new one. Returns null if it did not appear in time.
+// Returns the communicator that reports the state of the call: the parent for a shrink, because it
+// already exists, otherwise the new one. Returns null if the new one did not appear in time.
 NcclComm BusyWith(NcclPath path, NcclComm parent, NcclComm* made, NcclResult first,
                   const NcclPatience& patience) {
   if (parent != nullptr && path != NcclPath::kGrow) return parent;
@@ -89,7 +89,7 @@ NcclComm BusyWith(NcclPath path, NcclComm parent, NcclComm* made, NcclResult fir
   return MadeAt(made);
 }
 
-// Returns the result of `call` once it succeeds. On an error, the slot still has the communicator.
+// Returns the result of `call` once it succeeds. After an error, the slot keeps the communicator.
 Result<NcclComm> AwaitMade(const NcclApi& nccl, NcclPath path, const Call& call, NcclComm parent,
                            NcclComm* made, const NcclPatience& patience) {
   if (call.result != NcclResult::kSuccess && call.result != NcclResult::kInProgress) {
@@ -107,9 +107,9 @@ Result<NcclComm> AwaitMade(const NcclApi& nccl, NcclPath path, const Call& call,
   return comm;
 }
 
-// Abandons a grow. Its thread belongs to the child, reads the parent, and waits on sockets of both.
-// Revoking the parent ends the waits there and keeps the parent readable, so that aborting the
-// child can wait for the thread. `parent` and `child` are null if there is none.
+// Abandons a grow, whose thread belongs to the child, reads the parent and waits on sockets of
+// both. Revoking the parent ends the waits on its sockets and keeps it readable, so that aborting
+// the child can wait for the thread. `parent` and `child` are null if there is none.
 void EndGrow(NcclRuntime& runtime, NcclComm parent, NcclComm child, const NcclPatience& patience) {
   const NcclApi& nccl = runtime.nccl();
   if (child != nullptr) {
@@ -126,11 +126,11 @@ void EndGrow(NcclRuntime& runtime, NcclComm parent, NcclComm child, const NcclPa
   if (parent != nullptr) runtime.Abort(parent);
 }
 
-// A rank that fails reports it and must not join, while all others continue from the parent.
+// A rank that fails reports the error and must not join; the others can continue from the parent.
 Result<void> RegisterMemory(NcclRuntime& runtime, NcclComm comm, const NcclPatience& patience) {
   const NcclApi& nccl = runtime.nccl();
   for (const std::span<std::byte> memory : runtime.registered()) {
-    // The handle is not used: aborting the communicator revokes the registration.
+    // The handle is not used, because aborting the communicator revokes the registration.
     void* handle = nullptr;
     const NcclResult first = nccl.comm_register(comm, memory.data(), memory.size(), &handle);
     Result<void> settled = Settle(nccl, comm, first, "ncclCommRegister", patience);
@@ -163,7 +163,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
                                   const NcclFormingObserver& observer) {
   const NcclApi& nccl = runtime.nccl();
   std::optional<NcclParent> parent = runtime.TakeParked();
-  // From a parent that failed while it was parked, NCCL creates nothing (ncclCommEnsureReady).
+  // NCCL cannot use a parent that failed while it was parked (ncclCommEnsureReady).
   if (parent && StateOf(nccl, parent->comm) != NcclResult::kSuccess) {
     runtime.Abort(parent->comm);
     parent.reset();
@@ -178,11 +178,11 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
       },
       observer.missing);
   if (!plan.ok()) {
-    // Other ranks may already have the id of this grow, and would use it for the next grow.
+    // Other ranks may already have this grow's id and would use it for the next grow, so abort.
     if (grow_begun) {
       runtime.Abort(parent->comm);
     } else if (parent) {
-      runtime.ParkAgain(*std::move(parent));  // kept for the next attempt
+      runtime.ParkAgain(*std::move(parent));  // keep it for the next attempt
     }
     return plan.error();
   }
@@ -198,7 +198,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
     return comm.error();
   }
   if (comm.ok()) observer.comes_to(ConnectStage::kFinish);
-  // Abort it only now: the thread of a running shrink reads its parent and ends with it.
+  // Abort the parent only now: the thread of a running shrink reads it and ends with it.
   if (from != nullptr) runtime.Abort(from);
   if (!comm.ok()) {
     if (NcclComm const half_made = MadeAt(made); half_made != nullptr) runtime.Abort(half_made);

@@ -1,7 +1,7 @@
 #pragma once
 
 // Creates the NCCL communicator of a world: from the previous one if all ranks can, otherwise a new
-// one. Each NCCL call is polled until it completes, is given up or exceeds its deadline.
+// one. Each NCCL call is polled until it completes, is abandoned or exceeds its deadline.
 
 #include <functional>
 #include <string>
@@ -16,7 +16,7 @@ namespace ringmaster::trainer {
 struct NcclPatience {
   Deadline deadline;
   std::function<bool()> given_up;  // called between polls
-  std::function<void()> pause;     // waits briefly, or less if the attempt is given up
+  std::function<void()> pause;     // waits briefly, or less if the attempt is abandoned
 };
 
 // Waits until the call that `comm` is executing has ended. `first` is the result of that call.
@@ -27,7 +27,7 @@ Result<void> Settle(const NcclApi& nccl, NcclComm comm, NcclResult first, const 
 // Called while a communicator is created, on the thread that creates it.
 struct NcclFormingObserver {
   std::function<void(int rank)> missing;  // see nccl_rendezvous.h
-  // The stage that was reached. Polling NCCL again is not reported.
+  // Called when a stage is reached, but not each time NCCL is polled.
   std::function<void(control::ConnectStage stage)> comes_to;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Decides how to create the communicator of a new world, if possible from the previous one. A pure
-// function of the statements of all ranks of the new world. Rank 0 decides for all
+// Decides how to create the communicator of a new world, if possible from the previous one. The
+// decision depends only on the statements of all ranks of the new world. Rank 0 decides for all
 // (nccl_rendezvous.h), so that all ranks do the same.
 
 #include <span>
@@ -26,18 +26,18 @@ struct NcclStatement {
   int parent_rank = 0;
   int parent_size = 0;
   ParentState state = ParentState::kNone;
-  bool registers = false;  // has memory that it could register
+  bool registers = false;  // this rank has memory that it can register
 };
 
 enum class NcclPath : int {
-  kNew = 0,          // parents are aborted, and a new one is created
+  kNew = 0,          // abort all parents and create a new communicator
   kShrink = 1,       // shrink a parent that all ranks have revoked
   kShrinkAbort = 2,  // shrink a parent whose other ranks may be in any state
   kGrow = 3,         // grow a healthy parent; all its ranks stay and keep their numbers
 };
 
-// `ranks` are by new rank. kNew unless all ranks have the same version: NCCL refuses to mix some
-// versions, and with different versions it is not known which functions they lack.
+// `ranks` are in the order of the new ranks. Returns kNew if their versions differ, because NCCL
+// refuses to mix some versions, and it is not known which functions the other versions lack.
 NcclPath PathOf(std::span<const NcclStatement> ranks);
 
 // Returns whether all ranks register their memory. The behaviour of NCCL is undefined if the memory

@@ -13,15 +13,15 @@ namespace ringmaster::trainer {
 
 struct NcclPlan {
   NcclPath path = NcclPath::kNew;
-  std::vector<int> excluded{};  // ranks of the parent to exclude when it is shrunk
-  int old_ranks = 0;            // for kGrow: the parent's number of ranks, which come first
+  std::vector<int> excluded{};  // for a shrink: the parent's ranks to exclude
+  int old_ranks = 0;            // for kGrow: the parent's size; the parent's ranks come first
   NcclUniqueId id{};            // used by kNew and kGrow
   bool registers = false;       // true: all ranks register their memory; false: none does
 };
 
 // Blocks until rank 0 has received the statements of all ranks and decided. `make_id` is called
-// only on rank 0, for the chosen path. `missing` is called if only one rank did not come in time. A
-// world of one rank does not use the store. Errors are those of the store and of make_id.
+// only on rank 0, for the chosen path. `missing` is called if exactly one rank did not answer in
+// time. A world of one rank does not use the store. Errors are those of the store and of make_id.
 Result<NcclPlan> AgreeOnPlan(const World& world, const NcclStatement& mine, Deadline deadline,
                              const std::function<Result<NcclUniqueId>(NcclPath)>& make_id,
                              const std::function<void(int rank)>& missing);

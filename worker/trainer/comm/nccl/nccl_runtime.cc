@@ -36,7 +36,7 @@ NcclRuntime::~NcclRuntime() {
 
 void NcclRuntime::Abort(NcclComm comm) {
   const AbortLimit::Watch watch(limit_, "aborting the NCCL communicator");
-  // The result does not matter: the communicator no longer exists in either case.
+  // Ignore the result, because the communicator no longer exists in either case.
   static_cast<void>(nccl_.comm_abort(comm));
 }
 

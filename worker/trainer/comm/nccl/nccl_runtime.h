@@ -26,21 +26,21 @@ namespace ringmaster::trainer {
 // A communicator that is kept after its world has ended.
 struct NcclParent {
   NcclComm comm = nullptr;
-  std::string name;  // the same on all its ranks, and unique
+  std::string name;  // unique; the same on all ranks of the communicator
   int rank = 0;
   int size = 0;
   ParentState state = ParentState::kNone;
 };
 
 // The owners of communicators in this process. Before an owner aborts its communicator, it must
-// mark all others. An abort may wait for the device, and an operation of another communicator whose
-// peer is also gone would then never end. Thread-safe.
+// mark the others, so that they end their operations. An abort may wait for the device, on which an
+// operation whose peer is lost would never end. Thread-safe.
 class NcclHolders {
  public:
   using Mark = std::function<void(const Error& reason)>;
 
   void Join(const void* holder, Mark mark);
-  // After this returns, the mark neither runs nor will run.
+  // When it returns, the mark is not running and will not be called again.
   void Leave(const void* holder);
   // Calls the marks of all holders except `holder`. A mark must return immediately.
   void MarkOthers(const void* holder, const Error& reason);
@@ -55,7 +55,7 @@ class NcclRuntime {
  public:
   struct Options {
     std::chrono::milliseconds abort_limit = kAbortLimit;
-    std::chrono::milliseconds revoke_limit{1'000};  // limit; then the communicator is aborted
+    std::chrono::milliseconds revoke_limit{1'000};  // abort if revoking takes longer
     std::function<void(const std::string& what)> end_process = EndProcessThatHangs;
   };
 
@@ -73,15 +73,15 @@ class NcclRuntime {
   // Ends the process if releasing the device takes longer than the limit.
   AbortLimit& limit() { return limit_; }
 
-  // Aborts a communicator. It is never destroyed, because some versions then wait for ranks that
-  // are gone. Ends the process if the abort exceeds the limit.
+  // Aborts a communicator. It is never destroyed, because some versions of NCCL would wait for
+  // ranks that are gone. Ends the process if the abort exceeds the limit.
   void Abort(NcclComm comm);
 
   // Returns a place where NCCL stores a communicator. It is valid as long as this object, because
   // an abandoned call may still use it.
   NcclComm* MakeSlot();
 
-  // Keeps a communicator for the next world. Aborts an already parked one.
+  // Keeps a communicator for the next world. Aborts one that is already parked.
   void Park(NcclParent parent);
   // Parks the result of TakeParked() again, or aborts it if a newer one is parked by now.
   void ParkAgain(NcclParent parent);
@@ -89,7 +89,7 @@ class NcclRuntime {
 
   // Returns device memory that each later communicator registers, so that NCCL reduces it in place
   // without copies. It is never freed, because it must outlive every communicator, including parked
-  // ones. Null if this NCCL cannot register memory or there is no space: use any other memory.
+  // ones. Null if this NCCL cannot register memory or none is left: use other memory.
   void* MakeRegistered(std::size_t bytes);
   // All registered memory. Empty once a rank has failed to register it.
   std::vector<std::span<std::byte>> registered();

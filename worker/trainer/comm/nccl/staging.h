@@ -26,7 +26,7 @@ class Staging {
 
   // Returns a piece of at least `bytes`.
   Result<StagingPiece> Take(std::size_t bytes);
-  // Call it when the operation does not use the piece any more.
+  // Call it when the operation no longer uses the piece.
   void Return(const StagingPiece& piece);
 
  private:

@@ -18,13 +18,13 @@ namespace ringmaster::trainer {
 
 struct SharedWorld {
   std::unique_ptr<Segment> segment{};    // null: the ranks do not share memory
-  std::vector<PeerProcess> processes{};  // by rank, if there is a segment
-  std::string why_not{};                 // set if there is no segment; the same on every rank
+  std::vector<PeerProcess> processes{};  // one per rank if there is a segment
+  std::string why_not{};                 // why there is no segment; the same on every rank
 };
 
 // Call it on every rank with the same `bytes`. Ranks share memory only if all `want` to. An error
-// means that a rank did not come: `missing` is this rank, or -1 if several did not. Blocks at most
-// until the deadline.
+// means that a rank did not answer: `missing` becomes that rank, if it is the only one. Blocks at
+// most until the deadline.
 Result<SharedWorld> AgreeOnMemory(const World& world, bool want, std::size_t bytes,
                                   Deadline deadline, std::atomic<int>& missing);
 

@@ -16,14 +16,14 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// How long a wait spins before it sleeps; it yields the core in between.
+// How long a waiting rank polls, with sched_yield(), before it sleeps.
 constexpr std::chrono::microseconds kPatience{100};
 // How often a sleeping rank checks whether the process that it waits for has ended.
 constexpr std::chrono::milliseconds kGlance{20};
 
 constexpr int kRankBits = 16;
 
-// Returns a word that identifies the rank and the point for which a rank sleeps.
+// Encodes in one word the rank and the point for which a rank sleeps.
 uint64_t Awaiting(int peer, uint64_t point) {
   return point << kRankBits | static_cast<uint64_t>(peer);
 }
@@ -72,8 +72,8 @@ bool PeerProcess::CanBeWatched() {
 Meeting::Meeting(std::span<MeetingCell> cells, int rank, std::vector<PeerProcess> processes)
     : cells_(cells), rank_(rank), processes_(std::move(processes)) {}
 
-// A rank that is about to sleep announces this before its last check; Arrive() does the reverse, so
-// one of the two notices the other.
+// A rank that is about to sleep sets `awaits` before its last check of `arrived`. Arrive() sets
+// `arrived` before it reads `awaits`, so at least one of the two sees the other's value.
 uint64_t Meeting::Arrive() {
   ++arrived_;
   Self().arrived.store(arrived_, std::memory_order_seq_cst);
@@ -109,7 +109,7 @@ void Meeting::Sleep(int peer, uint64_t point, Deadline deadline) {
   MeetingCell& other = cells_[static_cast<std::size_t>(peer)];
   for (;;) {
     const uint32_t bell = self.bell.load();
-    const bool gone = other.gone != 0;  // read first: an arrival before its exit counts
+    const bool gone = other.gone != 0;  // read first: a peer may arrive, then leave
     self.awaits.store(Awaiting(peer, point), std::memory_order_seq_cst);
     const bool came = Came(peer, point);
     const auto left = deadline - steady_clock::now();

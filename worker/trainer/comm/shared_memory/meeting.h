@@ -1,9 +1,9 @@
 #pragma once
 
-// Synchronises ranks on one machine through shared memory. All ranks pass the same points
-// in the same order. A rank announces that it has reached a point, and waits until others
-// have. A waiting rank first spins, because peers are usually close, then sleeps in a futex
-// until the other rank wakes it; it also notices when a peer's process has ended. Writes
+// Synchronises ranks on one machine through shared memory. All ranks pass the same points in
+// the same order. A rank announces that it has reached a point, and waits until others have.
+// A waiting rank first polls, because peers usually arrive soon. It then sleeps in a futex
+// until the other rank wakes it, and also checks whether the peer's process has ended. Writes
 // before a point are visible to ranks that waited for it. Used only by the shared-memory
 // transport.
 
@@ -18,19 +18,19 @@
 namespace ringmaster::trainer {
 
 // The state of one rank in shared memory. Initially zero.
-struct alignas(128) MeetingCell {  // cells do not share a pair of cache lines
+struct alignas(128) MeetingCell {  // two cells never share a pair of cache lines
   std::atomic<uint64_t> arrived;   // the last point that the rank has reached
-  std::atomic<uint64_t> settled;   // the last point that stays reached when it leaves
+  std::atomic<uint64_t> settled;   // the last point that counts after the rank has left
   std::atomic<uint64_t> awaits;    // the rank and point for which it sleeps; 0: awake
   std::atomic<uint32_t> bell;      // futex on which it sleeps; a change wakes it
   std::atomic<uint32_t> gone;      // 1: the rank has left permanently
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
-// A process on this machine for which ranks wait. Owns its descriptor.
+// A process on this machine for which ranks wait. Owns the descriptor.
 class PeerProcess {
  public:
-  // Opens a process by its id. The calling process counts as running.
+  // Opens a process by its id. The calling process never counts as ended.
   explicit PeerProcess(int pid);
   ~PeerProcess();
   PeerProcess(PeerProcess&& other) noexcept;
@@ -39,11 +39,11 @@ class PeerProcess {
 
   bool HasEnded() const;
 
-  // Returns whether processes can be watched on this machine.
+  // Returns whether this machine supports watching processes (pidfd_open).
   static bool CanBeWatched();
 
  private:
-  int fd_ = -1;  // -1: this process, or one that had ended before
+  int fd_ = -1;  // -1: this process, or one that had already ended
   bool ended_ = false;
 };
 
@@ -56,19 +56,19 @@ class Meeting {
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(cells_.size()); }
 
-  // Announces that this rank has reached its next point. Its number is the same on every rank.
+  // Announces that this rank has reached its next point. Returns the point's number.
   uint64_t Arrive();
 
   // Makes the last point count even after this rank leaves. Points that it reaches later count only
-  // while it is present: a rank that is given up during an operation does not take part in it.
+  // until it leaves, because a rank that leaves during an operation does not take part in it.
   void Settle();
 
-  // Blocks until `peer`, or every rank, has reached the point. Throws if the peer is gone, at the
-  // deadline, and after ShutDown().
+  // Blocks until `peer`, or every rank, has reached the point. Throws if the peer has left or
+  // ended, at the deadline, and after ShutDown().
   void Await(int peer, uint64_t point, Deadline deadline);
   void AwaitAll(uint64_t point, Deadline deadline);
 
-  // Leaves. The waits of this rank, and other ranks' waits for it, end within milliseconds.
+  // Leaves. This rank's waits, and other ranks' waits for this rank, end within milliseconds.
   void ShutDown();
 
  private:

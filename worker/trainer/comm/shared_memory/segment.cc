@@ -15,7 +15,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// At the front is a page with the token; the memory itself starts at the second page.
+// The first page contains the token; the memory for callers starts at the second page.
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kTokenBytes = 16;
 
@@ -33,7 +33,7 @@ Result<std::unique_ptr<Segment>> Segment::Create(std::size_t bytes) {
   std::unique_ptr<Segment> segment(new Segment());
   segment->fd_ = ::memfd_create("ringmaster-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (segment->fd_ < 0) return SegmentError("creating shared memory");
-  // Allocates all memory now, because a later lack of memory could not be reported.
+  // Allocate all memory now, because a later lack of memory could not be reported.
   const int full = ::posix_fallocate(segment->fd_, 0, static_cast<off_t>(kPage + bytes));
   if (full != 0) {
     errno = full;
@@ -56,7 +56,7 @@ Result<std::unique_ptr<Segment>> Segment::Open(const std::string& description, s
   }
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
   std::unique_ptr<Segment> segment(new Segment());
-  // Opening another file must have no side effects.
+  // If the path is of another file, opening it must not have side effects.
   segment->fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (segment->fd_ < 0) return SegmentError("opening the shared memory " + path);
   struct stat file {};

@@ -1,9 +1,9 @@
 #pragma once
 
-// A shared memory segment of several processes on one machine. It is an anonymous file that its
+// A memory segment that several processes on one machine share. It is an anonymous file that its
 // creator keeps open and others open through /proc. So only processes of the same user and PID
-// namespace can map it, and it is freed when the last of them ends. A random token verifies that
-// the opened file is the intended one.
+// namespace can map it, and it is freed when the last of these processes ends. A random token
+// verifies that the opened file is the intended one.
 
 #include <cstddef>
 #include <memory>
@@ -26,7 +26,7 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  // The description for Open(), valid as long as this object exists.
+  // The description for Open(). It is valid as long as this object exists.
   std::string description() const;
 
   std::span<std::byte> memory() const;

@@ -9,12 +9,12 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Fits in a part of a core's cache; smaller if there are slots for many ranks.
+// A slot fits in a part of a core's cache. With many ranks, slots are smaller.
 constexpr std::size_t kMostSlotBytes = 256 << 10;
 constexpr std::size_t kLeastSlotBytes = 64 << 10;
 constexpr std::size_t kAllSlotBytes = 16 << 20;
 
-// The part of `bytes` that belongs to `index` of `count`, in whole elements.
+// Returns where piece `index` of `count` pieces of `bytes` begins and ends, in bytes.
 std::pair<std::size_t, std::size_t> PieceOf(std::size_t bytes, std::size_t element, int index,
                                             int count) {
   const std::size_t elements = bytes / element;
@@ -87,8 +87,8 @@ void SharedCollectives::ReduceOfTwo(Elements chunk, ReduceFunction reduce, Deadl
   reduce(chunk.data, first, second, chunk.count);
 }
 
-// Each rank reduces one piece and writes it to the first rank's slot, where no other rank reads
-// that piece. `at` is the position of the chunk in the data.
+// Each rank reduces one piece and writes the result to the first rank's slot, because no other rank
+// reads that piece there. `at` is the position of the chunk in the data.
 void SharedCollectives::ReduceOfMany(Elements chunk, std::size_t at,
                                      const std::vector<ReductionPart>& parts, ReduceFunction reduce,
                                      Deadline deadline) {
@@ -163,15 +163,15 @@ std::vector<uint64_t> SharedCollectives::GatherSizes(const std::vector<std::size
   return all;
 }
 
-// Each rank sends its data through its slot piece by piece; the other ranks copy their parts.
+// Each rank sends its data through its slot, chunk by chunk; the other ranks copy their parts.
 void SharedCollectives::AllToAll(std::span<const std::byte> send,
                                  const std::vector<std::size_t>& send_bytes,
                                  std::span<std::byte> receive,
                                  const std::vector<std::size_t>& receive_bytes, Deadline deadline) {
   const std::vector<uint64_t> sizes = GatherSizes(send_bytes, deadline);
   const auto ranks = static_cast<std::size_t>(size());
-  struct Part {             // the data from one rank
-    std::size_t begin = 0;  // in that rank's data
+  struct Part {             // what one rank sends to this one
+    std::size_t begin = 0;  // offset in what that rank sends
     std::size_t size = 0;
     std::byte* to = nullptr;
   };

@@ -1,7 +1,7 @@
 #pragma once
 
 // Collectives through memory that all ranks of a world map: each rank writes a chunk of its data
-// into its own slot, announces it, and reads the slots of the others. Values are summed in the same
+// into its slot, announces it, and reads the slots of the others. Values are summed in the same
 // order as over Gloo (reduction_order.h). Used only by the shared-memory transport.
 
 #include <array>
@@ -33,7 +33,7 @@ class SharedLayout {
   std::size_t slot_bytes_;
 };
 
-// The collectives of one rank in this memory. Every rank has its own object. Thread-safety: any
+// The collectives of one rank in this memory. Each rank creates one object. Thread-safety: any
 // thread may call ShutDown(); one thread at a time may call the other functions.
 class SharedCollectives final : public Collectives {
  public:
@@ -57,7 +57,7 @@ class SharedCollectives final : public Collectives {
   int size() const { return meeting_.size(); }
   std::byte* Slot(int rank) const { return layout_.Slot(memory_, rank, turn_); }
 
-  // Waits until all ranks have finished reading an earlier chunk, so its slots can be used again.
+  // Waits until all ranks have read an earlier chunk, so that its slots can be used again.
   void OpenSlots(Deadline deadline);
   void LeaveSlots();
 
@@ -69,8 +69,8 @@ class SharedCollectives final : public Collectives {
   const SharedLayout layout_;
   const std::span<std::byte> memory_;
   Meeting meeting_;
-  int turn_ = 0;                       // the next slot of a rank to use
-  std::array<uint64_t, 2> left_at_{};  // the point at which all ranks have finished with a slot
+  int turn_ = 0;                       // which slot each rank uses next
+  std::array<uint64_t, 2> left_at_{};  // the point after which a slot is free
 };
 
 }  // namespace ringmaster::trainer

@@ -1,9 +1,9 @@
 #pragma once
 
-// The transport between ranks on one machine through shared memory. It does not need sockets, nor
-// threads other than that of the queue, which stays asleep for small data. If a rank ends, is shut
-// down or stays silent, the operations of ranks that wait for it fail. Each world has its own
-// memory, so a rank that still maps an old segment does not affect it.
+// The transport between ranks on one machine through shared memory. It does not need sockets, and
+// its only thread is that of the queue, which sleeps while data is small. If a rank ends, is shut
+// down or stays silent, the operations of ranks that wait for it fail. Each world has a separate
+// segment, so a rank that still maps an old one does not affect it.
 
 #include <atomic>
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace ringmaster::trainer {
 class SharedMemoryTransport final : public CollectiveTransport {
  public:
   // Sets up shared memory if the ranks of `world` can share it. Otherwise returns the reason, which
-  // is the same on every rank. An error means that a rank did not come. `want`: this rank agrees.
+  // is the same on every rank. An error means that a rank did not answer. `want`: this rank agrees.
   Result<std::optional<std::string>> Meet(const World& world, bool want, Deadline deadline);
 
   // kInvalid: the ranks cannot share memory.
@@ -36,10 +36,10 @@ class SharedMemoryTransport final : public CollectiveTransport {
   std::unique_ptr<Segment> segment_;
   Mutex mutex_;
   bool down_ RINGMASTER_GUARDED_BY(mutex_) = false;
-  std::unique_ptr<SharedCollectives> collectives_;  // set once, with mutex_
+  std::unique_ptr<SharedCollectives> collectives_;  // set once, under mutex_
 };
 
-// A communicator over this transport only.
+// A communicator that uses only this transport.
 class SharedMemoryCommunicator final : public TransportCommunicator {
  public:
   SharedMemoryCommunicator(const World& world, Deadline deadline,
