@@ -12,9 +12,9 @@ namespace ringmaster::trainer::partial_fc {
 
 int LaunchProduct(const Product& product, void* stream);
 
-// For few elements and a long inner dimension, which would leave most of the GPU idle. The inner
-// dimension is cut into `parts`, whose sums are then added in their order. Needs memory for parts ×
-// rows × columns floats. The bits of the result depend on `parts`.
+// For results with few elements, whose product would leave most of the GPU idle. Splits the inner
+// dimension into `parts` and adds their sums in order. `memory` must have parts × rows × columns
+// floats. The bits of the result depend on `parts`.
 int LaunchProductInParts(const Product& product, int parts, float* memory, void* stream);
 
 }  // namespace ringmaster::trainer::partial_fc
