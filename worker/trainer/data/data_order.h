@@ -34,7 +34,7 @@ class DataOrder {
   int64_t samples_;
   int64_t global_batch_;
   uint32_t
-      half_bits_;  // the permutation has 4^half_bits_ elements, at most four times `samples_`
+      half_bits_;  // the permutation has 4^half_bits_ elements, which is at most 4 * `samples_`
 };
 
 }  // namespace ringmaster::trainer

@@ -172,8 +172,8 @@ Result<bool> AgentMembership::Finish(const World& world, const control::Progress
   return *event == AgentChannel::Event::kReleased;
 }
 
-// If a world ends before the launcher has answered, the rank asks again in the next one. The
-// written state is committed in every world of which this rank is still a member.
+// If a world ends before the launcher has answered, the rank asks again in the next world, because
+// the written state is committed in every world of which this rank is still a member.
 Result<void> AgentMembership::AwaitGrant(const WrittenShard& shard, const std::stop_token& stop) {
   control::Epoch asked;
   for (;;) {
