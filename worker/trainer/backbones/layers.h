@@ -37,7 +37,7 @@ struct BatchNorm {
   int64_t global_batch = 1;
 
   at::Tensor operator()(const at::Tensor& x, bool training) const;
-  // Also applies the operation that follows the normalisation, in one pass.
+  // These also apply the operation after the normalisation, in one pass: a PReLU or an addition.
   at::Tensor Then(const Prelu& prelu, const at::Tensor& x, bool training) const;
   at::Tensor Plus(const at::Tensor& shortcut, const at::Tensor& x, bool training) const;
 

@@ -21,7 +21,7 @@ struct Coefficients {
   std::vector<float> constant, along;  // only for the backward pass
 };
 
-// The functions below compute both alternatives first; otherwise compilers do not vectorise them.
+// The functions below compute both results of each condition, so that compilers vectorise them.
 
 RINGMASTER_VECTORISED void AddDistances(const float* __restrict x, int64_t rows, int64_t channels,
                                         const float* __restrict first, float* __restrict sum,

@@ -34,8 +34,8 @@ struct NormParameters {
   const float* inverse = nullptr;  // 1 / sqrt(variance + epsilon)
 };
 
-// Where Statistics() writes, by channel. It adds the mean and unbiased variance, times `share`, the
-// rank's fraction of the global batch, to the running ones; null: they are not updated.
+// Results of Statistics(), by channel. The mean and unbiased variance, times `share`, the rank's
+// fraction of the global batch, are added to the running ones; null: these are not updated.
 struct NormStatistics {
   float* mean = nullptr;
   float* inverse = nullptr;
@@ -61,7 +61,7 @@ class NormArithmetic {
   virtual int64_t Scratch(const NormRows& rows) const = 0;
   virtual void Statistics(const NormRows& rows, const void* x, float* scratch,
                           const NormStatistics& to) const = 0;
-  // Also adds `shortcut`, of the same shape, unless it is null. REQUIRES: not with a slope.
+  // Also adds `shortcut`, of the same shape, unless it is null. REQUIRES: there is no slope then.
   virtual void Normalise(const NormRows& rows, const NormParameters& parameters, const void* x,
                          const void* shortcut, void* y) const = 0;
   // Computes the gradients; the gradient of a shortcut is `y_gradient` itself.

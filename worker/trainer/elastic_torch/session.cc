@@ -109,7 +109,7 @@ Outcome<> Session::Sum(std::span<float> values) {
   return Done{};
 }
 
-// Waits until all ranks have written their parts of the last checkpoint, so that rank 0 can end it.
+// Waits for all ranks' parts of the last checkpoint, so that rank 0 can complete the checkpoint.
 Outcome<> Session::FinishParts() {
   if (options_.sharded == nullptr || options_.checkpointer == nullptr) return Done{};
   // A rank that has written its part waits for the others in Sum().

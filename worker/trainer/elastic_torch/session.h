@@ -78,7 +78,7 @@ class Session {
           TrainableState state, StepAudit& audit, const Clock& clock, SessionOptions options);
 
   // Blocks until this rank is in a world and connected to all others, and all ranks have the same
-  // state. kInvalid: the message names a rank that differs.
+  // state. kInvalid: ranks differ in flags or state; the message names one.
   Result<void> Join() { return worlds_.Join(); }
   // After any call has failed: returns why there will not be another world.
   SessionEnd end() const { return worlds_.end(); }
@@ -90,7 +90,7 @@ class Session {
   int64_t micro_batch() const;
   MicroBatches micro_batches() const { return {share(), micro_batch()}; }
   int64_t applied_steps() const { return worlds_.local().version.step; }
-  // The saved state from which training resumed in this world; empty: a rank had it in memory.
+  // The saved state from which this world resumed; empty if a rank had a state in memory.
   const std::optional<LocalState>& resumed() const { return worlds_.resumed(); }
 
   // Use it to report phases outside of the session: data, computation, update and evaluation.
@@ -110,13 +110,13 @@ class Session {
   void SetLoss(double sum) { step_.SetLoss(sum); }
   // The same, from a tensor with one element on any device. Does not wait for the device.
   void SetLoss(const at::Tensor& sum) { step_.SetLoss(sum); }
-  // WorldChanged: the step had no effect. The state is unchanged, or another rank's newer one.
+  // WorldChanged: the step had no effect. The state is unchanged or is now that of another rank.
   Outcome<StepResult> Reduce();
   // Call it on every rank after a step that is not finite. `compute` runs forward and backward
   // again, and its gradients are not reduced.
   Outcome<NotFinite> FindNotFinite(const std::function<Result<void>()>& compute);
   // Call it after the update of the reduced step, or after all ranks skipped the update. Leaves the
-  // world if all its ranks were asked to. `progress` is reported once the step is committed.
+  // world if all its ranks were asked to leave. `progress` is reported once the step is committed.
   Result<void> Applied(const control::Progress& progress);
 
   // Sums `values` over the ranks, in place. Call it between steps, on every rank.

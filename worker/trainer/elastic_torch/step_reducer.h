@@ -23,7 +23,7 @@ namespace ringmaster::trainer {
 
 struct StepResult {
   double loss = 0;                        // the mean over the global batch
-  bool finite = true;                     // whether loss and gradients are finite, on all ranks
+  bool finite = true;                     // whether the reduced loss and gradients are finite
   std::chrono::nanoseconds waited{0};     // time of collectives that did not overlap computation
   std::chrono::nanoseconds networked{0};  // duration of all collectives, including the overlap
 };

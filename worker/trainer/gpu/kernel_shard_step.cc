@@ -14,7 +14,7 @@ using namespace partial_fc;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// Number of rows of a part. Sums over the rows of a chunk have few elements, so they are split.
+// Sums over a chunk's rows are split into parts of this many rows, because they have few elements.
 constexpr int64_t kPartRows = 4096;
 
 at::Tensor OfHost(const std::vector<int64_t>& values, at::Device device) {

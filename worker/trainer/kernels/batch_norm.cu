@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
-constexpr int64_t kSumBlocks = 528;    // limit with sums: four per multiprocessor of an H100
+constexpr int64_t kSumBlocks = 528;    // limit for kernels with sums: four per H100 multiprocessor
 constexpr int64_t kMostBlocks = 1056;  // limit for kernels without sums
 constexpr int kAhead = 4;              // number of pieces that a thread loads at once
 // With four blocks per multiprocessor, all kSumBlocks blocks run at the same time on an H100.
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(kThreads, kPrelu ? kAtATime / 2 : kAtATime)
   constexpr int kLanes = Piece<T>::kLanes;
   constexpr int kSums = kPrelu ? 3 : 2;
   const Seat seat = SeatOfThread<T>(rows);
-  float sums[kSums][kLanes] = {};  // sums of gradients, of gradient × distance, of slopes
+  float sums[kSums][kLanes] = {};  // sums of gradients, gradient × distance, slope gradients
   if (seat.taken) {
     const Backward<T, kPrelu> back(parameters, seat);
     ForEachPlace(rows, seat, [&](int64_t place) {

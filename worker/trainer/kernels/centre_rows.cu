@@ -26,7 +26,7 @@ unsigned BlocksFor(int64_t threads) {
   return static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
 }
 
-// Returns the sum over the warp, which is equal to the bit in all lanes.
+// Returns the sum over the warp, which has the same bits in all lanes.
 __device__ float SumOfWarp(float value) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kWholeWarp, value, distance);

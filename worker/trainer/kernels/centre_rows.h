@@ -24,7 +24,7 @@ int LaunchFill(float* values, float value, int64_t count, void* stream);
 int LaunchInitialRows(uint64_t seed, int64_t first, int64_t dimension, float* rows, int64_t count,
                       void* stream);
 
-// Sets drawn[i] to whether class `first` + i is drawn at random in `step`, whatever its samples.
+// Sets drawn[i] to whether class `first` + i is drawn at random in `step`.
 int LaunchDrawClasses(uint64_t seed, int64_t step, float rate, int64_t first, bool* drawn,
                       int64_t count, void* stream);
 

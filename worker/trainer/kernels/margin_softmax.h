@@ -22,13 +22,13 @@ struct MarginTile {
 // The number of floats that LaunchLogits() needs for its sums.
 int64_t LogitSumFloats(int64_t rows, int64_t samples);
 
-// Converts cosines to logits in one pass, with a margin for each sample's own class, and stores the
-// logit of that class in `target` and its slope in the tile. Adds all logits of a sample to
-// `maximum` and `sum`. If `memory` is null, it does not add them, and `target` may be null.
+// Converts cosines to logits in one pass, with a margin for each sample's own class. Stores the
+// logit of that class in `target` and its slope in `tile.slopes`. Adds all logits of a sample to
+// `maximum` and `sum`, unless `memory` is null; `target` may then be null too.
 int LaunchLogits(const MarginTile& tile, float* target, float* maximum, float* sum, float* memory,
                  void* stream);
 
-// Converts logits to derivatives of the loss by the cosines. `maximum`, `sum`: over all ranks.
+// Converts logits to the loss's derivatives by the cosines. `maximum` and `sum` are of all ranks.
 int LaunchCoefficients(const MarginTile& tile, const float* maximum, const float* sum,
                        void* stream);
 

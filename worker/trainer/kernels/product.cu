@@ -53,7 +53,7 @@ __device__ int Spread(int thread, int i) {
   return (i / kGroup) * (kSide / 2) + thread * kGroup + i % kGroup;
 }
 
-// Block (x, y, z) computes the tile of columns x and rows y over part z of the inner dimension.
+// Block (x, y, z) computes the tile in column x and row y over part z of the inner dimension.
 __global__ void __launch_bounds__(kThreads)
     MultiplyTile(Product product, int64_t part_depth, float* parts) {
   __shared__ float left[kDepth][kLeftStep];

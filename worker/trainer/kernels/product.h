@@ -12,8 +12,8 @@ namespace ringmaster::trainer::partial_fc {
 
 int LaunchProduct(const Product& product, void* stream);
 
-// For results with few elements, for which LaunchProduct() would leave most of the GPU idle. Splits
-// the inner dimension into `parts` and adds their sums in order. `memory` must have room for
+// Use it for results with few elements, for which LaunchProduct() would leave most of the GPU idle.
+// Splits the inner dimension into `parts` and adds their sums in order. `memory` must have room for
 // parts × rows × columns floats. The bits of the result depend on `parts`.
 int LaunchProductInParts(const Product& product, int parts, float* memory, void* stream);
 

@@ -16,7 +16,7 @@ static_assert(kScaleChunk == kThreads,
 
 // Returns the largest of the warp's values to all its threads.
 __device__ uint32_t LargestOfWarp(uint32_t value) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800  // Turing has no instruction for it
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800  // Turing lacks __reduce_max_sync()
   for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
     const uint32_t other = __shfl_xor_sync(0xffffffffU, value, lanes);
     value = other > value ? other : value;

@@ -91,7 +91,7 @@ std::string ShapingText(const Elastic::Options& options) {
   return lines;
 }
 
-// Returns the GPU that `device` is; null if it is the CPU.
+// Opens the GPU of `device`; null if `device` is the CPU.
 Result<std::unique_ptr<trainer::Gpu>> GpuOf(at::Device device) {
   if (device.is_cpu()) return std::unique_ptr<trainer::Gpu>();
   if (!device.is_cuda()) return Wrong("collectives are not supported on " + device.str());

@@ -16,7 +16,7 @@ RINGMASTER_HOST_DEVICE inline uint64_t MixChecksum(uint64_t hash, uint64_t word)
   return hash ^ (hash >> 32);
 }
 
-// Returns two values as one word, as they are stored in memory.
+// Returns the bytes of two adjacent values as one word.
 RINGMASTER_HOST_DEVICE inline uint64_t ChecksumWord(const float* two) {
   uint64_t word = 0;
   memcpy(&word, two, sizeof(word));

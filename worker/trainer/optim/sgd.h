@@ -45,7 +45,7 @@ class Sgd {
   // nothing if the loss scale is not the cause.
   std::optional<double> LowerLossScale();
 
-  // All state that Step() changes: parameters, velocity and loss scale. Valid as long as this Sgd.
+  // All state that Step() changes: parameters, velocity and loss scale. Valid as long as *this.
   const TrainableState& state() const { return state_.view(); }
   // Returns null if the state is in host memory.
   StateMirror* mirror() const { return state_.mirror(); }

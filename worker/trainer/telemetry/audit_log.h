@@ -14,8 +14,8 @@
 //   {"step":41,"epoch":[1,2],"rank":0,"samples":[0,21],"checksum":"…"}            after the update
 //
 // If part of the state is sharded, "world" also contains "sharded", the checksum of the whole
-// sharded state, and the line of a step contains "part", that of the rank's share. The sum of the
-// parts modulo 2^64 is the checksum of the whole.
+// sharded state, and the line of a step contains "part", the checksum of the rank's share. The sum
+// of the ranks' "part" modulo 2^64 is the checksum of the whole.
 //
 // Therefore, if any rank completed a step, the logs of all ranks of its world contain the step's
 // "begun", even if a rank is killed between its last reduction and its next line.

@@ -22,8 +22,8 @@ class Position final : public RankPosition {
   Position() = default;  // has no page
   ~Position() override;
 
-  // Maps the file at `path`, to which the position, and stacks when they are requested, are written
-  // until the process ends. Call it for only one position per process.
+  // From now on, until the process ends, the position is written to the file at `path`, and so are
+  // stacks that the agent requests. Call it for only one position per process.
   Result<void> Open(const std::string& path);
 
   // Sets a function that is called with each phase that begins.

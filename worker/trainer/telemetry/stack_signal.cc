@@ -19,7 +19,7 @@ int g_file = -1;
 control::PositionPage* g_page = nullptr;
 
 constexpr int kMaxFrames = 40;
-constexpr int kOwnFrames = 2;  // number of frames of the handler and of the kernel's signal
+constexpr int kOwnFrames = 2;  // number of frames that the handler and the kernel's signal add
 
 // Writes a line such as "thread 4711" without stdio.
 void WriteHeader(long thread) {

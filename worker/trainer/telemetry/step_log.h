@@ -26,7 +26,7 @@ struct StepRecord {
   double data_ms = 0;
   double compute_ms = 0;
   double communication_ms = 0;  // time spent waiting for collectives
-  double overlap = 0;           // share of collectives' time that overlaps computation
+  double overlap = 0;           // share of collectives' time that overlaps computation, in [0, 1]
   int world_size = 1;
   control::Epoch world_epoch{};  // the world that computed the step
 };

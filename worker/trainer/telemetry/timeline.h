@@ -74,7 +74,7 @@ class Timeline final : public CollectiveTrace {
   std::deque<Event> events_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
-// Adds an event from its construction to its destruction. Does nothing if `timeline` is null.
+// Adds an event that lasts as long as this object. Does nothing if `timeline` is null.
 class TimedPart {
  public:
   TimedPart(Timeline* timeline, const Clock& clock, const char* name);

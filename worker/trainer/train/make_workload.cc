@@ -66,7 +66,7 @@ SgdOptions SgdOf(const TrainOptions& options, int64_t steps) {
           .weight_decay = options.weight_decay.value_or(usual)};
 }
 
-// Returns the number of threads that assemble batches. For a GPU, which is faster, it is higher.
+// Returns the number of threads that assemble batches: more for a GPU, which trains faster.
 int LoaderThreads(const TrainOptions& options, const std::string& device) {
   return options.loader_threads.value_or(device == "cpu" ? 1 : 4);
 }

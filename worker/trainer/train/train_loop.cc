@@ -162,7 +162,7 @@ class Trainer {
     return Done{};
   }
 
-  // Called after entering a world. Logs it if its state came from disk or shared memory.
+  // Called after entering a world. Logs the origin of its state if that is disk or shared memory.
   void LogResumed() {
     const World& world = session_.world();
     if (world.rank == 0 && session_.resumed()) {
@@ -221,7 +221,7 @@ class Trainer {
 
   void Summarise() {
     const double seconds = Millis(last_update_ - start_) / 1000;
-    const auto trained = static_cast<double>(step_millis_.size());  // number of its steps
+    const auto trained = static_cast<double>(step_millis_.size());  // steps that this process made
     summary_.steps = session_.applied_steps();
     summary_.global_batch = plan_.global_batch;
     summary_.samples = summary_.steps * plan_.global_batch;

@@ -343,7 +343,7 @@ Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
     return Error{ErrorKind::kInvalid,
                  std::string(error.what()) + "; ringmaster-train --help lists the flags"};
   }
-  parsed.options.compression = *CompressionNamed(given.compression);  // only valid names are parsed
+  parsed.options.compression = *CompressionNamed(given.compression);  // the parser checked the name
   if (given.check_build) parsed.command = TrainCommand::kCheckBuild;
   if (given.dry_run) parsed.command = TrainCommand::kDryRun;
   parsed.options.timeout = MillisOf(given.timeout_seconds);

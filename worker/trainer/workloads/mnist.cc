@@ -26,7 +26,7 @@ constexpr int64_t kEvaluationBatch = 256;
 constexpr float kMean = 0.1307F;
 constexpr float kDeviation = 0.3081F;
 
-// Returns values uniform in ±1/sqrt(fan_in), as in PyTorch's examples. They depend on the seed.
+// Returns uniform values in ±1/sqrt(fan_in), like PyTorch: a function of seed, layer and element.
 at::Tensor Uniform(uint64_t seed, uint64_t layer, at::IntArrayRef sizes, int64_t fan_in,
                    at::Device device) {
   at::Tensor tensor = at::empty(sizes, at::kFloat);
@@ -195,7 +195,7 @@ void Mnist::Reserve(int64_t count, Samples& samples) const {
                    .hidden = memory({count, kHidden}, at::kFloat)};
 }
 
-// The next batch may overwrite the samples once a result of them has been read. The session reads
+// The next batch may overwrite the samples once a result from them has been read. The session reads
 // the loss of each step, and Forward() reads the loss of each micro-batch except the last.
 Batch Mnist::Send(const Samples& samples) const {
   const auto part = [&](const at::Tensor& all) {

@@ -23,7 +23,7 @@ struct PartialFcOptions {
   std::string backbone = "r50";               // one of BackboneNames()
   Precision precision = Precision::kFloat32;  // precision of the backbone
   partial_fc::TableOptions table;             // head.classes is replaced by the number in the data
-  std::string device = "cpu";                 // LibTorch's name of the device, also of the table
+  std::string device = "cpu";                 // device (LibTorch's name) of computation and table
 };
 
 std::unique_ptr<Workload> MakePartialFc(LabelledData data, PartialFcOptions options);
