@@ -1,6 +1,6 @@
 #pragma once
 
-// A layer for batch normalisation in training, with tensors and autograd. Used by
+// Computes batch normalisation in training as a LibTorch operation with autograd. Used by
 // backbones/layers.h with the arithmetic of the tensor's device.
 
 #include <memory>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Implements partial_fc/product.h on a GPU: every element of a result is one sum over the inner
-// dimension, from begin to end, by fused multiply-add, for all shapes. Arrays are in GPU memory.
-// Functions queue work on `stream` (a cudaStream_t) and return CUDA's error number, 0 for success.
+// Implements partial_fc/product.h on a GPU. For all shapes, every element of a result is one sum
+// over the inner dimension, in order, by fused multiply-add. Arrays are in GPU memory. Functions
+// queue work on `stream` (a cudaStream_t) and return CUDA's error number, 0 for success.
 
 #include <cstdint>
 

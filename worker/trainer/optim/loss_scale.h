@@ -1,8 +1,8 @@
 #pragma once
 
-// The factor that prevents small gradients from becoming zero in fp16. It grows after many steps
-// with finite gradients. After a step with NaN or infinite ones, which is skipped, it shrinks. The
-// constants are those of torch.amp.GradScaler.
+// The factor by which the loss is multiplied, so that small gradients do not become zero in fp16.
+// It grows after many steps with finite gradients. It shrinks after a step with NaN or infinite
+// gradients, which is skipped. The constants are those of torch.amp.GradScaler.
 //
 // The scale is part of the training state: all ranks see the same sums and change it in the same
 // way, and a rank that joins receives it with the rest (Sgd::state()).

@@ -44,7 +44,7 @@ class Timeline final : public CollectiveTrace {
   // Creates the folder. Call it before training. kInvalid: the folder is not writable.
   Result<void> MakeFolder() const;
 
-  // Sets the rank from now on, and its member name ("pod/slot/start"), which names the file.
+  // Sets the rank and its member name ("pod/slot/start"), from which the file name is made.
   void EnterWorld(int rank, std::string member);
   // Sets the step of the following events.
   void SetStep(int64_t step);

@@ -136,7 +136,7 @@ bool AgentMembership::SwitchWanted(control::Epoch epoch, int64_t) {
   return channel_->SwitchWanted(epoch);
 }
 
-// If a message cannot be sent, the agent is lost; every wait reports that.
+// Only logs a failure: the agent is then lost, and every function that waits returns an error.
 void AgentMembership::Say(const control::Message& message) {
   const Result<void> sent = channel_->Send(message);
   if (!sent.ok())
