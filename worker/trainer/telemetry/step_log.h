@@ -61,7 +61,7 @@ class StepPace {
  public:
   explicit StepPace(const LogEvery& every) : every_(every) {}
 
-  // Returns whether to write this step, if this process is rank 0. True for a world's first step.
+  // Returns whether rank 0 must write this step. This is always true for a world's first step.
   bool Due(int64_t step, control::Epoch world, Clock::Time now);
 
  private:

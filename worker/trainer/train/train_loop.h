@@ -1,8 +1,8 @@
 #pragma once
 
-// The step loop. Each step loads data, runs forward and backward, reduces, updates and logs. After
-// the last step, the ranks measure the held-out accuracy and wait until all of them are released.
-// All dependencies are arguments, so that tests can run several ranks in one process.
+// The step loop. A step loads data, runs forward and backward, reduces the gradients, updates the
+// parameters and logs. After the last step, the ranks measure the held-out accuracy and wait for
+// their release. All dependencies are arguments, so tests can run several ranks in one process.
 
 #include <cstdint>
 #include <functional>
