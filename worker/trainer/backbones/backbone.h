@@ -1,14 +1,14 @@
 #pragma once
 
-// A network from images to embeddings, as plain functions on explicit tensors, so that parameters
-// can be part of the trainer's flat memory. Does not depend on losses, ranks or sessions.
+// A network that computes embeddings from images. Its tensors are explicit, so that parameters can
+// be part of the trainer's flat memory. Does not depend on losses, ranks or sessions.
 //
 // In training, batch normalisation uses the statistics of the samples that are computed together,
-// which are a rank's micro-batch. Its running statistics are state like parameters: tensors whose
-// "gradient" is the batch's statistic times the rank's share of the global batch. The sum over
-// ranks, reduced like the gradients but never compressed, is the mean, and the optimizer moves the
-// tensors towards it (SgdOptions::averages). The statistics are thus equal on every rank and are
-// compared, sent and checkpointed with the state.
+// which are a rank's micro-batch. Running statistics are part of the state, like parameters. Their
+// "gradient" is the batch's statistic times the rank's share of the global batch. The sum of these
+// over the ranks is the mean; it is never compressed. The optimizer moves the running statistics
+// towards the mean (SgdOptions::averages). They are thus equal on every rank. They are compared,
+// sent and checkpointed with the state.
 
 #include <cstdint>
 #include <memory>
@@ -34,8 +34,8 @@ class Backbone {
 
   // Leaf tensors of autograd, initialised from the seed.
   virtual const std::vector<NamedTensor>& parameters() const = 0;
-  // Also leaf tensors, but outside of the autograd graph. Forward() adds statistics to their
-  // gradients if these exist and gradients are computed: it may first run without gradients.
+  // Running statistics: leaf tensors outside of the autograd graph. If autograd is enabled and they
+  // have gradients, Forward() adds the batch's statistics to these gradients.
   virtual const std::vector<NamedTensor>& averages() const = 0;
 
   // `images` has the shape samples × channels × side × side; returns samples × dimension.
@@ -46,7 +46,7 @@ struct BackboneOptions {
   ImageShape shape;
   int64_t dimension = 512;
   uint64_t seed = 1;
-  int64_t global_batch = 1;  // Forward() gets the share of one rank
+  int64_t global_batch = 1;  // Forward() gets one rank's share of it
   Precision precision = Precision::kFloat32;
   at::Device device = at::kCPU;
 };

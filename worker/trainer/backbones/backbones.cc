@@ -11,7 +11,7 @@ struct NamedStages {
   IResNetStages stages;
 };
 
-// The same stages as in insightface.
+// The stages are the same as in insightface.
 constexpr std::array kResNets{NamedStages{"r18", {2, 2, 2, 2}}, NamedStages{"r34", {3, 4, 6, 3}},
                               NamedStages{"r50", {3, 4, 14, 3}},
                               NamedStages{"r100", {3, 13, 30, 3}}};

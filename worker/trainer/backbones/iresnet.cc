@@ -1,7 +1,7 @@
 // IResNet, the residual network of ArcFace's code (Duta et al., "Improved Residual Networks", arXiv
 // 2004.04989, in the form of insightface's arcface_torch): batch normalisation before each
-// convolution, PReLU, and no activation after the addition. At the end it normalises, computes the
-// embedding in a linear layer, and normalises that. As in Partial FC, it has no dropout.
+// convolution, PReLU, and no activation after the addition. It ends with batch normalisation and a
+// linear layer, whose output is normalised too. As in Partial FC, it does not have dropout.
 
 #include <array>
 #include <optional>
@@ -28,7 +28,7 @@ struct Block {
   Prelu prelu;
   Convolution convolution2;
   BatchNorm normal3;
-  std::optional<Shortcut> shortcut;  // only if the size or the channels change
+  std::optional<Shortcut> shortcut;  // set if the block changes the size or the channels
 
   at::Tensor operator()(const at::Tensor& x, bool training) const {
     at::Tensor y = convolution1(normal1(x, training));

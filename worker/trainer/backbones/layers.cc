@@ -19,16 +19,16 @@ namespace {
 
 constexpr double kEpsilon = 1e-5;
 
-// Adds this rank's part of the value towards which a running statistic moves to its gradient. The
-// reduction makes it the mean over the samples of all ranks; this rank has `share` of them.
+// Adds `share` times the batch's statistic to the gradient of a running statistic. The sum over the
+// ranks is then the mean over all samples, of which this rank has the fraction `share`.
 void Contribute(const at::Tensor& average, const at::Tensor& statistic, double share) {
   at::Tensor gradient = average.grad();
   if (gradient.defined()) gradient.add_(statistic, share);
 }
 
-// Returns the gradient of a running statistic, to which its target value is added; undefined if
-// there is none. Detached from its version counter: all gradients are in one memory, of which other
-// layers write their parts later.
+// Returns the gradient of a running statistic, to which a layer adds the batch's statistic, or an
+// undefined tensor. It does not share autograd's version counter with the gradient, because other
+// layers later write to the same flat memory.
 at::Tensor Target(const at::Tensor& average) {
   const at::Tensor& gradient = average.grad();
   return gradient.defined() && c10::GradMode::is_enabled() ? gradient.variable_data()
@@ -45,7 +45,7 @@ std::shared_ptr<const NormArithmetic> ArithmeticFor(const at::Tensor& x) {
 }  // namespace
 
 at::Tensor Convolution::operator()(const at::Tensor& x) const {
-  // The memory format that convolutions in 16-bit formats need.
+  // Convolutions in 16-bit formats need weights in channels-last memory.
   const at::Tensor kernel =
       type == at::kFloat ? weight : weight.to(type, false, false, at::MemoryFormat::ChannelsLast);
   return at::conv2d(x.to(type), kernel, {}, stride, padding);
@@ -74,7 +74,7 @@ at::Tensor BatchNorm::Plus(const at::Tensor& shortcut, const at::Tensor& x, bool
 at::Tensor BatchNorm::Apply(const at::Tensor& x, bool training, const Prelu* prelu,
                             const at::Tensor& shortcut) const {
   const double share = static_cast<double>(x.size(0)) / static_cast<double>(global_batch);
-  // A single value has no variance, so a lone sample without pixels uses the running
+  // With one value per channel there is no variance. The layer then uses the running
   // statistics.
   const bool by_batch = training && x.numel() / x.size(1) > 1;
   if (training && !by_batch && c10::GradMode::is_enabled()) {
@@ -93,8 +93,8 @@ at::Tensor BatchNorm::Apply(const at::Tensor& x, bool training, const Prelu* pre
                            .epsilon = kEpsilon},
                           prelu == nullptr ? at::Tensor() : prelu->weight, shortcut);
   }
-  // The layer overwrites them with the batch's statistics. Their previous values have no effect but
-  // must be finite.
+  // LibTorch overwrites these tensors with the batch's statistics. Their previous values have no
+  // effect but must be finite.
   const auto statistic = [&](const at::Tensor& average) {
     return by_batch ? at::zeros_like(average.detach()) : average.detach();
   };

@@ -1,7 +1,7 @@
 #pragma once
 
 // The building blocks of backbones: layers and their tensors, which a Layers object creates and
-// lists. The initial values of a tensor depend only on the seed and its number in the list.
+// lists. The initial values of a tensor depend only on the seed and its index in the list.
 
 #include <cstdint>
 #include <string>
@@ -14,8 +14,8 @@
 
 namespace ringmaster::trainer {
 
-// `type` is the number type in which a layer computes. A convolution returns it, normalisation
-// and PReLU accept any type, and a linear layer returns float.
+// `type` is the number type in which a layer computes. A convolution returns values of this type,
+// normalisation and PReLU accept any type, and a linear layer returns float.
 struct Convolution {
   at::Tensor weight;
   int64_t stride = 1;
@@ -37,7 +37,7 @@ struct BatchNorm {
   int64_t global_batch = 1;
 
   at::Tensor operator()(const at::Tensor& x, bool training) const;
-  // Also applies the operation that follows the normalisation, in one pass.
+  // These also apply the operation after the normalisation, in one pass: a PReLU or an addition.
   at::Tensor Then(const Prelu& prelu, const at::Tensor& x, bool training) const;
   at::Tensor Plus(const at::Tensor& shortcut, const at::Tensor& x, bool training) const;
 
@@ -61,12 +61,12 @@ class Layers {
         type_(TypeOf(options.precision)),
         device_(options.device) {}
 
-  // A square kernel without bias; normal with deviation 0.1, the initial values of arcface_torch.
+  // A square kernel without bias. Initial values are normal with deviation 0.1 (arcface_torch).
   Convolution MakeConvolution(const std::string& name, int64_t from, int64_t to, int64_t kernel,
                               int64_t stride);
   BatchNorm MakeBatchNorm(const std::string& name, int64_t channels);
   Prelu MakePrelu(const std::string& name, int64_t channels);
-  // Uniform in ±1/sqrt(from).
+  // Initial values are uniform in ±1/sqrt(from).
   Linear MakeLinear(const std::string& name, int64_t from, int64_t to);
 
   const std::vector<NamedTensor>& parameters() const { return parameters_; }

@@ -1,6 +1,6 @@
 #pragma once
 
-// A layer for batch normalisation in training, with tensors and autograd. Used by
+// Computes batch normalisation in training as a LibTorch operation with autograd. Used by
 // backbones/layers.h with the arithmetic of the tensor's device.
 
 #include <memory>
@@ -11,18 +11,18 @@
 
 namespace ringmaster::trainer {
 
-// Parameters of a layer: float tensors with one value for each channel.
+// Float tensors with one value per channel. `share`: the rank's fraction of the global batch.
 struct BatchNormLayer {
   at::Tensor weight, bias;
-  // `share` of this batch's mean and unbiased variance is added to these. Undefined: not added.
+  // If defined, this batch's mean and unbiased variance, times `share`, are added to these.
   at::Tensor running_mean, running_variance;
   double share = 0;
   double epsilon = 0;
 };
 
-// `x` is [samples, channels] or [samples, channels, height, width], in any order of memory. Then
-// applies a PReLU if `slope` is defined, or adds `shortcut`, of x's type and shape. REQUIRES: not
-// both, and more than one value per channel. Throws exceptions of LibTorch and the arithmetic.
+// Normalises `x`, [samples, channels] or [samples, channels, height, width] in any memory format.
+// Then applies a PReLU if `slope` is defined, or adds `shortcut`, of x's type and shape. REQUIRES:
+// at most one is defined; several values per channel. Throws exceptions of LibTorch, `arithmetic`.
 at::Tensor BatchNormalise(std::shared_ptr<const NormArithmetic> arithmetic, const at::Tensor& x,
                           const BatchNormLayer& layer, const at::Tensor& slope,
                           const at::Tensor& shortcut);

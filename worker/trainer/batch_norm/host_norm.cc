@@ -12,16 +12,16 @@
 namespace ringmaster::trainer {
 namespace {
 
-constexpr int64_t kParts = 64;  // parts of the rows, each summed separately
+constexpr int64_t kParts = 64;  // number of parts of the rows; each is summed separately
 constexpr int kSums = 3;
 
-// The values of each channel, channel by channel.
+// Factors and terms of the loops below, with one value for each channel.
 struct Coefficients {
   std::vector<float> scale, shift;
-  std::vector<float> constant, along;  // used in the backward pass
+  std::vector<float> constant, along;  // only for the backward pass
 };
 
-// The functions below compute both alternatives first; otherwise compilers do not vectorise them.
+// The functions below compute both results of each condition, so that compilers vectorise them.
 
 RINGMASTER_VECTORISED void AddDistances(const float* __restrict x, int64_t rows, int64_t channels,
                                         const float* __restrict first, float* __restrict sum,
@@ -135,7 +135,7 @@ void ForEachPart(const NormRows& rows, Visit visit) {
   });
 }
 
-// Returns one of a part's sums, by channel; sums are stored part by part.
+// Returns sum number `sum` of a part: one value per channel. Sums are stored part by part.
 float* SumOf(float* scratch, const NormRows& rows, int64_t part, int sum) {
   return scratch + (part * kSums + sum) * rows.channels;
 }

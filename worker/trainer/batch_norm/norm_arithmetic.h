@@ -18,14 +18,14 @@ namespace ringmaster::trainer {
 
 enum class StoredType { kFloat, kFloat16, kBFloat16 };
 
-// `rows` (pixels of all samples) × `channels`. The channels of a row are adjacent.
+// A matrix of `rows` (pixels of all samples) × `channels`; the channels of a row are adjacent.
 struct NormRows {
   StoredType type = StoredType::kFloat;
   int64_t rows = 0;
   int64_t channels = 0;
 };
 
-// All arrays are by channel.
+// Each array has one value for each channel.
 struct NormParameters {
   const float* weight = nullptr;
   const float* bias = nullptr;
@@ -34,8 +34,8 @@ struct NormParameters {
   const float* inverse = nullptr;  // 1 / sqrt(variance + epsilon)
 };
 
-// Destinations of statistics, by channel. `share` of mean and unbiased variance is added to the
-// running ones; null: those are not updated.
+// Results of Statistics(), by channel. The mean and unbiased variance, times `share`, the rank's
+// fraction of the global batch, are added to the running ones; null: these are not updated.
 struct NormStatistics {
   float* mean = nullptr;
   float* inverse = nullptr;
@@ -51,8 +51,8 @@ struct NormGradients {
   float* slope = nullptr;  // set if there is a PReLU
 };
 
-// Arrays are in memory of the implementation's device. Calls do not wait for the device. They throw
-// if work could not be started. REQUIRES: at least two rows.
+// Arrays are in the memory of the device that computes. Calls do not wait for the device. They
+// throw if work could not be started. REQUIRES: at least two rows.
 class NormArithmetic {
  public:
   virtual ~NormArithmetic() = default;
@@ -61,10 +61,10 @@ class NormArithmetic {
   virtual int64_t Scratch(const NormRows& rows) const = 0;
   virtual void Statistics(const NormRows& rows, const void* x, float* scratch,
                           const NormStatistics& to) const = 0;
-  // Adds `shortcut`, of the same shape, unless it is null. Cannot be combined with a slope.
+  // Also adds `shortcut`, of the same shape, unless it is null. REQUIRES: there is no slope then.
   virtual void Normalise(const NormRows& rows, const NormParameters& parameters, const void* x,
                          const void* shortcut, void* y) const = 0;
-  // Computes the gradients; that of a shortcut is `y_gradient` itself.
+  // Computes the gradients; the gradient of a shortcut is `y_gradient` itself.
   virtual void Backward(const NormRows& rows, const NormParameters& parameters, const void* x,
                         const void* y_gradient, float* scratch, const NormGradients& to,
                         void* x_gradient) const = 0;

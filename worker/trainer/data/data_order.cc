@@ -36,7 +36,7 @@ uint64_t Feistel(uint64_t seed, uint64_t epoch, uint32_t half_bits, uint64_t val
   return (left << half_bits) | right;
 }
 
-// Returns where a Fisher-Yates shuffle of `samples` moves the sample at `place`.
+// Returns the sample that is at `place` after a Fisher-Yates shuffle of `samples` samples.
 int64_t Shuffled(uint64_t seed, uint64_t epoch, int64_t samples, int64_t place) {
   std::array<int64_t, kShuffled> order{};
   std::iota(order.begin(), order.begin() + samples, int64_t{0});
@@ -58,8 +58,8 @@ int64_t DataOrder::SampleAt(int64_t step, int64_t position) const {
   const auto epoch = static_cast<uint64_t>(place / samples_);
   if (samples_ <= kShuffled) return Shuffled(seed_, epoch, samples_, place % samples_);
   auto value = static_cast<uint64_t>(place % samples_);
-  // Repeats the bijection until the value is within the data set again (cycle walking). The result
-  // is still a bijection, after fewer than four tries on average.
+  // Repeats the bijection until the value is the index of a sample (cycle walking). The result is
+  // still a bijection. On average, this takes at most four tries.
   do {
     value = Feistel(seed_, epoch, half_bits_, value);
   } while (value >= static_cast<uint64_t>(samples_));

@@ -1,9 +1,9 @@
 #pragma once
 
 // The samples of each step, as a pure function of (seed, step), so that worlds of any size use
-// the same data in the same order. The data set is an endless sequence of permutations, one per
-// epoch. A step uses the next `global_batch` samples, which numeric/share.h divides among the
-// ranks.
+// the same data in the same order. The order is an endless sequence of permutations of the data
+// set, one per epoch. A step uses the next `global_batch` samples, which numeric/share.h divides
+// among the ranks.
 
 #include <cstdint>
 
@@ -34,7 +34,7 @@ class DataOrder {
   int64_t samples_;
   int64_t global_batch_;
   uint32_t
-      half_bits_;  // the permutation works on 2 * half_bits_ bits, at most four times `samples_`
+      half_bits_;  // the permutation has 4^half_bits_ elements, which is at most 4 * `samples_`
 };
 
 }  // namespace ringmaster::trainer

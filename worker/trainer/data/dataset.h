@@ -1,7 +1,7 @@
 #pragma once
 
 // Labelled 28×28 greyscale images for the mnist workload, read from IDX files or generated.
-// Thread-safe: a generated set draws an image when it is first requested.
+// Thread-safe, although a generated set draws an image only when it is first requested.
 
 #include <cstdint>
 #include <memory>
@@ -19,7 +19,7 @@ class ImageSet {
  public:
   virtual ~ImageSet() = default;
   virtual int64_t size() const = 0;
-  // kImagePixels bytes, row by row, valid as long as the set. REQUIRES: index in [0, size()).
+  // Returns kImagePixels bytes by row, valid as long as the set. REQUIRES: index in [0, size()).
   virtual const uint8_t* Image(int64_t index) = 0;
   virtual uint8_t Label(int64_t index) const = 0;
   // A hash of all pixels and labels, or of the generator's input. Equal sets have equal hashes.
@@ -36,7 +36,7 @@ struct Dataset {
 // position in it, and what was expected.
 Result<Dataset> LoadIdxFolder(const std::string& folder);
 
-// Generates digits from `seed`. Image i of each half depends only on (seed, half, i).
+// Generates digits. An image depends only on `seed`, its index and whether it is for training.
 Dataset GeneratedDigits(uint64_t seed, int64_t training, int64_t held_out);
 
 // Scales an image bilinearly, with aligned pixel centres. `scaled` must have kImagePixels bytes.

@@ -23,7 +23,7 @@ struct Point {
 
 using Stroke = std::vector<Point>;
 
-// x points to the right and y downwards, both in [0, 1].
+// The strokes of each digit. x points to the right and y downwards, both in [0, 1].
 const std::array<std::vector<Stroke>, kClasses>& Glyphs() {
   static const std::array<std::vector<Stroke>, kClasses> glyphs = {{
       {{{.5F, .0F},
@@ -101,7 +101,7 @@ class Draws {
   int used_ = 4;
 };
 
-// Rotation, shear, size and position of a digit, in pixels.
+// Maps the unit square to pixels: rotation, shear, size and position of a digit.
 struct Pose {
   float a, b, c, d, x, y;
 
@@ -211,7 +211,7 @@ class GeneratedImageSet final : public ImageSet {
 
   const uint64_t seed_;
   const uint64_t half_;  // 0: training, 1: held out
-  Mutex drawing_;  // held while an image is drawn; readers that see it in drawn_ do not take it
+  Mutex drawing_;        // locked to draw an image; not to read one that is marked in drawn_
   std::vector<std::atomic<bool>> drawn_;
   std::vector<uint8_t> pixels_;
 };

@@ -17,7 +17,7 @@ Error At(const std::string& name, std::size_t offset, const std::string& what) {
   return {ErrorKind::kInvalid, name + ", offset " + std::to_string(offset) + ": " + what};
 }
 
-// Reads the big-endian words of a header and keeps the position for errors.
+// Reads the big-endian words of a header and remembers the position for error messages.
 class Header {
  public:
   Header(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
@@ -48,7 +48,7 @@ class Header {
     return {};
   }
 
-  // Returns the bytes after the header; there must be `expected` bytes.
+  // Returns the bytes after the header. Error: there are not exactly `expected` bytes.
   Result<std::string_view> Body(uint64_t expected, const std::string& what) {
     const uint64_t present = bytes_.size() - offset_;
     if (present < expected) {

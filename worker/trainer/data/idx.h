@@ -21,7 +21,7 @@ struct IdxImages {
 };
 
 // Parses an IDX file of unsigned bytes in three dimensions. `name` is the file's name in errors
-// (kInvalid). Rejects files without images, and sides outside of 1 … 4096.
+// (kInvalid). Rejects files without images, and images whose sides are not in 1 … 4096.
 Result<IdxImages> ParseIdxImages(std::string_view bytes, const std::string& name);
 
 // Parses an IDX file of unsigned bytes in one dimension. Every label must be below `classes`.

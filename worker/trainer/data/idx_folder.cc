@@ -80,7 +80,7 @@ Result<std::unique_ptr<ImageSet>> LoadHalf(const std::string& folder, const std:
       std::make_unique<MemoryImageSet>(Scaled(*std::move(images)), *std::move(labels)));
 }
 
-// The input pixels, of `size`, that output pixel `at` of kImageSide lies between, and the weight of
+// The two pixels of an input row or column between which an output pixel lies, and the weight of
 // the second one.
 struct Tap {
   int64_t first;

@@ -29,7 +29,7 @@ class Digits final : public LabelledImages {
 
 constexpr std::size_t kPatternSide = 7;
 constexpr float kPatternWeight = 0.7F;
-constexpr uint64_t kImages = uint64_t{1} << 62;  // marks random numbers of images, not identities
+constexpr uint64_t kImages = uint64_t{1} << 62;  // set for images' random numbers, not identities'
 
 class Identities final : public LabelledImages {
  public:
@@ -46,7 +46,7 @@ class Identities final : public LabelledImages {
   void Fill(int64_t index, float* values) const override {
     const std::vector<float> pattern = PatternOf(Label(index));
     const auto side = static_cast<std::size_t>(options_.shape.side);
-    std::vector<std::size_t> cell_of(side);  // used for rows and for columns
+    std::vector<std::size_t> cell_of(side);  // pattern cell of each row and each column
     for (std::size_t i = 0; i < side; ++i) cell_of[i] = i * kPatternSide / side;
     const uint64_t image = kImages | (half_ << 61) | static_cast<uint64_t>(index);
     PhiloxBlock noise{};

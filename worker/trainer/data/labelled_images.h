@@ -22,10 +22,10 @@ class LabelledImages {
   virtual ~LabelledImages() = default;
   virtual ImageShape shape() const = 0;
   virtual int64_t size() const = 0;
-  // Returns a number from 0 to classes - 1. REQUIRES, as below: index in [0, size()).
+  // Returns a number from 0 to classes - 1. REQUIRES, also for Fill(): index in [0, size()).
   virtual int64_t Label(int64_t index) const = 0;
-  // Writes shape().values() numbers around [-1, 1]: channel by channel, row by row. Thread-safe:
-  // several threads may call it at once.
+  // Writes shape().values() numbers in [-1, 1]: channel by channel, row by row. Several threads may
+  // call it at once.
   virtual void Fill(int64_t index, float* values) const = 0;
   // See ImageSet::fingerprint().
   virtual uint64_t fingerprint() const = 0;
@@ -48,9 +48,9 @@ struct IdentityOptions {
   ImageShape shape;
 };
 
-// Generated faces: an identity is a coarse pattern, and an image is this pattern with noise. Both
-// are pure functions, of (seed, identity) and (seed, half, image). If there are more classes than
-// half the images, only some evenly spaced classes are used, so that each has two images.
+// Generates faces: an identity is a coarse pattern, and an image is this pattern with noise. The
+// pattern depends only on (seed, identity), the noise on (seed, half, image). If there are more
+// classes than half the images, only evenly spaced classes are used: each of them has two images.
 LabelledData SyntheticIdentities(const IdentityOptions& options);
 
 }  // namespace ringmaster::trainer

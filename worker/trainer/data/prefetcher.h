@@ -2,7 +2,7 @@
 
 // Assembles the batches of the next steps on separate threads while the current ones are trained.
 // Workloads use it; they define what a batch is and how to assemble it. A batch is a micro-batch of
-// a step. Memory is reused: it contains the batches in preparation and the one in use.
+// a step. The batches' memory is reused for later batches.
 
 #include <cstdint>
 #include <deque>
@@ -22,11 +22,11 @@ namespace ringmaster::trainer {
 template <typename Batch>
 class Prefetcher {
  public:
-  // Fills `batch`, which may have been used before, with these samples of a step. It must depend
-  // only on its arguments. Called on any thread, also on several threads at once.
+  // Fills `batch`, which may have been used before, with these samples of a step. The result must
+  // depend only on the arguments. Called on any thread, also on several threads at once.
   using Assemble = std::function<void(int64_t step, Share samples, Batch& batch)>;
 
-  // Prepares two batches ahead for each thread. Without threads, the caller assembles them.
+  // Prepares two batches ahead per thread. Without threads, Take() assembles the batch itself.
   Prefetcher(Assemble assemble, int threads) : assemble_(std::move(assemble)), ahead_(2 * threads) {
     for (int i = 0; i < threads; ++i) {
       threads_.emplace_back([this](const std::stop_token& stop) { Serve(stop); });
@@ -39,9 +39,9 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Returns micro-batch `index` of the rank's share of a step, valid until the next call. Next it
-  // expects the following micro-batches, then those of the next step; for any other, as in a new
-  // world, it starts again. Rethrows exceptions of the assembly.
+  // Returns micro-batch `index` of the rank's share of a step, valid until the next call. Threads
+  // then prepare the following micro-batches and those of the next step. A call for any other one,
+  // as in a new world, discards them. Rethrows exceptions of Assemble.
   Batch& Take(int64_t step, const MicroBatches& parts, int64_t index = 0) {
     const Place place{step, index, parts};
     MutexLock lock(mutex_);
@@ -147,11 +147,11 @@ class Prefetcher {
   Mutex mutex_;
   StoppableCondVar changed_;
   std::shared_ptr<Job> current_ RINGMASTER_GUARDED_BY(mutex_);  // in use by the caller
-  // The batches after it, in order.
+  // The batches that follow `current_`, in order.
   std::deque<std::shared_ptr<Job>> queue_ RINGMASTER_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Batch>> spare_ RINGMASTER_GUARDED_BY(mutex_);
 
-  std::vector<std::jthread> threads_;  // last member: they use the others
+  std::vector<std::jthread> threads_;  // last, because the threads use the other members
 };
 
 }  // namespace ringmaster::trainer

@@ -16,19 +16,19 @@ namespace ringmaster::trainer {
 struct Buckets::State {
   std::vector<at::Tensor> parameters;
   at::Tensor flat_parameters;
-  at::Tensor memory;     // gradients, then scalars, then one value that is not reduced
+  at::Tensor memory;     // gradients, then scalars, then the value of `verdict`
   at::Tensor gradients;  // a view of `memory`: the gradients
   at::Tensor scalars;    // a view of `memory`: the scalars
-  at::Tensor verdict;    // scalars and results of ToMeans()
-  int64_t averages = 0;  // values at the end of `gradients`
-  at::Tensor factors;    // factors of weights and averages in ToMeans(), on a device
+  at::Tensor verdict;    // a view of `memory`: ToMeans() sets it; 0: all are finite
+  int64_t averages = 0;  // number of values at the end of `gradients`
+  at::Tensor factors;    // device memory: 1 / samples for weights, 1 for averages
 
   std::vector<int64_t> ends;   // end of each bucket, in elements of `memory` without the scalars
-  std::vector<int> sizes;      // parameters in each bucket
+  std::vector<int> sizes;      // number of parameters in each bucket
   std::vector<int> bucket_of;  // bucket of each parameter
 
   // Used while armed.
-  std::vector<int> missing;  // gradients still to come, by bucket
+  std::vector<int> missing;  // number of missing gradients, by bucket
   int next = 0;              // the first bucket for which on_ready has not been called
   std::function<void(int)> on_ready;
 
@@ -59,8 +59,8 @@ class Buckets::Hook final : public torch::autograd::FunctionPostHook {
 
 namespace {
 
-// The position of each parameter. They are in reverse order; a bucket is closed once it is big
-// enough, but all averages are in the last one.
+// The place of each parameter in flat memory. Parameters are in reverse order. A bucket is closed
+// once it is big enough, but all averages are in the last one.
 struct Layout {
   std::vector<int64_t> offsets;  // offset of each parameter
   std::vector<int> bucket_of;    // bucket of each parameter
@@ -76,7 +76,7 @@ Layout LayOut(const std::vector<at::Tensor>& parameters, const BucketOptions& op
                 .sizes = {}};
   int64_t begin = 0;
   int members = 0;
-  int64_t left = 0;  // values that are not laid out yet
+  int64_t left = 0;  // number of values without a place so far
   for (const at::Tensor& parameter : parameters) left += AlignedCount(parameter.numel());
   const auto close = [&] {
     layout.ends.push_back(layout.total);
@@ -186,7 +186,7 @@ Buckets::Means Buckets::ToMeans(int64_t samples) {
   if (state.memory.is_cpu()) {
     state.gradients.narrow(0, 0, weights).mul_(factor);
     const auto* values = state.scalars.data_ptr<float>();
-    // A sum is not finite if one of its terms is not.
+    // The sum of all gradients is not finite if any of them is not.
     return {.scalars = {values, values + scalars},
             .finite = std::isfinite(state.gradients.sum().item<double>())};
   }

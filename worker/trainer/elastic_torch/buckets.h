@@ -5,10 +5,10 @@
 //
 // All gradients are in one tensor, in reverse order of the parameters (the order of backward),
 // each aligned to 64 floats (numeric/alignment.h), and divided into buckets. The first bucket is
-// small so that communication starts early. Autograd hooks count gradients. When a bucket is
+// small so that communication starts early. Autograd hooks count the gradients. When a bucket is
 // complete and all earlier buckets have been passed on, it is passed to the caller, who reduces
-// it while backward continues. A few scalars are sent with the last bucket, as are running
-// averages, whose "gradients" are sent uncompressed. Depends only on LibTorch, elements.h and
+// it while backward continues. The last bucket also contains a few scalars and the "gradients" of
+// running averages, which are not compressed. Depends only on LibTorch, elements.h and
 // alignment.h.
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct BucketOptions {
   int64_t scalars = 5;             // number of scalars that are sent with the last bucket
   int64_t averages = 0;            // padded size of the running averages (the first parameters)
 
-  // Buckets of at least `bytes`. The first bucket is not larger than the others.
+  // Returns options for buckets of at least `bytes`, and a first bucket that is not larger.
   static BucketOptions Of(int64_t bytes) {
     BucketOptions options;
     options.bytes = std::max<int64_t>(1, bytes);
@@ -40,15 +40,15 @@ struct BucketOptions {
 };
 
 // Allocates memory on the parameters' device that outlives the buckets and all users of the memory.
-// Returns null if memory from LibTorch's allocator is as good.
+// Returns null if LibTorch's allocator is to be used.
 using GradientMemory = std::function<void*(std::size_t bytes)>;
 
-// Thread-safety: one thread, which must also run backward.
+// Not thread-safe. Backward must run on the thread that uses this object.
 class Buckets {
  public:
   // Moves `parameters` (float, on one device, requiring gradients) into one flat tensor there, and
   // their gradients into another one. The tensors stay usable; their `data` and `grad` must not be
-  // replaced. `memory` is called once, for all values that are reduced.
+  // replaced. `memory` is called once, to allocate all values that are reduced.
   Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options,
           const GradientMemory& memory = {});
   ~Buckets();
@@ -69,8 +69,8 @@ class Buckets {
   void SetScalar(int64_t index, double value);
   void SetScalar(int64_t index, const at::Tensor& value);  // has one element
 
-  // Call it once all buckets are reduced. Divides the weights' gradients by `samples`, which is the
-  // same in every call; the averages' gradients are already means. Waits once for the device.
+  // Call ToMeans() once all buckets are reduced. Divides the weights' gradients by `samples`, which
+  // must be equal in every call; averages' gradients are already means. Waits for the device.
   struct Means {
     std::vector<float> scalars{};  // reduced values
     bool finite = true;            // whether all gradients are finite
@@ -85,15 +85,15 @@ class Buckets {
   // as it completes the buckets.
   void Arm(std::function<void(int index)> on_ready);
 
-  // Call it after Arm(), before backward: one more backward pass adds to the gradients, and buckets
-  // are complete only in the last one.
+  // Call it after Arm() and before backward to announce one more backward pass. All passes add to
+  // the gradients, and buckets become complete only in the last one.
   void ExpectAnotherBackward();
 
-  // The index of the first parameter with a gradient that is not finite; -1: all are finite.
+  // Returns the index of the first parameter whose gradient is not finite; -1: all are finite.
   int FirstNotFinite() const;
 
-  // Passes the buckets that backward did not complete to `on_ready`. Backward may not have run, or
-  // some parameters did not get a gradient.
+  // Passes to `on_ready` all buckets that backward did not complete, because it did not run or some
+  // parameters did not get a gradient.
   void Flush();
 
  private:
@@ -104,9 +104,9 @@ class Buckets {
   std::vector<std::shared_ptr<void>> accumulators_;  // keeps the parameters' hooks alive
 };
 
-// Does the work of ToMeans() on a device in one pass, without waiting for values. Multiplies the
+// Does the work of ToMeans() on a device in one pass, without waiting for it. Multiplies the
 // first `scaled` of `values` by factors[0] and the others by factors[1]. Sets the only value of
-// `not_finite` to 1 if any of them is not finite. All are flat float tensors on one device.
+// `not_finite` to 1 if any value is not finite. All are flat float tensors on one device.
 void ScaleAndCheck(const at::Tensor& values, int64_t scaled, const at::Tensor& factors,
                    at::Tensor& not_finite);
 

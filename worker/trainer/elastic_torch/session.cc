@@ -88,7 +88,7 @@ Outcome<NotFinite> Session::FindNotFinite(const std::function<Result<void>()>& c
 }
 
 Result<void> Session::Applied(const control::Progress& progress) {
-  // A step with NaN or infinite gradients is not applied: its residual would not be finite either.
+  // The reducer must not keep the residuals of NaN or infinite gradients, which are not finite.
   if (options_.reducer != nullptr && finite_) options_.reducer->Applied();
   worlds_.Advance(/*excluded=*/!finite_);
   commits_.Applied(world(), worlds_.local(), share(), progress, snapshot_);
@@ -109,7 +109,7 @@ Outcome<> Session::Sum(std::span<float> values) {
   return Done{};
 }
 
-// Rank 0 may complete the last checkpoint once the parts of all ranks are written.
+// Waits for all ranks' parts of the last checkpoint, so that rank 0 can complete the checkpoint.
 Outcome<> Session::FinishParts() {
   if (options_.sharded == nullptr || options_.checkpointer == nullptr) return Done{};
   // A rank that has written its part waits for the others in Sum().

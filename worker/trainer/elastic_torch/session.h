@@ -78,51 +78,51 @@ class Session {
           TrainableState state, StepAudit& audit, const Clock& clock, SessionOptions options);
 
   // Blocks until this rank is in a world and connected to all others, and all ranks have the same
-  // state. kInvalid: the message names a rank that differs.
+  // state. kInvalid: ranks differ in flags or state; the message names one.
   Result<void> Join() { return worlds_.Join(); }
-  // After an error of any call: returns why there will not be another world.
+  // After any call has failed: returns why there will not be another world.
   SessionEnd end() const { return worlds_.end(); }
 
-  // REQUIRES, for all below: Join() succeeded.
+  // REQUIRES, for all functions below: Join() succeeded.
   const World& world() const { return worlds_.world(); }
   Share share() const { return ShareOf(world().rank, world().size, options_.global_batch); }
   // The largest number of samples that a rank computes at once.
   int64_t micro_batch() const;
   MicroBatches micro_batches() const { return {share(), micro_batch()}; }
   int64_t applied_steps() const { return worlds_.local().version.step; }
-  // The state from which training resumed in this world, if no rank had a state in memory.
+  // The saved state from which this world resumed; empty if a rank had a state in memory.
   const std::optional<LocalState>& resumed() const { return worlds_.resumed(); }
 
-  // For reporting phases of a step outside of the session: data, computation, update, evaluation.
+  // Use it to report phases outside of the session: data, computation, update and evaluation.
   RankPosition& position() { return *options_.position; }
 
   void Begin();
   // Call it after Begin(), before each backward pass of the step except the last one. Gradients are
   // added up, and are reduced during the last backward pass.
   void ExpectAnotherBackward() { step_.ExpectAnotherBackward(); }
-  // The collectives of the step's computation, between Begin() and Reduce(). If one fails, call
-  // Reduce() next.
+  // The collectives that the computation of a step may use between Begin() and Reduce(). If one
+  // fails, call Reduce() next.
   StepCollectives& collectives() { return step_.collectives(); }
   // Returns whether a collective has failed since Begin(); Reduce() then returns WorldChanged.
   bool step_broken() const { return step_.broken(); }
   // Sets the sum of the losses of this rank's samples. Call it before the last backward, because
   // the sum is sent with the last bucket.
   void SetLoss(double sum) { step_.SetLoss(sum); }
-  // The same, from a tensor with one element on any device. It does not wait for the value.
+  // The same, from a tensor with one element on any device. Does not wait for the device.
   void SetLoss(const at::Tensor& sum) { step_.SetLoss(sum); }
-  // WorldChanged: the step had no effect. The state is unchanged or a newer one of another rank.
+  // WorldChanged: the step had no effect. The state is unchanged or is now that of another rank.
   Outcome<StepResult> Reduce();
   // Call it on every rank after a step that is not finite. `compute` runs forward and backward
   // again, and its gradients are not reduced.
   Outcome<NotFinite> FindNotFinite(const std::function<Result<void>()>& compute);
   // Call it after the update of the reduced step, or after all ranks skipped the update. Leaves the
-  // world if all its ranks were asked to. `progress` is reported once the step is committed.
+  // world if all its ranks were asked to leave. `progress` is reported once the step is committed.
   Result<void> Applied(const control::Progress& progress);
 
   // Sums `values` over the ranks, in place. Call it between steps, on every rank.
   Outcome<> Sum(std::span<float> values);
 
-  // Call it on every rank after the last step. Done: all ranks may end. WorldChanged: the caller
+  // Call it on every rank after the last step. Done: all ranks may exit. WorldChanged: the caller
   // may have to evaluate the state again.
   Outcome<> Finish(const control::Progress& progress);
 
@@ -141,8 +141,8 @@ class Session {
   WorldEntry worlds_;
   CommitLog commits_;
   StepReducer step_;
-  std::optional<StateVersion> part_written_;  // the part that this rank reported in the step
-  bool finite_ = true;                        // whether the reduced step is finite
+  std::optional<StateVersion> part_written_;  // checkpoint part that this rank reported in the step
+  bool finite_ = true;                        // whether the step's loss and gradients are finite
   bool leaving_ = false;                      // all ranks leave this world after the step
   bool snapshot_ = false;                     // all workers make a snapshot of the step
 };

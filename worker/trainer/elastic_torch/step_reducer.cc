@@ -36,7 +36,7 @@ void StepReducer::Begin(Communicator& communicator, Deadline deadline, const Ste
   waited_ = networked_ = {};
   error_.reset();
   buckets_.Arm([this](int index) { works_.push_back(ReduceBucket(index)); });
-  // Scalars are already zero, and on a GPU each call would start a kernel.
+  // Votes of zero are skipped: scalars are already zero, and each call starts a kernel on a GPU.
   if (votes.leave > 0) buckets_.SetScalar(kLeaveScalar, votes.leave);
   if (votes.parts > 0) buckets_.SetScalar(kPartsScalar, votes.parts);
   if (votes.checkpoint > 0) buckets_.SetScalar(kCheckpointScalar, votes.checkpoint);
@@ -58,7 +58,7 @@ void StepReducer::SetLoss(const at::Tensor& sum) { buckets_.SetScalar(kLossScala
 Result<ReducedStep> StepReducer::Reduce() {
   if (!error_) {
     buckets_.Flush();
-    // Sent directly after the buckets, unless a reducer with its own order of operations is in use.
+    // The confirmation directly follows the buckets, unless a reducer orders its own operations.
     WorkHandle confirmation;
     if (options_.reducer == nullptr) confirmation = communicator_->Confirm(deadline_);
     int bucket = 0;
@@ -132,7 +132,7 @@ Result<void> StepReducer::AllToAll(std::span<const std::byte> send,
                  "all-to-all", send.size());
 }
 
-// Runs a collective during computation. The first one of a step shows that all ranks began it.
+// Runs a collective during computation. The first one shows that all ranks began the step.
 Result<void> StepReducer::Collect(const WorkHandle& work, const char* what, std::size_t bytes) {
   position_.Enter(RankPhase::kReduce);
   const WorkHandle confirmation = all_began_ ? nullptr : communicator_->Confirm(deadline_);
@@ -146,7 +146,7 @@ Result<void> StepReducer::Collect(const WorkHandle& work, const char* what, std:
   return done;
 }
 
-// Returns the step's error unless all operations of this step reached every rank.
+// Returns an error unless all operations of this step have succeeded on every rank.
 Result<void> StepReducer::AwaitConfirmed(const WorkHandle& confirmation) {
   return Await(confirmation, "confirmation", 0);
 }
@@ -156,7 +156,7 @@ Result<void> StepReducer::Await(const WorkHandle& work, const char* what, std::s
   const auto start = clock_.Now();
   Result<void> done = work->Wait();
   const std::optional<Work::Span> span = work->span();
-  // A GPU may still be computing the data to send.
+  // Excludes the time in which a GPU is still computing the data to send.
   waited_ += clock_.Now() - (span ? std::max(start, span->begin) : start);
   if (span) {
     networked_ += span->end - span->begin;

@@ -23,16 +23,16 @@ namespace ringmaster::trainer {
 
 struct StepResult {
   double loss = 0;                        // the mean over the global batch
-  bool finite = true;                     // the loss, and all gradients; the same on every rank
+  bool finite = true;                     // whether the reduced loss and gradients are finite
   std::chrono::nanoseconds waited{0};     // time of collectives that did not overlap computation
   std::chrono::nanoseconds networked{0};  // duration of all collectives, including the overlap
 };
 
-// The rank and parameter with a gradient that is not finite before gradients are summed.
+// The first rank and parameter with a gradient that is not finite, before gradients are summed.
 struct NotFinite {
-  int rank = -1;       // the lowest one; -1: none, because only the sum is too large
-  int parameter = -1;  // index in the buckets' order of parameters
-  int ranks = 0;       // number of parameters with such a gradient
+  int rank = -1;       // the lowest such rank; -1: none, because only the sum is too large
+  int parameter = -1;  // index in the list of parameters with which Buckets was created
+  int ranks = 0;       // number of ranks with such a gradient
 };
 
 // The values that a rank adds to the last bucket of a step, and their sums over all ranks.
@@ -52,14 +52,14 @@ struct ReducedStep {
 class StepReducer final : private StepCollectives {
  public:
   // Called when all ranks are known to have begun the step, so that all have applied the previous
-  // one. The argument is the phase that follows.
+  // one. `next` is the phase that this rank enters next.
   using Committed = std::function<void(control::RankPhase next)>;
 
   // `options.position` must not be null. The references must outlive the object.
   StepReducer(Buckets& buckets, const Clock& clock, const SessionOptions& options,
               Committed committed);
 
-  // REQUIRES, for all below: `communicator` lives until the next Begin(), or Reduce() has failed.
+  // REQUIRES: `communicator` exists until the next call of Begin(), or until Reduce() has failed.
   void Begin(Communicator& communicator, Deadline deadline, const StepVotes& votes);
   void ExpectAnotherBackward() { buckets_.ExpectAnotherBackward(); }
   StepCollectives& collectives() { return *this; }
@@ -68,7 +68,7 @@ class StepReducer final : private StepCollectives {
   void SetLoss(const at::Tensor& sum);
   // An error means that the step had no effect and the communicator is broken.
   Result<ReducedStep> Reduce();
-  // See Session::FindNotFinite(). If broken(), an error is the communicator's, otherwise that of
+  // See Session::FindNotFinite(). Returns the communicator's error if broken(), otherwise that of
   // `compute`.
   Result<NotFinite> FindNotFinite(Deadline deadline, const std::function<Result<void>()>& compute);
 
@@ -101,8 +101,8 @@ class StepReducer final : private StepCollectives {
   std::chrono::nanoseconds networked_{0};
   std::chrono::nanoseconds waited_{0};
   std::optional<Error> error_;  // error of the first collective that failed
-  // Memory of FindNotFinite(). A failed collective may use it until the communicator is
-  // closed.
+  // Memory of FindNotFinite(). A failed collective may use this memory until the communicator
+  // is closed.
   int32_t own_not_finite_ = -1;
   std::vector<int32_t> all_not_finite_;
 };

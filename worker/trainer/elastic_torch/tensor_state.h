@@ -1,7 +1,7 @@
 #pragma once
 
-// Makes flat tensors a trainable state: directly on a CPU, and with page-locked copies and a mirror
-// on a GPU.
+// Presents flat tensors as a trainable state: the tensors themselves on a CPU, and page-locked host
+// copies with a mirror on a GPU.
 
 #include <memory>
 #include <vector>

@@ -30,19 +30,19 @@ bool HasAgent();
 // only this rank. `clock` must outlive it. Errors are those of AgentMembership::Connect().
 Result<std::unique_ptr<MembershipSource>> JoinJob(const Clock& clock);
 
-// Returns the position, which is reported to the page that the agent reads. If a rank cannot report
-// it, training works, but hangs are not detected. Call it once per process.
+// Returns an object that writes this rank's position to the page that the agent reads. If this is
+// not possible, training works, but the agent does not detect hangs. Call it once per process.
 std::shared_ptr<Position> MakePosition();
 
-// kInvalid: the job may have up to `ranks` ranks, and some of them would have no sample in a step.
-// `name` is the name of the global batch, as the user wrote it.
+// kInvalid: the global batch has fewer samples than `ranks`, the maximum number of ranks of the
+// job. `name` is the name of the global batch, as the user wrote it.
 Result<void> CheckGlobalBatch(const std::string& name, int64_t global_batch, int ranks);
 
-// Sets the job whose checkpoints are used. Without an agent, checkpoints do not belong to a job.
+// Sets the job that owns the checkpoints. Without an agent, checkpoints do not belong to a job.
 void NameJob(CheckpointPlace& place);
 
-// Returns CUDA's error if this rank's GPU is unusable now (rank_failure.h). Empty if this rank has
-// no GPU: the agent did not assign one, and none was `opened`.
+// Returns CUDA's error if this rank has a GPU that is unusable now (rank_failure.h). The rank has a
+// GPU if the agent assigned one or this process has `opened` one.
 std::optional<GpuFault> FaultOfOwnGpu(bool opened);
 
 }  // namespace ringmaster::trainer

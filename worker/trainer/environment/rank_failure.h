@@ -17,8 +17,8 @@ struct RankFailure {
   int exit_code = 0;
 };
 
-// Returns the message and exit code for a rank that `error` has ended. `fault` is CUDA's error of
-// its GPU with this UUID, if the GPU is unusable. It is then the cause of all other errors.
+// Returns the message and exit code for a rank that `error` has ended. `fault` is CUDA's error if
+// the rank's GPU, with this UUID, is unusable; it is then the cause of all other errors.
 RankFailure FailureOf(const Error& error, SessionEnd end, const std::optional<GpuFault>& fault,
                       const std::string& uuid);
 

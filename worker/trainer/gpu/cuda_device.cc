@@ -34,7 +34,7 @@ class CudaDevice final : public DeviceApi {
     return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(number_)).stream();
   }
 
-  // Its priority is above that of computation, so that an early reduction ends before backward.
+  // The stream has a higher priority than computation, so that reductions do not wait for it.
   Result<DeviceStream> MakeStream() override {
     int lowest = 0;
     int highest = 0;
@@ -71,7 +71,7 @@ class CudaDevice final : public DeviceApi {
   Result<bool> Done(DeviceEvent event) override {
     const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(event));
     if (state == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // otherwise LibTorch would report it as its own
+      static_cast<void>(cudaGetLastError());  // otherwise LibTorch would report it as an error
       return false;
     }
     if (Result<void> done = Checked(state, "cudaEventQuery"); !done.ok()) return done.error();
@@ -91,7 +91,7 @@ class CudaDevice final : public DeviceApi {
       if (cudaMalloc(memory, bytes) == cudaSuccess) return cudaSuccess;
       static_cast<void>(cudaGetLastError());
       try {
-        c10::cuda::CUDACachingAllocator::emptyCache();  // LibTorch caches unused memory
+        c10::cuda::CUDACachingAllocator::emptyCache();  // frees memory that LibTorch caches
       } catch (const c10::Error&) {
         return cudaErrorMemoryAllocation;
       }

@@ -8,7 +8,7 @@
 
 namespace ringmaster::trainer {
 
-// `number` is the number of the GPU in CUDA, among the visible devices.
+// `number` is CUDA's number of the GPU among the visible devices.
 std::unique_ptr<DeviceApi> MakeCudaDevice(int number);
 
 }  // namespace ringmaster::trainer

@@ -15,7 +15,7 @@ namespace ringmaster::trainer {
 namespace {
 
 // RINGMASTER_CUDA_ARCHITECTURES lists what the kernels were compiled for, in CMake's notation.
-// Example: "90-real,120": machine code of both and PTX of the second.
+// "90-real,120" means machine code for both architectures and PTX for the second.
 void ReadArchitectures(GpuFacts& facts) {
   std::istringstream list(RINGMASTER_CUDA_ARCHITECTURES);
   for (std::string item; std::getline(list, item, ',');) {

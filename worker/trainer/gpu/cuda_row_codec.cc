@@ -18,10 +18,10 @@
 namespace ringmaster::trainer {
 namespace {
 
-// For kEager, an event is polled continuously; after that, once every kBetweenLooks.
+// Events are polled continuously for kEager, and after that once every kBetweenLooks.
 constexpr std::chrono::microseconds kEager{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};
-// Much longer than the forward and backward passes of a step take.
+// How long Quiesce() waits: much longer than a step's forward and backward passes take.
 constexpr std::chrono::seconds kQuietLimit{30};
 
 Result<void> Launched(int error, const char* what) {
@@ -35,8 +35,8 @@ int64_t CountOf(std::span<const float> values) { return static_cast<int64_t>(val
 
 class CudaRowCodec final : public RowCodec {
  public:
-  // A stream of LibTorch, so that its allocator tracks the use of memory. Like the communicators'
-  // streams, it has a higher priority than computation.
+  // Uses a stream of LibTorch, so that LibTorch's allocator tracks the use of memory. Like the
+  // communicators' streams, this stream has a higher priority than computation.
   CudaRowCodec(int number, Compression compression)
       : RowCodec(compression),
         number_(static_cast<c10::DeviceIndex>(number)),
@@ -89,8 +89,8 @@ class CudaRowCodec final : public RowCodec {
                     "clearing the residuals of");
   }
 
-  // Polls, like comm/nccl, so that no thread blocks on a GPU that hangs. The GPU also runs the
-  // backward pass, whose kernels come first.
+  // Polls the GPU, like comm/nccl, so that a GPU that hangs does not block the thread. The wait
+  // includes earlier kernels of the backward pass.
   Result<void> Finish(Deadline deadline) override {
     const Result<Mark> last = MarkOn(stream_.stream());
     if (!last.ok()) return last.error();
@@ -119,14 +119,14 @@ class CudaRowCodec final : public RowCodec {
   }
 
  private:
-  // Shared with marks, which may outlive the codec.
+  // Marks share the events and may outlive the codec.
   struct Events {
     explicit Events(int number) : device(MakeCudaDevice(number)), pool(*device) {}
     std::unique_ptr<DeviceApi> device;
     EventPool pool;
   };
 
-  // Completes once all work that is now on `stream` has ended.
+  // Returns a mark that completes once all work that is now on `stream` has ended.
   Result<Mark> MarkOn(DeviceStream stream) {
     const Result<DeviceEvent> event = events_->pool.Take();
     if (!event.ok()) return event.error();

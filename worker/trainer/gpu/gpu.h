@@ -1,7 +1,7 @@
 #pragma once
 
-// This rank's GPU, for the rest of the trainer. Implemented by cuda_gpu.cc and, in builds without
-// CUDA, by no_gpu.cc, which does not find GPUs.
+// The interface through which the trainer uses this rank's GPU. Implemented by cuda_gpu.cc and, in
+// builds without CUDA, by no_gpu.cc, which does not find GPUs.
 
 #include <chrono>
 #include <cstddef>
@@ -22,8 +22,8 @@ namespace ringmaster::trainer {
 // Lists the GPUs without starting anything on them.
 GpuFacts FindGpus();
 
-// Returns CUDA's error if this process's GPU, or one that it could use, is unusable, and nothing if
-// it is usable. Never waits for the GPU.
+// Returns CUDA's error if the GPU that this process uses, or would use, is unusable; otherwise
+// nothing. Never waits for the GPU.
 std::optional<GpuFault> FindGpuFault();
 
 class Gpu {
@@ -37,27 +37,27 @@ class Gpu {
   // `abandoned_connects` must outlive them.
   virtual CommunicatorFactory communicators(AbandonedConnects& abandoned_connects) = 0;
 
-  // Allocates GPU memory, until the process ends, for values that are often reduced in place. Null:
-  // use any other GPU memory. Call it before the first communicator is created.
+  // Allocates GPU memory for values that are often reduced in place. The process frees it only when
+  // it exits. Null: use other GPU memory. Call it before the first communicator is created.
   virtual void* ReducedInPlace(std::size_t bytes) = 0;
 
-  // Returns whether the GPU can still be used. Never waits for the GPU. Returns the error that CUDA
-  // now returns for every call, with the text of GpuFaultText().
+  // Succeeds if the GPU can still be used. Otherwise returns the error that CUDA now returns for
+  // every call, with the text of GpuFaultText(). Never waits for the GPU.
   virtual Result<void> Works() = 0;
 
   // Returns the codec for gradients in GPU memory; null for kNone. Errors are those of OpenGpu().
   virtual Result<std::unique_ptr<RowCodec>> codec(Compression compression) = 0;
 };
 
-// Returns the check before a session enters a world (SessionOptions::device_works). `gpu` must
-// outlive it; if it is null, there is no check.
+// Returns a function that checks the GPU before a session enters a world
+// (SessionOptions::device_works). `gpu` must outlive the function; if null, there is no check.
 inline std::function<Result<void>()> AskGpu(Gpu* gpu) {
   if (gpu == nullptr) return {};
   return [gpu] { return gpu->Works(); };
 }
 
-// REQUIRES: ChooseGpu() returned `number`. kUnavailable: the GPU does not work; with CUDA's
-// message. The process ends if the GPU does not release a communicator within `abort_limit`.
+// REQUIRES: ChooseGpu() returned `number`. kUnavailable: the GPU does not work; the message is
+// CUDA's. The process ends if the GPU does not release a communicator within `abort_limit`.
 Result<std::unique_ptr<Gpu>> OpenGpu(int number,
                                      std::chrono::milliseconds abort_limit = kAbortLimit);
 

@@ -9,7 +9,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Machine code runs on GPUs of the same major architecture and the same or a higher minor one.
+// Machine code runs on GPUs with the same major architecture and an equal or higher minor one.
 bool Covers(const GpuFacts& facts, int gpu) {
   if (facts.ptx > 0 && gpu >= facts.ptx) return true;
   return std::ranges::any_of(facts.architectures,

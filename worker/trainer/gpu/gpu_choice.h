@@ -21,9 +21,9 @@ struct FoundGpu {
 // The capabilities of this build and machine. CUDA versions are as CUDA encodes them: 13020 is
 // 13.2.
 struct GpuFacts {
-  bool built_in = false;             // this build can use GPUs
-  std::vector<int> architectures{};  // compute capabilities for which its kernels are compiled
-  int ptx = 0;     // drivers can compile them for this architecture and later ones; 0: none
+  bool built_in = false;             // whether this build can use GPUs
+  std::vector<int> architectures{};  // compute capabilities for which kernels are compiled
+  int ptx = 0;     // oldest architecture for which drivers can compile the kernels; 0: none
   int cuda = 0;    // CUDA version of this build
   int driver = 0;  // newest CUDA version that the driver supports; 0: no driver
   std::vector<FoundGpu> gpus{};
@@ -36,24 +36,24 @@ struct GpuFacts {
 struct GpuRequest {
   std::string device = "auto";  // auto, cpu or cuda
   int gpus = 0;                 // number of GPUs of this Pod
-  int local_rank = 0;           // index among the ranks of its Pod or host
+  int local_rank = 0;           // index of the rank among those of its Pod or host
   bool share = false;           // whether ranks may share a GPU, for tests
   std::string flag{};           // the flag that requests a GPU, for messages; empty: --device
-  std::string pinned{};         // UUID of the GPU assigned to this rank, which is the first that it
-                                // sees; empty: it chooses by `local_rank`
+  std::string pinned{};         // UUID of the GPU assigned to this rank, which CUDA lists first;
+                                // empty: the GPU is chosen by `local_rank`
 };
 
 // Returns the UUID of the GPU that the agent assigned to this process; empty if there is none.
 std::string PinnedGpu();
 
-// Returns whether this process's environment allows ranks to share a GPU in NCCL.
+// Returns whether NCCL's environment variables allow ranks to share a GPU.
 bool GpusAreShared();
 
-// Returns whether a GPU is wanted. "auto" wants one if the Pod has any.
+// Returns whether the rank must use a GPU. "auto" means that it must if the Pod has GPUs.
 bool WantsGpu(const GpuRequest& request);
 
-// Returns the GPU's number; nothing if the CPU is used. kInvalid, with a message that says why
-// there is no GPU for this rank, and what to do.
+// Returns the GPU's number; nothing if the CPU is used. kInvalid: there is no GPU for this rank.
+// The message says why, and what to do.
 Result<std::optional<int>> ChooseGpu(const GpuRequest& request, const GpuFacts& facts);
 
 // Formats a version: "13.2" for 13020.

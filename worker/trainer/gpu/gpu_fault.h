@@ -19,7 +19,7 @@ struct GpuFault {
 // can cause, and cudaErrorContained, after which the next process can use the device.
 bool DeviceIsUnhealthy(int error);
 
-// Returns "the GPU GPU-8932f937-… of this rank cannot be used any more: CUDA says \"uncorrectable
+// Returns "the GPU GPU-8932f937-… of this rank is no longer usable: CUDA reported \"uncorrectable
 // ECC error encountered\" (cudaErrorECCUncorrectable)". `uuid` may be empty.
 std::string GpuFaultText(const GpuFault& fault, const std::string& uuid);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The head of a partial-fc model on a GPU. LibTorch provides the memory, and kernels compute. It
+// Computes the head of a partial-fc model with kernels on a GPU, in memory of LibTorch. This file
 // does not depend on CUDA, so tests run it on the CPU with kernels compiled for the host.
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace ringmaster::trainer {
 
-// The LibTorch device on which kernels run, and a function that returns its current stream (a
-// cudaStream_t).
+// The LibTorch device on which kernels run, and a function that returns the device's current stream
+// (a cudaStream_t).
 struct KernelDevice {
   at::Device device = at::kCPU;
   std::function<void*()> stream;

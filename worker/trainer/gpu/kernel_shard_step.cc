@@ -14,14 +14,14 @@ using namespace partial_fc;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// Rows per part of a sum over the rows of a chunk; the sum has few elements, so it is split.
+// Sums over a chunk's rows are split into parts of this many rows, because they have few elements.
 constexpr int64_t kPartRows = 4096;
 
 at::Tensor OfHost(const std::vector<int64_t>& values, at::Device device) {
   return at::tensor(values, at::kLong).to(device);
 }
 
-// Returns memory for at least `count` floats; its contents may be lost. Allocates extra space,
+// Returns memory for at least `count` floats; existing contents may be lost. Allocates extra space,
 // because the number of sampled classes varies and each reallocation fragments the GPU's memory.
 float* Grown(at::Tensor& memory, int64_t count, at::Device device) {
   if (!memory.defined() || memory.numel() < count) {
@@ -57,7 +57,7 @@ void KernelShardStep::Begin(const HeadOptions& options, int64_t step,
     if (range.contains(label)) positives.push_back(label - range.begin);
   }
   Draw(options, step, positives);
-  // -1 for labels outside the range; for others the position of their row among the sampled rows.
+  // By sample: the index of its class among the sampled rows; -1: the class is outside the range.
   std::vector<int64_t> rows;
   for (const int64_t label : labels)
     rows.push_back(range.contains(label) ? label - range.begin : -1);

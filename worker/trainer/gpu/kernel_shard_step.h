@@ -1,7 +1,7 @@
 #pragma once
 
-// A step on rows in GPU memory. It processes kChunkRows sampled rows at a time, which limits the
-// memory for unit vectors and gradients.
+// Computes a step of the head for rows in GPU memory. It processes kChunkRows sampled rows at a
+// time, which limits the memory for unit vectors and gradients.
 
 #include <vector>
 
@@ -13,7 +13,7 @@
 
 namespace ringmaster::trainer {
 
-// Throws if a kernel could not be started. `error` is the result of its launch.
+// Throws if `error`, the result of a kernel's launch, is not 0. `doing` describes the work.
 void CheckLaunch(int error, const char* doing);
 
 class KernelShardStep final : public partial_fc::ShardStep {
@@ -55,8 +55,8 @@ class KernelShardStep final : public partial_fc::ShardStep {
   partial_fc::ClassRange range_;
   const float* embeddings_ = nullptr;
   at::Tensor transposed_;  // dimension × samples
-  at::Tensor sampled_;     // rows of the range, ascending
-  at::Tensor coasting_;    // the other rows, if they are updated
+  at::Tensor sampled_;     // indexes of the sampled rows in the range, ascending
+  at::Tensor coasting_;    // indexes of the other rows, if they are updated too
   at::Tensor own_;         // by sample: index of its class in sampled_; -1: not in this shard
   at::Tensor slopes_;      // by sample
   at::Tensor logits_;      // memory for at least sampled × samples
@@ -64,7 +64,7 @@ class KernelShardStep final : public partial_fc::ShardStep {
 
   // State of the current chunk.
   at::Tensor units_, inverse_norms_, gradients_;
-  at::Tensor parts_;  // parts of the embeddings' gradient
+  at::Tensor parts_;  // partial sums of the embeddings' gradient
 };
 
 }  // namespace ringmaster::trainer

@@ -9,9 +9,9 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
-constexpr int64_t kSumBlocks = 528;    // four for each multiprocessor of an H100
+constexpr int64_t kSumBlocks = 528;    // limit for kernels with sums: four per H100 multiprocessor
 constexpr int64_t kMostBlocks = 1056;  // limit for kernels without sums
-constexpr int kAhead = 4;              // pieces that a thread loads before it uses the first
+constexpr int kAhead = 4;              // number of pieces that a thread loads at once
 // With four blocks per multiprocessor, all kSumBlocks blocks run at the same time on an H100.
 [[maybe_unused]] constexpr int kAtATime = 4;
 
@@ -25,10 +25,10 @@ struct alignas(16) Piece {
 // The part of the data that a thread processes: the same channels in several rows.
 struct Seat {
   int64_t piece = 0;   // index of the thread's piece in a row
-  int64_t pieces = 0;  // pieces in a row
+  int64_t pieces = 0;  // number of pieces in a row
   int64_t row = 0;     // the thread's first row
-  int64_t stride = 0;  // distance to the thread's next row
-  int across = 0;      // threads of this block that share a row
+  int64_t stride = 0;  // distance to the thread's next row, in rows
+  int across = 0;      // number of threads of this block that share a row
   bool taken = false;
 };
 
@@ -47,8 +47,8 @@ __device__ Seat SeatOfThread(const NormRows& rows) {
   return seat;
 }
 
-// Calls visit(place) for each of the thread's places in memory. Where possible, `kAhead` calls are
-// unrolled, so that the data that visit() only reads is loaded at once.
+// Calls visit() with the index of each of the thread's pieces in memory. Where possible, `kAhead`
+// calls are unrolled, so that the data that visit() only reads is loaded at once.
 template <typename Visit>
 __device__ void ForEachPlace(const NormRows& rows, const Seat& seat, Visit visit) {
   int64_t row = seat.row;
@@ -67,8 +67,8 @@ __device__ void Load(const float* values, const Seat& seat, float (&to)[Piece<T>
   }
 }
 
-// Adds up the sums of a block's threads by channel. `parts` has a float for each sum, channel and
-// block, in this order.
+// Adds up the sums of a block's threads for each channel. Stores them in `parts`, which has a float
+// for each sum, channel and block, in this order.
 template <typename T, int kSums>
 __device__ void StoreParts(const NormRows& rows, const Seat& seat,
                            const float (&sums)[kSums][Piece<T>::kLanes], float* parts) {
@@ -105,7 +105,7 @@ __device__ float SumOfParts(const float* parts, int count) {
   return sum;
 }
 
-// Each warp processes one channel. Returns it; -1: there is none for this warp.
+// Returns the channel that this warp processes; -1: there is none for this warp.
 __device__ int64_t ChannelOfWarp(int64_t channels) {
   const int64_t channel = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kWarp;
   return channel < channels ? channel : -1;
@@ -209,7 +209,7 @@ struct Backward {
     }
   }
 
-  // Returns the gradient of z, given that of y; adds to `of_slope`. `distance` is x minus the mean.
+  // Returns the gradient of z, given y's, and adds to the slope's. `distance` is x minus the mean.
   __device__ float ThroughPrelu(int lane, float distance, float gradient, float& of_slope) const {
     if constexpr (kPrelu) {
       const float z = fmaf(distance, scale[lane], bias[lane]);
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(kThreads, kPrelu ? kAtATime / 2 : kAtATime)
   constexpr int kLanes = Piece<T>::kLanes;
   constexpr int kSums = kPrelu ? 3 : 2;
   const Seat seat = SeatOfThread<T>(rows);
-  float sums[kSums][kLanes] = {};  // sums of gradients, of gradient × distance, of slopes
+  float sums[kSums][kLanes] = {};  // sums of gradients, gradient × distance, slope gradients
   if (seat.taken) {
     const Backward<T, kPrelu> back(parameters, seat);
     ForEachPlace(rows, seat, [&](int64_t place) {
@@ -296,7 +296,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// `most` and the work limit the blocks in x; several blocks in y share a row.
+// Returns a grid of at most `most` blocks in x, which share the rows; blocks in y share a row.
 template <typename T>
 dim3 BlocksFor(const NormRows& rows, int64_t most) {
   const int64_t pieces = rows.channels / Piece<T>::kLanes;
@@ -353,7 +353,7 @@ int BackwardOf(const NormRows& rows, const NormParameters& parameters, const voi
                 PiecesOf<T>(y_gradient), to, static_cast<Piece<T>*>(x_gradient));
 }
 
-// Calls call(number) with a value of the type that is stored in memory.
+// Calls call(number) with a number of the C++ type that corresponds to `type`.
 template <typename Call>
 int WithType(StoredType type, Call call) {
   switch (type) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 constexpr int kWarp = 32;
-constexpr int64_t kMostBlocks = 8192;  // the loops stride, so more blocks would only wait
+constexpr int64_t kMostBlocks = 8192;  // maximum number of blocks; threads loop over more data
 constexpr unsigned kWholeWarp = 0xffffffffU;
 
 __device__ int64_t FirstOfThread() {
@@ -26,7 +26,7 @@ unsigned BlocksFor(int64_t threads) {
   return static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
 }
 
-// Returns the sum over the warp, with the same bits in all lanes.
+// Returns the sum over the warp, which has the same bits in all lanes.
 __device__ float SumOfWarp(float value) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kWholeWarp, value, distance);

@@ -20,11 +20,11 @@ const char* LaunchErrorText(int error);
 
 int LaunchFill(float* values, float value, int64_t count, void* stream);
 
-// Initialises the rows of the classes from `first` on.
+// Initialises `count` rows, beginning with the row of class `first`.
 int LaunchInitialRows(uint64_t seed, int64_t first, int64_t dimension, float* rows, int64_t count,
                       void* stream);
 
-// Sets drawn[i] to whether class `first` + i is drawn in `step`, apart from its samples' classes.
+// Sets drawn[i] to whether class `first` + i is drawn at random in `step`.
 int LaunchDrawClasses(uint64_t seed, int64_t step, float rate, int64_t first, bool* drawn,
                       int64_t count, void* stream);
 
@@ -38,13 +38,13 @@ struct Vectors {
 int LaunchToUnits(const Vectors& vectors, float* units, float* inverse_norms, int64_t count,
                   void* stream);
 
-// May be in place.
+// The backward pass of normalisation. `gradients` may be equal to `unit_gradients`.
 int LaunchThroughNormalisation(const float* units, const float* inverse_norms,
                                const float* unit_gradients, int64_t size, float* gradients,
                                int64_t count, void* stream);
 
-// The backward pass of normalisation, then the descent: for rows index[i] of `rows` (centre, then
-// momentum) with unit centre, inverse norm and gradient i.
+// The backward pass of normalisation and the descent of rows index[i] of `rows` (centre, then
+// momentum). Element i of the other arrays is the unit centre, inverse norm or gradient.
 struct Descent {
   const int64_t* index = nullptr;
   const float* units = nullptr;
@@ -56,7 +56,7 @@ struct Descent {
 };
 int LaunchDescent(const Descent& descent, float* rows, int64_t count, void* stream);
 
-// Computes the descent without a gradient, for rows index[i].
+// Updates rows index[i] by momentum and weight decay, without a gradient.
 int LaunchCoast(const int64_t* index, int64_t dimension, const DescentRates& rates, float* rows,
                 int64_t count, void* stream);
 

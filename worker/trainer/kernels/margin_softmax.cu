@@ -16,7 +16,7 @@ unsigned BlocksOf(int64_t samples) {
   return static_cast<unsigned>((samples + kThreads - 1) / kThreads);
 }
 
-// Strips are in x, because there may be more of them than y allows blocks.
+// Strips are in x, because there may be more of them than the grid may have blocks in y.
 dim3 Grid(const MarginTile& tile) {
   return dim3(static_cast<unsigned>(Strips(tile.rows)), BlocksOf(tile.samples), 1);
 }
@@ -29,7 +29,7 @@ struct RunningSums {
   float maximum = kNoMaximum;
   float sum = 0;
 
-  // NaNs are added to the sum.
+  // A logit that is NaN makes the sum NaN.
   __device__ void Add(float logit) {
     if (logit > maximum) {
       sum = sum * Exponential(maximum - logit) + 1;
@@ -71,7 +71,7 @@ __global__ void MakeLogits(MarginTile tile, float* target, float* maxima, float*
   sums[at] = running.sum;
 }
 
-// Adds up the strips, in their order.
+// Adds the sums of all strips to `maximum` and `sum`, in the order of the strips.
 __global__ void AddStrips(const float* __restrict__ maxima, const float* __restrict__ sums,
                           int64_t strips, int64_t samples, float* maximum, float* sum) {
   const int64_t sample = SampleOfThread(blockIdx.x);

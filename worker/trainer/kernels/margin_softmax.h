@@ -1,8 +1,8 @@
 #pragma once
 
-// Kernels for the softmax of a margin head on a GPU, over sampled rows × samples of cosines
-// (partial_fc/margin.h, softmax.h). They take GPU memory, queue their work on `stream` (a
-// cudaStream_t) and return CUDA's error number, 0 for success.
+// Kernels for the softmax of a margin head (partial_fc/margin.h, softmax.h), from cosines, with a
+// row for each sampled class and a column for each sample. They take GPU memory, queue their work
+// on `stream` (a cudaStream_t) and return CUDA's error number, 0 for success.
 
 #include <cstdint>
 
@@ -13,7 +13,7 @@ namespace ringmaster::trainer::partial_fc {
 struct MarginTile {
   float* values = nullptr;       // rows × samples
   const int64_t* own = nullptr;  // by sample: the row of its class; -1: not in this tile
-  float* slopes = nullptr;       // by sample, if its class is in this tile
+  float* slopes = nullptr;       // by sample; set only if its class is in this tile
   int64_t rows = 0;
   int64_t samples = 0;
   Margin margin;
@@ -22,13 +22,13 @@ struct MarginTile {
 // The number of floats that LaunchLogits() needs for its sums.
 int64_t LogitSumFloats(int64_t rows, int64_t samples);
 
-// In one pass, converts cosines to logits, with a margin for the samples' own classes, which are
-// also stored in `target`; sets slopes; and updates `maximum` and `sum` by sample with all logits.
-// If `memory` is null, there are no sums, and `target` may be null.
+// Converts cosines to logits in one pass, with a margin for each sample's own class. Stores the
+// logit of that class in `target` and its slope in `tile.slopes`. Adds all logits of a sample to
+// `maximum` and `sum`, unless `memory` is null; `target` may then be null too.
 int LaunchLogits(const MarginTile& tile, float* target, float* maximum, float* sum, float* memory,
                  void* stream);
 
-// Converts logits to the loss's slopes over the cosines, with maximum and sum over all ranks.
+// Converts logits to the loss's derivatives by the cosines. `maximum` and `sum` are of all ranks.
 int LaunchCoefficients(const MarginTile& tile, const float* maximum, const float* sum,
                        void* stream);
 

@@ -6,7 +6,7 @@
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-// A block computes kSide × kSide elements and each of its threads 8 × 8: four groups of 4 × 4 that
+// A block computes kSide × kSide elements, each thread 8 × 8 of them: four groups of 4 × 4 that
 // are half a side apart, so that adjacent threads read adjacent memory.
 constexpr int kSide = 128;
 constexpr int kDepth = 8;  // elements of the inner dimension that are loaded at a time
@@ -48,12 +48,12 @@ __device__ float RightAt(const Product& product, int64_t k, int64_t column, int6
   return product.right[k * product.right_step + column];
 }
 
-// Returns the place in the tile of the thread's `i`-th row or column, of 8.
+// Returns the index in the tile of the `i`-th (of 8) row or column of the thread.
 __device__ int Spread(int thread, int i) {
   return (i / kGroup) * (kSide / 2) + thread * kGroup + i % kGroup;
 }
 
-// Block (x, y, z) computes the tile of columns x and rows y over part z of the inner dimension.
+// Block (x, y, z) computes the tile in column x and row y over part z of the inner dimension.
 __global__ void __launch_bounds__(kThreads)
     MultiplyTile(Product product, int64_t part_depth, float* parts) {
   __shared__ float left[kDepth][kLeftStep];
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads)
       right[of_right.depth][of_right.at] = next_right[i];
     }
     __syncthreads();
-    fetch(k + kDepth);  // loads while the tile is multiplied
+    fetch(k + kDepth);  // loads the next tile while this one is multiplied
 #pragma unroll
     for (int depth = 0; depth < kDepth; ++depth) {
       float of_rows[2 * kGroup];
@@ -149,7 +149,7 @@ int LaunchProduct(const Product& product, void* stream) {
 
 int LaunchProductInParts(const Product& product, int parts, float* memory, void* stream) {
   if (product.rows == 0 || product.columns == 0) return 0;
-  // A multiple of the depth, so that no tile is split.
+  // A multiple of kDepth, so that no tile is split.
   const int64_t depths = (product.inner + kDepth - 1) / kDepth;
   const int64_t part_depth = (depths + parts - 1) / parts * kDepth;
   const int error = Launch(

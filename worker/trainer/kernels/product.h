@@ -1,8 +1,8 @@
 #pragma once
 
-// Implements partial_fc/product.h on a GPU: every element of a result is one sum over the inner
-// dimension, from begin to end, by fused multiply-add, for all shapes. Arrays are in GPU memory.
-// Functions queue work on `stream` (a cudaStream_t) and return CUDA's error number, 0 for success.
+// Implements partial_fc/product.h on a GPU. For all shapes, every element of a result is one sum
+// over the inner dimension, in order, by fused multiply-add. Arrays are in GPU memory. Functions
+// queue work on `stream` (a cudaStream_t) and return CUDA's error number, 0 for success.
 
 #include <cstdint>
 
@@ -12,9 +12,9 @@ namespace ringmaster::trainer::partial_fc {
 
 int LaunchProduct(const Product& product, void* stream);
 
-// For few elements and a long inner dimension, which would leave most of the GPU idle. The inner
-// dimension is cut into `parts`, whose sums are then added in their order. Needs memory for parts ×
-// rows × columns floats. The bits of the result depend on `parts`.
+// Use it for results with few elements, for which LaunchProduct() would leave most of the GPU idle.
+// Splits the inner dimension into `parts` and adds their sums in order. `memory` must have room for
+// parts × rows × columns floats. The bits of the result depend on `parts`.
 int LaunchProductInParts(const Product& product, int parts, float* memory, void* stream);
 
 }  // namespace ringmaster::trainer::partial_fc

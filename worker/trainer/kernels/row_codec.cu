@@ -9,14 +9,14 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 constexpr unsigned kWarp = 32;
-constexpr int64_t kMostBlocks = 4096;  // the loops stride, so more blocks would only wait
+constexpr int64_t kMostBlocks = 4096;  // maximum number of blocks; threads loop over more data
 
 static_assert(kScaleChunk == kThreads,
               "a block encodes one chunk at a time, one number per thread");
 
 // Returns the largest of the warp's values to all its threads.
 __device__ uint32_t LargestOfWarp(uint32_t value) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800  // Turing has no instruction for it
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800  // Turing lacks __reduce_max_sync()
   for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
     const uint32_t other = __shfl_xor_sync(0xffffffffU, value, lanes);
     value = other > value ? other : value;
@@ -31,7 +31,7 @@ __device__ uint32_t LargestOfWarp(uint32_t value) {
 __device__ uint32_t LargestOfBlock(uint32_t value) {
   __shared__ uint32_t of_warp[kThreads / kWarp];
   const uint32_t largest = LargestOfWarp(value);
-  __syncthreads();  // until all threads have read the previous chunk's
+  __syncthreads();  // waits until all threads have read the previous values
   if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = largest;
   __syncthreads();
   uint32_t all = 0;

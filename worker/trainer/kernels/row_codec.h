@@ -11,7 +11,7 @@
 
 namespace ringmaster::trainer {
 
-// `carried` may be null, which adds nothing, or equal to `left`.
+// `carried` is added to the values; it may be null, or equal to `left`.
 int LaunchEncode(Compression compression, const float* values, const float* carried, float* left,
                  std::byte* encoded, int64_t count, void* stream);
 

@@ -7,7 +7,7 @@ namespace ringmaster::trainer {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMostBlocks = 4096;  // the loop strides, so more blocks would only wait
+constexpr int64_t kMostBlocks = 4096;  // maximum number of blocks; threads loop over more data
 constexpr int64_t kLanes = 4;          // floats of one 16-byte access
 
 __device__ void UpdateFour(float4& parameter, float4& velocity, const float4& gradient, float scale,

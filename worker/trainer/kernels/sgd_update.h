@@ -16,7 +16,7 @@ struct SgdRates {
   float weight_decay = 0;
 };
 
-// `scale`: the factor by which the gradient was multiplied.
+// `scale` is the factor by which the gradient was multiplied.
 RINGMASTER_HOST_DEVICE inline void SgdElement(float& parameter, float& velocity, float gradient,
                                               float scale, const SgdRates& rates) {
   velocity = rates.momentum * velocity + gradient / scale + rates.weight_decay * parameter;

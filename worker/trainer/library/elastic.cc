@@ -66,7 +66,7 @@ Result<void> Check(const std::vector<at::Tensor>& parameters, const Elastic::Opt
   return {};
 }
 
-// Returns one line per tensor, by which a checkpoint of another model is recognised and rejected.
+// Describes each tensor in a line. Checkpoints with another description are rejected.
 std::string ModelText(const std::vector<at::Tensor>& parameters,
                       const std::vector<at::Tensor>& state) {
   std::string lines;
@@ -91,7 +91,7 @@ std::string ShapingText(const Elastic::Options& options) {
   return lines;
 }
 
-// Returns the GPU of `device`; null if the tensors are on the CPU.
+// Opens the GPU of `device`; null if `device` is the CPU.
 Result<std::unique_ptr<trainer::Gpu>> GpuOf(at::Device device) {
   if (device.is_cpu()) return std::unique_ptr<trainer::Gpu>();
   if (!device.is_cuda()) return Wrong("collectives are not supported on " + device.str());
@@ -152,8 +152,8 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
   std::unique_ptr<trainer::Session> session_;
 
   Clock::Time begun_{};
-  std::chrono::nanoseconds waited_{0};  // time spent waiting for gradients of others in this step
-  at::Tensor earlier_losses_;           // loss passed to Backward() in this step; undefined if none
+  std::chrono::nanoseconds waited_{0};  // time that this step spent waiting for collectives
+  at::Tensor earlier_losses_;           // sum of the losses of this step so far; undefined if none
   Result<void> computed_;               // the result of Backward()
   control::Progress progress_;
   bool released_ = false;

@@ -1,8 +1,8 @@
 #pragma once
 
-// The alignment of parameters in flat memory. Kernels access several floats at a time only at
-// aligned addresses, and NCCL does so with its packets; one odd-sized bias would slow down
-// everything after it. The padding is zero and stays zero.
+// The alignment of parameters in flat memory. Kernels and NCCL access several floats at a time only
+// at aligned addresses. Without padding, one bias of odd size would slow down everything after it.
+// The padding is zero and stays zero.
 
 #include <cstdint>
 
@@ -10,12 +10,12 @@ namespace ringmaster::trainer {
 
 inline constexpr int64_t kAlignedFloats = 64;  // 256 bytes, the alignment of CUDA's allocations
 
-// Returns the size of `floats` values with padding, in floats.
+// Returns the size of `floats` values, including the padding, in floats.
 constexpr int64_t AlignedCount(int64_t floats) {
   return (floats + kAlignedFloats - 1) / kAlignedFloats * kAlignedFloats;
 }
 
-// A line of a state's identity: a state with another layout does not match.
+// A line of a state's identity, so that a state with another layout is rejected.
 inline constexpr char kLayoutText[] = "each parameter begins at a multiple of 64 floats\n";
 
 }  // namespace ringmaster::trainer

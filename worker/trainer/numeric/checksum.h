@@ -1,8 +1,8 @@
 #pragma once
 
 // The checksum by which ranks compare their states, over the bits of all values in order. It
-// detects differences but does not protect against attackers. Fast enough for every step: it uses
-// several lanes, which the processor multiplies in parallel.
+// detects differences but does not protect against attackers. It is fast enough for every step,
+// because it uses several lanes, which the processor multiplies in parallel.
 
 #include <cstdint>
 #include <span>

@@ -10,13 +10,13 @@
 
 namespace ringmaster::trainer {
 
-// The shift moves high bits down, where the next multiplication spreads them again.
+// Mixes a word into the hash. The shift moves high bits down, so that the next call spreads them.
 RINGMASTER_HOST_DEVICE inline uint64_t MixChecksum(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
   return hash ^ (hash >> 32);
 }
 
-// Returns two values as one word, as they are stored in memory.
+// Returns the bytes of two adjacent values as one word.
 RINGMASTER_HOST_DEVICE inline uint64_t ChecksumWord(const float* two) {
   uint64_t word = 0;
   memcpy(&word, two, sizeof(word));
@@ -25,7 +25,7 @@ RINGMASTER_HOST_DEVICE inline uint64_t ChecksumWord(const float* two) {
 
 // Returns the checksum of `count` adjacent values.
 RINGMASTER_HOST_DEVICE inline uint64_t ChecksumOf(const float* values, std::size_t count) {
-  constexpr std::size_t kLanes = 8;  // computed in parallel in a processor
+  constexpr std::size_t kLanes = 8;  // computed in parallel by a processor core
   uint64_t lanes[kLanes];
   for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = lane + 1;
   std::size_t at = 0;

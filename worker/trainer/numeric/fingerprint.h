@@ -24,7 +24,7 @@ class Fingerprint {
   void Add(std::string_view text) {
     for (const char c : text) Add(static_cast<uint64_t>(static_cast<unsigned char>(c)));
   }
-  // Adds an array of bytes, eight at once.
+  // Adds an array of bytes, eight bytes at a time.
   void Add(std::span<const uint8_t> bytes) {
     Add(uint64_t{bytes.size()});
     std::size_t at = 0;

@@ -31,7 +31,7 @@ enum class RandomPurpose : uint32_t {
   kIdentities = 8
 };
 
-// Runs ten rounds on `counter`.
+// Applies ten rounds of Philox to `counter`.
 RINGMASTER_HOST_DEVICE constexpr PhiloxBlock Philox4x32(PhiloxBlock counter, PhiloxKey key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53} * counter.words[0];
@@ -46,7 +46,7 @@ RINGMASTER_HOST_DEVICE constexpr PhiloxBlock Philox4x32(PhiloxBlock counter, Phi
   return counter;
 }
 
-// The four random words for (seed, purpose, step, index, lane). `lane` < 2^24 counts blocks and
+// Returns the random words of (seed, purpose, step, index, lane). `lane` < 2^24 counts blocks and
 // layers within an index.
 RINGMASTER_HOST_DEVICE constexpr PhiloxBlock RandomBlock(uint64_t seed, RandomPurpose purpose,
                                                          uint64_t step, uint32_t index,

@@ -23,7 +23,7 @@ inline Share ShareOf(int rank, int world_size, int64_t total) {
   return {rank * total / world_size, (rank + 1) * total / world_size};
 }
 
-// A share divided into micro-batches of `most` samples each. The last one may be smaller.
+// A share that is divided into micro-batches of `most` samples. The last one may be smaller.
 class MicroBatches {
  public:
   // If `most` is 0, the share is one micro-batch.

@@ -1,8 +1,8 @@
 #pragma once
 
-// The factor that prevents small gradients from becoming zero in fp16. It grows after many steps
-// with finite gradients, and shrinks after a step with NaN or infinite ones, which is skipped. The
-// constants are those of torch.amp.GradScaler.
+// The factor by which the loss is multiplied, so that small gradients do not become zero in fp16.
+// It grows after many steps with finite gradients. It shrinks after a step with NaN or infinite
+// gradients, which is skipped. The constants are those of torch.amp.GradScaler.
 //
 // The scale is part of the training state: all ranks see the same sums and change it in the same
 // way, and a rank that joins receives it with the rest (Sgd::state()).
@@ -23,18 +23,18 @@ class LossScale {
 
   explicit LossScale(at::Device device);
 
-  // The scale as a tensor without dimensions, which changes with training.
+  // The scale, as a tensor without dimensions; its value changes during training.
   const at::Tensor& value() const { return scale_; }
-  // The flat tensor of all values that training changes here.
+  // A flat tensor of all values of this object that training changes.
   const at::Tensor& state() const { return state_; }
 
   // Call after a step with finite gradients.
   void Applied();
-  // Call after a step with other gradients. Returns the new scale; nothing if it is the lowest.
+  // Call after any other step. Returns the lowered scale; nothing if it was already the lowest.
   std::optional<double> Lower();
 
  private:
-  at::Tensor state_;  // the scale, and steps since it last changed
+  at::Tensor state_;  // the scale, and the number of steps since it changed
   at::Tensor scale_;  // views of state_
   at::Tensor steps_;
 };

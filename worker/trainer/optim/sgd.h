@@ -21,17 +21,17 @@ struct SgdOptions {
   double momentum = 0.9;
   RateSchedule schedule = RateSchedule::kCosine;
   int64_t total_steps = 1;   // number of steps after which the rate is zero
-  int64_t warmup_steps = 0;  // first steps, in which the rate rises linearly to learning_rate
+  int64_t warmup_steps = 0;  // number of first steps, in which the rate rises linearly
   double weight_decay = 0;
   // The last `averages` values of the flat parameters are running averages. A step moves them by
   // the fraction `average_rate` towards their "gradients".
   int64_t averages = 0;
   double average_rate = 0.1;
-  // If set, the gradients are those of the loss times this scale. Do not combine with averages.
+  // If set, gradients are those of the loss multiplied by this scale. REQUIRES: averages is 0.
   std::shared_ptr<LossScale> loss_scale{};
 };
 
-// The learning rate of `step` (from 0). A pure function, so it is equal on all ranks.
+// Returns the learning rate of `step` (from 0). A pure function, so all ranks use the same rate.
 double RateAt(const SgdOptions& options, int64_t step);
 
 class Sgd {
@@ -45,7 +45,7 @@ class Sgd {
   // nothing if the loss scale is not the cause.
   std::optional<double> LowerLossScale();
 
-  // All state that changes here: parameters, velocity and loss scale. Valid as long as this exists.
+  // All state that Step() changes: parameters, velocity and loss scale. Valid as long as *this.
   const TrainableState& state() const { return state_.view(); }
   // Returns null if the state is in host memory.
   StateMirror* mirror() const { return state_.mirror(); }
@@ -56,7 +56,7 @@ class Sgd {
   at::Tensor gradients_;
   at::Tensor velocity_;
   const TensorState state_;
-  const int64_t trained_;  // values before the averages
+  const int64_t trained_;  // number of values before the averages
 };
 
 }  // namespace ringmaster::trainer

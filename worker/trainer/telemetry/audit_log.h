@@ -1,12 +1,12 @@
 #pragma once
 
 // Writes a rank's audit log. From the logs of all ranks, ringmaster-audit (worker/audit) proves
-// that no step was lost or repeated. One JSON object per line, written with one write(2):
+// that no step was lost or repeated. Each line is a JSON object, written with one write(2):
 //
 //   {"world":{"term":1,"number":2,"rank":0,"size":3,"global_batch":64,"members":["pod/slot/start",…],
 //             "adopted":{"epoch":[1,1],"step":40},"checksum":"16 hex digits"}}  on entering a world
-//   "adopted" has "from":"checkpoint" or "snapshot" if no rank had a state: this shows that later
-//   steps were rolled back. Epoch [0, …] belongs to another run's checkpoint. If gradients are
+//   "adopted" has "from":"checkpoint" or "snapshot" if no rank had a state, which means that later
+//   steps were rolled back. Epoch [0, …]: the checkpoint is of another run. If gradients are
 //   compressed, "residuals" states what happened to this rank's residuals of earlier steps: "none",
 //   "kept", "taken-over" or "dropped" (compression/error_feedback.h).
 //   {"begun":{"step":41,"epoch":[1,2],"rank":0,"samples":[0,21]}}    before any gradient of the
@@ -14,11 +14,11 @@
 //   {"step":41,"epoch":[1,2],"rank":0,"samples":[0,21],"checksum":"…"}            after the update
 //
 // If part of the state is sharded, "world" also contains "sharded", the checksum of the whole
-// sharded state, and the line of a step contains "part", that of the rank's share. The sum of the
-// parts modulo 2^64 is the checksum of the whole.
+// sharded state, and the line of a step contains "part", the checksum of the rank's share. The sum
+// of the ranks' "part" modulo 2^64 is the checksum of the whole.
 //
-// So if any rank completed a step, the logs of all ranks of its world contain its start, even if a
-// rank is killed between its last reduction and its next line.
+// Therefore, if any rank completed a step, the logs of all ranks of its world contain the step's
+// "begun", even if a rank is killed between its last reduction and its next line.
 
 #include <memory>
 #include <optional>
@@ -35,13 +35,13 @@ namespace ringmaster::trainer {
 // The default folder of audit logs, unless the command line sets one.
 inline constexpr char kEnvAuditLog[] = "RINGMASTER_AUDIT_LOG";
 
-// Not thread-safe. If the log cannot be written any more, it reports that once and stops. Training
-// continues, and the audit detects that the end is missing.
+// Not thread-safe. If the file cannot be written any more, a warning is logged once, and training
+// continues without the audit log. The audit then detects that the end of the log is missing.
 class AuditLog final : public StepAudit {
  public:
-  // `path` is a folder, which is created if it is missing, for a file named after the rank's member
-  // (pod-slot-start.jsonl); or a file whose name ends in ".jsonl"; or empty for no log. kInvalid:
-  // the log cannot be written.
+  // `path` is a file whose name ends in ".jsonl", or a folder for a file that is named after the
+  // rank's member (pod-slot-start.jsonl), or empty: there is no log. Creates the folder if it is
+  // missing. kInvalid: the log cannot be written.
   static Result<AuditLog> Open(const std::string& path);
   AuditLog() = default;
   AuditLog(AuditLog&& other) noexcept;

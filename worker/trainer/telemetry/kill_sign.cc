@@ -18,7 +18,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// The kernel reads this list when the only thread ends.
+// The robust futex list of the thread in Hold(). The kernel reads it when the thread ends.
 struct {
   robust_list entry;
   robust_list_head head;
@@ -33,7 +33,7 @@ void Hold(std::atomic<uint32_t>* owner, std::latch* held) {
   list.head.list.next = &list.entry;
   list.head.futex_offset =
       reinterpret_cast<char*>(owner) - reinterpret_cast<char*>(&list.entry);  // any two addresses
-  // Replaces the C library's list, which is for robust mutexes; this thread locks none.
+  // Replaces the C library's list of robust mutexes; this thread does not lock any.
   if (syscall(SYS_set_robust_list, &list.head, sizeof list.head) == 0) {
     owner->store(static_cast<uint32_t>(gettid()) | FUTEX_WAITERS);
   }

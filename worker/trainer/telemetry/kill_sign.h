@@ -7,8 +7,8 @@
 namespace ringmaster::trainer {
 
 // Starts a thread that lives as long as the process. `file` has the layout of
-// common/control/position_page.h. Call it once per process. If the machine does not allow such a
-// thread, the agent learns of the exit only when it is complete.
+// common/control/position_page.h. Call it once per process. If the machine does not allow
+// such a thread, the agent learns of the exit only when the exit is complete.
 void SignOfKillIn(int file);
 
 }  // namespace ringmaster::trainer

@@ -22,11 +22,11 @@ class Position final : public RankPosition {
   Position() = default;  // has no page
   ~Position() override;
 
-  // From now on, until the process ends, writes the position to the file at `path`, and stacks when
-  // they are requested. Call it for only one position per process.
+  // From now on, until the process ends, the position is written to the file at `path`, and so are
+  // stacks that the agent requests. Call it for only one position per process.
   Result<void> Open(const std::string& path);
 
-  // Also calls `observer` with each phase.
+  // Sets a function that is called with each phase that begins.
   void Observe(std::function<void(control::RankPhase)> observer) {
     observer_ = std::move(observer);
   }

@@ -14,14 +14,14 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Everything that the handler uses; set before it is installed and never changed afterwards.
+// The variables that the handler uses. They are set before it is installed and not changed later.
 int g_file = -1;
 control::PositionPage* g_page = nullptr;
 
 constexpr int kMaxFrames = 40;
-constexpr int kOwnFrames = 2;  // the handler's frames and the kernel's signal frame
+constexpr int kOwnFrames = 2;  // number of frames that the handler and the kernel's signal add
 
-// "thread 4711\n" without stdio.
+// Writes a line such as "thread 4711" without stdio.
 void WriteHeader(long thread) {
   std::array<char, 32> text{'t', 'h', 'r', 'e', 'a', 'd', ' '};
   std::array<char, 20> digits{};
@@ -52,7 +52,7 @@ void OnStackSignal(int) {
 }  // namespace
 
 void WriteStacksTo(int file) {
-  // The first call loads libgcc, which allocates, so it must not be in the handler.
+  // The first call of backtrace() loads libgcc, which allocates, so the handler must not make it.
   std::array<void*, 1> frame{};
   backtrace(frame.data(), 1);
   void* const memory =

@@ -1,6 +1,6 @@
 #pragma once
 
-// The step log: rank 0 writes one JSON object per step and line, and a summary at the end. Users
+// The step log: rank 0 writes a line with a JSON object per step, and a summary at the end. Users
 // read it in the rank's output, and tests and benchmarks parse it; worker/trainer/reference.md
 // lists the fields. If rank 0 is lost, the next rank 0 continues with its own log.
 
@@ -26,9 +26,9 @@ struct StepRecord {
   double data_ms = 0;
   double compute_ms = 0;
   double communication_ms = 0;  // time spent waiting for collectives
-  double overlap = 0;           // share of the collectives' time that overlapped, in [0, 1]
+  double overlap = 0;           // share of collectives' time that overlaps computation, in [0, 1]
   int world_size = 1;
-  control::Epoch world_epoch{};  // the world that computed it
+  control::Epoch world_epoch{};  // the world that computed the step
 };
 
 struct RunSummary {
@@ -41,8 +41,8 @@ struct RunSummary {
   double time_to_first_step_ms = 0;  // from the start of the process to the first committed step
   double step_ms_median = 0;
   double final_loss = 0;
-  double overlap = 0;         // as in StepRecord, over all steps
-  int64_t skipped_steps = 0;  // steps without an update, because gradients were not finite
+  double overlap = 0;         // as in StepRecord, but over all steps
+  int64_t skipped_steps = 0;  // steps without update because gradients were not finite
   double accuracy = -1;       // on held-out data, in [0, 1]
   int64_t held_out_samples = 0;
 };
@@ -53,15 +53,15 @@ struct LogEvery {
   std::chrono::milliseconds time{0};
 };
 
-// "100": every hundredth step; "1s", "0.5s": one step per period.
+// "100" writes every hundredth step; "1s" or "0.5s" writes one step per period.
 Result<LogEvery> ParseLogEvery(const std::string& text);
 
-// Selects the steps to write. Single-threaded.
+// Selects the steps to write. Not thread-safe.
 class StepPace {
  public:
   explicit StepPace(const LogEvery& every) : every_(every) {}
 
-  // Returns whether to write this step, if this process is rank 0. True for a world's first step.
+  // Returns whether rank 0 must write this step. This is always true for a world's first step.
   bool Due(int64_t step, control::Epoch world, Clock::Time now);
 
  private:
@@ -74,7 +74,7 @@ class StepPace {
 std::string ToJsonLine(const StepRecord& record);
 std::string ToJsonLine(const RunSummary& summary);
 
-// Reports that training resumed from `held` in this world, as no rank had the state in memory.
+// Reports that training resumed from `held`, because no rank had the state in memory.
 std::string ToJsonLine(const LocalState& held, control::Epoch world_epoch);
 
 class StepLog {
@@ -86,7 +86,7 @@ class StepLog {
   // Empties the log. Call it if training starts without a saved state.
   void Restart();
 
-  // Writes and flushes a line, so that all complete lines of a killed rank are in the file.
+  // Writes and flushes a line, so that the file has all lines of a rank that is killed.
   void Write(const std::string& line);
 
  private:

@@ -23,7 +23,7 @@ constexpr std::array<const char*, 3> kTrackNames = {"phases", "computing", "netw
 
 double Micros(nanoseconds time) { return static_cast<double>(time.count()) / 1000; }
 
-// `wall_clock` is the difference between wall-clock time and the time of the events.
+// `wall_clock` is added to the times of events to convert them to wall-clock time.
 std::string ToTraceEvent(const Timeline::Event& event, int rank, nanoseconds wall_clock) {
   std::string arguments = "\"step\":" + std::to_string(event.step);
   if (event.bucket >= 0) arguments += ",\"bucket\":" + std::to_string(event.bucket);

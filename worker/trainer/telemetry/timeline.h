@@ -33,24 +33,24 @@ class Timeline final : public CollectiveTrace {
     Track track = Track::kPhase;
     Time begin{};
     Time end{};
-    int64_t step = 0;  // step of the event, from 1
-    int bucket = -1;   // bucket of gradients; -1: none
+    int64_t step = 0;  // the step to which it belongs, from 1
+    int bucket = -1;   // index of the bucket of gradients; -1: none
     std::size_t bytes = 0;
   };
 
   // `clock` must outlive the object.
   Timeline(std::string folder, const Clock& clock) : folder_(std::move(folder)), clock_(clock) {}
 
-  // Creates the folder; call it before training. kInvalid, with a message: it is not writable.
+  // Creates the folder. Call it before training. kInvalid: the folder is not writable.
   Result<void> MakeFolder() const;
 
-  // Sets the rank from now on, and its member name ("pod/slot/start"), which names the file.
+  // Sets the rank and its member name ("pod/slot/start"), from which the file name is made.
   void EnterWorld(int rank, std::string member);
   // Sets the step of the following events.
   void SetStep(int64_t step);
-  // Begins a phase and ends the previous one. Repeating a phase continues it.
+  // Ends the current phase and begins another one; continues the phase if it is the same.
   void Enter(const char* phase);
-  // Adds an event, and sets its step.
+  // Adds an event of the current step; `event.step` is overwritten.
   void Add(Event event);
   void AddCollective(const char* name, Time begin, Time end, int bucket,
                      std::size_t bytes) override;
@@ -74,7 +74,7 @@ class Timeline final : public CollectiveTrace {
   std::deque<Event> events_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
-// Measures a part of the computation for as long as it exists. Does nothing if `timeline` is null.
+// Adds an event that lasts as long as this object. Does nothing if `timeline` is null.
 class TimedPart {
  public:
   TimedPart(Timeline* timeline, const Clock& clock, const char* name);

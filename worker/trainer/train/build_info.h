@@ -8,7 +8,7 @@
 
 namespace ringmaster::trainer {
 
-// Returns frameworks, controllers and operations, each with [X] or [ ], versions and devices.
+// Lists frameworks, controllers and operations, each with [X] or [ ], and versions and devices.
 std::string BuildReport(const GpuFacts& facts);
 
 }  // namespace ringmaster::trainer

@@ -1,7 +1,7 @@
 #pragma once
 
-// Describes what a rank with these flags would do, for --dry-run. It loads data and model, but does
-// not contact peers or write files.
+// Describes what a rank with these flags would do, for --dry-run. A dry run loads data and model,
+// but does not contact peers or write files.
 
 #include <cstdint>
 #include <string>
@@ -22,7 +22,7 @@ struct RunFacts {
   int64_t parameters = 0;   // number of parameters that are replicated
   int64_t state_bytes = 0;  // size of the replicated parameters and optimizer state
   int64_t classes = 0;      // number of classes with sharded centres; 0: none
-  int64_t embedding = 0;    // numbers in a centre
+  int64_t embedding = 0;    // number of floats in a centre
   double sample_rate = 1;   // fraction of classes
   std::vector<int64_t> bucket_bytes{};
   std::string precision{};

@@ -66,7 +66,7 @@ SgdOptions SgdOf(const TrainOptions& options, int64_t steps) {
           .weight_decay = options.weight_decay.value_or(usual)};
 }
 
-// Training on a GPU is fast, so more threads must assemble the batches.
+// Returns the number of threads that assemble batches: more for a GPU, which trains faster.
 int LoaderThreads(const TrainOptions& options, const std::string& device) {
   return options.loader_threads.value_or(device == "cpu" ? 1 : 4);
 }

@@ -33,7 +33,7 @@ Result<LabelledData> LoadLabelled(const TrainOptions& options);
 // Returns all flags and data that affect the result of the training (shaping.h).
 std::string ShapingOf(const TrainOptions& options, const MadeWorkload& made);
 
-// Returns a hash of everything that must be equal on every rank.
+// Returns a hash of all flags and data that must be equal on every rank.
 uint64_t FingerprintOf(const TrainOptions& options, const MadeWorkload& made);
 
 }  // namespace ringmaster::trainer

@@ -87,7 +87,7 @@ std::string ShapingOf(const TrainOptions& options, const ShapedBy& by) {
   add("--compression", std::string(NameOf(options.compression)));
   add("--precision", std::string(NameOf(options.precision)));
   if (!digits) {
-    // In the network for digits, this only changes rounding.
+    // Not added for the network for digits, where the micro-batch only changes rounding.
     if (options.micro_batch > 0) add("--micro-batch", options.micro_batch);
     const PartialFcFlags& flags = options.partial_fc;
     add("--classes", flags.classes);

@@ -27,7 +27,7 @@ double Overlap(std::chrono::nanoseconds waited, std::chrono::nanoseconds network
   return std::clamp(1 - Millis(waited) / Millis(networked), 0.0, 1.0);
 }
 
-// `model` has one line per parameter, starting with its name.
+// Describes what is not finite. `model` has one line per parameter, starting with its name.
 std::string WhatIsNotFinite(const NotFinite& found, bool loss_is_finite, std::string_view model) {
   if (found.ranks == 0) {
     return loss_is_finite ? "the sum of the ranks' gradients is NaN or infinite"
@@ -162,7 +162,7 @@ class Trainer {
     return Done{};
   }
 
-  // Called after entering a world whose state came from disk or shared memory.
+  // Called after entering a world. Logs the origin of its state if that is disk or shared memory.
   void LogResumed() {
     const World& world = session_.world();
     if (world.rank == 0 && session_.resumed()) {
@@ -221,7 +221,7 @@ class Trainer {
 
   void Summarise() {
     const double seconds = Millis(last_update_ - start_) / 1000;
-    const auto trained = static_cast<double>(step_millis_.size());  // steps of this process
+    const auto trained = static_cast<double>(step_millis_.size());  // steps that this process made
     summary_.steps = session_.applied_steps();
     summary_.global_batch = plan_.global_batch;
     summary_.samples = summary_.steps * plan_.global_batch;

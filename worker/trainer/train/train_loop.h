@@ -1,8 +1,8 @@
 #pragma once
 
-// The step loop: data, forward, backward and reduction, update and log until the last step,
-// followed by the held-out accuracy and the release of all ranks. All dependencies are arguments,
-// so that tests can run several ranks in one process.
+// The step loop. A step loads data, runs forward and backward, reduces the gradients, updates the
+// parameters and logs. After the last step, the ranks measure the held-out accuracy and wait for
+// their release. All dependencies are arguments, so tests can run several ranks in one process.
 
 #include <cstdint>
 #include <functional>
@@ -24,15 +24,15 @@ struct TrainPlan {
   // How often rank 0 logs a step. It always logs the first step of a world, the last step, and
   // skipped steps.
   LogEvery log_every{};
-  std::function<double()> process_millis{};  // returns the time since the process started
+  std::function<double()> process_millis{};  // returns the milliseconds since the process started
   bool skip_not_finite =
-      false;  // continue after a step with NaN or infinity, skipping its parameter update
+      false;  // whether to skip the update of a step with NaN or infinity and continue
   Timeline* timeline = nullptr;  // null: none
 };
 
 // Trains on a joined session until all ranks are released. Rank 0 writes `log`. Errors are the
-// session's; kInternal: LibTorch failed to compute; kInvalid: the loss or gradients are not finite,
-// and the message names the rank and the parameter.
+// session's, or kInternal: LibTorch failed to compute; or kInvalid: the loss or gradients are not
+// finite (the message names the rank and the parameter).
 Result<RunSummary> Train(Workload& workload, Session& session, Sgd& optimizer, StepLog& log,
                          const Clock& clock, const TrainPlan& plan);
 

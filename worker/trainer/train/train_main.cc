@@ -81,7 +81,7 @@ double ProcessAgeMillis() {
   std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);
-  const std::size_t name_end = text.rfind(')');  // the name may contain anything
+  const std::size_t name_end = text.rfind(')');  // the name may contain ')', too
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(text.substr(name_end + 1));
   std::string field;
@@ -139,7 +139,7 @@ Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& opt
   return JoinJob(clock);
 }
 
-// Returns memory in which a GPU's gradients are reduced in place; none if they are compressed.
+// Returns the allocator of memory in which a GPU reduces gradients; none if they are compressed.
 GradientMemory MemoryOf(Gpu* gpu, Compression compression) {
   if (gpu == nullptr || compression != Compression::kNone) return {};
   return [gpu](std::size_t bytes) { return gpu->ReducedInPlace(bytes); };
@@ -193,7 +193,7 @@ void SetThreads(const TrainOptions& options, const World& world) {
   at::set_num_threads(options.threads > 0 ? options.threads : CoresOf(world));
 }
 
-// `gpu` is null if none was opened.
+// Returns CUDA's error if this rank's GPU is unusable. `gpu` is null if no GPU was opened.
 std::optional<GpuFault> FaultOfRank(const TrainOptions& options, const Gpu* gpu) {
   if (options.device == "cpu") return std::nullopt;
   return FaultOfOwnGpu(gpu != nullptr);
@@ -205,7 +205,7 @@ int Fail(const Error& error, const std::optional<GpuFault>& fault,
   const RankFailure failure = FailureOf(error, end, fault, PinnedGpu());
   std::fprintf(stderr, "ringmaster-train: %s\n", failure.message.c_str());
   if (failure.exit_code == control::kExitDeviceUnhealthy) {
-    // Normal exit would free memory on a GPU that may never respond.
+    // A normal exit would free memory of the GPU, which may never respond.
     std::fflush(nullptr);
     _exit(failure.exit_code);
   }
@@ -215,7 +215,7 @@ int Fail(const Error& error, const std::optional<GpuFault>& fault,
 // Returns the exit code.
 Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connects) {
   const SystemClock clock;
-  const std::shared_ptr<Position> position = MakePosition();  // first because loading may hang, too
+  const std::shared_ptr<Position> position = MakePosition();  // first, because loading can hang too
   Result<StepLog> log = StepLog::Open(options.step_log);
   if (!log.ok()) return log.error();
   Result<AuditLog> audit = AuditLog::Open(options.audit_log);
@@ -285,7 +285,7 @@ Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connec
   return Fail(summary.error(), FaultOfRank(options, prepared->gpu.get()), session.end());
 }
 
-// Running out of GPU memory is kInvalid: the user can choose a smaller model or batch.
+// Returns kInvalid if GPU memory is exhausted: the user can choose a smaller model or batch.
 Result<int> RunInMemory(const ParsedCommandLine& parsed, AbandonedConnects& abandoned_connects) {
   try {
     if (parsed.command != TrainCommand::kDryRun) return Run(parsed.options, abandoned_connects);
@@ -320,7 +320,7 @@ int Main(int argc, const char* const* argv) {
   AbandonedConnects abandoned_connects;
   const Result<int> run = RunInMemory(*parsed, abandoned_connects);
   const int code = run.ok() ? *run : Fail(run.error(), FaultOfRank(parsed->options, nullptr));
-  if (abandoned_connects.Hanging() > 0) {  // they would keep the process until their deadline
+  if (abandoned_connects.Hanging() > 0) {  // a normal exit would wait for them until their deadline
     std::fflush(nullptr);
     _exit(code);
   }

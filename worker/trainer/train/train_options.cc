@@ -282,7 +282,7 @@ void AddPartialFcFlags(CLI::App& app, PartialFcFlags& flags) {
       ->group(kGroup);
 }
 
-// Converts values whose stored form differs from the given one.
+// Values of flags that are converted before they are stored in TrainOptions.
 struct Given {
   double timeout_seconds = 30;
   bool check_build = false;
@@ -343,7 +343,7 @@ Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
     return Error{ErrorKind::kInvalid,
                  std::string(error.what()) + "; ringmaster-train --help lists the flags"};
   }
-  parsed.options.compression = *CompressionNamed(given.compression);  // one of the names above
+  parsed.options.compression = *CompressionNamed(given.compression);  // the parser checked the name
   if (given.check_build) parsed.command = TrainCommand::kCheckBuild;
   if (given.dry_run) parsed.command = TrainCommand::kDryRun;
   parsed.options.timeout = MillisOf(given.timeout_seconds);

@@ -55,7 +55,7 @@ struct TrainOptions {
   std::string step_log = "-";
   std::string audit_log;       // empty: none
   std::string checkpoint_dir;  // empty: no checkpoints
-  std::string restore_job;     // job or path of the state to start from; at most one is set
+  std::string restore_job;     // job, or path, of the state to start from; not both are set
   std::string restore_path;
   int64_t checkpoint_every = 500;
   int checkpoint_keep = 3;
@@ -73,7 +73,7 @@ struct TrainOptions {
 
   PartialFcFlags partial_fc;
 
-  // A world that is set by flags. If unset, the agent's world is used, or a single process.
+  // A world defined by flags. Otherwise the agent defines it or, without an agent, it is one rank.
   int rank = 0;
   int world_size = 0;  // 0: not set
   std::string store;

@@ -26,7 +26,7 @@ constexpr int64_t kEvaluationBatch = 256;
 constexpr float kMean = 0.1307F;
 constexpr float kDeviation = 0.3081F;
 
-// Uniform in ±1/sqrt(fan_in), as in the PyTorch examples; depends only on seed, layer and element.
+// Returns uniform values in ±1/sqrt(fan_in), like PyTorch: a function of seed, layer and element.
 at::Tensor Uniform(uint64_t seed, uint64_t layer, at::IntArrayRef sizes, int64_t fan_in,
                    at::Device device) {
   at::Tensor tensor = at::empty(sizes, at::kFloat);
@@ -51,7 +51,7 @@ Layer MakeLayer(uint64_t seed, uint64_t number, at::IntArrayRef sizes, int64_t f
           .bias = Uniform(seed, 2 * number + 1, {sizes[0]}, fan_in, device)};
 }
 
-// Converts grey values to the network's input.
+// Returns a table that converts grey values to the network's input.
 std::array<float, 256> Normalised() {
   std::array<float, 256> table{};
   for (std::size_t i = 0; i < table.size(); ++i)
@@ -151,7 +151,7 @@ class Mnist final : public Workload {
   Batch batch_;                     // the loaded samples
   at::Tensor loss_;                 // loss of the loaded samples
   at::Tensor sum_;                  // sum of the losses of several micro-batches, on a GPU
-  Prefetcher<Samples> prefetcher_;  // last member: its threads use the others
+  Prefetcher<Samples> prefetcher_;  // last, because its threads use other members
 };
 
 std::string Mnist::model() const {
@@ -185,7 +185,7 @@ void Mnist::Reserve(int64_t count, Samples& samples) const {
   samples.count = count;
   if (count <= samples.reserved) return;
   samples.reserved = count;
-  // A GPU copies page-locked memory asynchronously.
+  // Page-locked memory, so that a GPU copies it asynchronously.
   const auto memory = [&](at::IntArrayRef sizes, at::ScalarType type) {
     return at::empty(sizes, at::TensorOptions().dtype(type).pinned_memory(!device_.is_cpu()));
   };
@@ -195,8 +195,8 @@ void Mnist::Reserve(int64_t count, Samples& samples) const {
                    .hidden = memory({count, kHidden}, at::kFloat)};
 }
 
-// The next batch may overwrite the samples once one of their results has been read: the session
-// reads the loss of every step, Forward() that of every micro-batch except the last.
+// The next batch may overwrite the samples once a result from them has been read. The session reads
+// the loss of each step, and Forward() reads the loss of each micro-batch except the last.
 Batch Mnist::Send(const Samples& samples) const {
   const auto part = [&](const at::Tensor& all) {
     const at::Tensor first = all.narrow(0, 0, samples.count);
@@ -264,7 +264,7 @@ void Mnist::Load(int64_t step, const MicroBatches& parts) {
   Take(0);
 }
 
-// Samples that are already loaded are not loaded again: a step may be computed twice.
+// Loads a micro-batch unless it is loaded already, because a step may be computed twice.
 void Mnist::Take(int64_t index) {
   const Share samples = parts_.at(index);
   if (loaded_ != nullptr && step_ == loaded_step_ && samples.begin == loaded_share_.begin &&
@@ -304,7 +304,7 @@ at::Tensor Mnist::LogProbabilities(const at::Tensor& input, const Masks* masks) 
   return at::log_softmax(multiply(x, linear2_).to(at::kFloat), 1);
 }
 
-// Returns the sum of the samples' losses. On a GPU the sum stays there, in loss_.
+// Returns the sum of the samples' losses. On a GPU, returns 0 and leaves the sum in loss_.
 double Mnist::Score(const Batch& batch) {
   if (!batch.input.defined()) {
     loss_ = at::zeros({1}, device_);
@@ -347,7 +347,7 @@ void Mnist::WarmUp() {
   Assemble(0, ShareOf(0, 1, std::min<int64_t>(options_.global_batch, 32)), samples);
   Score(Send(samples));
   ComputeGradients();
-  static_cast<void>(loss_.item<float>());  // the assembled samples are no longer needed
+  static_cast<void>(loss_.item<float>());  // waits until the GPU no longer reads the samples
 }
 
 Evaluation Mnist::Evaluate(Share share) {

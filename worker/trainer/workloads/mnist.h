@@ -1,6 +1,6 @@
 #pragma once
 
-// The convolution network of the Horovod and PyTorch MNIST examples: two 5×5 convolutions of 10 and
+// The convolutional network of the Horovod and PyTorch MNIST examples: 5×5 convolutions of 10 and
 // 20 channels with max-pooling, channel dropout, two linear layers of 50 and 10 with dropout,
 // log-softmax, negative log-likelihood.
 
@@ -21,9 +21,9 @@ struct MnistOptions {
   int64_t global_batch = 64;
   double dropout = 0.5;
   int max_shift =
-      0;  // every step shifts the training images by up to so many pixels in each direction
+      0;  // maximum number of pixels by which a training image is shifted in each direction
   int loader_threads = 1;       // number of threads that assemble batches ahead
-  bool constant_batch = false;  // every step trains on the samples of the first: no data I/O
+  bool constant_batch = false;  // every step trains on the first step's samples: no data I/O
   std::string device = "cpu";   // the device to compute on, as LibTorch names it
   Precision precision = Precision::kFloat32;
   std::shared_ptr<const LossScale> loss_scale{};  // null: gradients are not scaled

@@ -23,8 +23,8 @@ constexpr int64_t kTripletsAtOnce = 16;
 
 using Triplet = std::array<int64_t, 3>;  // an image, another of its class, one of another class
 
-// Returns a triplet for each image: the next image of its class and the next one of another class,
-// cyclically. Images that are alone in their class have none.
+// Returns a triplet for each image: itself, the next image of its class and the next image of
+// another class, cyclically. Images that are alone in their class do not have a triplet.
 std::vector<Triplet> TripletsOf(const LabelledImages& images) {
   std::vector<Triplet> triplets;
   std::map<int64_t, std::vector<int64_t>> of_class;
@@ -112,7 +112,7 @@ class PartialFc final : public Workload {
   MicroBatches parts_ = Share{};
   const StepImages* loaded_ = nullptr;  // owned by the prefetcher
   at::Tensor embeddings_;
-  Prefetcher<StepImages> prefetcher_;  // last member: its threads use the others
+  Prefetcher<StepImages> prefetcher_;  // last, because its threads use other members
 };
 
 std::string PartialFc::model() const {
@@ -137,7 +137,7 @@ uint64_t PartialFc::fingerprint() const {
   return fingerprint.value();
 }
 
-// A GPU copies page-locked memory asynchronously.
+// Uses page-locked memory for a GPU, so that the GPU copies it asynchronously.
 at::Tensor PartialFc::RoomFor(int64_t count, at::Tensor& room) const {
   const ImageShape shape = data_.training->shape();
   if (!room.defined() || room.size(0) < count) {
@@ -166,15 +166,15 @@ void PartialFc::Load(int64_t step, const MicroBatches& parts) {
   loaded_ = &prefetcher_.Take(step, parts.share());
 }
 
-// Returns the embeddings of samples of the loaded share.
+// Returns the embeddings of `samples`, which must be in the loaded share.
 at::Tensor PartialFc::Embed(Share samples) {
   const at::Tensor images =
       loaded_->images.narrow(0, samples.begin - parts_.share().begin, samples.size());
   return backbone_->Forward(images.to(device_, /*non_blocking=*/true), true);
 }
 
-// The head needs all embeddings before the first backward pass. With several micro-batches this
-// would keep all activations, so each micro-batch is computed again before its backward pass.
+// Computes all embeddings, which the head needs before the first backward pass. Does not keep the
+// activations of all micro-batches: Backward() computes each micro-batch again.
 at::Tensor PartialFc::EmbedAhead() {
   const c10::AutoGradMode no_gradients(false);
   const Share share = parts_.share();
@@ -188,7 +188,7 @@ at::Tensor PartialFc::EmbedAhead() {
   return all;
 }
 
-// The samples may be overwritten once the head has read its sums, which depend on the embeddings.
+// The samples may be overwritten after this: the head has read sums of all their embeddings.
 Result<double> PartialFc::Forward(StepCollectives& others) {
   const Share share = parts_.share();
   const bool whole = share.size() > 0 && parts_.count() == 1;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Recognition of a large number of classes: a replicated backbone (backbones/) from images to
-// embeddings, and a margin softmax over class centres that are sharded over the ranks
-// (partial_fc/). The held-out accuracy does not need centres: it is the share of triples (two
+// Recognition of a large number of classes. A replicated backbone (backbones/) computes embeddings
+// of images, and a margin softmax compares them with class centres, which are sharded over the
+// ranks (partial_fc/). The held-out accuracy does not need centres: it is the share of triples (two
 // images of one class, one of another) in which the images of the same class are closer.
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct PartialFcOptions {
   int loader_threads = 1;                     // number of threads that assemble batches ahead
   std::string backbone = "r50";               // one of BackboneNames()
   Precision precision = Precision::kFloat32;  // precision of the backbone
-  partial_fc::TableOptions table;             // head.classes is set from the data
-  std::string device = "cpu";                 // as LibTorch names it; the table is on it, too
+  partial_fc::TableOptions table;             // head.classes is replaced by the number in the data
+  std::string device = "cpu";                 // device (LibTorch's name) of computation and table
 };
 
 std::unique_ptr<Workload> MakePartialFc(LabelledData data, PartialFcOptions options);

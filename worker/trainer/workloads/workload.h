@@ -34,7 +34,7 @@ class Workload {
   // The sharded part of the state; null if there is none. Valid as long as the workload
   // exists.
   virtual ShardedState* sharded() { return nullptr; }
-  // One line for each parameter: name, type and shape. A state only fits the same model.
+  // One line for each parameter: name, type and shape. Saved states of other models are rejected.
   virtual std::string model() const = 0;
   virtual const DataOrder& order() const = 0;
   virtual int64_t held_out_size() const = 0;
@@ -49,13 +49,13 @@ class Workload {
   virtual void Load(int64_t step, const MicroBatches& parts) = 0;
   // Returns the sum of the share's losses; 0 for an empty share. May already add the gradients of
   // all micro-batches except the last. Every rank must call it, also with an empty share, because
-  // it may use collectives. Errors are those of `others`.
+  // it may use collectives. Returns the errors of these collectives.
   virtual Result<double> Forward(StepCollectives& others) = 0;
-  // Adds the gradients of this sum to the parameters' gradients, except those that Forward() added.
-  // Runs backward once for each micro-batch of the share. Errors are those of `others`.
+  // Adds the gradients of that sum to the parameters' gradients, except those that Forward() added.
+  // Runs backward once for each micro-batch of the share. Returns the errors of the collectives.
   virtual Result<void> Backward(StepCollectives& others) = 0;
-  // For a workload on a device: the sum as a tensor of one element that may still be computed, so
-  // that the host need not wait for it; Forward() then returns 0. Null: Forward() returns the sum.
+  // Returns the sum of the losses as a tensor of one element, which a device may still compute, so
+  // that the host need not wait for it. Forward() then returns 0. Null: Forward() returns the sum.
   virtual const at::Tensor* device_loss() const { return nullptr; }
 
   virtual Evaluation Evaluate(Share share) = 0;

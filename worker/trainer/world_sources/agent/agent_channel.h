@@ -1,8 +1,8 @@
 #pragma once
 
 // A rank's connection to its agent, and the received messages: worlds and their ends, answers of
-// the store, and grants. One thread receives and passes messages on (Take(), Lose()), and others
-// wait for them. Used by AgentMembership and its worlds' stores, which may outlive it.
+// the store, and grants. One thread receives messages and passes them on (Take(), Lose()); others
+// wait for them. Used by AgentMembership and by the stores of its worlds, which may outlive it.
 //
 // Thread-safe.
 
@@ -38,7 +38,7 @@ class AgentChannel {
   void Take(control::Message message);
   void Lose(Error error);
 
-  // Returns why ranks of `epoch` must leave it; empty while it is valid.
+  // Returns why the ranks of `epoch` must leave this epoch; empty while the epoch is valid.
   std::optional<std::string> WhyOver(control::Epoch epoch) {
     const MutexLock lock(mutex_);
     return WhyOverLocked(epoch);
@@ -74,17 +74,17 @@ class AgentChannel {
   CondVar changed_;
   // The highest epoch that the agent sent.
   std::optional<control::RankEpoch> newest_ RINGMASTER_GUARDED_BY(mutex_);
-  control::Epoch below_ RINGMASTER_GUARDED_BY(mutex_);  // every epoch below is over
-  // The newest epoch that the ranks must leave at a boundary.
+  control::Epoch below_ RINGMASTER_GUARDED_BY(mutex_);  // every lower epoch is over
+  // The newest epoch that the ranks must leave at a step boundary.
   control::Epoch switch_ RINGMASTER_GUARDED_BY(mutex_);
-  // This rank will not be in the world after switch_.
+  // Whether this rank is not a member of the world that follows switch_.
   bool leaving_ RINGMASTER_GUARDED_BY(mutex_) = false;
   control::Epoch released_ RINGMASTER_GUARDED_BY(mutex_);
   std::optional<control::CheckpointGrant> grant_ RINGMASTER_GUARDED_BY(mutex_);  // the newest one
-  // The epoch in which a checkpoint is requested, until that is read.
+  // The epoch in which a checkpoint is requested. TakeCheckpointWanted() resets it.
   std::optional<control::Epoch> take_checkpoint_ RINGMASTER_GUARDED_BY(mutex_);
   std::optional<Error> lost_ RINGMASTER_GUARDED_BY(mutex_);  // why the connection ended
-  // Pending requests to the store, by id, with their answers.
+  // Pending requests to the store, by id; the values are the answers that have arrived.
   std::map<int64_t, std::optional<std::vector<std::string>>> questions_
       RINGMASTER_GUARDED_BY(mutex_);
   int64_t next_id_ RINGMASTER_GUARDED_BY(mutex_) = 1;

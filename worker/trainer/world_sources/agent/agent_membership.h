@@ -1,13 +1,13 @@
 #pragma once
 
-// Membership from the agent that started this rank, over its unix socket
-// (common/control/rank_agent_messages.h): RankHello, RankEpoch, RankLeave, RankSwitch, the
-// rendezvous store's relay, RankBroken, RankAtBoundary, RankProgress, RankDone, Release,
-// checkpoints, their grants and TakeCheckpoint.
+// Membership from the agent that started this rank, over the agent's unix socket. The messages
+// (common/control/rank_agent_messages.h) are RankHello, RankEpoch, RankLeave, RankSwitch,
+// RankBroken, RankAtBoundary, RankProgress, RankDone, Release, and those of checkpoints and of the
+// rendezvous store.
 //
-// A thread reads messages and calls the watch's callback directly, so that a rank that waits for a
-// silent peer wakes as soon as its world is given up. A rank ends with its agent: after the
-// connection is lost, every wait ends and there will not be another world.
+// A thread reads messages and calls the callback of Watch() directly, so that a rank stops waiting
+// for an unresponsive peer as soon as its world ends. A rank ends with its agent: if the connection
+// is lost, every wait ends and no other world follows.
 
 #include <memory>
 #include <optional>
@@ -24,7 +24,7 @@ namespace ringmaster::trainer {
 
 class AgentChannel;
 
-// Thread-safety: see MembershipSource. Any thread may use the worlds' stores, which may outlive it.
+// Thread-safety: see MembershipSource. Any thread may use a world's store, which may outlive it.
 class AgentMembership final : public MembershipSource {
  public:
   // Connects to the agent without sending a message. `clock` must outlive the object.
@@ -56,7 +56,7 @@ class AgentMembership final : public MembershipSource {
   void TellWatcher();
   void Say(const control::Message& message);
 
-  // Constant. The stores share the channel, because an abandoned connection may still wait for one.
+  // Never changed. Stores share the channel, because an abandoned thread may still use a store.
   const std::shared_ptr<AgentChannel> channel_;
   const int slot_;
   const Clock& clock_;
@@ -70,16 +70,16 @@ class AgentMembership final : public MembershipSource {
   };
   std::optional<Watched> watched_ RINGMASTER_GUARDED_BY(watch_mutex_);
 
-  // Used by the calling thread.
+  // Used only by the thread that calls the functions of worlds and steps.
   bool greeted_ = false;
   bool nothing_trained_ = false;
   control::Epoch last_report_epoch_;
   Clock::Time last_report_{};
 
-  // Used by the thread that makes the calls about checkpoints.
+  // Used only by the thread that calls the functions of checkpoints.
   control::CheckpointWritten granted_;
 
-  std::jthread reader_;  // last member: it ends first
+  std::jthread reader_;  // last, so that it ends before the other members
 };
 
 }  // namespace ringmaster::trainer

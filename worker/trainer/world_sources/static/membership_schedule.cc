@@ -25,7 +25,7 @@ bool ShareAMember(const ScheduledRun& run, const ScheduledRun& before) {
                      [&](const std::string& member) { return those.contains(member); });
 }
 
-// Returns the problem with a run that follows `before`; null if there is none.
+// Returns what is wrong with `run`, which follows `before`; null if nothing is wrong.
 const char* Judge(const ScheduledRun& run, const ScheduledRun* before) {
   if (run.first != (before == nullptr ? 1 : before->last + 1)) {
     return "its steps do not continue those before it, or do not start with step 1";

@@ -1,8 +1,8 @@
 #pragma once
 
 // The members that computed each step of a job, as written by `ringmaster-audit --schedule`
-// (worker/audit/report.h): one line per range of steps that one world computed. Read once, for
-// replay_membership.h. The file is not trusted: parsing is safe, and errors name problem and place.
+// (worker/audit/report.h): one line per range of steps that one world computed. Used by
+// replay_membership.h. The file is not trusted: parsing is safe; errors name the problem and line.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +23,8 @@ struct ScheduledRun {
   int full_size = 0;                 // number of ranks that the job wanted; 0: unknown
 };
 
-// Steps 1 … N without gaps and with increasing epochs. Each run has a member that computed the
-// previous steps, and thus has the state.
+// The runs contain steps 1 … N without gaps, and their epochs increase. Each run has a member that
+// computed the previous steps, and thus has the state.
 struct MembershipSchedule {
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
   static constexpr std::size_t kMostRanks = std::size_t{1} << 14;

@@ -74,8 +74,8 @@ class ReplayMembership final : public MembershipSource {
  private:
   const std::string& Self() const { return schedule_.members[options_.member]; }
 
-  // Waits until all members of the run are present. Members that have no part in the steps before
-  // it wait here as long as those steps take.
+  // Waits until all members of the run are present. A member that is not in the previous run waits
+  // here until the other members have completed that run.
   Result<World> Enter(const ScheduledRun& run, int rank) {
     World world;
     world.epoch = run.epoch;

@@ -1,9 +1,9 @@
 #pragma once
 
-// Replays the memberships of a job without its faults. Each member of a schedule is a process. In
-// each range of steps, it has the rank that the member had or waits, and it changes worlds after
-// exactly the same steps as the job. A rank that fails ends the replay, because later steps would
-// differ from the job's.
+// Replays the worlds of a job without its faults. Each member of the schedule is a process. In each
+// range of steps, the process has the rank that the member had, or waits if it had none. Worlds
+// change after exactly the same steps as in the job. A rank that fails ends the replay, because
+// later steps would differ from the job's.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace ringmaster::trainer {
 
 struct ReplayOptions {
-  std::size_t member = 0;  // index in schedule.members of this process
+  std::size_t member = 0;  // index of this process in schedule.members
   int64_t job_steps = 0;   // steps of the whole job, after which the ranks finish together
   std::string address{};   // see World::address
 };
