@@ -31,15 +31,15 @@ inline constexpr int kMaxRanks = 16384;
 // the oldest member to the newest.
 struct Member {
   std::string pod_uid;
-  std::string pod;      // Pod name, for people
-  std::string node;     // node name, for people
+  std::string pod;      // Pod name, for messages
+  std::string node;     // node name, for messages
   std::string address;  // where the worker's ranks accept connections of other ranks
   int slot = 0;         // 0 … slots - 1 within the worker
   std::string start;    // unique for each start of a rank process; empty in a direct job
   int rank = 0;
 };
 
-// The cohort of ranks that the agents start themselves, without mpirun.
+// The cohort number of ranks that the agents start themselves, without mpirun.
 inline constexpr int64_t kStartedByAgents = 0;
 
 // Ranks first … first + count - 1.
@@ -95,27 +95,27 @@ inline constexpr std::array<const char*, 8> kCollectiveNames = {
 // the same collectives in the same order.
 struct CollectiveCounts {
   int64_t launched = -1;  // enqueued on the device by the host; -1: the rank does not count
-  int64_t begun = -1;     // started by the device; -1: unknown at present
+  int64_t begun = -1;     // started by the device; -1: currently unknown
   CollectiveKind kind = CollectiveKind::kNone;  // kind of the last one that the device started
 
   friend bool operator==(const CollectiveCounts&, const CollectiveCounts&) = default;
 };
 
-// The position of a rank, as its agent read it. All durations end at the time of reading.
+// The position of a rank, as read by its agent. Durations end at the time of reading.
 struct RankPosition {
   int rank = 0;
   int slot = 0;
-  bool entered = false;  // it is in the reported epoch, not in an earlier one
-  bool stopped = false;  // a signal or a debugger has stopped its process
+  bool entered = false;  // whether it is in the reported epoch, not in an earlier one
+  bool stopped = false;  // whether a signal or a debugger has stopped its process
   int64_t step = 0;      // steps applied
   int bucket = 0;        // of the step, or of the state, that it waits for; a ConnectStage while it
                          // connects
   RankPhase phase = RankPhase::kWait;
   int peer = -1;                // the rank that it waits for, if known
-  int64_t still_millis = 0;     // since it reached this position
+  int64_t still_millis = 0;     // time since it reached this position
   int64_t step_micros = 0;      // duration of its newest step, from begin to update; 0: none yet
   int64_t own_micros = 0;       // that duration without the time waiting for other ranks
-  int64_t applied_millis = -1;  // since it applied its newest step in this world; -1: none yet
+  int64_t applied_millis = -1;  // time since it applied its newest step in this world; -1: none
   CollectiveCounts collectives{};
 };
 
@@ -163,14 +163,14 @@ struct Progress {
 struct CheckpointReport {
   Epoch epoch;  // the world that completed it
   int64_t step = 0;
-  int64_t age_millis = 0;  // since the launcher was told of it
+  int64_t age_millis = 0;  // time since it was reported to the launcher
   int64_t bytes = 0;       // total size of all complete checkpoints that are kept
 };
 
-// The state from which a job's first world began, if there is something to report.
+// The state from which a job's first world began, if there is something to report about it.
 struct Beginning {
   int64_t step = 0;     // step of the state; 0: training began without a state
-  std::string message;  // a sentence for people
+  std::string message;  // a sentence for users
 };
 
 // One failed preflight check of a worker. The message says what is wrong and what to do.

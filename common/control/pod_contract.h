@@ -16,8 +16,8 @@ inline constexpr char kEnvPodUid[] = "RINGMASTER_POD_UID";      // downward API
 inline constexpr char kEnvNodeName[] = "RINGMASTER_NODE_NAME";  // downward API
 // A LaunchSpec (launch_spec.h) as JSON: the program that every rank runs, and how to start it.
 inline constexpr char kEnvLaunchSpec[] = "RINGMASTER_LAUNCH_SPEC";
-// JSON object {item: lower-case hex SHA-256} with every Secret item that this Pod mounts. Agent and
-// launcher compare at start and fail with CredentialsMismatch.
+// A JSON object {item: lower-case hex SHA-256} for the Secret items that this Pod mounts. Agent and
+// launcher compare at start, and fail with CredentialsMismatch if an item differs.
 inline constexpr char kEnvItemHashes[] = "RINGMASTER_ITEM_SHA256";
 
 // From spec.faultTolerance, if set: the time between SIGTERM and SIGKILL for a program.
@@ -66,7 +66,7 @@ inline constexpr char kEnvTerm[] = "RINGMASTER_TERM";  // the launcher's term at
 // time window for this limit.
 inline constexpr char kEnvRestartLimit[] = "RINGMASTER_RESTART_LIMIT";
 inline constexpr char kEnvRestartWindowSeconds[] = "RINGMASTER_RESTART_WINDOW_SECONDS";
-// The number of consecutive times that ranks may be killed without a committed step.
+// How many times in a row ranks may be killed without a committed step.
 inline constexpr char kEnvCrashLimit[] = "RINGMASTER_CRASH_LIMIT";
 // Comma-separated exit codes of ranks that fail the job at once, or that are not counted.
 inline constexpr char kEnvFailOnExitCodes[] = "RINGMASTER_FAIL_ON_EXIT_CODES";
@@ -102,12 +102,12 @@ inline constexpr char kCredentialsDir[] =
 inline constexpr char kRuntimeDir[] = "/tmp/ringmaster";  // sockets, copied keys, sshd_config
 inline constexpr char kTerminationLog[] = "/dev/termination-log";
 
-// Set by an agent for its processes and for its sshd's sessions (sshd_config SetEnv): the path of
-// its unix socket.
+// Set by an agent for its processes and for the sessions of its sshd (sshd_config SetEnv): the path
+// of its unix socket.
 inline constexpr char kEnvAgentSocket[] = "RINGMASTER_AGENT_SOCKET";
 // Set by an agent for its ranks only: their slot, 0 … slots per worker - 1.
 inline constexpr char kEnvSlot[] = "RINGMASTER_SLOT";
-// Set by an agent for its ranks: its protocol (protocol_version.h), for ranks of another release.
+// Set by an agent for its ranks: the agent's protocol version, for ranks of another release.
 inline constexpr char kEnvProtocol[] = "RINGMASTER_PROTOCOL";
 // Set by an agent for its ranks: the UUID of their GPU, if the driver lists one. Then
 // CUDA_VISIBLE_DEVICES names only this GPU.
@@ -130,7 +130,7 @@ inline constexpr char kItemSshHostKey[] =
 inline constexpr char kItemSshHostPublicKey[] =
     "ssh-host-key.pub";                                   // launcher: pinned in known_hosts
 inline constexpr char kItemTlsKey[] = "tls.key";          // launcher: PEM, Ed25519
-inline constexpr char kItemTlsCertificate[] = "tls.crt";  // both: self-signed; the only trusted one
+inline constexpr char kItemTlsCertificate[] = "tls.crt";  // both: self-signed; no other is trusted
 inline constexpr char kItemAgentToken[] = "agent-token";  // both
 inline constexpr char kItemOperatorToken[] = "operator-token";  // launcher
 

@@ -14,7 +14,7 @@ namespace ringmaster {
 class NewestTraceback {
  public:
   static constexpr std::size_t kMaxLines = 7;
-  // After this many other lines the report is dropped, because the program has continued.
+  // The report is dropped after this many other lines, because the program has continued.
   static constexpr std::size_t kForgottenAfter = 200;
 
   // Takes the next line that is not blank.
@@ -31,7 +31,7 @@ class NewestTraceback {
   bool Begins(std::string_view line);
   void Continue(std::string_view text, const std::string& line);
 
-  Kind open_ = Kind::kNone;  // a report whose end has not been seen
+  Kind open_ = Kind::kNone;  // kind of the report whose end has not been seen
   std::string prefix_;       // for example "[rank0]: ": several ranks print into one stream
   std::deque<std::string> lines_;
   std::size_t since_ = 0;

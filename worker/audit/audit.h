@@ -1,7 +1,7 @@
 #pragma once
 
-// Proves from the audit logs of all ranks of a job that no step was lost or repeated, and reports
-// steps that were rolled back: if all ranks are lost, training resumes from the latest saved state.
+// Proves from the audit logs of all ranks of a job that no step was lost or repeated. Reports steps
+// that were rolled back: if all ranks are lost, training resumes from the latest saved state.
 //
 // The audit processes worlds in the order of their epochs. Each world adopts the state after some
 // step of an earlier world; the steps up to it are committed and later steps are dropped. The
@@ -60,14 +60,14 @@ class Audit {
 
   LogId NewLog(const std::string& name);
 
-  // Adds the next line of a log. kInvalid: no rank writes such a log (a step outside of the log's
-  // current world, a line of another rank, two logs of one member).
+  // Adds the next line of a log. kInvalid: a rank cannot have written this log (a step outside of
+  // the log's current world, a line of another rank, two logs of one member).
   Result<void> Add(LogId log, const AuditLine& line);
 
   // Records that the last line of the log was cut off.
   void Torn(LogId log);
 
-  // `expected_steps` must have been committed: fewer count as unknown, more as disagreeing.
+  // If fewer than `expected_steps` are committed, counts unknown; if more, counts disagreeing.
   Report Conclude(std::optional<int64_t> expected_steps) const;
 
  private:

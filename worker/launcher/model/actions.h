@@ -63,11 +63,11 @@ struct Print {
   bool is_stderr = false;
   std::string data;
 };
-// Writes the result of the job to its Pod's status, before agents learn that the job is over.
+// Writes the verdict to the termination message, before agents learn that the job is over.
 struct Record {
   control::Verdict verdict;
 };
-// The last action of a job.
+// Ends the launcher with this exit code; the last action of a job.
 struct Finish {
   control::Verdict verdict;
   int exit_code = 0;

@@ -30,13 +30,13 @@ struct Config {
   int control_port = 0;
   int api_port = 0;
   std::chrono::milliseconds heartbeat{100};
-  std::chrono::milliseconds lost_after{2000};   // a worker silent for longer is lost
+  std::chrono::milliseconds lost_after{2000};   // a worker that is silent for longer is lost
   std::chrono::milliseconds stall_floor{2000};  // see stall_watch.h
-  std::chrono::seconds start_wait{30};          // then start with at least minReplicas
-  std::chrono::seconds stop_grace{1};           // of a program after SIGTERM
-  int restart_limit = 10;                       // rank exits within the window
+  std::chrono::seconds start_wait{30};          // then start with fewer, at least minReplicas
+  std::chrono::seconds stop_grace{1};           // from SIGTERM to SIGKILL of a program
+  int restart_limit = 10;                       // number of exits of ranks within the window
   std::chrono::seconds restart_window{3600};
-  int crash_limit = 5;  // ranks killed in a row without a step in between; 0: no limit
+  int crash_limit = 5;  // consecutive kills of ranks without a step in between; 0: no limit
   ExitCodeRules exit_codes;
 
   std::string attach;       // absolute path of ringmaster-attach, the same in launcher and workers

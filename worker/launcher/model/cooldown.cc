@@ -24,7 +24,7 @@ void Cooldown::Ended(Time now, const std::string& pod_uid, int slot,
 Cooldown::Time Cooldown::Until(Time now, const std::string& pod_uid, int slot) const {
   const auto pod = pods_.find(pod_uid);
   if (pod == pods_.end()) return now;
-  // The two slots that wait longest decide for the Pod: it is free if fewer than two wait.
+  // The whole Pod waits while two slots wait, so for the second longest wait of its slots.
   Time longest = now;
   Time second = now;
   for (const auto& [number, state] : pod->second) {

@@ -21,7 +21,7 @@ struct ApiOptions {
   std::string operator_token;
   std::size_t max_order_bytes = control::kMaxOrderBytes;
   std::size_t max_connections = 64;
-  std::chrono::seconds idle_limit{60};  // limit between two requests of the operator
+  std::chrono::seconds idle_limit{60};  // maximum time between two requests of the operator
 };
 
 struct ApiHandlers {
@@ -31,7 +31,7 @@ struct ApiHandlers {
   std::function<std::string()> metrics;  // in Prometheus' text format
 };
 
-// Whether these credentials are the operator's.
+// Whether `authorization` contains the operator's token.
 bool Trusted(const ApiOptions& options, const std::string& authorization);
 
 // Answers one request of the operator; pure except for the handlers.
