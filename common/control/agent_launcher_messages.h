@@ -104,8 +104,8 @@ struct SlotAttached {
   int mpi_world_size = 0;
 };
 
-// Output of a rank that has no attach, because its mpirun has ended or it joined later. The
-// launcher prints it with the rank's tag. Contains whole lines.
+// Output of a rank that has no attach process, because its mpirun has ended or the rank joined
+// later. The launcher prints it with the rank's tag. Contains whole lines.
 struct SlotOutput {
   int slot = 0;
   int rank = -1;
@@ -184,8 +184,8 @@ struct SwitchEpoch {
   bool leaving = false;
 };
 
-// The start gate is open: the ranks of this epoch run. Sent to every member's agent. Members of
-// an earlier epoch continue in this one with their state. Processes in other slots are not
+// The start gate is open, so the ranks of this epoch may run. Sent to every member's agent. Members
+// of an earlier epoch continue in this one with their state. Processes in other slots are not
 // affected.
 struct StartEpoch {
   Epoch epoch;

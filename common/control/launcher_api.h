@@ -55,7 +55,7 @@ struct DesiredWorker {
 struct Order {
   OrderStamp stamp;
   std::vector<DesiredWorker> workers;
-  int replicas = 1;      // wanted number of workers; `workers` lacks Pods not created yet
+  int replicas = 1;      // wanted number of workers; `workers` lacks Pods that are not created yet
   int min_replicas = 1;  // training may start with this many after a grace period, instead of
                          // waiting for `replicas`; with fewer, a running job pauses
   std::vector<std::string>
@@ -86,7 +86,7 @@ struct WorkerReport {
   bool ready = false;   // connected, and its preflight checks passed
   bool member = false;  // it is in the current epoch
   bool drained =
-      false;  // no longer wanted, and no data of it is needed any more: its Pod can be deleted
+      false;  // it is not wanted and no data of it is needed any more, so its Pod can be deleted
   bool fenced = false;  // never admitted again; another Pod takes its place
   std::vector<PreflightFault> faults;
 };
@@ -117,7 +117,7 @@ struct Straggler {
 };
 inline constexpr std::size_t kMaxStragglers = 16;
 
-// State that cannot be saved or restored at present as the job requests. Training continues.
+// State that currently cannot be saved or restored as the job requests. Training continues.
 struct ProtectionFault {
   std::string what;  // "checkpoint", "snapshot", "copy" or "restore"
   std::string pod;

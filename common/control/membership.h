@@ -108,7 +108,7 @@ struct RankPosition {
   bool entered = false;  // whether it is in the reported epoch, not in an earlier one
   bool stopped = false;  // whether a signal or a debugger has stopped its process
   int64_t step = 0;      // steps applied
-  int bucket = 0;        // of the step, or of the state, that it waits for; a ConnectStage while it
+  int bucket = 0;        // bucket of the step or state that it waits for; a ConnectStage while it
                          // connects
   RankPhase phase = RankPhase::kWait;
   int peer = -1;                // the rank that it waits for, if known

@@ -143,11 +143,11 @@ inline constexpr char kTlsNameSuffix[] = ".ringmaster.dev";
 inline constexpr char kWorkerContainer[] = "worker";
 inline constexpr char kLauncherContainer[] = "launcher";
 
-// An init container copies these programs into this folder if the Pod's image lacks them.
+// An init container copies Ringmaster's programs into this folder if the Pod's image lacks them.
 inline constexpr char kToolsFolder[] = "/ringmaster/tools";
 
-// The folder of the Python package, relative to the parent of the folder `bin` with these programs.
-// Python searches it first.
+// The folder of the Python package, relative to the parent of the folder `bin` that contains the
+// programs. Python searches it first.
 inline constexpr char kPythonFolder[] = "lib/ringmaster/python";
 
 // Programs in the worker image.

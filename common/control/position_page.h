@@ -2,8 +2,8 @@
 
 // A shared memory page in which a rank reports its position at the cost of a few stores. The agent
 // creates a page for each start of a rank (RINGMASTER_POSITION_PAGE names it), the rank maps it,
-// and the agent reads it periodically. The space behind it holds the stacks of the rank's threads,
-// which the agent requests with a signal (worker/trainer/telemetry/stack_signal.h).
+// and the agent reads it periodically. The memory after the page contains the stacks of the rank's
+// threads, which the agent requests with a signal (worker/trainer/telemetry/stack_signal.h).
 //
 //   0 … 127     words: the position and its checksum
 //   128 … 255   separate words: the peer, the stacks, the progress of connecting, collectives, the

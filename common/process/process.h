@@ -1,8 +1,8 @@
 #pragma once
 
-// Starts a program with fork and exec: an argument vector (never a shell), its own process group,
-// and termination together with this process. Used by captured_process.h; child_reaper.h waits for
-// the exit.
+// Starts a program with fork and exec: from an argument vector (never through a shell), in a new
+// process group, and so that it is terminated together with this process. Used by
+// captured_process.h; child_reaper.h waits for the exit.
 
 #include <csignal>
 #include <optional>

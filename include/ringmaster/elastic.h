@@ -40,7 +40,7 @@ namespace ringmaster {
 class [[gnu::visibility("default")]] Elastic {
  public:
   struct Options {
-    // Samples of a step, over all ranks; at least the maximum number of ranks of the job.
+    // Number of samples of a step, over all ranks; at least the job's maximum number of ranks.
     int64_t global_batch = 1;
     // Number of steps of the whole run.
     int64_t steps = 1;
@@ -52,9 +52,9 @@ class [[gnu::visibility("default")]] Elastic {
     // Other settings that affect training, one "name=value" per line: learning rate, seed, data.
     // They must be equal on all ranks. The job reports differences to a checkpoint that it loads.
     std::string settings{};
-    // Limit for connecting with the ranks of a world, and for the reductions of a step: ranks that
-    // take longer count as lost. Unset: spec.faultTolerance.connectTimeoutSeconds of the job, which
-    // is 30 by default.
+    // Time limit for connecting to the ranks of a world, and for the reductions of a step: ranks
+    // that take longer count as lost. Unset: spec.faultTolerance.connectTimeoutSeconds of the job,
+    // which is 30 by default.
     std::optional<std::chrono::milliseconds> timeout{};
   };
 

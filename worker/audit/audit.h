@@ -79,7 +79,7 @@ class Audit {
     std::optional<uint64_t> applied;  // checksum of the state after the update
     std::optional<uint64_t> part;     // checksum of its share of the sharded state
   };
-  using RankSteps = std::map<int, RankStep>;  // by rank, for ranks whose logs have the step
+  using RankSteps = std::map<int, RankStep>;  // by rank, for ranks whose logs contain the step
   struct WorldRecord {
     WorldLine line;  // the first line read; lines of other ranks must match it except for the rank
     std::map<int64_t, RankSteps> steps;

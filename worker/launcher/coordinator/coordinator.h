@@ -8,7 +8,7 @@
 // It passes each event to its job: an ElasticJob if the ranks speak the rank protocol, otherwise a
 // DirectJob.
 //
-// Not thread-safe. Every event returns the actions in order.
+// Not thread-safe. Each event returns actions in the order in which they must be carried out.
 
 #include <string>
 #include <utility>

@@ -1,5 +1,5 @@
 // Detects ranks of an elastic job that hang or are slow, from the positions that they report. The
-// agent of a rank that blocks the others reports its stacks and then ends it. The end of the rank
+// agent of a rank that blocks the others reports the rank's stacks and then ends the rank. This
 // counts as a loss like any other.
 
 #include <algorithm>

@@ -17,7 +17,7 @@ namespace {
 
 // The limit of heartbeats per second: the more agents there are, the less often each sends one.
 constexpr int kBeatsASecond = 2500;
-// The number of missed heartbeats that count as silence.
+// The number of missed heartbeats after which an agent counts as silent.
 constexpr int kBeatsBeforeLoss = 4;
 
 // How long the status continues to report a Pod that the operator no longer orders.
@@ -296,7 +296,7 @@ Actions Job::OnTick(Time now) {
   return std::exchange(actions_, {});
 }
 
-// The interval between the heartbeats of an agent, and between those that it is sent.
+// The interval between the heartbeats of an agent, and between those of the launcher to it.
 std::chrono::milliseconds Job::Heartbeat() const {
   const std::chrono::milliseconds a_second_each =
       std::chrono::seconds(workers_.connections().size());

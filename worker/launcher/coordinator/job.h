@@ -108,7 +108,7 @@ class Job {
   virtual std::set<std::string> Unaccounted() const { return {}; }
   virtual bool ReportsMayCome(Time /*now*/) const { return false; }
   virtual bool AnotherWorldMayRun(Time /*now*/) const { return false; }
-  // The earliest time at which a first world may start. If it is not after `now`, it may start now.
+  // The earliest time at which a first world may start. A time up to `now` means: at once.
   virtual Time MayStartAt(Time now) const { return now; }
   // Parts of the status.
   virtual std::string WorldText() const = 0;

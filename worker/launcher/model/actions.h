@@ -59,7 +59,7 @@ struct Probe {
 };
 // Output of a rank that was received over the control channel.
 struct Print {
-  std::string whose;  // "1,<rank>", as in mpirun's output; "<Pod>/<slot>" for a rank in no world
+  std::string whose;  // "1,<rank>", as in mpirun's output; "<Pod>/<slot>" if it is in no world
   bool is_stderr = false;
   std::string data;
 };

@@ -18,7 +18,7 @@ namespace ringmaster::launcher {
 struct ChangeProgress {
   using Time = Clock::Time;
 
-  std::optional<Proposal> proposal;  // while kForming, and while kPaused below min_replicas
+  std::optional<Proposal> proposal;  // set while kForming, and while kPaused below min_replicas
   Time prepared_at{};                // when the proposal was prepared
   std::string pause_reason;          // why the next world cannot start
   bool switching = false;            // SwitchEpoch was sent

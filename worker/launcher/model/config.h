@@ -40,7 +40,7 @@ struct Config {
   ExitCodeRules exit_codes;
 
   std::string attach;       // absolute path of ringmaster-attach, the same in launcher and workers
-  std::string rsh;          // absolute path of ringmaster-rsh here
+  std::string rsh;          // absolute path of ringmaster-rsh in the launcher
   Environment environment;  // the whole environment, for mpirun's allow-list
 
   std::string RshSocket() const { return runtime_dir + "/rsh.sock"; }

@@ -37,7 +37,7 @@ class Cooldown {
  private:
   struct Slot {
     int ends = 0;
-    Time halved_at{};  // time of the last update of `ends`
+    Time halved_at{};  // when `ends` was last halved
     Time until{};
   };
 

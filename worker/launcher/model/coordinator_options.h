@@ -47,7 +47,7 @@ struct CoordinatorOptions {
   // then that the last launcher is silent, and have found this one.
   std::chrono::milliseconds adopt_rest_within{2000};
   std::chrono::milliseconds ask_again{1000};     // then ask another agent for the world's members
-  std::chrono::milliseconds broken_settle{500};  // added to lost_after, so that the cause is found
+  std::chrono::milliseconds broken_settle{500};  // added to lost_after, to find lost workers first
   int same_world_attempts = 3;                   // worlds in a row with the same members
   std::chrono::milliseconds load_again_within{
       300'000};  // first start: time for a slot to load again after its process has ended

@@ -23,8 +23,8 @@ class Startup {
   using Time = Clock::Time;
   using Slot = StartGate::Slot;
 
-  // mpirun starts one process in each of these slots. If `cohort` is kStartedByAgents, the agents
-  // start them.
+  // Begins a start: mpirun, or the agents if `cohort` is kStartedByAgents, start one process in
+  // each of these slots.
   void Begin(Time now, int64_t cohort, std::set<Slot> expected);
   void Attach(Time now, const std::string& pod_uid, const control::SlotAttached& attached);
   void MpirunExited(Time now, const MpirunExit& exit);

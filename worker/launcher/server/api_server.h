@@ -1,7 +1,7 @@
 #pragma once
 
 // The launcher's HTTPS server for the operator (common/control/launcher_api.h): receives orders and
-// serves the status and the ranks' metrics. common/net/http_server.h bounds the resources that
+// serves the status and the ranks' metrics. common/net/http_server.h limits the resources that
 // clients can use. The token is compared in constant time before a body is read. Runs on the one
 // thread of its io_context.
 

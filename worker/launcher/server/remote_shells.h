@@ -2,7 +2,7 @@
 
 // The unix socket of ringmaster-rsh, through which mpirun reaches hosts without sshd. Each
 // connection requests one command on one host; the socket relays the request to the host's agent,
-// and the output back. Accepts only processes of the same user, as reported by the kernel, only for
+// and the output back. It accepts only processes of the same user (as reported by the kernel), only
 // hosts of the running mpirun, and one command at a time per host. Used by Launcher, on its thread.
 
 #include <cstdint>
