@@ -2,8 +2,8 @@
 
 // The return type of functions that can fail: a value or an Error.
 //
-// Callers use the kind of an Error to decide what to do next. Its message is for users: "while
-// doing X: reason", in lower case, without a full stop. Each layer adds its context with
+// Callers use the kind of an Error to decide what to do next. The message of an Error is for users:
+// "while doing X: reason", in lower case, without a full stop. Each layer adds its context with
 // `WithContext`; the top layer logs or reports the error once.
 //
 //   Result<Job> job = Load(path);

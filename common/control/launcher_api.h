@@ -56,8 +56,8 @@ struct Order {
   OrderStamp stamp;
   std::vector<DesiredWorker> workers;
   int replicas = 1;      // wanted number of workers; `workers` lacks Pods that are not created yet
-  int min_replicas = 1;  // training may start with this many after a grace period, instead of
-                         // waiting for `replicas`; with fewer, a running job pauses
+  int min_replicas = 1;  // after a grace period, training may start with this many workers;
+                         // a running job pauses with fewer
   std::vector<std::string>
       dead;  // UIDs of Pods that certainly ended: container terminated, Pod or Node object gone
   bool checkpoint = false;  // take an unscheduled checkpoint, so that completed steps are kept
@@ -101,7 +101,7 @@ struct Recovery {
   int64_t detected_millis = 0;  // from the last sign of life to the declaration of the loss
   int64_t resumed_millis = 0;   // from that declaration to the new epoch's first committed step
   int64_t steps_lost = 0;
-  bool from_start = false;  // the program was restarted (mode Restart)
+  bool from_start = false;  // whether the program was restarted (mode Restart)
   int64_t ran_millis = 0;   // how long the program had run before the restart; 0: unknown
 };
 

@@ -22,18 +22,18 @@ struct Epoch {
   friend auto operator<=>(const Epoch&, const Epoch&) = default;
 };
 
-// The maximum number of ranks of a job. All limits that depend on it, from the spec to the line
-// length in messages.h, use it.
+// The maximum number of ranks of a job. All limits that depend on this number, from the spec to the
+// line length in messages.h, use this constant.
 inline constexpr int kMaxRanks = 16384;
 
-// A rank process in an epoch, and its rank there. (Pod UID, slot, start) identifies it: a process
-// that is restarted in the same slot is another member. Ranks are 0 … world size - 1, ordered from
-// the oldest member to the newest.
+// A rank process in an epoch, and its rank there. (Pod UID, slot, start) identifies the member: a
+// process that is restarted in the same slot is another member. Ranks are 0 … world size - 1,
+// ordered from the oldest member to the newest.
 struct Member {
   std::string pod_uid;
   std::string pod;      // Pod name, for messages
   std::string node;     // node name, for messages
-  std::string address;  // where the worker's ranks accept connections of other ranks
+  std::string address;  // address at which the worker's ranks accept connections of other ranks
   int slot = 0;         // 0 … slots - 1 within the worker
   std::string start;    // unique for each start of a rank process; empty in a direct job
   int rank = 0;
@@ -69,7 +69,7 @@ inline constexpr std::array<const char*, 9> kRankPhaseNames = {
 enum class ConnectStage {
   kBegin,
   kMeet,    // agrees with the other ranks on the method
-  kMake,    // creates its communicator together with them
+  kMake,    // creates its communicator together with the other ranks
   kFinish,  // has its communicator, and releases the previous one
   kReady    // the first collective may begin
 };
@@ -108,8 +108,8 @@ struct RankPosition {
   bool entered = false;  // whether it is in the reported epoch, not in an earlier one
   bool stopped = false;  // whether a signal or a debugger has stopped its process
   int64_t step = 0;      // steps applied
-  int bucket = 0;        // bucket of the step or state that it waits for; a ConnectStage while it
-                         // connects
+  int bucket = 0;        // bucket of the step or state that it waits for;
+                         // while it connects: a ConnectStage
   RankPhase phase = RankPhase::kWait;
   int peer = -1;                // the rank that it waits for, if known
   int64_t still_millis = 0;     // time since it reached this position
@@ -139,10 +139,10 @@ struct RankExit {
   std::string start;  // Member::start of the process
   int exit_code = -1;
   int signal = 0;
-  std::vector<std::string> last_lines;  // its last lines of output, from both streams, oldest
-                                        // first; at most 10 lines of 300 bytes
-  std::string stack{};  // the stacks of its threads, if it was ended because it hung; at most
-                        // kMaxStackBytes
+  std::vector<std::string> last_lines;  // last lines of its output, of both streams, oldest first;
+                                        // at most 10 lines of 300 bytes
+  std::string stack{};  // the stacks of its threads, if it was ended because it hung;
+                        // at most kMaxStackBytes
   std::optional<OutOfMemory> out_of_memory{};  // set if it was killed because memory ran out
 
   bool Clean() const { return exit_code == 0 && signal == 0; }

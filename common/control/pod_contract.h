@@ -6,7 +6,7 @@
 
 namespace ringmaster::control {
 
-// --- environment of both kinds of Pod
+// --- environment variables of both kinds of Pod
 // ---------------------------------------------------------------------------
 inline constexpr char kEnvJobName[] = "RINGMASTER_JOB_NAME";
 inline constexpr char kEnvNamespace[] = "RINGMASTER_NAMESPACE";
@@ -23,7 +23,7 @@ inline constexpr char kEnvItemHashes[] = "RINGMASTER_ITEM_SHA256";
 // From spec.faultTolerance, if set: the time between SIGTERM and SIGKILL for a program.
 inline constexpr char kEnvStopGraceSeconds[] = "RINGMASTER_STOP_GRACE_SECONDS";
 
-// --- environment of worker Pods
+// --- environment variables of worker Pods
 // ---------------------------------------------------------------------------------
 inline constexpr char kEnvWorkerIndex[] = "RINGMASTER_WORKER_INDEX";
 inline constexpr char kEnvGpus[] = "RINGMASTER_GPUS";  // number of GPUs of the Pod; absent: none
@@ -36,7 +36,7 @@ inline constexpr char kEnvLauncherPort[] =
     "RINGMASTER_LAUNCHER_PORT";  // kControlPort unless a test changes it
 
 // From spec.checkpoint: mount path of the volume, steps between checkpoints, and the number of
-// complete ones to keep.
+// complete checkpoints to keep.
 inline constexpr char kEnvCheckpointDir[] = "RINGMASTER_CHECKPOINT_DIR";
 inline constexpr char kEnvCheckpointEvery[] = "RINGMASTER_CHECKPOINT_EVERY";
 inline constexpr char kEnvCheckpointKeep[] = "RINGMASTER_CHECKPOINT_KEEP";
@@ -59,7 +59,7 @@ inline constexpr char kDataDir[] = "/ringmaster/data";
 inline constexpr char kEnvLoadLimitMillis[] = "RINGMASTER_LOAD_LIMIT_MILLIS";
 inline constexpr char kEnvConnectTimeoutSeconds[] = "RINGMASTER_CONNECT_TIMEOUT_SECONDS";
 
-// --- environment of the launcher Pod
+// --- environment variables of the launcher Pod
 // ----------------------------------------------------------------------------
 inline constexpr char kEnvTerm[] = "RINGMASTER_TERM";  // the launcher's term at the Pod's creation
 // From spec.runPolicy.restart, if set: the number of ranks that may exit by themselves, and the
@@ -78,7 +78,7 @@ inline constexpr char kEnvStallMillis[] = "RINGMASTER_STALL_MILLIS";
 // From spec.scheduling.startWaitSeconds, if set.
 inline constexpr char kEnvStartWaitSeconds[] = "RINGMASTER_START_WAIT_SECONDS";
 
-// --- environment that tests and hosts without Kubernetes may set; Pods use the defaults below
+// --- environment variables that tests and hosts without Kubernetes may set, and their defaults
 // ----------------------------
 inline constexpr char kEnvCredentialsDir[] = "RINGMASTER_CREDENTIALS_DIR";
 inline constexpr char kEnvRuntimeDir[] = "RINGMASTER_RUNTIME_DIR";
@@ -109,7 +109,7 @@ inline constexpr char kEnvAgentSocket[] = "RINGMASTER_AGENT_SOCKET";
 inline constexpr char kEnvSlot[] = "RINGMASTER_SLOT";
 // Set by an agent for its ranks: the agent's protocol version, for ranks of another release.
 inline constexpr char kEnvProtocol[] = "RINGMASTER_PROTOCOL";
-// Set by an agent for its ranks: the UUID of their GPU, if the driver lists one. Then
+// Set by an agent for its ranks: the UUID of their GPU, if the driver lists one. In that case
 // CUDA_VISIBLE_DEVICES names only this GPU.
 inline constexpr char kEnvGpuUuid[] = "RINGMASTER_GPU_UUID";
 // Set by an agent for its ranks: the file for their positions (position_page.h).

@@ -20,7 +20,7 @@ inline constexpr std::size_t kMaxVerdictBytes =
 
 struct Verdict {
   bool succeeded = false;
-  std::string reason;   // from reasons.h; after success empty, or AlreadyComplete
+  std::string reason;   // from reasons.h; on success empty or AlreadyComplete
   std::string message;  // for users: the worker, node and rank, the cause, and what to do
   Epoch epoch;
   int world_size = 0;

@@ -1,7 +1,7 @@
 #pragma once
 
-// JSON fields of the values in membership.h (common/json/fields.h), for the codecs of this folder,
-// because it includes the JSON library. README.md, "Versions", lists which fields may be missing.
+// JSON fields (common/json/fields.h) of the values in membership.h. It includes the JSON library,
+// so only this folder's codecs use it. README.md, "Versions", lists which fields may be missing.
 
 #include "common/control/membership.h"
 #include "common/json/fields.h"

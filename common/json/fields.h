@@ -68,8 +68,8 @@ class JsonWriter {
   }
   // Writes the protocol version. When reading, a missing version means `first`.
   void Version(const char* name, int value, int /*first*/) { Field(name, value); }
-  // Fields in a nested object that has no struct of its own. Calls `describe` with the nested
-  // writer or reader. When reading, the object may be missing.
+  // Writes or reads a nested object that has no struct. Calls `describe` with the nested writer or
+  // reader. When reading, the object may be missing.
   void Inside(const char* name, const auto& describe, bool even_if_empty = true) {
     JsonWriter inner;
     describe(inner);
@@ -246,7 +246,7 @@ Result<T> FromJson(const Json& json, std::string_view path = "") {
   return value;
 }
 
-// Invalid fields keep their defaults, and texts are cut to `longest_text` bytes.
+// Like FromJson(), but invalid fields keep their defaults, and long texts are cut.
 template <typename T>
 T FromJsonLeniently(const Json& json, std::size_t longest_text) {
   T value;

@@ -34,9 +34,9 @@ struct StartedProcess {
   int stderr_fd = -1;
 };
 
-// kNotFound or kForbidden, with a sentence, if the program cannot be executed. kUnavailable if the
-// machine currently lacks resources. After an error no process remains. REQUIRES: the calling
-// thread lives as long as the program; the program is killed when that thread ends.
+// Returns kNotFound or kForbidden, with a sentence, if the program cannot be executed; kUnavailable
+// if the machine lacks resources. After an error no process remains. REQUIRES: the calling thread
+// lives as long as the program; the program is killed when that thread ends.
 Result<StartedProcess> StartProcess(const ProcessSpec& spec);
 
 // The file that `program` refers to: `program` itself if it contains a slash, otherwise the first

@@ -15,9 +15,9 @@
 //   return trainer->Report();
 //
 // All ranks run the same program with the same global batch, for any number of ranks. The samples
-// of a step must depend only on its number: if a step is discarded, other ranks may repeat it with
-// other shares. All ranks start with the same parameters if they initialise them with the same
-// seed. A rank that joins later receives the parameters and Options::state from the others.
+// of a step must depend only on the step's number: if a step is discarded, other ranks may repeat
+// it with other shares. All ranks start with the same parameters if they initialise them with the
+// same seed. A rank that joins later receives the parameters and Options::state from the others.
 //
 // The job provides the ranks, the transport for reductions, checkpoints (spec.checkpoint),
 // snapshots and progress reports. A program that was not started by an agent trains alone.
@@ -50,7 +50,7 @@ class [[gnu::visibility("default")]] Elastic {
     // device.
     std::vector<at::Tensor> state{};
     // Other settings that affect training, one "name=value" per line: learning rate, seed, data.
-    // They must be equal on all ranks. The job reports differences to a checkpoint that it loads.
+    // They must be equal on all ranks. The job reports differences from a loaded checkpoint.
     std::string settings{};
     // Time limit for connecting to the ranks of a world, and for the reductions of a step: ranks
     // that take longer count as lost. Unset: spec.faultTolerance.connectTimeoutSeconds of the job,

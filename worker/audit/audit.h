@@ -4,7 +4,7 @@
 // that were rolled back: if all ranks are lost, training resumes from the latest saved state.
 //
 // The audit processes worlds in the order of their epochs. Each world adopts the state after some
-// step of an earlier world; the steps up to it are committed and later steps are dropped. The
+// step of an earlier world; the steps up to that one are committed and later steps are dropped. The
 // result is the lineage: steps 1 … N, each with the epoch that computed it. A step counts as
 // committed when a later world adopted it, when a rank applied the next step, or when all ranks of
 // its world applied it. The logs either prove a claim, contradict it (lost, repeated, disagreeing),
@@ -23,8 +23,8 @@
 namespace ringmaster::audit {
 
 struct Findings {
-  int64_t rolled_back = 0;  // committed steps that were rolled back explicitly: their ranks' logs
-                            // say so, and training resumed from a saved state
+  int64_t rolled_back = 0;  // committed steps that were rolled back explicitly:
+                            // the ranks' logs say that training resumed from a saved state
   int64_t lost = 0;         // committed steps, or parts of them, that are missing from the lineage
   int64_t repeated = 0;     // steps or samples that were used twice
   int64_t disagreeing = 0;  // ranks that contradict each other, or a state that does not match
@@ -67,7 +67,7 @@ class Audit {
   // Records that the last line of the log was cut off.
   void Torn(LogId log);
 
-  // If fewer than `expected_steps` are committed, counts unknown; if more, counts disagreeing.
+  // Fewer committed steps than `expected_steps` count as unknown, more as disagreeing.
   Report Conclude(std::optional<int64_t> expected_steps) const;
 
  private:

@@ -78,7 +78,7 @@ bool Conclusion::Adopt(const Audit::WorldRecord& world) {
   return true;
 }
 
-// Called if another run computed the first steps, so that the logs of this run begin after them.
+// Adopts the state of another run, which computed the first steps; this run's logs begin later.
 void Conclusion::AdoptAnotherRuns(const Audit::WorldRecord& world) {
   inherited_ = committed_ = world.line.adopted_step;
   inherited_checksum_ = world.line.checksum;

@@ -60,10 +60,10 @@ class Coordinator {
   Actions OnMpirunExited(Time now, int64_t cohort, const MpirunExit& exit) {
     return job().OnMpirunExited(now, cohort, exit);
   }
-  // Call at least every CoordinatorOptions::heartbeat.
+  // Call it at least once per CoordinatorOptions::heartbeat.
   Actions OnTick(Time now) { return job().OnTick(now); }
-  // Handles SIGTERM: this process must end without a verdict. A direct job's program ends with it;
-  // the ranks of an elastic job wait for the next launcher.
+  // Handles SIGTERM: this process must end without a verdict. A direct job's program ends, too; the
+  // ranks of an elastic job wait for the next launcher.
   Actions OnTerminate(Time now) { return job().OnTerminate(now); }
   // Call if the launcher cannot continue. Fails the job with this reason.
   Actions OnOwnFailure(Time now, const std::string& reason, const std::string& message) {

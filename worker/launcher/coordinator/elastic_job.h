@@ -154,7 +154,7 @@ class ElasticJob final : public Job {
   MemberIds ended_;             // members whose processes have certainly ended
   std::set<int> done_;          // ranks that finished their last step
   ChangeProgress change_;
-  int same_world_attempts_ = 0;  // attempts in a row with the same members and no committed step
+  int same_world_attempts_ = 0;  // consecutive worlds with the same members and no committed step
   StallWatch stall_watch_;
   StragglerWatch straggler_watch_;
   struct Stalled {

@@ -23,7 +23,7 @@ bool ElasticJob::ReportsMayCome(Time now) const {
     if (worker.hello.highest_epoch > known_epoch_) world_existed = true;
     if (!worker.Fenced() && (!worker.connection || !worker.repeated)) all_repeated = false;
   }
-  // An agent that an earlier order named may be in a world of a previous launcher.
+  // The agent of a Pod of an earlier order may be in a world of a previous launcher.
   for (const auto& [pod_uid, since] : unwanted_since_) {
     const Worker* worker = workers_.Find(pod_uid);
     const bool heard =
@@ -111,7 +111,7 @@ void ElasticJob::AdvanceAdopting(Time now) {
 }
 
 // Records whether a rank of a world that another launcher formed has the training state: it has the
-// state if it has applied a step; otherwise it may have joined without the state so far.
+// state if it has applied a step; otherwise it may not have received the state yet.
 void ElasticJob::NoteState(const Member& member, const control::RankPosition& position) {
   if (position.step > 0) {
     stateful_.insert(IdOf(member));
@@ -121,8 +121,8 @@ void ElasticJob::NoteState(const Member& member, const control::RankPosition& po
   }
 }
 
-// Assumes that the ranks of silent agents have the training state. Unless another rank has it, no
-// world starts without a state before these agents report or are known to be dead.
+// Assumes that the ranks of silent agents have the training state. Unless another rank also has it,
+// the next world does not start before these agents report or are known to be dead.
 void ElasticJob::NoteSilentState() {
   for (const Member& member : world_.members()) {
     const Worker& worker = workers_.At(member.pod_uid);
@@ -147,7 +147,7 @@ void ElasticJob::Adopt(Time now) {
   ++epochs_run_;
   phase_ = LauncherPhase::kRunning;
   WatchWorld(now);
-  // Handle exits of processes first: they decide whether a RankDone is the last one needed.
+  // Handle exits of processes first: the last RankDone releases the ranks only if none has failed.
   for (const Member& member : world_.members()) {
     const Worker& worker = workers_.At(member.pod_uid);
     const auto process = worker.processes.find(member.slot);

@@ -76,7 +76,7 @@ class Job {
   virtual bool CanWait(const control::Message& message) const;
   // Performs the transitions that have become possible or necessary.
   virtual void Advance(Time now) = 0;
-  // Sends an agent that reconnected the messages that it may have missed.
+  // Sends a reconnected agent the messages that it may have missed.
   virtual void Welcome(Worker& worker) = 0;
   // Handles the loss of a member, for example one whose heartbeats have stopped.
   virtual void LoseWorker(Time now, Worker& worker, const std::string& cause,
@@ -218,7 +218,7 @@ class Job {
   std::set<std::string> ordered_;               // Pods that the order names
   std::map<std::string, Time> unwanted_since_;  // when recently ordered Pods left the order
   WorkerTable workers_;
-  std::map<std::string, std::size_t> seniority_;  // Pods of the newest epoch → place, oldest first
+  std::map<std::string, std::size_t> seniority_;  // Pod → its place by age in the newest epoch
   std::string last_change_;                       // why the last epoch ended
   int64_t epochs_run_ = 0;                        // number of epochs that ran
   int64_t highest_number_ = 0;                    // highest number of an epoch that was seen

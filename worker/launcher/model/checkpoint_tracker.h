@@ -47,7 +47,7 @@ class CheckpointTracker {
   // Records that a slot cannot save or restore a state; an empty fault: it can again.
   void Protection(const std::string& pod_uid, const std::string& pod,
                   const control::RankProtection& protection);
-  // Call when the process in `slot` has ended; without `slot`: all processes of the Pod have.
+  // Call when the process in `slot` has ended; without `slot`: when the whole Pod has ended.
   void Forget(const std::string& pod_uid, std::optional<int> slot = {});
 
   std::optional<control::CheckpointReport> Newest(Time now) const;

@@ -27,8 +27,8 @@ struct CoordinatorOptions {
   std::chrono::milliseconds heartbeat{100};      // the shortest interval (see Job::Heartbeat)
   std::chrono::milliseconds lost_after{2000};    // a member that is silent for longer is lost
   std::chrono::milliseconds redial_within{150};  // time for an agent to reconnect
-  std::chrono::milliseconds late_tick{500};  // after a longer tick delay, old times no longer count
-  std::chrono::milliseconds partial_after{30'000};  // then start with fewer, at least minReplicas
+  std::chrono::milliseconds late_tick{500};  // if ticks are further apart, old times do not count
+  std::chrono::milliseconds partial_after{30'000};  // after this, minReplicas workers are enough
   std::chrono::milliseconds attach_within{60'000};  // maximum time without a newly attached process
   int start_attempts = 3;  // consecutive failed starts of mpirun before the job fails
   std::chrono::milliseconds stop_grace{1000};   // from SIGTERM to SIGKILL of ranks
@@ -46,9 +46,9 @@ struct CoordinatorOptions {
   // The same once most Pods of the world have reported. The other agents should have noticed by
   // then that the last launcher is silent, and have found this one.
   std::chrono::milliseconds adopt_rest_within{2000};
-  std::chrono::milliseconds ask_again{1000};     // then ask another agent for the world's members
+  std::chrono::milliseconds ask_again{1000};     // wait before another agent is asked for members
   std::chrono::milliseconds broken_settle{500};  // added to lost_after, to find lost workers first
-  int same_world_attempts = 3;                   // worlds in a row with the same members
+  int same_world_attempts = 3;                   // consecutive worlds with the same members
   std::chrono::milliseconds load_again_within{
       300'000};  // first start: time for a slot to load again after its process has ended
   std::chrono::milliseconds stall_floor{2000};  // see stall_watch.h; 0: disabled

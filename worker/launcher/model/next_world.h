@@ -45,7 +45,7 @@ std::vector<control::Member> NextWorld(NextWorldInput input);
 struct Quorum {
   int pods = 0;
   int known_dead = 0;          // Pods that are proven to be dead
-  int accepted = 0;            // they take part, and accepted no later epoch of another launcher
+  int accepted = 0;            // take part, and have not accepted a later epoch of another launcher
   bool formed_here = false;    // whether this launcher formed that world
   bool all_accounted = false;  // whether each Pod takes part or is known dead
 };
@@ -80,7 +80,7 @@ class Proposal {
 };
 
 // Returns the fewest ranks such that each pair contains one of them, preferring younger (higher)
-// ones. Exact for up to two ranks. If more are needed, it chooses ranks with the most pairs first.
+// ones. The result is exact for up to two ranks; beyond that, it prefers ranks with the most pairs.
 std::vector<int> SmallestCover(const std::set<std::pair<int, int>>& pairs);
 
 // Which ranks to drop if the ranks of one world cannot continue together.

@@ -26,7 +26,7 @@ class RecoveryWatch {
     int64_t last_step = 0;  // the last known committed step
     bool orderly = false;   // whether the member leaves at the end of a step
     // When the program started, if it has to restart. Unset: training continues without a restart.
-    std::optional<Time> started{};  // Time{}: unknown; under a previous launcher
+    std::optional<Time> started{};  // Time{}: it started under a previous launcher
   };
 
   // Members were lost. The first loss is kept until training continues, but a loss replaces an

@@ -1,7 +1,7 @@
 #pragma once
 
 // The store through which the ranks of one epoch find each other: keys and values in memory, and
-// requests that wait for missing keys. Does no I/O; owned by a job. It is dropped with the epoch.
+// requests that wait for missing keys. It is dropped with the epoch. No I/O; owned by a job.
 
 #include <cstddef>
 #include <cstdint>

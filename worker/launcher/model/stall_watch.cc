@@ -118,7 +118,7 @@ std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
   return Judgement{last, moved_at_};
 }
 
-// Blames a rank that has reached fewer collectives. REQUIRES: all ranks wait at the same place.
+// Blames the rank with the fewest collectives. REQUIRES: all ranks wait at the same place.
 std::optional<StallWatch::Judgement> StallWatch::LastInCollectives() const {
   if (positions_.front()->phase != RankPhase::kReduce) return std::nullopt;
   for (const auto count : {&CollectiveCounts::launched, &CollectiveCounts::begun}) {

@@ -16,12 +16,12 @@
 //
 // A rank is then to blame if others wait for it. Among ranks that do not wait, it is the one that
 // is furthest behind; if all wait, it is the one that waits for something earlier than all others
-// do. If several are at the same place, all of them are blamed if they are fewer than half of the
-// world or stopped by a signal. Otherwise the same cause may slow down their neighbours, so only
-// the youngest is blamed, and only after three times as long. If all wait for gradients at the same
-// place, one device may hang while its host waits like the others: the rank that completed fewer
-// collectives than all others (CollectiveCounts) is to blame. If no rank is behind, none is blamed
-// here, and the ranks' own reports about unreachable peers decide (next_world.h, FindCulprits).
+// do. If several ranks are furthest behind, all are blamed, provided that they are fewer than half
+// of the world or were stopped by a signal. Otherwise a common cause may slow them, so only the
+// youngest is blamed, after three times as long. If all wait for gradients at the same place, one
+// device may hang while its host waits like the others: the rank that completed fewer collectives
+// than all others (CollectiveCounts) is to blame. If no rank is behind, none is blamed here, and
+// the ranks' own reports about unreachable peers decide (next_world.h, FindCulprits).
 //
 // A world is not judged if any of its ranks has not reported its position recently.
 
@@ -66,7 +66,7 @@ class StallWatch {
   // that it waits for, if it reports one. Otherwise returns an empty map.
   std::map<int, int> CannotConnect(Time now) const;
 
-  // Returns since when the world makes no progress, if longer than usual; blames no rank.
+  // Returns when the world last made progress, if that is longer ago than usual; blames no rank.
   std::optional<Time> StandsStillSince(Time now) const;
   // Returns the positions of the ranks that are furthest behind, and their collectives, as text.
   std::string Record() const;

@@ -18,10 +18,10 @@ namespace ringmaster::launcher {
 // ringmaster-rsh.
 std::vector<std::string> HostNames(const std::vector<Host>& hosts);
 
-// Lines "NAME slots=N", in rank order.
+// Returns lines "NAME slots=N", in rank order.
 std::string HostfileText(const std::vector<Host>& hosts);
 
-// A script that prints lines "ADDRESS:N", for horovodrun's --host-discovery-script.
+// Returns a script that prints lines "ADDRESS:N", for horovodrun's --host-discovery-script.
 std::string DiscoverHostsText(const std::vector<Host>& hosts);
 
 // Pins each host's key to its address and port. `host_public_key` is the content of
@@ -47,7 +47,7 @@ Result<void> WriteHostFiles(const HostFiles& paths, const std::vector<Host>& hos
 Result<void> WriteSshFiles(const HostFiles& paths, const std::vector<Host>& hosts,
                            const std::string& identity_file, const std::string& host_public_key);
 
-// Agents report addresses and users; return false for text that must not be in these files.
+// Agents report addresses and users. These return false for text that must not be in the files.
 bool HasSafeAddress(const Host& host);
 bool HasSafeLogin(const Host& host);
 

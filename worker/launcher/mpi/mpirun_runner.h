@@ -31,9 +31,9 @@ class MpirunRunner {
                std::string host_public_key, OnExit on_exit);
   ~MpirunRunner();  // kills a running mpirun
 
-  // Asks mpirun for its version and calls `on_version` once. Call the other functions only after it
-  // was called with a version. kNotFound: mpirun is missing. kInvalid: it is not Open MPI 4 or 5.
-  // Other: it cannot be run, or did not answer within `limit` and was killed.
+  // Asks mpirun for its version and calls `on_version` once, with an error if the other functions
+  // cannot be used. kNotFound: mpirun is missing. kInvalid: it is not Open MPI 4 or 5. Other:
+  // mpirun cannot be run, or did not answer within `limit` and was killed.
   void Probe(std::chrono::milliseconds limit, OnVersion on_version);
 
   // REQUIRES: the version is known. If the start fails, reports an exit before it returns.
