@@ -52,7 +52,7 @@ class RINGMASTER_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-// Locks the mutex at construction and unlocks it at destruction, unless Unlock() was called.
+// Locks the mutex at construction, and unlocks it at destruction if it is then held.
 class RINGMASTER_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) RINGMASTER_THREAD_ATTRIBUTE(acquire_capability(mutex))

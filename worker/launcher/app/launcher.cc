@@ -254,7 +254,7 @@ class Launcher {
     LogInfo("Received a termination signal");
     if (ending_) return;
     Apply(coordinator_.OnTerminate(clock_.Now()));
-    if (!ending_) BeginEnd(control::kExitTerminated);  // if it is ending, it has a verdict
+    if (!ending_) BeginEnd(control::kExitTerminated);  // ending_ is set if there is a verdict
   }
 
   // Sends queued messages and ends mpirun, within time limits. Then stops the event loop.
