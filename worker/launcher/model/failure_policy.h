@@ -2,7 +2,7 @@
 
 // Decides when the exits of ranks fail the job, and which rank caused the failure. It waits until
 // related events have arrived: if a worker disappears, the exit of another rank looks like a
-// failure until the worker's silence is noticed. A value; it knows neither workers nor worlds.
+// failure until the worker's silence is noticed. A value; it does not depend on workers or worlds.
 
 #include <chrono>
 #include <deque>
