@@ -1,4 +1,4 @@
-# Settings of the whole build: language, warnings, sanitizers, ccache, linker. Every library of ours links `house_flags`.
+# Settings of the whole build: language, warnings, sanitizers, ccache, linker. All of our libraries link `house_flags`.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -77,7 +77,7 @@ if(RINGMASTER_SANITIZE)
   if(RINGMASTER_SANITIZE MATCHES thread)
     add_compile_options(-fno-sanitize=vptr)
   endif()
-  # Asio's handler queue uses fences, which GCC's thread sanitizer does not support; it supports locks.
+  # Asio's handler queue uses fences, which GCC's thread sanitizer does not support, and locks, which it supports.
   if(RINGMASTER_SANITIZE MATCHES thread AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-Wno-tsan)
   endif()

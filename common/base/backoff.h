@@ -1,7 +1,7 @@
 #pragma once
 
 // Exponential back-off with jitter. The reflectors, the work queue, the agent's reconnects and the
-// quota retries use it. A pure function, so that tests can check it with tables.
+// quota retries use it. BackoffDelay() is a pure function, so tests can check it with tables.
 
 #include <chrono>
 
@@ -11,7 +11,7 @@ struct BackoffOptions {
   std::chrono::milliseconds initial{100};
   std::chrono::milliseconds limit{300'000};
   double factor = 2.0;
-  double jitter = 0.0;  // the delay grows by a random fraction of itself, up to this one
+  double jitter = 0.0;  // the maximum random increase, as a fraction of the delay
 };
 
 // The delay before the next attempt, after `failures` >= 1 consecutive failures. `random` in [0, 1)

@@ -13,7 +13,7 @@ unsigned char* Bytes(std::string& text) { return reinterpret_cast<unsigned char*
 }  // namespace
 
 std::string EncodeBase64(std::string_view bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4, '\0');  // OpenSSL also writes a zero at the end
+  std::string text((bytes.size() + 2) / 3 * 4, '\0');  // OpenSSL also writes a NUL at the end
   EVP_EncodeBlock(Bytes(text), Bytes(bytes), static_cast<int>(bytes.size()));
   return text;
 }
@@ -26,7 +26,7 @@ std::optional<std::string> DecodeBase64(std::string_view text) {
     return std::nullopt;
   }
   bytes.resize(bytes.size() - (text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0));
-  // OpenSSL also accepts white space, and nonzero bits before the padding.
+  // OpenSSL also accepts white space, and padding bits that are not zero.
   if (EncodeBase64(bytes) != text) return std::nullopt;
   return bytes;
 }

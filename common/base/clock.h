@@ -1,8 +1,8 @@
 #pragma once
 
 // An interface for reading the time, so that tests can control it. SystemClock is the real
-// implementation; tests/fakes/fake_clock.h is the fake one. Limits and delays use Now(). WallNow()
-// is only for messages and for the API's timestamps.
+// implementation; tests/fakes/fake_clock.h is the fake one. Use Now() for limits and delays, and
+// WallNow() only for messages and for the API's timestamps.
 
 #include <chrono>
 #include <string>

@@ -18,12 +18,12 @@ inline std::string CountText(int64_t number, const char* noun, const char* of_on
   return CountText(number, noun) + " " + (number == 1 ? of_one : of_more);
 }
 
-// For example "its one rank", "all 3 ranks".
+// Formats all of a number of things: "its one rank", "all 3 ranks".
 inline std::string AllText(int64_t number, const char* noun) {
   return number == 1 ? std::string("its one ") + noun : "all " + CountText(number, noun);
 }
 
-// For example "1 time", "3 times in a row".
+// Formats how often something happened: "1 time", "3 times in a row".
 inline std::string TimesText(int64_t number) {
   return CountText(number, "time") + (number == 1 ? "" : " in a row");
 }

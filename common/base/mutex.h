@@ -52,7 +52,7 @@ class RINGMASTER_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-// Holds the mutex until it is destroyed, except between Unlock() and Lock().
+// Locks the mutex at construction, and unlocks it at destruction if it is then held.
 class RINGMASTER_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) RINGMASTER_THREAD_ATTRIBUTE(acquire_capability(mutex))
@@ -97,8 +97,8 @@ class RINGMASTER_THREAD_ATTRIBUTE(scoped_lockable) MutexUnlock {
 };
 
 // A wait releases the mutex while it blocks, and holds it while it calls `done` and when it
-// returns. Waits with a limit and `done` return the last result of `done`. Annotate the lambda
-// `done` with REQUIRES: clang cannot check its calls here, where the mutex has another name.
+// returns. A wait with both a limit and `done` returns the last result of `done`. Annotate the
+// lambda `done` with REQUIRES: clang cannot check its calls here, where the mutex has another name.
 class CondVar {
  public:
   void NotifyOne() { changed_.notify_one(); }
@@ -118,7 +118,7 @@ class CondVar {
     return changed_.wait_until(lock.lock, deadline, std::move(done));
   }
 
-  // Waits for any notification, at most for `limit`.
+  // Waits for any notification, for at most `limit`.
   template <typename Rep, typename Period>
   void WaitFor(Mutex& mutex, std::chrono::duration<Rep, Period> limit) RINGMASTER_REQUIRES(mutex) {
     Adopted lock(mutex.mutex_);
@@ -133,7 +133,7 @@ class CondVar {
   }
 
  private:
-  // Adopts a lock that is already held, and leaves it held.
+  // Adopts a mutex that the caller has locked, and leaves it locked.
   struct Adopted {
     explicit Adopted(std::mutex& mutex) : lock(mutex, std::adopt_lock) {}
     ~Adopted() { lock.release(); }
@@ -143,7 +143,7 @@ class CondVar {
   std::condition_variable changed_;
 };
 
-// A CondVar whose waits also end on a stop request. Each notification takes a second lock.
+// A CondVar whose waits also end on a stop request. Each notification locks an internal mutex.
 class StoppableCondVar {
  public:
   void NotifyOne() { changed_.notify_one(); }
@@ -167,7 +167,7 @@ class StoppableCondVar {
     return changed_.wait_for(mutex.mutex_, std::move(stop), limit, std::move(done));
   }
 
-  // The same waits without a stop request.
+  // Waits that a stop request does not end.
   template <typename Done>
   void Wait(Mutex& mutex, Done done)
       RINGMASTER_REQUIRES(mutex) RINGMASTER_NO_THREAD_SAFETY_ANALYSIS {

@@ -2,8 +2,8 @@
 
 // The return type of functions that can fail: a value or an Error.
 //
-// Callers use the kind of an Error to decide what to do next. Its message is for users: "while
-// doing X: reason", in lower case, without a full stop. Each layer adds its context with
+// Callers use the kind of an Error to decide what to do next. The message of an Error is for users:
+// "while doing X: reason", in lower case, without a full stop. Each layer adds its context with
 // `WithContext`; the top layer logs or reports the error once.
 //
 //   Result<Job> job = Load(path);
@@ -24,10 +24,10 @@ enum class ErrorKind {
   kNotFound,       // the object does not exist
   kAlreadyExists,  // an object with this name exists
   kConflict,       // another client changed the object first
-  kForbidden,      // we lack permission, or a policy or quota refuses
+  kForbidden,      // we lack permission, or a policy or a quota refuses the request
   kUnauthorized,   // our credentials are not accepted
   kExpired,        // the requested version is gone (HTTP 410): list again
-  kThrottled,      // the other side asks for a later retry
+  kThrottled,      // the other side asks us to retry later
   kUnavailable,    // the other side failed or is unreachable; a retry may help
   kTimeout,        // a deadline passed
   kCancelled,      // we were asked to stop

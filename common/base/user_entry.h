@@ -13,7 +13,7 @@
 namespace ringmaster {
 
 // The name of `uid` in the passwd file of the image or of libnss-extrausers; empty if it has none.
-// Uses no name service, which a static program cannot load. Call before other threads start.
+// Does not use a name service: a static program cannot load it. Call before other threads start.
 std::string UserName(uid_t uid);
 
 // Writes passwd and group entries for the current uid into `directory` (created if missing) unless

@@ -7,7 +7,7 @@
 
 namespace ringmaster {
 
-// Like app.parse(argc, argv), but reads "--flag=" as an empty value if the flag takes a text, and
+// Like app.parse(argc, argv), but accepts "--flag=" as an empty value if the flag takes a text, and
 // rejects it if the flag takes another kind of value. Throws CLI::ParseError.
 void ParseArguments(CLI::App& app, int argc, const char* const* argv);
 

@@ -16,7 +16,7 @@ namespace ringmaster::control {
 
 // --- agent -> launcher
 
-// First line of every connection. With a wrong token or job, the launcher answers Refused.
+// The first line of every connection. With a wrong token or job, the launcher answers Refused.
 struct AgentHello {
   int protocol = kProtocolVersion;
   std::string token;
@@ -30,8 +30,8 @@ struct AgentHello {
   Epoch highest_epoch;  // the highest epoch that it has accepted; it refuses lower ones
 };
 
-// Values of PreflightFault::check for what only mpirun needs: an sshd that can be used, an sshd
-// that keeps running, and mpirun's own daemon.
+// Values of PreflightFault::check that matter only if mpirun starts the ranks: sshd cannot be used,
+// sshd does not keep running, and mpirun's own daemon is missing.
 inline constexpr char kCheckSshd[] = "sshd";
 inline constexpr char kCheckSshdStart[] = "sshd-start";
 inline constexpr char kCheckMpi[] = "mpi";
@@ -42,7 +42,7 @@ inline bool OnlySshNeeds(std::string_view check) {
 inline bool OnlyMpirunNeeds(std::string_view check) {
   return OnlySshNeeds(check) || check == kCheckMpi;
 }
-// The check of a program that only mpirun can start.
+// The check that fails if the program can only be started by mpirun.
 inline constexpr char kCheckMpiProgram[] = "mpi-program";
 // Whether the fault matters depends on what starts the ranks, which only the launcher knows.
 inline bool DependsOnTheStarter(std::string_view check) {
@@ -81,7 +81,7 @@ struct RankReady {
   std::string start;  // Member::start
 };
 
-// Answers PrepareEpoch: this worker no longer accepts lower epochs, and it has told its ranks to
+// Answers PrepareEpoch: this worker no longer accepts lower epochs, and has asked its ranks to
 // leave them.
 struct EpochAccepted {
   Epoch epoch;
@@ -104,8 +104,8 @@ struct SlotAttached {
   int mpi_world_size = 0;
 };
 
-// Output of a rank that has no attach, because its mpirun has ended or it joined later. The
-// launcher prints it with the rank's tag. Contains whole lines.
+// Output of a rank that has no attach process, because its mpirun has ended or the rank joined
+// later. The launcher prints it with the rank's tag. Contains whole lines.
 struct SlotOutput {
   int slot = 0;
   int rank = -1;
@@ -113,8 +113,8 @@ struct SlotOutput {
   std::string data;  // bytes; base64 on the wire
 };
 
-// A rank ended, or the program of a slot could not be started. In that case exit_code is 127 or 80
-// (exit_codes.h) and last_lines has the reason.
+// A rank ended, or the program of a slot could not be started. In the second case exit_code is 127
+// or 80 (exit_codes.h) and last_lines contains the reason.
 struct RankExited {
   Epoch epoch;
   RankExit exit;
@@ -135,19 +135,19 @@ struct RankStack {
   std::string text;  // at most kMaxStackBytes
 };
 
-// Output of a command from RunCommand.
+// Output of a command that RunCommand started.
 struct CommandOutput {
   int64_t id = 0;
   bool is_stderr = false;
   std::string data;  // bytes; base64 on the wire
 };
 
-// The command has ended, by itself or because of EndCommand. Its output was sent before.
+// The command has ended, by itself or because of EndCommand. Its output was sent before this.
 struct CommandExited {
   int64_t id = 0;
   int exit_code = -1;
   int signal = 0;
-  std::string fault;  // why it could not be started, as a sentence
+  std::string fault;  // why the command could not be started, as a sentence
 };
 
 // The Pod is being terminated (SIGTERM), so the launcher removes it from the world. Later exits of
@@ -169,23 +169,23 @@ struct Refused {
   std::string reason;
 };
 
-// An epoch is about to form (elastic jobs). The agent accepts no lower epoch any more, tells ranks
-// of lower epochs to leave them with their state, and answers EpochAccepted. It ignores epochs
-// below the highest that it has accepted, and answers a repeated epoch again.
+// An epoch is about to form (elastic jobs). The agent no longer accepts lower epochs, asks ranks of
+// lower epochs to leave them with their state, and answers EpochAccepted. It ignores epochs below
+// the highest that it has accepted, and answers a repeated epoch again.
 struct PrepareEpoch {
   Epoch epoch;
 };
 
 // Tells members to leave this epoch together after the next step that all of them complete. They
-// answer RankAtBoundary. `leaving`: this Pod's ranks will not be in the next epoch, and first hand
-// over the state that only they hold.
+// answer RankAtBoundary. `leaving`: this Pod's ranks will not be in the next epoch, and must first
+// hand over the state that only they have.
 struct SwitchEpoch {
   Epoch epoch;
   bool leaving = false;
 };
 
-// The start gate is open: the ranks of this epoch run. Sent to every member's agent. Members of
-// an earlier epoch continue in this one with their state. Processes in other slots are not
+// The start gate is open, so the ranks of this epoch may run. Sent to every member's agent. Members
+// of an earlier epoch continue in this one with their state. Processes in other slots are not
 // affected.
 struct StartEpoch {
   Epoch epoch;
@@ -205,7 +205,7 @@ struct ChangeEpoch {
   int full_size = 0;            // as in StartEpoch
 };
 
-// Asks for the WorldReport of this epoch with its members, if it is the agent's newest world.
+// Asks for the WorldReport of this epoch, with its members, if this is the agent's newest world.
 struct TellWorld {
   Epoch epoch;
 };
@@ -217,8 +217,8 @@ struct StopEpoch {
   int grace_millis = 1000;
 };
 
-// This rank blocks the others. The agent reports its stacks (RankStack), kills it and reports its
-// exit. It does nothing if the slot runs a process with another start.
+// This rank blocks the others. The agent reports the rank's stacks (RankStack), kills it and
+// reports its exit. It does nothing if the slot runs a process with another start.
 struct EndStalledRank {
   int slot = 0;
   std::string start;  // Member::start

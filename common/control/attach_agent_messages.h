@@ -11,7 +11,7 @@
 
 namespace ringmaster::control {
 
-// The first line of attach.
+// The first line that attach sends.
 struct AttachHello {
   int64_t cohort = 0;
   int slot = 0;

@@ -51,7 +51,7 @@ class BlockingLineClient {
 
   // Used only by the receiving thread.
   std::string buffer_;
-  std::size_t scanned_ = 0;  // no newline before this offset
+  std::size_t scanned_ = 0;  // buffer_ has no newline before this offset
 };
 
 }  // namespace ringmaster::control

@@ -10,7 +10,7 @@ namespace ringmaster::control {
 struct KeptCheckpoint {
   int64_t step = 0;
   int64_t bytes = 0;       // total size of all complete checkpoints that are kept
-  int64_t age_millis = 0;  // since it was completed, by the volume's clock
+  int64_t age_millis = 0;  // time since it was completed, by the volume's clock
 };
 
 }  // namespace ringmaster::control

@@ -35,18 +35,18 @@ struct LaunchSpec {
   LaunchAgent launch_agent = LaunchAgent::kAuto;
   Interfaces interfaces{};  // from spec.network
   int ssh_port = 0;         // 0: any free port
-  // Set by the operator (TrainingJobSpec::InPlace). Older operators do not set it; then the
-  // program's name decides.
+  // Set by the operator (TrainingJobSpec::InPlace). Older operators do not set it; InPlace() then
+  // uses the program's name.
   std::optional<bool> in_place{};
   // spec.elasticity.allowedSizes: the allowed world sizes in workers, ascending; empty: any.
   std::vector<int> allowed_sizes{};
 
-  // True for an elastic job: the agent owns the ranks, which speak the rank protocol and continue
-  // when the world changes. False for a direct job: ranks live in one world and restart for the
-  // next.
+  // True for an elastic job: the agent runs the ranks, which speak the rank protocol and continue
+  // when the world changes. False for a direct job: the ranks belong to one world and are restarted
+  // for the next.
   bool InPlace() const { return in_place.value_or(SpeaksRankProtocol(command)); }
   bool PerWorker() const { return ranks_per_process > 0; }
-  // The spec sets options that only mpirun has, so only mpirun can start the ranks.
+  // Whether the spec sets options that only mpirun has, so that only mpirun can start the ranks.
   bool AsksForMpirun() const {
     return !mpi_extra_args.empty() || !mpi_pass_env.empty() || launch_agent != LaunchAgent::kAuto;
   }

@@ -55,9 +55,9 @@ struct DesiredWorker {
 struct Order {
   OrderStamp stamp;
   std::vector<DesiredWorker> workers;
-  int replicas = 1;      // wanted number of workers; `workers` lacks Pods not created yet
-  int min_replicas = 1;  // training may start with this many after a grace period, instead of
-                         // waiting for `replicas`; with fewer, a running job pauses
+  int replicas = 1;      // wanted number of workers; `workers` lacks Pods that are not created yet
+  int min_replicas = 1;  // after a grace period, training may start with this many workers;
+                         // a running job pauses with fewer
   std::vector<std::string>
       dead;  // UIDs of Pods that certainly ended: container terminated, Pod or Node object gone
   bool checkpoint = false;  // take an unscheduled checkpoint, so that completed steps are kept
@@ -65,8 +65,8 @@ struct Order {
 };
 
 // The launcher's current activity, for users and the operator's conditions. kAdopting: a new
-// launcher learns from the agents which world is running. kForming: members change, ranks keep
-// their state. kPaused: too few members or no quorum (pause_reason), ranks keep their state.
+// launcher asks the agents which world is running. kForming: members change, ranks keep their
+// state. kPaused: too few members or no quorum (pause_reason), ranks keep their state.
 enum class LauncherPhase {
   kWaitingForOrder,
   kWaitingForAgents,
@@ -84,9 +84,9 @@ const char* ToString(LauncherPhase phase);
 struct WorkerReport {
   std::string pod_uid;
   bool ready = false;   // connected, and its preflight checks passed
-  bool member = false;  // in the current epoch
+  bool member = false;  // it is in the current epoch
   bool drained =
-      false;  // no longer wanted, and no data of it is needed any more: its Pod can be deleted
+      false;  // it is not wanted and no data of it is needed any more, so its Pod can be deleted
   bool fenced = false;  // never admitted again; another Pod takes its place
   std::vector<PreflightFault> faults;
 };
@@ -98,10 +98,10 @@ struct Recovery {
   std::string cause;  // kCauseRankKilled, ...
   std::string pod;    // Pod of the first lost member
   std::string node;
-  int64_t detected_millis = 0;  // from the last sign of life to the declared loss
-  int64_t resumed_millis = 0;   // from the declared loss to the new epoch's first committed step
+  int64_t detected_millis = 0;  // from the last sign of life to the declaration of the loss
+  int64_t resumed_millis = 0;   // from that declaration to the new epoch's first committed step
   int64_t steps_lost = 0;
-  bool from_start = false;  // the program was restarted (mode Restart)
+  bool from_start = false;  // whether the program was restarted (mode Restart)
   int64_t ran_millis = 0;   // how long the program had run before the restart; 0: unknown
 };
 
@@ -117,7 +117,7 @@ struct Straggler {
 };
 inline constexpr std::size_t kMaxStragglers = 16;
 
-// State that cannot be saved or restored at present as the job requests. Training continues.
+// State that currently cannot be saved or restored as the job requests. Training continues.
 struct ProtectionFault {
   std::string what;  // "checkpoint", "snapshot", "copy" or "restore"
   std::string pod;
@@ -146,9 +146,9 @@ struct LauncherStatus {
   std::string pause_reason;  // kPauseNoQuorum, ...; set while kPaused
   std::optional<CheckpointReport> checkpoint;
   std::optional<Beginning> beginning;
-  std::vector<ProtectionFault> unprotected;  // only some of them
+  std::vector<ProtectionFault> unprotected;  // at most kMostFaults (checkpoint_tracker.h)
   std::vector<RankExit> failures;  // failed ranks after which the job continued; last 16 at most
-  std::string message;  // a sentence: what the launcher waits for; empty if it waits for nothing
+  std::string message;  // a sentence that says what the launcher waits for; empty: nothing
   std::vector<Straggler> stragglers;  // slowest first, at most kMaxStragglers
   // How many times in a row, under this launcher, ranks were killed or ended while loading, without
   // a new committed step.
@@ -156,7 +156,7 @@ struct LauncherStatus {
   int version = kApiVersion;
 };
 
-// The maximum size in bytes of a status that the operator reads, by the number of ordered
+// The maximum size in bytes of a status that the operator reads, given the number of ordered
 // workers.
 constexpr std::size_t MaxStatusBytes(std::size_t ordered_workers) {
   return (64 << 10) + 256 * ordered_workers;

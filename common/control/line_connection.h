@@ -5,7 +5,7 @@
 // and the agent; a trainer uses blocking_line_client.h.
 //
 // A connection belongs to one io_context, which one thread runs: make all calls from that thread.
-// Handlers run on it too, but never inside the call that triggers them. No call blocks.
+// Handlers run on that thread too, but never inside the call that triggers them. No call blocks.
 //
 //   DialTls(io, "10.0.0.1", 8470, *tls, {}, [](Result<std::shared_ptr<LineConnection>> dialled) {
 //     if (!dialled.ok()) return Retry(dialled.error());
@@ -38,7 +38,7 @@ struct UnixPeer {
   unsigned uid = 0;
 };
 
-// A message that is encoded only once, for many connections.
+// A message that is encoded once and sent on many connections.
 struct SharedLine {
   explicit SharedLine(const Message& message);
 
@@ -46,12 +46,12 @@ struct SharedLine {
   std::shared_ptr<const std::string> text;  // including its newline
 };
 
-// One connection. It lives as long as its pointer is held and, after Start(), until it is closed.
+// One connection. It exists while a pointer to it exists and, after Start(), until it is closed.
 class LineConnection {
  public:
   struct Handlers {
     std::function<void(Message)> on_message;
-    // Called exactly once, whichever side closed. `reason` is for people. No on_message follows.
+    // Called exactly once, whichever side closed. `reason` is for logs. No on_message follows.
     std::function<void(const std::string& reason)> on_closed;
     // Optional. Called when all queued bytes have been passed to the kernel. Use it with
     // queued_bytes() for flow control.
@@ -67,15 +67,15 @@ class LineConnection {
   // connection if the queue exceeds max_queued_bytes or the message exceeds the line limit.
   virtual void Send(const Message& message) = 0;
 
-  // Like Send(), for a message to many connections: they share one copy of its bytes.
+  // Like Send(), for a message to many connections, which share one copy of its bytes.
   virtual void SendShared(const SharedLine& line) = 0;
 
   // Closes at once and drops queued messages.
   virtual void Close(const std::string& reason) = 0;
 
-  // Sends the queued messages, tells the peer that nothing more comes, and closes when the peer has
-  // closed too or after one second. Gives up if the peer reads nothing for five seconds. Drops
-  // messages that still arrive.
+  // Sends the queued messages, tells the peer that no more messages follow, and closes when the
+  // peer has closed too or after one second. Gives up if the peer reads nothing for five seconds.
+  // Discards messages that still arrive.
   virtual void Finish(const std::string& reason) = 0;
 
   // Sets the maximum line length from now on, in both directions. Callers use a lower limit for
@@ -117,12 +117,12 @@ void DialUnix(boost::asio::io_context& io, const std::string& path, const DialOp
 struct ListenOptions {
   std::chrono::milliseconds handshake_timeout{5000};
   std::size_t max_handshakes =
-      1024;  // unfinished handshakes at a time; above it, the oldest connection is dropped
+      1024;  // unfinished handshakes; when exceeded, the oldest connection is dropped
   LineLimits limits;
 };
 
-// Accepts connections until it is destroyed; accepted connections stay open. Drops a connection
-// whose handshake fails.
+// Accepts connections until it is destroyed; accepted connections then stay open. Drops a
+// connection whose handshake fails.
 class LineListener {
  public:
   using OnAccepted = std::function<void(std::shared_ptr<LineConnection>)>;

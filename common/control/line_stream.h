@@ -107,8 +107,8 @@ class LineStream final : public LineConnection,
  private:
   enum class State { kOpen, kFinishing, kClosed };
   static constexpr std::size_t kReadBytes = 16 << 10;    // the size of one TLS record
-  static constexpr std::size_t kJoinedBytes = 16 << 10;  // the limit for lines in one write
-  // While a connection finishes: the time limits for each piece and for the peer to close.
+  static constexpr std::size_t kJoinedBytes = 16 << 10;  // maximum size of the lines in one write
+  // Time limits while a connection finishes: for each write, and for the peer to close.
   static constexpr std::chrono::seconds kSendLimit{5};
   static constexpr std::chrono::seconds kCloseLimit{1};
 
@@ -134,7 +134,7 @@ class LineStream final : public LineConnection,
     return true;
   }
 
-  // Writes after the sending handler has returned, so that its messages go out in one write.
+  // Writes after the calling handler has returned, so that all its messages go out in one write.
   void WriteSoon() {
     if (std::exchange(writing_, true)) return;
     boost::asio::post(stream_.get_executor(), [self = this->shared_from_this()] {
@@ -195,7 +195,7 @@ class LineStream final : public LineConnection,
       return LogDebug("Skipped a line", {{"peer", peer_}, {"reason", message.error().message}});
     }
     if (!message.ok()) return Close("the peer sent an invalid line: " + message.error().message);
-    // Copies the handler, because it may close the connection and so drop the handlers.
+    // Call a copy of the handler: the handler may close the connection, which destroys handlers_.
     if (const auto on_message = handlers_.on_message) on_message(std::move(*message));
   }
 
@@ -235,8 +235,8 @@ class LineStream final : public LineConnection,
     boost::system::error_code error;
     Socket().shutdown(boost::asio::socket_base::shutdown_send, error);
     if (error) return Close(finish_reason_);
-    // A rejected connection was never read. Read from it to notice when the peer closes, instead of
-    // waiting for the timer.
+    // A refused connection has not been read so far. Read from it to notice when the peer closes,
+    // instead of waiting for the timer.
     if (!started_) Start({});
   }
 
@@ -261,8 +261,8 @@ class LineStream final : public LineConnection,
   std::vector<char> buffer_;
   std::string partial_;  // the line being read
 
-  bool writing_ = false;     // true also while a write is only posted
-  std::deque<Piece> queue_;  // waits while in_flight_ is written
+  bool writing_ = false;     // also true if a write is posted but has not begun
+  std::deque<Piece> queue_;  // pieces that wait until in_flight_ is written
   Piece in_flight_;
   std::size_t queued_bytes_ = 0;
 };

@@ -9,9 +9,9 @@
 
 namespace ringmaster::control {
 
-// Returns another port for each world, so that processes do not connect to remains of the previous
-// world. Two jobs on one node's network rarely get the same port. The ports are below those of
-// Services (30000) and of outgoing connections.
+// Returns a different port for each world, so that processes do not connect to processes of the
+// previous world. Two jobs on one node's network rarely get the same port. The ports are below
+// those of Services (30000) and of outgoing connections.
 int MasterPortOf(std::string_view job_uid, const Epoch& epoch);
 
 }  // namespace ringmaster::control

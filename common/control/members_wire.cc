@@ -92,7 +92,7 @@ Json ByHost::Write(const std::vector<Member>& members) const {
 std::string ByHost::Read(const Json& json, std::vector<Member>& members) const {
   members.clear();
   const auto most = static_cast<std::size_t>(kMaxRanks);
-  if (json.is_object()) {  // before allocating memory for them
+  if (json.is_object()) {  // check the sizes before allocating memory
     const auto hosts = json.find("hosts");
     if (hosts != json.end() && hosts->size() > most) return "has too many hosts";
   }

@@ -7,8 +7,8 @@
 //    "order": [0, 2, 1, 3, 0, 1]}
 //
 // A host lists its slots in the order of their ranks. "start" is the common prefix of its "starts".
-// "order" consists of pairs of a host and a count: the host's next members have the next ranks.
-// Private to the codecs of this folder, like wire.h.
+// "order" consists of pairs of a host and a count: the next `count` ranks are the host's next
+// members. Private to the codecs of this folder, like wire.h.
 
 #include <string>
 #include <vector>
@@ -18,7 +18,7 @@
 
 namespace ringmaster::control {
 
-// The form of a field with members (common/json/fields.h). Reads at most kMaxRanks members.
+// The form of a field with members (common/json/fields.h). Reads at most kMaxRanks of them.
 struct ByHost {
   Json Write(const std::vector<Member>& members) const;
   std::string Read(const Json& json, std::vector<Member>& members) const;

@@ -22,24 +22,24 @@ struct Epoch {
   friend auto operator<=>(const Epoch&, const Epoch&) = default;
 };
 
-// The maximum number of ranks of a job. All limits that depend on it, from the spec to the line
-// length in messages.h, use it.
+// The maximum number of ranks of a job. All limits that depend on this number, from the spec to the
+// line length in messages.h, use this constant.
 inline constexpr int kMaxRanks = 16384;
 
-// A rank process in an epoch, and its rank there. (Pod UID, slot, start) identifies it: a process
-// that is restarted in the same slot is another member. Ranks are 0 … world size - 1, ordered from
-// the oldest member to the newest.
+// A rank process in an epoch, and its rank there. (Pod UID, slot, start) identifies the member: a
+// process that is restarted in the same slot is another member. Ranks are 0 … world size - 1,
+// ordered from the oldest member to the newest.
 struct Member {
   std::string pod_uid;
-  std::string pod;      // Pod name, for people
-  std::string node;     // node name, for people
-  std::string address;  // where the worker's ranks accept connections of other ranks
+  std::string pod;      // Pod name, for messages
+  std::string node;     // node name, for messages
+  std::string address;  // address at which the worker's ranks accept connections of other ranks
   int slot = 0;         // 0 … slots - 1 within the worker
   std::string start;    // unique for each start of a rank process; empty in a direct job
   int rank = 0;
 };
 
-// The cohort of ranks that the agents start themselves, without mpirun.
+// The cohort number of ranks that the agents start themselves, without mpirun.
 inline constexpr int64_t kStartedByAgents = 0;
 
 // Ranks first … first + count - 1.
@@ -69,7 +69,7 @@ inline constexpr std::array<const char*, 9> kRankPhaseNames = {
 enum class ConnectStage {
   kBegin,
   kMeet,    // agrees with the other ranks on the method
-  kMake,    // creates its communicator together with them
+  kMake,    // creates its communicator together with the other ranks
   kFinish,  // has its communicator, and releases the previous one
   kReady    // the first collective may begin
 };
@@ -95,27 +95,27 @@ inline constexpr std::array<const char*, 8> kCollectiveNames = {
 // the same collectives in the same order.
 struct CollectiveCounts {
   int64_t launched = -1;  // enqueued on the device by the host; -1: the rank does not count
-  int64_t begun = -1;     // started by the device; -1: unknown at present
+  int64_t begun = -1;     // started by the device; -1: currently unknown
   CollectiveKind kind = CollectiveKind::kNone;  // kind of the last one that the device started
 
   friend bool operator==(const CollectiveCounts&, const CollectiveCounts&) = default;
 };
 
-// The position of a rank, as its agent read it. All durations end at the time of reading.
+// The position of a rank, as read by its agent. Durations end at the time of reading.
 struct RankPosition {
   int rank = 0;
   int slot = 0;
-  bool entered = false;  // it is in the reported epoch, not in an earlier one
-  bool stopped = false;  // a signal or a debugger has stopped its process
+  bool entered = false;  // whether it is in the reported epoch, not in an earlier one
+  bool stopped = false;  // whether a signal or a debugger has stopped its process
   int64_t step = 0;      // steps applied
-  int bucket = 0;        // of the step, or of the state, that it waits for; a ConnectStage while it
-                         // connects
+  int bucket = 0;        // bucket of the step or state that it waits for;
+                         // while it connects: a ConnectStage
   RankPhase phase = RankPhase::kWait;
   int peer = -1;                // the rank that it waits for, if known
-  int64_t still_millis = 0;     // since it reached this position
+  int64_t still_millis = 0;     // time since it reached this position
   int64_t step_micros = 0;      // duration of its newest step, from begin to update; 0: none yet
   int64_t own_micros = 0;       // that duration without the time waiting for other ranks
-  int64_t applied_millis = -1;  // since it applied its newest step in this world; -1: none yet
+  int64_t applied_millis = -1;  // time since it applied its newest step in this world; -1: none
   CollectiveCounts collectives{};
 };
 
@@ -139,10 +139,10 @@ struct RankExit {
   std::string start;  // Member::start of the process
   int exit_code = -1;
   int signal = 0;
-  std::vector<std::string> last_lines;  // its last lines of output, from both streams, oldest
-                                        // first; at most 10 lines of 300 bytes
-  std::string stack{};  // the stacks of its threads, if it was ended because it hung; at most
-                        // kMaxStackBytes
+  std::vector<std::string> last_lines;  // last lines of its output, of both streams, oldest first;
+                                        // at most 10 lines of 300 bytes
+  std::string stack{};  // the stacks of its threads, if it was ended because it hung;
+                        // at most kMaxStackBytes
   std::optional<OutOfMemory> out_of_memory{};  // set if it was killed because memory ran out
 
   bool Clean() const { return exit_code == 0 && signal == 0; }
@@ -163,14 +163,14 @@ struct Progress {
 struct CheckpointReport {
   Epoch epoch;  // the world that completed it
   int64_t step = 0;
-  int64_t age_millis = 0;  // since the launcher was told of it
+  int64_t age_millis = 0;  // time since it was reported to the launcher
   int64_t bytes = 0;       // total size of all complete checkpoints that are kept
 };
 
-// The state from which a job's first world began, if there is something to report.
+// The state from which a job's first world began, if there is something to report about it.
 struct Beginning {
   int64_t step = 0;     // step of the state; 0: training began without a state
-  std::string message;  // a sentence for people
+  std::string message;  // a sentence for users
 };
 
 // One failed preflight check of a worker. The message says what is wrong and what to do.

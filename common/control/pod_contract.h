@@ -6,7 +6,7 @@
 
 namespace ringmaster::control {
 
-// --- environment of both kinds of Pod
+// --- environment variables of both kinds of Pod
 // ---------------------------------------------------------------------------
 inline constexpr char kEnvJobName[] = "RINGMASTER_JOB_NAME";
 inline constexpr char kEnvNamespace[] = "RINGMASTER_NAMESPACE";
@@ -16,14 +16,14 @@ inline constexpr char kEnvPodUid[] = "RINGMASTER_POD_UID";      // downward API
 inline constexpr char kEnvNodeName[] = "RINGMASTER_NODE_NAME";  // downward API
 // A LaunchSpec (launch_spec.h) as JSON: the program that every rank runs, and how to start it.
 inline constexpr char kEnvLaunchSpec[] = "RINGMASTER_LAUNCH_SPEC";
-// JSON object {item: lower-case hex SHA-256} with every Secret item that this Pod mounts. Agent and
-// launcher compare at start and fail with CredentialsMismatch.
+// A JSON object {item: lower-case hex SHA-256} for the Secret items that this Pod mounts. Agent and
+// launcher compare at start, and fail with CredentialsMismatch if an item differs.
 inline constexpr char kEnvItemHashes[] = "RINGMASTER_ITEM_SHA256";
 
 // From spec.faultTolerance, if set: the time between SIGTERM and SIGKILL for a program.
 inline constexpr char kEnvStopGraceSeconds[] = "RINGMASTER_STOP_GRACE_SECONDS";
 
-// --- environment of worker Pods
+// --- environment variables of worker Pods
 // ---------------------------------------------------------------------------------
 inline constexpr char kEnvWorkerIndex[] = "RINGMASTER_WORKER_INDEX";
 inline constexpr char kEnvGpus[] = "RINGMASTER_GPUS";  // number of GPUs of the Pod; absent: none
@@ -36,7 +36,7 @@ inline constexpr char kEnvLauncherPort[] =
     "RINGMASTER_LAUNCHER_PORT";  // kControlPort unless a test changes it
 
 // From spec.checkpoint: mount path of the volume, steps between checkpoints, and the number of
-// complete ones to keep.
+// complete checkpoints to keep.
 inline constexpr char kEnvCheckpointDir[] = "RINGMASTER_CHECKPOINT_DIR";
 inline constexpr char kEnvCheckpointEvery[] = "RINGMASTER_CHECKPOINT_EVERY";
 inline constexpr char kEnvCheckpointKeep[] = "RINGMASTER_CHECKPOINT_KEEP";
@@ -59,14 +59,14 @@ inline constexpr char kDataDir[] = "/ringmaster/data";
 inline constexpr char kEnvLoadLimitMillis[] = "RINGMASTER_LOAD_LIMIT_MILLIS";
 inline constexpr char kEnvConnectTimeoutSeconds[] = "RINGMASTER_CONNECT_TIMEOUT_SECONDS";
 
-// --- environment of the launcher Pod
+// --- environment variables of the launcher Pod
 // ----------------------------------------------------------------------------
 inline constexpr char kEnvTerm[] = "RINGMASTER_TERM";  // the launcher's term at the Pod's creation
 // From spec.runPolicy.restart, if set: the number of ranks that may exit by themselves, and the
 // time window for this limit.
 inline constexpr char kEnvRestartLimit[] = "RINGMASTER_RESTART_LIMIT";
 inline constexpr char kEnvRestartWindowSeconds[] = "RINGMASTER_RESTART_WINDOW_SECONDS";
-// The number of consecutive times that ranks may be killed without a committed step.
+// How many times in a row ranks may be killed without a committed step.
 inline constexpr char kEnvCrashLimit[] = "RINGMASTER_CRASH_LIMIT";
 // Comma-separated exit codes of ranks that fail the job at once, or that are not counted.
 inline constexpr char kEnvFailOnExitCodes[] = "RINGMASTER_FAIL_ON_EXIT_CODES";
@@ -78,7 +78,7 @@ inline constexpr char kEnvStallMillis[] = "RINGMASTER_STALL_MILLIS";
 // From spec.scheduling.startWaitSeconds, if set.
 inline constexpr char kEnvStartWaitSeconds[] = "RINGMASTER_START_WAIT_SECONDS";
 
-// --- environment that tests and hosts without Kubernetes may set; Pods use the defaults below
+// --- environment variables that tests and hosts without Kubernetes may set, and their defaults
 // ----------------------------
 inline constexpr char kEnvCredentialsDir[] = "RINGMASTER_CREDENTIALS_DIR";
 inline constexpr char kEnvRuntimeDir[] = "RINGMASTER_RUNTIME_DIR";
@@ -102,14 +102,14 @@ inline constexpr char kCredentialsDir[] =
 inline constexpr char kRuntimeDir[] = "/tmp/ringmaster";  // sockets, copied keys, sshd_config
 inline constexpr char kTerminationLog[] = "/dev/termination-log";
 
-// Set by an agent for its processes and for its sshd's sessions (sshd_config SetEnv): the path of
-// its unix socket.
+// Set by an agent for its processes and for the sessions of its sshd (sshd_config SetEnv): the path
+// of its unix socket.
 inline constexpr char kEnvAgentSocket[] = "RINGMASTER_AGENT_SOCKET";
 // Set by an agent for its ranks only: their slot, 0 … slots per worker - 1.
 inline constexpr char kEnvSlot[] = "RINGMASTER_SLOT";
-// Set by an agent for its ranks: its protocol (protocol_version.h), for ranks of another release.
+// Set by an agent for its ranks: the agent's protocol version, for ranks of another release.
 inline constexpr char kEnvProtocol[] = "RINGMASTER_PROTOCOL";
-// Set by an agent for its ranks: the UUID of their GPU, if the driver lists one. Then
+// Set by an agent for its ranks: the UUID of their GPU, if the driver lists one. In that case
 // CUDA_VISIBLE_DEVICES names only this GPU.
 inline constexpr char kEnvGpuUuid[] = "RINGMASTER_GPU_UUID";
 // Set by an agent for its ranks: the file for their positions (position_page.h).
@@ -130,7 +130,7 @@ inline constexpr char kItemSshHostKey[] =
 inline constexpr char kItemSshHostPublicKey[] =
     "ssh-host-key.pub";                                   // launcher: pinned in known_hosts
 inline constexpr char kItemTlsKey[] = "tls.key";          // launcher: PEM, Ed25519
-inline constexpr char kItemTlsCertificate[] = "tls.crt";  // both: self-signed; the only trusted one
+inline constexpr char kItemTlsCertificate[] = "tls.crt";  // both: self-signed; no other is trusted
 inline constexpr char kItemAgentToken[] = "agent-token";  // both
 inline constexpr char kItemOperatorToken[] = "operator-token";  // launcher
 
@@ -143,11 +143,11 @@ inline constexpr char kTlsNameSuffix[] = ".ringmaster.dev";
 inline constexpr char kWorkerContainer[] = "worker";
 inline constexpr char kLauncherContainer[] = "launcher";
 
-// An init container copies these programs into this folder if the Pod's image lacks them.
+// An init container copies Ringmaster's programs into this folder if the Pod's image lacks them.
 inline constexpr char kToolsFolder[] = "/ringmaster/tools";
 
-// The folder of the Python package, relative to the parent of the folder `bin` with these programs.
-// Python searches it first.
+// The folder of the Python package, relative to the parent of the folder `bin` that contains the
+// programs. Python searches it first.
 inline constexpr char kPythonFolder[] = "lib/ringmaster/python";
 
 // Programs in the worker image.

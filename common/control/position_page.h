@@ -2,8 +2,8 @@
 
 // A shared memory page in which a rank reports its position at the cost of a few stores. The agent
 // creates a page for each start of a rank (RINGMASTER_POSITION_PAGE names it), the rank maps it,
-// and the agent reads it periodically. The space behind it holds the stacks of the rank's threads,
-// which the agent requests with a signal (worker/trainer/telemetry/stack_signal.h).
+// and the agent reads it periodically. The memory after the page contains the stacks of the rank's
+// threads, which the agent requests with a signal (worker/trainer/telemetry/stack_signal.h).
 //
 //   0 … 127     words: the position and its checksum
 //   128 … 255   separate words: the peer, the stacks, the progress of connecting, collectives, the
@@ -47,7 +47,7 @@ struct PositionPage {
   std::array<std::atomic<uint64_t>, kPositionWords> position;
   std::atomic<int64_t> peer;           // the rank that it waits for, plus 1; 0: unknown
   std::atomic<int64_t> stack_of;       // the thread whose stack was written last: its thread id
-  std::atomic<int64_t> connect_stage;  // a ConnectStage, of the world that it enters
+  std::atomic<int64_t> connect_stage;  // a ConnectStage of the world that it is entering
   std::array<std::atomic<int64_t>, 2> collectives;  // as EncodeCounts() encodes them
   std::atomic<uint32_t> owner;                      // see kOwnerWord
   uint32_t unused;
@@ -68,7 +68,7 @@ inline constexpr std::size_t kOwnerWord = kPositionWords + 5;
 inline constexpr std::size_t kPageWords = kPositionWords + 6;
 static_assert(sizeof(PositionPage) == kPageWords * sizeof(uint64_t));
 
-// A thread that gets this signal writes its stack if its rank has installed the handler.
+// A thread that gets this signal writes its stack if the rank has installed the handler.
 inline constexpr int kStackSignal = SIGUSR2;
 // The initial value of kStackOfWord if the rank's handler writes the stacks of all its threads, as
 // plain text, and does not report when it is done, as Python's handler does.
@@ -76,15 +76,15 @@ inline constexpr int64_t kAllStacks = -1;
 
 std::array<uint64_t, kPositionWords> EncodePosition(const PagePosition& position);
 
-// Returns nullopt if no rank wrote the words or they were read during a write. Accepts any words.
+// Returns nullopt if no rank wrote the words or they were read during a write. Accepts any input.
 std::optional<PagePosition> DecodePosition(std::span<const uint64_t, kPositionWords> words);
 
-// Each word can be decoded without the other. Zero: the rank does not count.
+// Each word can be decoded without the other. Zero: the rank does not count collectives.
 std::array<int64_t, 2> EncodeCounts(const CollectiveCounts& counts);
-// Accepts any words.
+// Accepts any input.
 CollectiveCounts DecodeCounts(std::span<const uint64_t, 2> words);
 
-// The clock of the times in the page.
+// Reads the clock that the times in the page use.
 int64_t MonotonicNanos();
 
 }  // namespace ringmaster::control

@@ -16,15 +16,15 @@ namespace ringmaster::control {
 
 // --- between rank and agent only
 
-// First line of a rank: it has loaded its data and model and waits for an epoch.
+// The first line that a rank sends: it has loaded its data and model and waits for an epoch.
 struct RankHello {
   int slot = 0;
-  int64_t pid = 0;  // for people
+  int64_t pid = 0;  // for logs
   int protocol = kProtocolVersion;
 };
 
-// agent -> rank: the world that the rank is in. Its own entry in `members` is the one with `rank`.
-// A message with a higher epoch may follow at any time.
+// agent -> rank: the world that the rank is in. The rank's entry in `members` has the number
+// `rank`. A message with a higher epoch may follow at any time.
 struct RankEpoch {
   Epoch epoch;
   int rank = 0;
@@ -51,11 +51,11 @@ struct RankSwitch {
 struct RankBroken {
   Epoch epoch;
   int rank = 0;
-  int peer = -1;  // the rank it could not reach, -1: unknown
+  int peer = -1;  // the rank that it could not reach; -1: unknown
   std::string reason;
 };
 
-// All ranks of the epoch left it after this step, as SwitchEpoch asked, and wait for the next.
+// All ranks left the epoch after this step, as SwitchEpoch asked, and wait for the next epoch.
 struct RankAtBoundary {
   Epoch epoch;
   int rank = 0;
@@ -83,11 +83,11 @@ struct CheckpointWritten {
   int64_t step = 0;  // step of the saved state
   int shard = 0;
   int64_t bytes = 0;
-  std::string checksum;  // of its data, in hex
+  std::string checksum;  // checksum of the shard's data, in hex
 };
 
-// The checkpoint that was granted to this rank in this epoch is complete. After every Welcome the
-// newest one is sent again, so that a new launcher learns of it.
+// The checkpoint that was granted to this rank in this epoch is complete. The newest of these
+// messages is sent again after every Welcome, so that a new launcher learns about it.
 struct CheckpointDone {
   Epoch epoch;
   int rank = 0;
@@ -105,8 +105,8 @@ struct RankBegan {
   std::optional<KeptCheckpoint> kept{};
 };
 
-// State that a slot cannot save or restore at present, and the reason. An empty fault means that it
-// works again. Repeated after every Welcome while the fault lasts.
+// The slot cannot save or restore a state at present, for the reason in `fault`; an empty fault
+// means that it can again. Repeated after every Welcome while the fault lasts.
 struct RankProtection {
   int slot = 0;
   std::string what;   // "checkpoint", "snapshot", "copy" or "restore"
@@ -115,8 +115,8 @@ struct RankProtection {
 
 // --- launcher -> agent -> rank
 
-// Allows a rank to mark the checkpoint that it has written as complete, because it is a member of
-// the newest world. The agent forwards this message to the rank unchanged.
+// Allows a rank to mark the checkpoint that it has written as complete, because the rank is a
+// member of the newest world. The agent forwards this message to the rank unchanged.
 struct CheckpointGrant {
   Epoch epoch;
   int rank = 0;
@@ -145,7 +145,7 @@ struct StoreSet {
 };
 
 // Answered by StoreValues with the same id once every key exists, and not before. The sender
-// enforces its own deadline.
+// enforces the deadline.
 struct StoreGet {
   Epoch epoch;
   int64_t id = 0;

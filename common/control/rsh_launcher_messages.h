@@ -14,9 +14,9 @@ namespace ringmaster::control {
 // The kernel's limit for one argument: a shell gets the whole command as one argument.
 inline constexpr std::size_t kMaxCommandBytes = (128 << 10) - 1;
 
-// First and only line of ringmaster-rsh. When its connection ends, the command is ended.
+// The only line that ringmaster-rsh sends. When its connection ends, the command is ended.
 struct RshHello {
-  std::string host;     // as the hostfile names it
+  std::string host;     // the name of the host in the hostfile
   std::string command;  // a shell command line
   int protocol = kProtocolVersion;
 };

@@ -20,7 +20,7 @@ std::string Sha256Hex(std::string_view bytes);
 
 // Reads the items that `hashes_json` (kEnvItemHashes) names from `directory`, checks their hashes,
 // and returns each item's content by its name. kInvalid if an item is missing or differs; the error
-// has its name, never its content. The caller reports CredentialsMismatch.
+// names the item and never contains its content. The caller reports CredentialsMismatch.
 Result<std::map<std::string, std::string>> LoadCredentials(const std::string& directory,
                                                            std::string_view hashes_json);
 

@@ -25,7 +25,7 @@ class TlsContext {
   static Result<std::unique_ptr<TlsContext>> Server(const std::string& key_pem,
                                                     const std::string& certificate_pem);
 
-  // A client that accepts only this certificate, under this name.
+  // A client that accepts only this certificate, and only under this name.
   static Result<std::unique_ptr<TlsContext>> Client(const std::string& certificate_pem,
                                                     const std::string& server_name);
 

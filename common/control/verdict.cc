@@ -21,7 +21,7 @@ void Describe(auto& a, Is<Verdict> auto& v) {
 
 namespace {
 
-// Cuts text to at most `size` bytes, at a character's start, and marks the cut.
+// Cuts text to at most `size` bytes, at a character boundary, and marks the cut.
 void Shorten(std::string& text, std::size_t size) {
   if (text.size() <= size) return;
   constexpr std::string_view kMark = "...";

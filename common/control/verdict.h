@@ -20,8 +20,8 @@ inline constexpr std::size_t kMaxVerdictBytes =
 
 struct Verdict {
   bool succeeded = false;
-  std::string reason;   // from reasons.h; after success empty, or AlreadyComplete
-  std::string message;  // for people: the worker, node and rank, the cause, and what to do
+  std::string reason;   // from reasons.h; on success empty or AlreadyComplete
+  std::string message;  // for users: the worker, node and rank, the cause, and what to do
   Epoch epoch;
   int world_size = 0;
   std::optional<Progress> progress;

@@ -1,7 +1,7 @@
 #pragma once
 
-// JSON fields of the values in membership.h (common/json/fields.h), for the codecs of this folder,
-// because it includes the JSON library. README.md, "Versions", lists which fields may be missing.
+// JSON fields (common/json/fields.h) of the values in membership.h. It includes the JSON library,
+// so only this folder's codecs use it. README.md, "Versions", lists which fields may be missing.
 
 #include "common/control/membership.h"
 #include "common/json/fields.h"
@@ -52,7 +52,7 @@ void Describe(auto& a, Is<RankPosition> auto& v) {
   a.Optional("stopped", v.stopped);
   a.Field("step", v.step);
   a.Optional("bucket", v.bucket);
-  // An activity that only newer ranks report is read as one that never counts as a hang.
+  // A phase that only newer ranks report is read as one that is never considered a hang.
   a.Field("phase", v.phase, AsWord(kRankPhaseNames, RankPhase::kEvaluate));
   a.Optional("peer", v.peer);
   a.Field("stillMillis", v.still_millis);

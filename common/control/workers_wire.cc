@@ -10,7 +10,7 @@
 namespace ringmaster::control {
 namespace {
 
-// Returns the part of a Pod's name before its index; the whole name if it does not end with it.
+// Returns the Pod's name without its index; the whole name if it does not end with the index.
 std::string_view BeforeIndex(const DesiredWorker& worker) {
   std::string_view name = worker.pod;
   const std::string index = std::to_string(worker.index);

@@ -17,7 +17,7 @@
 
 namespace ringmaster::control {
 
-// The form of a field with workers (common/json/fields.h). Reads at most kMaxRanks workers.
+// The form of a field with workers (common/json/fields.h). Reads at most kMaxRanks of them.
 struct InRows {
   Json Write(const std::vector<DesiredWorker>& workers) const;
   std::string Read(const Json& json, std::vector<DesiredWorker>& workers) const;

@@ -12,7 +12,7 @@
 namespace ringmaster::control {
 
 // Describes the world `members` of `epoch` by its difference from `base_members` of `base`. Returns
-// nullopt unless members of both worlds keep their order and the others follow them.
+// nullopt if the first of `members` is not in `base_members`.
 std::optional<ChangeEpoch> DifferenceFrom(const Epoch& base,
                                           const std::vector<Member>& base_members,
                                           const Epoch& epoch, int64_t cohort,

@@ -45,7 +45,7 @@ concept Is = std::same_as<std::remove_const_t<V>, T>;
 template <typename T>
 Json ToJson(const T& value);
 
-// The default form, for types that need no other.
+// The default form, for types that do not need another one.
 struct PlainJson {
   Json Write(const auto& value) const { return ToJson(value); }
 };
@@ -66,16 +66,16 @@ class JsonWriter {
               const Form& form = {}) {
     if (!(value == otherwise)) Field(name, value, form);
   }
-  // The writer's protocol version. A peer that sends no version speaks `first`.
+  // Writes the protocol version. When reading, a missing version means `first`.
   void Version(const char* name, int value, int /*first*/) { Field(name, value); }
-  // Fields in a nested object that has no struct of its own. Calls `describe` with the nested
-  // writer or reader. A reader accepts a missing object.
+  // Writes or reads a nested object that has no struct. Calls `describe` with the nested writer or
+  // reader. When reading, the object may be missing.
   void Inside(const char* name, const auto& describe, bool even_if_empty = true) {
     JsonWriter inner;
     describe(inner);
     if (even_if_empty || !inner.json_.empty()) json_[name] = std::move(inner.json_);
   }
-  // Checks a condition beyond types when reading. A writer does nothing.
+  // When reading, fails with `wrong` if `fine` is false. Has no effect when writing.
   void Check(bool /*fine*/, const char* /*name*/, const char* /*wrong*/) {}
 
   Json Take() && { return std::move(json_); }
@@ -94,7 +94,7 @@ struct JsonPlace {
 };
 
 struct JsonFindings {
-  std::string wrong{};  // the first error, with its place
+  std::string wrong{};  // the first error, with its path
   // If set, invalid values count as missing, and texts are cut to this many bytes.
   std::optional<std::size_t> longest_text{};
 
@@ -246,7 +246,7 @@ Result<T> FromJson(const Json& json, std::string_view path = "") {
   return value;
 }
 
-// Invalid fields keep their defaults, and texts are cut to `longest_text` bytes.
+// Like FromJson(), but invalid fields keep their defaults, and long texts are cut.
 template <typename T>
 T FromJsonLeniently(const Json& json, std::size_t longest_text) {
   T value;

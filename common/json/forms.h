@@ -64,10 +64,10 @@ class AsWord {
   Unknown unknown_;
 };
 
-// An integer from `least` to `most`, or an enum as its number.
+// An integer from `least` to `most`, or an enum that is written as its number.
 struct AsNumber {
   int64_t least = 0;
-  int64_t most = int64_t{1} << 53;  // the largest integer that every JSON reader holds exactly
+  int64_t most = int64_t{1} << 53;  // the largest integer that every JSON reader represents exactly
 
   template <typename T>
   Json Write(T value) const {
@@ -88,7 +88,7 @@ struct AsNumber {
   }
 };
 
-// Two numbers of a struct, each at least 0, as [first, second].
+// Two numbers of a struct, each at least 0, written as [first, second].
 template <typename T>
 struct AsPair {
   int64_t T::*first;
@@ -102,7 +102,7 @@ struct AsPair {
   }
 };
 
-// Bytes that may be invalid UTF-8, as base64.
+// Bytes that may be invalid UTF-8, written as base64.
 struct AsBase64 {
   Json Write(const std::string& bytes) const { return EncodeBase64(bytes); }
   std::string Read(const Json& json, std::string& bytes) const {

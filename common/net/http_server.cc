@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kAcceptAgainAfter{50};
 
 class Connection;
 
-// What connections need from the server; the server outlives them.
+// The part of the server that connections use; connections share ownership of it.
 struct Shared {
   HttpServerOptions options;
   HttpHandlers handlers;
@@ -38,7 +38,7 @@ struct Shared {
   std::list<Connection*> connections{};  // oldest first
 };
 
-// One client connection from accept to close. Asio's operations own it.
+// One client connection, from accept to close. The pending Asio operations own it.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   explicit Connection(std::shared_ptr<Shared> shared)
@@ -51,7 +51,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual void Run() = 0;
 
   bool admitted() const { return admitted_; }
-  // Closes the socket. The pending operations fail; the last of them frees the connection.
+  // Closes the socket. The pending operations fail, and the last one destroys the connection.
   void Close() {
     const auto kept = std::move(checked_);
     Leave();
@@ -66,7 +66,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const HttpHandlers& handlers() const { return shared_->handlers; }
   bool stopped() const { return shared_->stopped || left_; }
   void set_admitted(bool admitted) { admitted_ = admitted; }
-  // The connection owns itself during a check, when no read or write owns it.
+  // The connection owns itself during a check, because no read or write then owns it.
   void AwaitCheck() { checked_ = shared_from_this(); }
   std::shared_ptr<Connection> EndOfCheck() { return std::move(checked_); }
 
@@ -88,7 +88,7 @@ class StreamConnection : public Connection {
   StreamConnection(Stream stream, std::shared_ptr<Shared> shared)
       : Connection(std::move(shared)),
         stream_(std::move(stream)),
-        // A header and the first piece of a body fit.
+        // Large enough for a header and the first piece of a body.
         buffer_(options().max_header_bytes + (16 << 10)) {}
 
   void Run() override { Read(DeadlineOf(options().limit)); }

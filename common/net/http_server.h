@@ -1,9 +1,9 @@
 #pragma once
 
-// A small HTTP/1.1 server, plain or over TLS, that is safe for untrusted clients: it bounds
+// A small HTTP/1.1 server, plain or over TLS, that is safe for untrusted clients: it limits
 // headers, bodies, connections and times, and closes connections without credentials first. Serves
 // the launcher's API and the operator's probes and metrics. Runs on the one thread of its
-// io_context. Not a client; serves no files and does no routing.
+// io_context. Serves no files and does no routing.
 
 #include <chrono>
 #include <cstddef>
@@ -39,7 +39,7 @@ struct HttpAnswer {
 struct HttpServerOptions {
   std::size_t max_header_bytes = 16 << 10;
   std::size_t max_body_bytes = 0;
-  // A further connection replaces the oldest one without credentials, else the oldest one.
+  // At the limit, a new connection replaces the oldest without credentials, else the oldest.
   std::size_t max_connections = 64;
   // The time limit for a header, from the start of the connection or the previous answer. Also the
   // limit for a body and for an answer.
@@ -48,8 +48,8 @@ struct HttpServerOptions {
   std::chrono::seconds idle_limit{5};
 };
 
-// Decides about a request. Without a refusal it is served; otherwise the refusal is sent and the
-// connection closed. Called once, on any thread.
+// Decides about a request: without `refusal` the request is served; otherwise `refusal` is sent and
+// the connection is closed. Called once, on any thread.
 using Admit = std::function<void(std::optional<HttpAnswer> refusal)>;
 
 struct HttpHandlers {
@@ -60,10 +60,10 @@ struct HttpHandlers {
   std::function<HttpAnswer(const HttpRequest& request)> answer{};
 };
 
-// Returns the TLS context of a new connection. Called for each one, so a certificate can change.
+// Returns the TLS context of a new connection. Called for each one, so certificates can change.
 using TlsSource = std::function<std::shared_ptr<boost::asio::ssl::context>()>;
 
-// The destructor stops the server. Call it on the server's thread, or after that has ended.
+// The destructor stops the server. Call it on the server's thread, or after that thread has ended.
 class HttpServer {
  public:
   virtual ~HttpServer() = default;

@@ -30,13 +30,13 @@ class CapturedProcess : public std::enable_shared_from_this<CapturedProcess> {
     std::function<void(ProcessEnd end, const LastLines& last_lines)> on_end;
   };
 
-  // Starts `spec` with its output captured. Handlers run later, never from inside this call.
+  // Starts `spec` and captures its output. Handlers run later, never from inside this call.
   // `reaper` must outlive the process.
   static Result<std::shared_ptr<CapturedProcess>> Start(ChildReaper& reaper, ProcessSpec spec,
                                                         Handlers handlers);
 
   pid_t pid() const { return pid_; }
-  // The last lines of the output that has been read.
+  // The last lines of the output that has been read so far.
   const LastLines& last_lines() const { return last_lines_; }
 
   // Sends SIGTERM to the process group, and SIGKILL after `grace`.

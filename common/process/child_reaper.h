@@ -1,7 +1,7 @@
 #pragma once
 
-// Waits for child processes: those that this process started and, as PID 1 or subreaper, orphans of
-// other programs. Calls one handler when a started child exits; orphans are only reaped.
+// Waits for child processes: those that this process started and, if it is PID 1 or a subreaper,
+// orphans of other programs. Calls one handler when a started child exits; orphans are only reaped.
 // Single-threaded, on the io_context's thread.
 
 #include <chrono>
@@ -42,15 +42,15 @@ class ChildReaper {
   // Kills the remaining processes in the group of a child that has ended. Call from its handler.
   static void KillGroup(pid_t pid);
 
-  // Kills orphans that were reparented to this process, and those that are reparented when they
-  // end. Blocks until none is left, at most for `limit`.
+  // Kills orphans that were reparented to this process, and processes that are reparented as a
+  // result. Blocks until all have ended, for at most `limit`.
   void KillOrphans(std::chrono::milliseconds limit);
 
   bool Running(pid_t pid) const { return children_.contains(pid); }
   bool AnyRunning() const { return !children_.empty(); }
 
   // Kills every child, watched or reparented, and processes that are reparented as a result, for at
-  // most `limit`. Call it at the very end of the process; no handler runs.
+  // most `limit`. Call it just before this process exits; no handler runs.
   static void KillAll(std::chrono::milliseconds limit);
 
  private:

@@ -70,7 +70,7 @@ bool NewestTraceback::Begins(std::string_view line) {
   return true;
 }
 
-// REQUIRES: `text` is `line` without the prefix of the report that is open.
+// REQUIRES: `text` is `line` without the prefix_ of the open report.
 void NewestTraceback::Continue(std::string_view text, const std::string& line) {
   if (IsMarkers(text)) return;
   if (open_ == Kind::kPython) {

@@ -1,8 +1,8 @@
 #pragma once
 
 // Extracts the newest error report from a program's output: Python's traceback, the messages of
-// glog and the C++ runtime before an abort, or Rust's panic. Other lines may follow it, such as
-// torchrun's summary. Used by last_lines.h. Does no I/O.
+// glog and the C++ runtime before an abort, or Rust's panic. Other lines may follow the report,
+// such as torchrun's summary. Used by last_lines.h. Does no I/O.
 
 #include <cstddef>
 #include <deque>
@@ -14,7 +14,7 @@ namespace ringmaster {
 class NewestTraceback {
  public:
   static constexpr std::size_t kMaxLines = 7;
-  // After this many other lines the report is dropped, because the program has continued.
+  // The report is dropped after this many other lines, because the program has continued.
   static constexpr std::size_t kForgottenAfter = 200;
 
   // Takes the next line that is not blank.
@@ -31,7 +31,7 @@ class NewestTraceback {
   bool Begins(std::string_view line);
   void Continue(std::string_view text, const std::string& line);
 
-  Kind open_ = Kind::kNone;  // a report whose end has not been seen
+  Kind open_ = Kind::kNone;  // kind of the report whose end has not been seen
   std::string prefix_;       // for example "[rank0]: ": several ranks print into one stream
   std::deque<std::string> lines_;
   std::size_t since_ = 0;

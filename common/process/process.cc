@@ -56,8 +56,8 @@ std::string PathOf(const std::vector<std::string>& environment) {
   return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 }
 
-// What the child needs between fork and exec. It is prepared before the fork, because only
-// async-signal-safe calls are allowed after it.
+// The values that the child uses between fork and exec. They are prepared before the fork, because
+// only async-signal-safe calls are allowed after it.
 struct ChildPlan {
   const char* file;
   char* const* argv;
@@ -72,8 +72,8 @@ struct ChildPlan {
   pid_t parent;
 };
 
-// Libraries open descriptors that survive exec; a child that inherits one of our connections would
-// keep it open after we end, and could write to it.
+// Some libraries open descriptors that survive exec. A child that inherited one of our connections
+// would keep it open after we end, and could write to it.
 void CloseOnExecFrom(int first) {
   if (close_range(static_cast<unsigned>(first), ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
   constexpr int kHighest = 65536;  // the kernel lacks close_range: mark all possible descriptors
@@ -101,7 +101,7 @@ void CloseOnExecFrom(int first) {
   _exit(127);
 }
 
-// Returns the errno of a failed exec; 0 once exec has succeeded, which closes the pipe.
+// Returns the errno of a failed exec, or 0 if exec has succeeded, which closes the pipe.
 int ReadExecError(int error_fd) {
   int reason = 0;
   ssize_t got = 0;
@@ -116,7 +116,7 @@ Error CannotStartNow(const std::string& program, int reason) {
           "the machine cannot start \"" + program + "\" now: " + std::strerror(reason)};
 }
 
-// Returns true for errors that may pass: lack of resources, or a writer that has the program open.
+// Returns true for temporary errors: lack of resources, or a writer has the program open.
 bool MayPass(int reason) {
   return reason == EAGAIN || reason == ENOMEM || reason == EMFILE || reason == ENFILE ||
          reason == ETXTBSY;

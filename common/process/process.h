@@ -1,8 +1,8 @@
 #pragma once
 
-// Starts a program with fork and exec: an argument vector (never a shell), its own process group,
-// and termination together with this process. Used by captured_process.h; child_reaper.h waits for
-// the exit.
+// Starts a program with fork and exec: from an argument vector (never through a shell), in a new
+// process group, and so that it is terminated together with this process. Used by
+// captured_process.h; child_reaper.h waits for the exit.
 
 #include <csignal>
 #include <optional>
@@ -21,8 +21,8 @@ struct ProcessSpec {
   bool keep_stdin = false;               // false: standard input is /dev/null
   bool keep_descriptors = false;         // false: it inherits only the standard streams
   int death_signal = SIGKILL;            // the signal that it receives when we die
-  // True: processes that it leaves in its process group outlive it, such as a daemon that is about
-  // to detach itself.
+  // True: processes that remain in its process group outlive it, such as a daemon that is about to
+  // detach itself.
   bool leaves_daemons = false;
   std::optional<mode_t> mask{};  // umask; unset: ours
 };
@@ -30,17 +30,17 @@ struct ProcessSpec {
 struct StartedProcess {
   pid_t pid = -1;  // also its process group
   int stdout_fd =
-      -1;  // the reading ends, non-blocking, if output is captured; the caller closes them
+      -1;  // read ends of the pipes, non-blocking, if output is captured; the caller closes them
   int stderr_fd = -1;
 };
 
-// kNotFound or kForbidden, with a sentence, if the program cannot be executed. kUnavailable if the
-// machine currently lacks resources. After an error no process remains. REQUIRES: the calling
-// thread lives as long as the program, because the program is killed when it ends.
+// Returns kNotFound or kForbidden, with a sentence, if the program cannot be executed; kUnavailable
+// if the machine lacks resources. After an error no process remains. REQUIRES: the calling thread
+// lives as long as the program; the program is killed when that thread ends.
 Result<StartedProcess> StartProcess(const ProcessSpec& spec);
 
-// The file that `program` refers to: itself if it contains a slash, else the first executable with
-// that name in `path` (colon-separated). Empty if there is none.
+// The file that `program` refers to: `program` itself if it contains a slash, otherwise the first
+// executable with that name in `path` (colon-separated). Empty if there is none.
 std::string FindProgram(const std::string& program, const std::string& path);
 
 }  // namespace ringmaster

@@ -15,9 +15,9 @@
 //   return trainer->Report();
 //
 // All ranks run the same program with the same global batch, for any number of ranks. The samples
-// of a step must depend only on its number: if a step is discarded, other ranks may repeat it with
-// other shares. All ranks start with the same parameters if they initialise them with the same
-// seed. A rank that joins later receives the parameters and Options::state from the others.
+// of a step must depend only on the step's number: if a step is discarded, other ranks may repeat
+// it with other shares. All ranks start with the same parameters if they initialise them with the
+// same seed. A rank that joins later receives the parameters and Options::state from the others.
 //
 // The job provides the ranks, the transport for reductions, checkpoints (spec.checkpoint),
 // snapshots and progress reports. A program that was not started by an agent trains alone.
@@ -40,21 +40,21 @@ namespace ringmaster {
 class [[gnu::visibility("default")]] Elastic {
  public:
   struct Options {
-    // Samples of a step, over all ranks; at least the maximum number of ranks of the job.
+    // Number of samples of a step, over all ranks; at least the job's maximum number of ranks.
     int64_t global_batch = 1;
     // Number of steps of the whole run.
     int64_t steps = 1;
-    // State that the optimizer changes in addition to the parameters, such as momentum. A rank that
-    // joins receives it, and checkpoints contain it. Like the parameters, it must depend only on
-    // the reduced gradients; all ranks have the same bits. Float32, contiguous, on the parameters'
+    // State that the optimizer changes in addition to the parameters, such as momentum. Ranks that
+    // join receive it, and checkpoints contain it. Like the parameters, it must depend only on the
+    // reduced gradients; all ranks must have the same bits. Float32, contiguous, on the parameters'
     // device.
     std::vector<at::Tensor> state{};
     // Other settings that affect training, one "name=value" per line: learning rate, seed, data.
-    // They must be equal on all ranks. The job reports differences to a checkpoint that it loads.
+    // They must be equal on all ranks. The job reports differences from a loaded checkpoint.
     std::string settings{};
-    // Limit for connecting with the ranks of a world, and for the reductions of a step: ranks that
-    // take longer count as lost. Unset: spec.faultTolerance.connectTimeoutSeconds of the job, which
-    // is 30 by default.
+    // Time limit for connecting to the ranks of a world, and for the reductions of a step: ranks
+    // that take longer count as lost. Unset: spec.faultTolerance.connectTimeoutSeconds of the job,
+    // which is 30 by default.
     std::optional<std::chrono::milliseconds> timeout{};
   };
 
@@ -72,19 +72,19 @@ class [[gnu::visibility("default")]] Elastic {
   };
 
   // Blocks, without a time limit, until this rank is in a world whose ranks have the same state.
-  // Never null; after an error, Begin() returns no step. `parameters` must be float32, require
-  // gradients and be on one device: the CPU or, if this library is built with CUDA, a CUDA device.
-  // Their storage moves, and they have gradients from now on. While the object exists, their data
-  // and gradients may be written but not replaced (as Module::to() and zero_grad() do).
+  // Never returns null; after an error, Begin() returns no step. `parameters` must be float32,
+  // require gradients and be on one device: the CPU or, if this library is built with CUDA, a CUDA
+  // device. Start() moves their storage and gives them gradients. While the object exists, write
+  // their data and gradients but do not replace them (as Module::to() and zero_grad() do).
   static std::unique_ptr<Elastic> Start(std::vector<at::Tensor> parameters, Options options);
-  // Leaves the job. Other ranks continue without this one, unless all steps are trained.
+  // Leaves the job. The other ranks continue without this rank, unless all steps are trained.
   ~Elastic();
   Elastic(const Elastic&) = delete;
   Elastic& operator=(const Elastic&) = delete;
 
   // Begins step() with zero gradients, and returns this rank's samples. Returns nothing if all
-  // steps are trained and all ranks are released, or after an error, which error() returns. If the
-  // world changes, it blocks, without a time limit, until the next one.
+  // steps are trained and all ranks are released, or after an error (see error()). If the world
+  // changes, it blocks, without a time limit, until this rank is in the next world.
   std::optional<Share> Begin();
 
   // The maximum number of samples of a rank in a step while all workers of the job are present.
@@ -99,7 +99,7 @@ class [[gnu::visibility("default")]] Elastic {
   int64_t micro_batch() const;
 
   // Call it any number of times between Begin() and BackwardAndReduce(). Runs backward from the sum
-  // of the losses of some of this rank's samples, and adds up gradients and losses.
+  // of the losses of some of this rank's samples, and accumulates gradients and losses.
   void Backward(const at::Tensor& loss_sum);
 
   // Call it once after Begin(). Runs backward from the sum of the losses (one element, any device)
@@ -110,8 +110,8 @@ class [[gnu::visibility("default")]] Elastic {
   // loss or gradient is not finite.
   bool BackwardAndReduce(const at::Tensor& loss_sum);
 
-  // Call it after the optimizer's step. If the job has asked its ranks to leave the world, leaves
-  // it and blocks until the next one.
+  // Call it after the optimizer's step. If the job has asked its ranks to leave the world, the rank
+  // leaves it, and the call blocks until the rank is in the next world.
   void Applied();
 
   // The number of applied steps, which is also the number of the next step.

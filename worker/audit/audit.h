@@ -1,10 +1,10 @@
 #pragma once
 
-// Proves from the audit logs of all ranks of a job that no step was lost or repeated, and reports
-// steps that were rolled back: if all ranks are lost, training resumes from the latest saved state.
+// Proves from the audit logs of all ranks of a job that no step was lost or repeated. Reports steps
+// that were rolled back: if all ranks are lost, training resumes from the latest saved state.
 //
 // The audit processes worlds in the order of their epochs. Each world adopts the state after some
-// step of an earlier world; the steps up to it are committed and later steps are dropped. The
+// step of an earlier world; the steps up to that one are committed and later steps are dropped. The
 // result is the lineage: steps 1 … N, each with the epoch that computed it. A step counts as
 // committed when a later world adopted it, when a rank applied the next step, or when all ranks of
 // its world applied it. The logs either prove a claim, contradict it (lost, repeated, disagreeing),
@@ -23,8 +23,8 @@
 namespace ringmaster::audit {
 
 struct Findings {
-  int64_t rolled_back = 0;  // committed steps that were rolled back explicitly: their ranks' logs
-                            // say so, and training resumed from a saved state
+  int64_t rolled_back = 0;  // committed steps that were rolled back explicitly:
+                            // the ranks' logs say that training resumed from a saved state
   int64_t lost = 0;         // committed steps, or parts of them, that are missing from the lineage
   int64_t repeated = 0;     // steps or samples that were used twice
   int64_t disagreeing = 0;  // ranks that contradict each other, or a state that does not match
@@ -60,14 +60,14 @@ class Audit {
 
   LogId NewLog(const std::string& name);
 
-  // Adds the next line of a log. kInvalid: no rank writes such a log (a step outside of the log's
-  // current world, a line of another rank, two logs of one member).
+  // Adds the next line of a log. kInvalid: a rank cannot have written this log (a step outside of
+  // the log's current world, a line of another rank, two logs of one member).
   Result<void> Add(LogId log, const AuditLine& line);
 
   // Records that the last line of the log was cut off.
   void Torn(LogId log);
 
-  // `expected_steps` must have been committed: fewer count as unknown, more as disagreeing.
+  // Fewer committed steps than `expected_steps` count as unknown, more as disagreeing.
   Report Conclude(std::optional<int64_t> expected_steps) const;
 
  private:
@@ -79,7 +79,7 @@ class Audit {
     std::optional<uint64_t> applied;  // checksum of the state after the update
     std::optional<uint64_t> part;     // checksum of its share of the sharded state
   };
-  using RankSteps = std::map<int, RankStep>;  // by rank, for ranks whose logs have the step
+  using RankSteps = std::map<int, RankStep>;  // by rank, for ranks whose logs contain the step
   struct WorldRecord {
     WorldLine line;  // the first line read; lines of other ranks must match it except for the rank
     std::map<int64_t, RankSteps> steps;

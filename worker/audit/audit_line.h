@@ -39,8 +39,8 @@ struct WorldLine {
   std::vector<std::string> members;  // "pod/slot/start", by rank
   Epoch adopted_epoch;               // {0, 0} with step 0: the initial state
   int64_t adopted_step = 0;
-  // "checkpoint" or "snapshot" if no rank had a state in memory; empty if one had. Epochs of term 0
-  // belong to another run, whose checkpoint this one started from.
+  // "checkpoint" or "snapshot" if no rank had a state in memory; empty if one had. If the term of
+  // adopted_epoch is 0, the state is from a checkpoint of another run.
   std::string adopted_from;
   uint64_t checksum = 0;
   std::optional<uint64_t> sharded{};  // checksum of the sharded state

@@ -7,9 +7,9 @@
 
 namespace ringmaster::audit {
 
-// Compares the checksums after each step. Counts as disagreeing: different checksums, different
-// initial states, and steps that only one run has. Counts as unknown: steps for which a run has no
-// checksum.
+// Compares the checksums after each step. Different checksums, different initial states, and steps
+// that only one run has count as disagreeing. Steps for which a run has no checksum count as
+// unknown.
 Findings Compare(const Report& job, const Report& other);
 
 }  // namespace ringmaster::audit

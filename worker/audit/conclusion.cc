@@ -7,7 +7,7 @@
 namespace ringmaster::audit {
 namespace {
 
-constexpr int64_t kMostInherited = int64_t{1} << 26;  // steps; each needs memory
+constexpr int64_t kMostInherited = int64_t{1} << 26;  // maximum number of steps; each needs memory
 
 }  // namespace
 
@@ -78,7 +78,7 @@ bool Conclusion::Adopt(const Audit::WorldRecord& world) {
   return true;
 }
 
-// Called if another run computed the first steps. The logs of this run then begin after them.
+// Adopts the state of another run, which computed the first steps; this run's logs begin later.
 void Conclusion::AdoptAnotherRuns(const Audit::WorldRecord& world) {
   inherited_ = committed_ = world.line.adopted_step;
   inherited_checksum_ = world.line.checksum;
@@ -127,7 +127,7 @@ std::optional<uint64_t> Conclusion::SumOfParts(const Audit::WorldRecord& world,
 }
 
 // Checks that the shards that the ranks of the step's world logged add up to the adopted sharded
-// state, regardless of its current distribution. Checks nothing if one of the logs ends earlier.
+// state, however the state is sharded now. Checks nothing if one of the logs ends earlier.
 void Conclusion::CheckSharded(const Audit::WorldRecord& world) {
   const int64_t step = world.line.adopted_step;
   if (!world.line.sharded || step == 0 || OfAnotherRun(step)) return;

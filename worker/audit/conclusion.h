@@ -10,7 +10,7 @@
 
 namespace ringmaster::audit {
 
-// Counts one finding under `kind`, and keeps its sentence if there is room.
+// Counts a finding of this `kind`, and keeps its sentence if there are not too many.
 void Note(Findings& findings, int64_t Findings::*kind, const std::string& sentence,
           int64_t count = 1);
 
@@ -46,8 +46,8 @@ class Conclusion {
   Findings findings_;
   std::vector<Epoch> lineage_;       // epochs of steps 1, 2, …
   int64_t committed_ = 0;            // how many of the lineage's first steps are committed
-  int64_t inherited_ = 0;            // how many of these belong to another run
-  uint64_t inherited_checksum_ = 0;  // checksum of the state after these
+  int64_t inherited_ = 0;            // how many of these steps another run computed
+  uint64_t inherited_checksum_ = 0;  // checksum of the state after the inherited steps
   std::optional<uint64_t> initial_;  // checksum of the state before step 1
   std::vector<std::optional<uint64_t>> states_;
 };

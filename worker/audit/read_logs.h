@@ -14,8 +14,8 @@ namespace ringmaster::audit {
 // missing, or there are none.
 Result<std::vector<std::string>> FindLogs(const std::vector<std::string>& paths);
 
-// Adds one log. kInvalid names the file and the line. A last line without a newline was cut off: it
-// is ignored, and the log counts as torn.
+// Adds one log. kInvalid names the file and the line. A last line without a newline was cut off:
+// the line is ignored, and the log counts as torn.
 Result<void> ReadLog(const std::string& file, Audit& audit);
 
 }  // namespace ringmaster::audit

@@ -1,6 +1,6 @@
 #pragma once
 
-// Formats a Report, or the comparison of two: as text, as JSON and as a membership schedule.
+// Formats a Report, or the comparison of two runs: as text, as JSON and as a membership schedule.
 
 #include <string>
 
@@ -24,7 +24,7 @@ std::string SummaryLine(const Report& report);
 // {"steps":[first,last],"epoch":[term,number],"members":["pod/slot/start",…],"full_size":ranks}
 std::string ScheduleText(const Report& report);
 
-// One JSON object: {"compared", "disagreeing", "unknown", "ok"}, for what Compare() found.
+// One JSON object, {"compared", "disagreeing", "unknown", "ok"}, with the results of Compare().
 std::string ComparisonLine(const Report& job, const Findings& differences);
 
 }  // namespace ringmaster::audit

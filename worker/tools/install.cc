@@ -14,7 +14,7 @@
 namespace ringmaster::tools {
 namespace {
 
-constexpr char kNew[] = ".new";  // the suffix of WriteFileAtomically()
+constexpr char kNew[] = ".new";  // the suffix that WriteFileAtomically() also uses
 
 Error Unavailable(const std::string& doing, const std::error_code& error) {
   return Error{ErrorKind::kUnavailable, "while " + doing + ": " + error.message()};
@@ -38,7 +38,7 @@ Result<std::string> ContentOf(const std::filesystem::path& file) {
   return Error{ErrorKind::kUnavailable, file.string() + " cannot be read"};
 }
 
-// The contents of files, by path relative to the folder.
+// The contents of files, by their paths relative to the folder.
 using Files = std::map<std::filesystem::path, std::string>;
 
 // Returns all files below the folder; empty if the folder does not exist.

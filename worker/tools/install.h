@@ -20,8 +20,8 @@ struct Tools {
 // Copies the program into <folder>/bin under its first name, mode 0755, creates links to it for the
 // other names, and copies the contents of `python` to control::kPythonFolder, where agents find it.
 // Each file is first written under another name and then renamed, so the installation may be killed
-// at any moment and run again, also while the programs run. The error's message names the file that
-// could not be written, and why.
+// at any moment and run again, also while the programs run. The error message names the file that
+// could not be written, and the cause.
 Result<void> Install(const Tools& tools, const std::filesystem::path& folder);
 
 }  // namespace ringmaster::tools

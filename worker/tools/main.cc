@@ -44,7 +44,7 @@ const Program* Named(std::string_view name) {
   return nullptr;
 }
 
-// Returns the program that is called by this path; null if the path does not name one.
+// Returns the program that the last part of this path names; null if it does not name one.
 const Program* Called(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   return name.starts_with(kPrefix) ? Named(name.substr(kPrefix.size())) : nullptr;
@@ -58,7 +58,7 @@ std::vector<std::string> Names() {
   return names;
 }
 
-// The Python package, which is beside the folder of this program, as in the image.
+// The Python package. In the image, it is in `lib` next to the folder of this program.
 std::filesystem::path OwnPackage() {
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);

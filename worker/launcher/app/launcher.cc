@@ -55,7 +55,7 @@ class Launcher {
         mpirun_(reaper_, config, config.runtime_dir + "/ssh_user_key",
                 items.at(control::kItemSshHostPublicKey),
                 [this](int64_t cohort, const MpirunExit& exit) {
-                  // Report the exit later: this may run within the action that starts mpirun.
+                  // Report the exit later: this may run during the action that starts mpirun.
                   boost::asio::post(io_, [this, cohort, exit] {
                     if (!mpirun_.running()) shells_.End();
                     Apply(coordinator_.OnMpirunExited(clock_.Now(), cohort, exit));
@@ -163,7 +163,7 @@ class Launcher {
     SettleSoon();
   }
 
-  // Settles once for all events that have arrived by then.
+  // Settles once, for all events that have arrived when the posted handler runs.
   void SettleSoon() {
     if (std::exchange(settling_, true)) return;
     boost::asio::post(io_, [this] {
@@ -254,10 +254,10 @@ class Launcher {
     LogInfo("Received a termination signal");
     if (ending_) return;
     Apply(coordinator_.OnTerminate(clock_.Now()));
-    if (!ending_) BeginEnd(control::kExitTerminated);  // if it is ending, it has a verdict
+    if (!ending_) BeginEnd(control::kExitTerminated);  // ending_ is set if there is a verdict
   }
 
-  // Sends queued messages and ends mpirun, within time limits. Then the event loop ends.
+  // Sends queued messages and ends mpirun, within time limits. Then stops the event loop.
   void BeginEnd(int exit_code) {
     ending_ = true;
     exit_code_ = exit_code;

@@ -10,8 +10,8 @@
 namespace ringmaster::launcher {
 
 // Runs the job to its end. Blocks; returns the exit code: 0 on success, the first failing rank's on
-// failure, 143 when asked to end by SIGTERM. The verdict is in the termination log by then. `clock`
-// must outlive the call.
+// failure, 143 after SIGTERM. When it returns, the verdict is in the termination log. `clock` must
+// outlive the call.
 int RunLauncher(const Config& config, const Clock& clock);
 
 // Writes a verdict to the termination log, in place: Kubernetes mounts that file.

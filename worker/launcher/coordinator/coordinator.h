@@ -8,7 +8,7 @@
 // It passes each event to its job: an ElasticJob if the ranks speak the rank protocol, otherwise a
 // DirectJob.
 //
-// Not thread-safe. Every event returns the actions in order.
+// Not thread-safe. Each event returns actions in the order in which they must be carried out.
 
 #include <string>
 #include <utility>
@@ -33,8 +33,8 @@ class Coordinator {
   Result<Actions> OnOrder(Time now, const control::Order& order) {
     return job().OnOrder(now, order);
   }
-  // Either mpirun was found, or it is missing or not needed, so that agents start the ranks. No
-  // epoch starts before one of these events.
+  // Call one of these two: mpirun was found, or agents start the ranks because mpirun is missing or
+  // not needed. No epoch starts before that.
   Actions OnMpiVersion(Time now, const std::string& version) {
     return job().OnMpiVersion(now, version);
   }
@@ -60,19 +60,19 @@ class Coordinator {
   Actions OnMpirunExited(Time now, int64_t cohort, const MpirunExit& exit) {
     return job().OnMpirunExited(now, cohort, exit);
   }
-  // Call at least every CoordinatorOptions::heartbeat.
+  // Call it at least once per CoordinatorOptions::heartbeat.
   Actions OnTick(Time now) { return job().OnTick(now); }
-  // Handles SIGTERM: this process must end without a verdict. A direct job's program ends with it,
-  // and the ranks of an elastic job wait for the next launcher.
+  // Handles SIGTERM: this process must end without a verdict. A direct job's program ends, too; the
+  // ranks of an elastic job wait for the next launcher.
   Actions OnTerminate(Time now) { return job().OnTerminate(now); }
   // Call if the launcher cannot continue. Fails the job with this reason.
   Actions OnOwnFailure(Time now, const std::string& reason, const std::string& message) {
     return job().OnOwnFailure(now, reason, message);
   }
 
-  // At most this many bytes for each worker, and some more.
+  // The status for the operator. The API server limits its size (status_size.h).
   control::LauncherStatus Status(Time now) const { return job().Status(now); }
-  // Only the message of the status: a sentence about what the job waits for.
+  // The message of the status: a sentence that says what the job waits for.
   std::string WaitingText(Time now) const { return job().WaitingText(now); }
   // The step times of the ranks, for metrics. The result does not contain the job's name.
   JobTimes Times(Time now) const { return job().Times(now); }

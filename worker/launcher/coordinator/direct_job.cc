@@ -23,7 +23,7 @@ using control::RankExit;
 
 namespace {
 
-// A program that ends within this time after its start counts as having made no progress.
+// A program that ends within this time after its start counts as not having made progress.
 constexpr std::chrono::minutes kSoon{1};
 
 // Only ranks of elastic jobs send these messages; they are ignored here.
@@ -86,7 +86,7 @@ void DirectJob::On(Time /*now*/, Worker& worker, const control::RankExited& exit
   const Member* member = world_.At(slot.first, slot.second);
   if (member == nullptr) return;
   control::RankExit exit = exited.exit;
-  // If the exit has a rank, a program ran and its code is never "not started".
+  // Only an exit without a rank can mean "not started"; with a rank, the program has run.
   const bool not_started = exit.rank < 0 && exit.exit_code == control::kExitNotStarted;
   exit.rank = member->rank;
   exit.pod_uid = member->pod_uid;
@@ -164,8 +164,8 @@ void DirectJob::FailOrStartAgain(Time now, const ReportedExit& end) {
   Stop(now, text, exit.Killed() ? killed : control::kCauseRankExited, &workers_.At(exit.pod_uid));
 }
 
-// Restarts a silent program if the user sets how long it may be silent. The launcher does not know
-// for which rank the others wait, so it names the rank that has been silent for the longest time.
+// Restarts a silent program if the user has limited how long it may be silent. The launcher does
+// not know for which rank the others wait, so it names the rank that has been silent for longest.
 void DirectJob::JudgeStall(Time now) {
   const Time last = std::max(last_sign_, gate_opened_at_);
   if (options_.stall_floor.count() == 0 || now - last < options_.stall_floor) return;
@@ -233,7 +233,7 @@ void DirectJob::ReformIfNeeded(Time now) {
   }
   const int more = SizeOfWorld(ready.size()) - static_cast<int>(world_.pods().size());
   if (joiners == 0 || more <= 0) return;
-  // A member that is reconnecting counts as ready as soon as it is back, so wait for it.
+  // A member that is reconnecting counts as ready once it is back, so wait for it.
   if (EveryoneReady(ready) ||
       now - std::max(oldest_joiner, LastFilled()) >= options_.partial_after) {
     Stop(now, CountText(std::min(joiners, more), "worker", "joins", "join"),
@@ -247,7 +247,7 @@ void DirectJob::Welcome(Worker& worker) {
   const bool member = world_.Contains(worker.hello.pod_uid);
   const control::Epoch& last = worker.hello.highest_epoch;
   if (last.number > 0 && (!member || last < world_.epoch())) {
-    // The world that the agent reports is over, but a worker that was cut off may still run it.
+    // The world that the agent reports has ended, but a worker that was cut off may still run it.
     control::StopEpoch stop = StopWorld();
     stop.epoch = last;
     Send(worker, stop);
@@ -282,7 +282,7 @@ std::string DirectJob::WorldText() const {
          " by: elasticity.allowedSizes does not allow a larger world with the ready workers";
 }
 
-// Opens the record of a recovery, because the program has to restart.
+// Begins the record of a recovery, because the program has to restart.
 void DirectJob::NoteStop(Time now, const char* word, const Worker* worker) {
   RecoveryWatch::Loss loss{word, "", "", now, world_.epoch()};
   if (worker != nullptr) {
@@ -295,8 +295,8 @@ void DirectJob::NoteStop(Time now, const char* word, const Worker* worker) {
   recovery_.Lost(now, loss);
 }
 
-// Records the loss of the launcher as the cause of the start, if agents know a world of a previous
-// launcher. A loss that this launcher has already recorded stays the cause.
+// If agents know a world of a previous launcher, records the loss of that launcher as the cause of
+// this start, unless this launcher has already recorded another loss.
 void DirectJob::NoteRestartByLauncher() {
   const bool had_run =
       std::any_of(world_.pods().begin(), world_.pods().end(), [&](const std::string& pod_uid) {

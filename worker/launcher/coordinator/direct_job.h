@@ -1,9 +1,9 @@
 #pragma once
 
-// A job whose ranks do not use the rank protocol. The program starts and ends with its mpirun,
-// and every change of its world restarts it. A rank that is killed or exits with a code other than
-// 0 also restarts it, within the limits, unless a lost worker may be the cause. More restarts are
-// delayed. Owned by Coordinator.
+// A job whose ranks do not use the rank protocol. The program starts and ends with its mpirun, and
+// every change of its world restarts it. A rank that is killed or exits with a code other than 0
+// also restarts it, within the limits, unless a lost worker may be the cause. From the second
+// restart on, restarts are delayed. Owned by Coordinator.
 
 #include <map>
 #include <string>
@@ -38,7 +38,7 @@ class DirectJob final : public Job {
   std::string WorldText() const override;
   Time MayStartAt(Time now) const override { return failed_starts_.Until(now, {}, 0); }
 
-  // The rank that has been silent for the longest time, and since when.
+  // The rank that has been silent for the longest time, and when its silence began.
   struct Silence {
     control::RankExit of;
     Time since{};
@@ -46,10 +46,10 @@ class DirectJob final : public Job {
   Silence LongestSilence() const;
 
   Time gate_opened_at_{};
-  // The latest times at which a rank printed output or touched its heartbeat file.
+  // The latest times at which ranks printed output or touched their heartbeat files.
   Time last_sign_{};                // for any rank
   std::map<int, Time> last_signs_;  // by rank
-  Cooldown failed_starts_;          // failed starts of the whole program
+  Cooldown failed_starts_;          // counts the ends of the whole program
 };
 
 }  // namespace ringmaster::launcher

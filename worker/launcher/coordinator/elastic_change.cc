@@ -95,8 +95,8 @@ bool ElasticJob::AllAtBoundary(Time now) const {
                                options_.lost_after + options_.broken_settle);
 }
 
-// Called when ranks report that they cannot continue although no worker is lost. Tries the same
-// members again, and then excludes the members that others cannot reach. The first attempt since a
+// Called when ranks report that they cannot continue although no worker is lost. Retries with the
+// same members, and then excludes the members that others cannot reach. The first attempt since a
 // committed step does not wait for the detection of lost workers once every rank has reported.
 void ElasticJob::JudgeBroken(Time now) {
   if (!change_.first_broken_at) return;
@@ -160,7 +160,7 @@ bool ElasticJob::QuorumOf(WithUs with_us) const {
     }
   }
   if (formed_here_) return HasQuorum(quorum);
-  // A previous launcher may have admitted Pods that this one does not know about.
+  // A previous launcher may have admitted Pods that are not known to this launcher.
   for (const control::DesiredWorker& wanted : order_->workers) {
     if (wanted.node.empty() || world_.pods().contains(wanted.pod_uid)) continue;
     const Worker* worker = workers_.Find(wanted.pod_uid);
@@ -170,7 +170,7 @@ bool ElasticJob::QuorumOf(WithUs with_us) const {
   return HasQuorum(quorum);
 }
 
-// Whether a rank of the next world has the training state, or no rank that may be alive has it.
+// Whether a rank of the next world has the training state, or all ranks that had it have ended.
 bool ElasticJob::StateReachable(const std::vector<Member>& next) const {
   const bool carried = std::any_of(next.begin(), next.end(), [&](const Member& member) {
     return stateful_.contains(KeyOf(member));

@@ -19,7 +19,7 @@ using control::RankExit;
 
 namespace {
 
-// The maximum age of a rank's position, in heartbeats; kFreshSeldomBeats for long heartbeats.
+// The maximum age of a rank's position, in heartbeats. kFreshSeldomBeats: for long heartbeats.
 constexpr int kFreshBeats = 10;
 constexpr int kFreshSeldomBeats = 3;
 
@@ -41,7 +41,7 @@ bool ElasticJob::Hear(Time now, Worker& worker, const control::Message& message)
       message);
 }
 
-// Every rank or Pod of a world sends these answers, so the job decides only after the last one.
+// Every rank or Pod of a world sends these answers, and the job decides after the last one.
 bool ElasticJob::CanWait(const control::Message& message) const {
   if (std::holds_alternative<control::EpochAccepted>(message)) {
     return !change_.proposal || !change_.proposal->AllAccepted();
@@ -144,14 +144,14 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited)
             (stalled_.contains(id) ? "hung and was stopped" : control::HowItEnded(exit)));
   }
   if (!WorldCanChange()) {
-    // Before the first world, JudgeEarlyExits() decides whether the job fails.
+    // Before the first world runs, JudgeEarlyExits() decides whether the job fails.
     const bool counts = phase_ == LauncherPhase::kStarting && epochs_run_ > 0;
     if (counts || failures_.CrashLimitReached()) return failures_.Fail(now, exit);
     if (!exit.Clean()) failures_.Record(exit);
     return;
   }
   if (exit.Clean() && is_member && done_.contains(exit.rank)) return;
-  // Other ranks train with the same arguments, so the cause is this worker.
+  // Other ranks train with the same arguments, so the cause of the error is on this worker.
   if (!is_member && exit.exit_code == control::kExitUserError) return failures_.Record(exit);
   failures_.Fail(now, exit);
   if (!is_member) return;
@@ -251,7 +251,7 @@ void ElasticJob::NoteCommitted(int64_t step) {
   Job::NoteCommitted(step);
   same_world_attempts_ = 0;
   if (!WorldCanChange() || std::exchange(all_stateful_, true)) return;
-  unsettled_ = true;  // leaving ranks may go, because others now have the state
+  unsettled_ = true;  // leaving ranks may leave now, because others have the state
   for (const control::Member& member : world_.members()) {
     if (!stateful_.contains(KeyOf(member))) stateful_.insert(IdOf(member));
   }
@@ -262,10 +262,10 @@ void ElasticJob::NoteCommitted(int64_t step) {
 void ElasticJob::JudgeEarlyExits(Time now) {
   for (const control::Member& member : world_.members()) {
     Worker& worker = workers_.At(member.pod_uid);
-    if (!worker.connection || !worker.repeated) continue;  // it may report a newer process
+    if (!worker.connection || !worker.repeated) continue;  // a newer process may be reported
     const Process& process = worker.processes[member.slot];
     if (!process.loaded.empty() || !process.exit || process.replaced) continue;
-    // With this exit code, the agent leaves, and the rank loads in another Pod.
+    // After this exit code, the agent leaves the job, and the rank loads in another Pod.
     const bool device = process.exit->exit_code == control::kExitDeviceUnhealthy;
     const bool may_load_again =
         process.exit->Killed() || device ||
@@ -359,7 +359,7 @@ void ElasticJob::NoteStart() {
   all_stateful_ = false;
 }
 
-// Records the loaded processes, which the world names. Returns whether every rank has loaded.
+// Adds the loaded processes to the world. Returns whether all ranks of the world have loaded.
 bool ElasticJob::EveryoneLoaded() {
   for (const Member& member : world_.members()) {
     world_.Load(member.rank, workers_.At(member.pod_uid).processes[member.slot].loaded);

@@ -52,7 +52,7 @@ class ElasticJob final : public Job {
   void On(Time now, Worker& worker, const control::RankStack& stack);
   void AskForCheckpoint(Time now);
   bool WorldUnknown() const;
-  // Stores a report about a world that is not known yet, to handle it once the world is known.
+  // If the world is not known yet, stores a report about it to handle the report later.
   template <typename OfRank>
   bool KeptForLater(const Worker& worker, const OfRank& message) {
     if (!WorldUnknown()) return false;
@@ -154,7 +154,7 @@ class ElasticJob final : public Job {
   MemberIds ended_;             // members whose processes have certainly ended
   std::set<int> done_;          // ranks that finished their last step
   ChangeProgress change_;
-  int same_world_attempts_ = 0;  // attempts in a row with the same members and no committed step
+  int same_world_attempts_ = 0;  // consecutive worlds with the same members and no committed step
   StallWatch stall_watch_;
   StragglerWatch straggler_watch_;
   struct Stalled {
@@ -162,7 +162,7 @@ class ElasticJob final : public Job {
     Time still_since{};  // when the world stopped making progress
   };
   std::map<MemberId, Stalled> stalled_;  // members that block this world and must end
-  std::optional<Time> written_stall_;    // start of the last stall that was logged
+  std::optional<Time> written_stall_;    // when the last logged stall began
   Takeover takeover_;
   Cooldown cooldown_;
 };

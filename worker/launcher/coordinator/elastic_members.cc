@@ -9,7 +9,7 @@ namespace ringmaster::launcher {
 
 using control::Member;
 
-// A member is gone if there is evidence for it, or if its Pod has been given up.
+// A member is gone if there is evidence that it has ended, or if its Pod has been given up.
 bool ElasticJob::Gone(const Member& member) const {
   const Worker& worker = workers_.At(member.pod_uid);
   return !worker.Trusted() || ended_.contains(KeyOf(member));
@@ -43,8 +43,8 @@ std::vector<Member> ElasticJob::Survivors() const {
   return survivors;
 }
 
-// Returns the loaded processes in slots without a living member, ordered by worker and slot. All
-// free slots of a worker join together or not at all.
+// Returns the loaded processes in slots without a living member, ordered by worker and slot. The
+// free slots of a worker join either all together or not at all.
 std::vector<Member> ElasticJob::Joiners(Time now, const std::vector<Member>& survivors) const {
   if (!SomebodyMayJoin()) return {};
   std::set<Slot> taken;
@@ -118,8 +118,8 @@ std::vector<Member> ElasticJob::Next(Time now, bool leavers_go) const {
   return NextWorld(std::move(input));
 }
 
-// Whether members can leave, or joiners can be admitted: all ordered workers, or joiners that have
-// waited long enough. Joiners do not change a world if the next one could not start.
+// Whether members must leave, or joiners can be admitted because all ordered workers are present or
+// the joiners have waited long enough. Joiners do not change a world if the next one cannot start.
 bool ElasticJob::ChangeWanted(Time now) const {
   if (!done_.empty()) return false;  // the job is about to end
   const bool leaves = std::any_of(world_.pods().begin(), world_.pods().end(),

@@ -1,5 +1,5 @@
 // Detects ranks of an elastic job that hang or are slow, from the positions that they report. The
-// agent of a rank that blocks the others reports its stacks and then ends it. The end of the rank
+// agent of a rank that blocks the others reports the rank's stacks and then ends the rank. This
 // counts as a loss like any other.
 
 #include <algorithm>
@@ -48,7 +48,7 @@ void ElasticJob::On(Time /*now*/, Worker& worker, const control::RankStack& stac
   kept.reason.resize(std::min(kept.reason.size(), kMaxReasonBytes));
 }
 
-// Adds what the agent reported about the process before ending it to the record of its exit.
+// If the agent ended a process because it hung, adds the stack and the reason to the exit.
 void ElasticJob::AddStack(const Worker& worker, control::RankExit& exit) const {
   const auto process = worker.processes.find(exit.slot);
   if (process == worker.processes.end() || exit.start.empty()) return;
@@ -58,10 +58,10 @@ void ElasticJob::AddStack(const Worker& worker, control::RankExit& exit) const {
   exit.last_lines.push_back("it was stopped: " + stack.reason);
 }
 
-// Tells agents to end ranks that block the world. Returns true while it waits for the exits of
-// such ranks.
+// Tells agents to end the ranks that block the world. Returns true while such ranks have not
+// ended.
 bool ElasticJob::JudgeStall(Time now) {
-  // Only a tick can tell whether this launcher itself was late.
+  // Only OnTick() detects that this launcher itself was late, so judge only during a tick.
   if (now != last_tick_) return !stalled_.empty();
   if (!stalled_.empty()) {
     ExcludeTheUnkillable(now);
@@ -97,7 +97,7 @@ void ElasticJob::WriteStall(const std::optional<Time>& since) {
           {{"epoch", world_.epoch().number}, {"ranks", stall_watch_.Record()}});
 }
 
-// Records which ranks cannot connect. The ranks themselves only report it after their own timeout.
+// Records the ranks that cannot connect; they report it themselves only after a timeout.
 void ElasticJob::NoteWhoCannotConnect(Time now) {
   for (const auto& [rank, peer] : stall_watch_.CannotConnect(now)) {
     change_.BreakUnlessSaid(
@@ -105,7 +105,7 @@ void ElasticJob::NoteWhoCannotConnect(Time now) {
   }
 }
 
-// Excludes Pods of ranks that did not end. A process in an uninterruptible wait cannot be killed.
+// Excludes the Pods of ranks that did not end: an uninterruptible process cannot be killed.
 void ElasticJob::ExcludeTheUnkillable(Time now) {
   bool left_out = false;
   for (const Member& member : world_.members()) {

@@ -1,5 +1,5 @@
 // Takes over the world of a previous launcher. Agents report that world; if all members still run,
-// it continues unchanged. Ranks get no messages until all members are accounted for.
+// the world continues unchanged. Ranks get no messages until all members are accounted for.
 
 #include <algorithm>
 #include <utility>
@@ -12,8 +12,8 @@ namespace ringmaster::launcher {
 using control::LauncherPhase;
 using control::Member;
 
-// Whether an agent may still report the world of a previous launcher, so that no first world may
-// start yet. Agents get the time `adopt_within` for their reports.
+// Whether an agent may still report the world of a previous launcher, so that a first world must
+// not start yet. Agents have the time `adopt_within` to report.
 bool ElasticJob::ReportsMayCome(Time now) const {
   if (!first_hello_at_) return false;
   if (now - *first_hello_at_ >= options_.adopt_within) return false;
@@ -23,7 +23,7 @@ bool ElasticJob::ReportsMayCome(Time now) const {
     if (worker.hello.highest_epoch > known_epoch_) world_existed = true;
     if (!worker.Fenced() && (!worker.connection || !worker.repeated)) all_repeated = false;
   }
-  // An agent that an earlier order named may be in a world of a previous launcher.
+  // The agent of a Pod of an earlier order may be in a world of a previous launcher.
   for (const auto& [pod_uid, since] : unwanted_since_) {
     const Worker* worker = workers_.Find(pod_uid);
     const bool heard =
@@ -92,7 +92,7 @@ void ElasticJob::AdvanceAdopting(Time now) {
     }
     const std::optional<bool> runs = takeover_.Runs(member);
     if (worker.Fenced()) continue;
-    // The agent may still report exits of ranks, because it reports them after the members.
+    // The agent reports exits of ranks after its members, so such reports may still follow.
     const bool more_to_come = worker.connection && !worker.repeated;
     if (more_to_come) waits = true;
     if (ended_.contains(KeyOf(member))) continue;
@@ -110,8 +110,8 @@ void ElasticJob::AdvanceAdopting(Time now) {
   Adopt(now);
 }
 
-// Notes whether a rank of a world that another launcher formed has the training state. It has one
-// if it has applied a step; otherwise it may have joined without having synchronised its state yet.
+// Records whether a rank of a world that another launcher formed has the training state: it has the
+// state if it has applied a step; otherwise it may not have received the state yet.
 void ElasticJob::NoteState(const Member& member, const control::RankPosition& position) {
   if (position.step > 0) {
     stateful_.insert(IdOf(member));
@@ -121,8 +121,8 @@ void ElasticJob::NoteState(const Member& member, const control::RankPosition& po
   }
 }
 
-// Assumes that the ranks of silent agents have the training state. Unless another rank has it, no
-// world starts without a state before these agents report or are known to be dead.
+// Assumes that the ranks of silent agents have the training state. Unless another rank also has it,
+// the next world does not start before these agents report or are known to be dead.
 void ElasticJob::NoteSilentState() {
   for (const Member& member : world_.members()) {
     const Worker& worker = workers_.At(member.pod_uid);
@@ -147,7 +147,7 @@ void ElasticJob::Adopt(Time now) {
   ++epochs_run_;
   phase_ = LauncherPhase::kRunning;
   WatchWorld(now);
-  // Handle exits of processes first: they decide whether a RankDone is the last one needed.
+  // Handle exits of processes first: the last RankDone releases the ranks only if none has failed.
   for (const Member& member : world_.members()) {
     const Worker& worker = workers_.At(member.pod_uid);
     const auto process = worker.processes.find(member.slot);

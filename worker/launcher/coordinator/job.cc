@@ -15,12 +15,12 @@ using control::LauncherPhase;
 
 namespace {
 
-// Limits the heartbeats per second: the more agents there are, the less often each sends one.
+// The limit of heartbeats per second: the more agents there are, the less often each sends one.
 constexpr int kBeatsASecond = 2500;
-// The number of missed heartbeats that count as silence.
+// The number of missed heartbeats after which an agent counts as silent.
 constexpr int kBeatsBeforeLoss = 4;
 
-// How long the status still reports a Pod that the operator no longer orders.
+// How long the status continues to report a Pod that the operator no longer orders.
 constexpr std::chrono::seconds kRemembered{60};
 
 }  // namespace
@@ -77,7 +77,7 @@ Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHell
                   std::to_string(options_.slots));
   }
   if (hello.highest_epoch.term > options_.term) {
-    // Do not refuse it: that would end the agent, which belongs to a newer launcher.
+    // Do not refuse the agent: a refusal would end it, and it belongs to a newer launcher.
     return {Drop{connection, "a newer launcher leads this job"}};
   }
   if (phase_ == LauncherPhase::kFinished) {
@@ -176,7 +176,7 @@ void Job::On(Time now, Worker& worker, const control::DataCacheProgress& progres
   worker.filling = progress;
 }
 
-// An agent repeats messages in answer to the welcome, before any heartbeat.
+// An agent repeats its messages after the welcome and before its first heartbeat.
 void Job::On(Time /*now*/, Worker& worker, const control::Heartbeat& /*heartbeat*/) {
   if (!worker.repeated) unsettled_ = true;
   worker.repeated = true;
@@ -280,7 +280,7 @@ Actions Job::OnMpirunExited(Time now, int64_t cohort, const MpirunExit& exit) {
 Actions Job::OnTick(Time now) {
   if (phase_ == LauncherPhase::kFinished) return {};
   if (last_tick_ != Time{} && now - last_tick_ > options_.late_tick) {
-    // This launcher was suspended, and the messages that agents sent meanwhile are still unread.
+    // This launcher was suspended, and messages that agents sent in the meantime are not read yet.
     for (auto& [uid, worker] : workers_) {
       worker.last_heard = now;
       worker.disconnected_at = now;
@@ -296,7 +296,7 @@ Actions Job::OnTick(Time now) {
   return std::exchange(actions_, {});
 }
 
-// The interval between the heartbeats of an agent, and between those that it is sent.
+// The interval between the heartbeats of an agent, and between those of the launcher to it.
 std::chrono::milliseconds Job::Heartbeat() const {
   const std::chrono::milliseconds a_second_each =
       std::chrono::seconds(workers_.connections().size());
@@ -319,7 +319,7 @@ void Job::SendHeartbeats() {
 
 Actions Job::OnTerminate(Time now) {
   if (phase_ == LauncherPhase::kFinished) return {};
-  if (released_at_) {  // no launcher could do anything more
+  if (released_at_) {  // the job can no longer fail
     Succeed(now);
     return std::exchange(actions_, {});
   }
@@ -354,7 +354,7 @@ void Job::SendToPods(const std::set<std::string>& pod_uids, const control::Messa
   if (!all.connections.empty()) actions_.push_back(std::move(all));
 }
 
-// Sends the newest world to all of its Pods. Pods that know the previous one get the difference.
+// Sends the newest world to all of its Pods. Pods that have the previous world get the difference.
 void Job::SendWorld(std::optional<control::ChangeEpoch> difference) {
   if (difference) difference->full_size = world_.full_size();
   std::set<std::string> behind;

@@ -8,8 +8,8 @@
 //                          └───────────── Stopping ◄──────────────────────┘        → Finished
 //
 // The derived classes handle the rest: ElasticJob if ranks keep running when the world changes,
-// otherwise DirectJob. Coordinator owns one of them. A job can be copied, because all its state is
-// held by value.
+// otherwise DirectJob. Coordinator owns one of them. A job can be copied, because it contains all
+// its state by value.
 //
 // Sources: job.cc (events), job_starter.cc (mpirun or agents start the ranks), worker_loss.cc (lost
 // workers), job_world.cc (starting the first world, ending a world), job_status.cc (status text).
@@ -72,16 +72,16 @@ class Job {
   //
   // Handles a message of an agent. Returns false if agents never send this type of message.
   virtual bool Hear(Time now, Worker& worker, const control::Message& message) = 0;
-  // Whether the effects of the message can wait until the next tick.
+  // Whether the decision about this message can wait until the next tick.
   virtual bool CanWait(const control::Message& message) const;
   // Performs the transitions that have become possible or necessary.
   virtual void Advance(Time now) = 0;
-  // Sends an agent that reconnected the messages that it may have missed.
+  // Sends a reconnected agent the messages that it may have missed.
   virtual void Welcome(Worker& worker) = 0;
-  // Handles the loss of a member, such as one whose heartbeats stopped.
+  // Handles the loss of a member, for example one whose heartbeats have stopped.
   virtual void LoseWorker(Time now, Worker& worker, const std::string& cause,
                           const std::string& reason);
-  // Never admits this worker again: another Pod takes its place.
+  // Excludes this worker permanently: another Pod takes its place.
   virtual void Fence(Worker& worker);
   // Whether the current world can change without a restart of its ranks.
   virtual bool WorldCanChange() const { return false; }
@@ -89,10 +89,10 @@ class Job {
   int64_t CommittedStep() const;
   // Records that a step of the newest world is committed.
   virtual void NoteCommitted(int64_t step);
-  // Records that a member's process ended together with its agent.
+  // Records that the process of a member has ended together with its agent.
   virtual void NoteEnd(Time /*now*/, const control::Member& /*member*/) {}
   virtual bool EndIsKnown(const control::Member& /*member*/) const { return false; }
-  // Call if this launcher was suspended: times from before that say nothing about the agents.
+  // Call if this launcher was suspended: earlier times then say nothing about the agents.
   virtual void WeWereLate(Time /*now*/) {}
   // Tells the job the heartbeat interval of the agents.
   virtual void NoteBeat(std::chrono::milliseconds /*beat*/) {}
@@ -104,17 +104,17 @@ class Job {
   virtual void NoteStop(Time /*now*/, const char* /*word*/, const Worker* /*whose*/) {}
   virtual void ForgetChange(bool /*ranks_ran*/) {}
   virtual void NoteWorldOver() {}
-  // Whether a world of an earlier launcher may still run, and on which ordered Pods.
+  // Whether a world of an earlier launcher may still run, and on which of the ordered Pods.
   virtual std::set<std::string> Unaccounted() const { return {}; }
   virtual bool ReportsMayCome(Time /*now*/) const { return false; }
   virtual bool AnotherWorldMayRun(Time /*now*/) const { return false; }
-  // The earliest time at which a first world may start. If it is not after `now`, it may start now.
+  // The earliest time at which a first world may start. A time up to `now` means: at once.
   virtual Time MayStartAt(Time now) const { return now; }
   // Parts of the status.
   virtual std::string WorldText() const = 0;
   virtual std::string PausedBecause() const { return ""; }
   virtual bool IsProposed(const std::string& /*pod_uid*/) const { return false; }
-  // One Pod for each build (set of program versions) in the world.
+  // One Pod of the world for each build (set of program versions) that its Pods run.
   virtual std::vector<std::string> Builds() const { return {}; }
   virtual std::vector<control::Straggler> Stragglers(Time /*now*/) const { return {}; }
 
@@ -182,7 +182,7 @@ class Job {
   void OpenGate(Time now);
   void JudgeMpirun(Time now);
   bool StopWithoutTheUnwanted(Time now);
-  // `cause` is a text. `word` is the cause of a program's restart, `whose` the worker to blame.
+  // `cause` is for messages, `word` for the record of the recovery; `whose` is the worker to blame.
   void Stop(Time now, const std::string& cause, const char* word = control::kCauseWorldChanged,
             const Worker* whose = nullptr);
   void FinishStopping(Time now);
@@ -210,31 +210,31 @@ class Job {
   std::string openmpi_version_;  // version of this launcher's mpirun; empty: none, or not known yet
   bool agents_start_ = false;    // agents, not mpirun, start the ranks
   bool through_agents_ = false;  // mpirun reaches the workers through agents, not over ssh
-  Actions actions_;              // collected during one event
+  Actions actions_;              // the actions of the event that is being handled
 
   control::LauncherPhase phase_ = control::LauncherPhase::kWaitingForOrder;
   bool unsettled_ = false;  // an event has happened since the last Advance()
   std::optional<control::Order> order_;
   std::set<std::string> ordered_;               // Pods that the order names
-  std::map<std::string, Time> unwanted_since_;  // Pods of earlier orders, since when; for a while
+  std::map<std::string, Time> unwanted_since_;  // when recently ordered Pods left the order
   WorkerTable workers_;
-  std::map<std::string, std::size_t> seniority_;  // Pods of the newest epoch → place, oldest first
+  std::map<std::string, std::size_t> seniority_;  // Pod → its place by age in the newest epoch
   std::string last_change_;                       // why the last epoch ended
   int64_t epochs_run_ = 0;                        // number of epochs that ran
-  int64_t highest_number_ = 0;                    // highest number of any epoch seen
+  int64_t highest_number_ = 0;                    // highest number of an epoch that was seen
   Time waiting_since_{};
   Time last_tick_{};
   int64_t tick_ = 0;
   std::optional<Time> first_hello_at_;
   std::optional<Time> fault_seen_;
 
-  // The newest world: from Start(), or from its StartEpoch, until the StartEpoch of the next world
-  // or the end of Stop().
+  // The newest world. It is set by Start() or when its StartEpoch is sent, and lasts until the next
+  // StartEpoch or the end of Stop().
   CurrentWorld world_;
   Startup startup_;
   Time started_at_{};
   std::map<Slot, ReportedExit> exits_;
-  bool nothing_trained_ = false;  // rank 0 reported at the end that it trained no step
+  bool nothing_trained_ = false;  // rank 0 reported in the end that it trained no step
   std::optional<Time> released_at_;
   Time stop_deadline_{};
   RendezvousStore store_;

@@ -58,7 +58,7 @@ control::LauncherStatus Job::Status(Time now) const {
     status.workers.push_back(ReportOf(wanted.pod_uid, builds));
     told.insert(wanted.pod_uid);
   }
-  // For a worker that is leaving or has left, report "drained" or "fenced".
+  // Also report workers that are leaving or have left, because they may be drained or fenced.
   std::set<std::string> others = world_.pods();
   for (const auto& [connection, pod_uid] : workers_.connections()) others.insert(pod_uid);
   for (const auto& [pod_uid, since] : unwanted_since_) others.insert(pod_uid);
@@ -116,7 +116,7 @@ std::string Job::WaitingText(Time now) const {
   return "";
 }
 
-// Names the first ordered worker that is not ready, and why; empty if all are ready.
+// Names the first ordered worker that is not ready, and why; if all are ready, describes others.
 std::string Job::MissingText() const {
   int ready = 0;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -203,7 +203,7 @@ std::string Job::NameOf(const std::string& pod_uid) const {
     pod = worker->hello.pod;
     node = worker->hello.node;
   }
-  if (pod.empty() && order_) {  // it never sent a hello
+  if (pod.empty() && order_) {  // the Pod never sent a hello
     for (const control::DesiredWorker& wanted : order_->workers) {
       if (wanted.pod_uid != pod_uid) continue;
       pod = wanted.pod;

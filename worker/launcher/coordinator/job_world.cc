@@ -28,7 +28,7 @@ std::vector<std::string> Job::ReadyInRankOrder() const {
     ready.push_back({{place, wanted.index}, wanted.pod_uid});
   }
   std::sort(ready.begin(), ready.end());
-  // A Pod that the order names twice counts as one worker.
+  // A Pod that occurs twice in the order counts as one worker.
   ready.erase(std::unique(ready.begin(), ready.end()), ready.end());
   std::vector<std::string> pod_uids;
   for (auto& [place, pod_uid] : ready) pod_uids.push_back(std::move(pod_uid));
@@ -60,7 +60,7 @@ bool Job::EnoughAfterAWhile(Time now, std::size_t ready) const {
          now - std::max(waiting_since_, LastFilled()) >= options_.partial_after;
 }
 
-// Returns when a data cache that an ordered worker is still filling last made progress. The job
+// Returns the latest time at which a data cache that is still being filled made progress. The job
 // does not wait for workers whose data caches make no progress.
 Job::Time Job::LastFilled() const {
   Time last{};
@@ -72,14 +72,14 @@ Job::Time Job::LastFilled() const {
   return last;
 }
 
-// Whether an older world that may still run is the only reason not to start with fewer workers.
+// Whether the only reason not to start with fewer workers is an older world that may still run.
 bool Job::HeldByAnOlderWorld(Time now) const {
   return phase_ == LauncherPhase::kWaitingForAgents && order_ &&
          EnoughAfterAWhile(now, ReadyInRankOrder().size()) && !Unaccounted().empty();
 }
 
 void Job::JudgeFaults(Time now) {
-  if (!StarterKnown()) return;  // until then, a missing Open MPI may not be a fault
+  if (!StarterKnown()) return;  // a missing Open MPI may not be a fault
   std::vector<const Worker*> faulty;
   int ready = 0;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -119,7 +119,7 @@ std::vector<std::string> Job::ProgramsToMatch() const {
   return programs;
 }
 
-// The version of a program that a ready worker reports; empty if it reports none.
+// The version of a program that a ready worker reported; empty: none reported.
 std::string Job::VersionOf(const std::string& pod_uid, const std::string& program) const {
   const auto& versions = workers_.At(pod_uid).ready->versions;
   const auto version = versions.find(program);
@@ -163,7 +163,7 @@ bool Job::SameBuild(const std::string& pod_uid, const std::string& other) const 
   });
 }
 
-// Returns why this worker cannot join a world with members of these builds; empty if it can.
+// Returns why this worker cannot join a world of Pods with these builds; empty if it can.
 std::string Job::UnfitText(const std::string& pod_uid,
                            const std::vector<std::string>& builds) const {
   std::vector<std::string> pods = {pod_uid};
@@ -185,9 +185,9 @@ void Job::TryStart(Time now) {
 }
 
 void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
-  // Agents may know an epoch that this launcher's container formed before it restarted.
+  // Agents may know an epoch that this launcher formed before its container was restarted.
   const control::Epoch epoch{options_.term, ++highest_number_};
-  // Agents track attach processes by cohort, so the cohort must be as unique as the epoch, also
+  // Agents track attach processes by cohort. A cohort must therefore be as unique as an epoch, also
   // across restarts of this container.
   const int64_t cohort = agents_start_ ? control::kStartedByAgents : epoch.number;
   seniority_.clear();
@@ -249,8 +249,8 @@ void Job::JudgeMpirun(Time now) {
   if (judgement.start_again) Stop(now, *judgement.start_again);
 }
 
-// Stops a world that mpirun is starting, or that cannot change in place, if one of its members is
-// no longer ordered. Returns whether it did.
+// If a member of a world that mpirun is starting, or that cannot change in place, is no longer
+// ordered, stops the world and returns true.
 bool Job::StopWithoutTheUnwanted(Time now) {
   for (const std::string& pod_uid : world_.pods()) {
     if (InOrder(pod_uid)) continue;
@@ -274,9 +274,9 @@ void Job::Stop(Time now, const std::string& cause, const char* word, const Worke
   SendToPods(world_.pods(), StopWorld());
   if (startup_.mpirun_runs()) actions_.push_back(StopMpirun{});
   for (const control::Member& member : world_.members()) {
-    // No rank received this epoch, so agents will not report exits of ranks in it.
+    // No rank received this epoch, so agents will not report exits of its ranks.
     if (!ranks_ran) exits_.try_emplace({member.pod_uid, member.slot});
-    // Give up silent workers together with this world.
+    // A silent worker is given up together with this world.
     Worker& worker = workers_.At(member.pod_uid);
     if (worker.Silent() && !worker.Fenced()) Fence(worker);
   }
@@ -296,7 +296,7 @@ void Job::FinishStopping(Time now) {
     }
   }
   if ((startup_.mpirun_runs() || !reported) && now < stop_deadline_) return;
-  // MpirunRunner kills an mpirun that still runs before it starts the next one.
+  // If mpirun still runs, MpirunRunner kills it before the next start.
   world_ = CurrentWorld(world_.epoch(), {});
   NoteWorldOver();
   exits_.clear();
@@ -318,7 +318,7 @@ void Job::FailBy(Time now, const RankExit& exit) {
   Fail(now, failures_.FailureBy(exit, RankText(exit)));
 }
 
-// A released job cannot fail any more: it succeeds once ranks and mpirun have ended, or at a limit.
+// A released job can no longer fail: it succeeds once ranks and mpirun have ended, or at a limit.
 void Job::FinishIfReleased(Time now) {
   const bool all_ended =
       static_cast<int>(exits_.size()) == world_.size() && !startup_.mpirun_runs();

@@ -9,7 +9,7 @@ namespace ringmaster::launcher {
 
 using control::LauncherPhase;
 
-// Closes the connections of silent workers; a member is lost once it was disconnected for too long.
+// Members that are silent or disconnected for too long are lost; silent workers are disconnected.
 void Job::JudgeSilence(Time now) {
   for (auto& [uid, worker] : workers_) {
     if (worker.Fenced()) continue;

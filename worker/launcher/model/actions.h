@@ -59,15 +59,15 @@ struct Probe {
 };
 // Output of a rank that was received over the control channel.
 struct Print {
-  std::string whose;  // "1,<rank>", as in mpirun's output; "<Pod>/<slot>" for a rank in no world
+  std::string whose;  // "1,<rank>", as in mpirun's output; "<Pod>/<slot>" if it is in no world
   bool is_stderr = false;
   std::string data;
 };
-// Writes the result of the job to its Pod's status, before agents learn that the job is over.
+// Writes the verdict to the termination message, before agents learn that the job is over.
 struct Record {
   control::Verdict verdict;
 };
-// The last action of a job.
+// Ends the launcher with this exit code; the last action of a job.
 struct Finish {
   control::Verdict verdict;
   int exit_code = 0;

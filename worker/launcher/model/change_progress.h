@@ -18,25 +18,25 @@ namespace ringmaster::launcher {
 struct ChangeProgress {
   using Time = Clock::Time;
 
-  std::optional<Proposal> proposal;  // while kForming, and while kPaused below min_replicas
+  std::optional<Proposal> proposal;  // set while kForming, and while kPaused below min_replicas
   Time prepared_at{};                // when the proposal was prepared
   std::string pause_reason;          // why the next world cannot start
   bool switching = false;            // SwitchEpoch was sent
   bool orderly = false;              // every rank of this world has stopped after the same step
-  std::set<int> at_boundary;         // ranks that reported the boundary
+  std::set<int> at_boundary;         // ranks that reported that they are at the boundary
   std::optional<Time> first_at_boundary;
   std::map<int, control::RankBroken> broken;  // by rank
   std::optional<Time> first_broken_at;
 
   void ReachBoundary(Time now, int rank);
-  // Records that a rank cannot continue. Its latest report counts.
+  // Records that a rank cannot continue. A later report of the rank replaces an earlier one.
   void Break(Time now, const control::RankBroken& word);
-  // The same, concluded from other ranks' reports. The rank's own report takes precedence.
+  // Like Break(), but concluded from positions of ranks. A report of the rank takes precedence.
   void BreakUnlessSaid(Time now, const control::RankBroken& word);
-  // Whether each rank has stopped after the step, or is in `done`: past its last step.
+  // Whether each rank has stopped after the step or is in `done`, the ranks past their last step.
   bool EveryoneAtBoundary(const std::set<int>& done, int world_size) const;
-  // Also true once some rank has reported for `patience`. One report proves that all will follow,
-  // so the other reports may have been lost with a connection.
+  // Also true when the first report is older than `patience`. One report proves that all will
+  // follow, so the other reports may have been lost with a connection.
   bool AllAtBoundary(Time now, const std::set<int>& done, int world_size,
                      std::chrono::milliseconds patience) const;
   // Whether each rank has reported that it cannot continue, or is in `done`: none is lost.

@@ -27,31 +27,31 @@ class CheckpointTracker {
   bool Grants(const control::CheckpointWritten& written, const std::string& pod_uid,
               const control::Epoch& epoch, const std::vector<control::Member>& members);
 
-  // Accepted only from the rank with the latest grant, and only for that checkpoint.
+  // Records a complete checkpoint, if it is the one that was granted last to this rank.
   void Completed(Time now, const std::string& pod_uid, const control::CheckpointDone& done);
-  // A checkpoint that an earlier launcher granted. Its grants are not known here, so the report is
-  // accepted from any member of the running world.
+  // Records a checkpoint that an earlier launcher granted. That launcher's grants are not known, so
+  // the report is accepted from any member of the running world.
   void CompletedBefore(Time now, const std::string& pod_uid, const control::CheckpointDone& done,
                        const std::vector<control::Member>& members);
 
-  // Accepted from rank 0 of the running world.
+  // Records the state from which training began. Accepted from rank 0 of the running world.
   void Began(Time now, const control::RankBegan& began, const std::string& pod_uid,
              const control::Epoch& epoch, const std::vector<control::Member>& members);
   const std::optional<control::Beginning>& beginning() const { return beginning_; }
-  // Whether rank 0 of `epoch`, the running world, must be asked now for an additional checkpoint.
-  // True if one is `wanted` and none since the step of the first such call is complete: once in
-  // each world, and again after kAskAgain if the checkpoint was not completed.
+  // Returns true if rank 0 of `epoch`, the running world, must be asked for a checkpoint: one is
+  // `wanted`, no checkpoint is complete at or after the step of the first call with `wanted`, and
+  // in this epoch rank 0 has not been asked within the last kAskAgain.
   bool AskNow(Time now, bool wanted, const control::Epoch& epoch, int64_t step);
   static constexpr std::chrono::seconds kAskAgain{10};
 
-  // An empty fault means that saving works again.
+  // Records that a slot cannot save or restore a state; an empty fault: it can again.
   void Protection(const std::string& pod_uid, const std::string& pod,
                   const control::RankProtection& protection);
-  // The process that reported has ended; without `slot`, its whole Pod has ended.
+  // Call when the process in `slot` has ended; without `slot`: when the whole Pod has ended.
   void Forget(const std::string& pod_uid, std::optional<int> slot = {});
 
   std::optional<control::CheckpointReport> Newest(Time now) const;
-  // Returns at most kMostFaults, the first ones by Pod and slot.
+  // Returns the first kMostFaults faults, ordered by Pod and slot.
   std::vector<control::ProtectionFault> Faults() const;
   static constexpr std::size_t kMostFaults = 4;
 
@@ -64,7 +64,7 @@ class CheckpointTracker {
   };
   void NoteDone(Time now, const control::CheckpointDone& done);
 
-  // The newest grant, to a slot of a Pod.
+  // The newest grant to each slot, by Pod UID and slot.
   std::map<std::pair<std::string, int>, control::CheckpointWritten> granted_;
   std::optional<control::Beginning> beginning_;
   std::optional<Done> newest_;

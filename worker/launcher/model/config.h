@@ -30,18 +30,18 @@ struct Config {
   int control_port = 0;
   int api_port = 0;
   std::chrono::milliseconds heartbeat{100};
-  std::chrono::milliseconds lost_after{2000};   // a worker silent for longer is lost
+  std::chrono::milliseconds lost_after{2000};   // a worker that is silent for longer is lost
   std::chrono::milliseconds stall_floor{2000};  // see stall_watch.h
-  std::chrono::seconds start_wait{30};          // then start with at least minReplicas
-  std::chrono::seconds stop_grace{1};           // of a program after SIGTERM
-  int restart_limit = 10;                       // rank exits within the window
+  std::chrono::seconds start_wait{30};          // after this time, minReplicas workers are enough
+  std::chrono::seconds stop_grace{1};           // from SIGTERM to SIGKILL of a program
+  int restart_limit = 10;                       // maximum number of exits of ranks in the window
   std::chrono::seconds restart_window{3600};
-  int crash_limit = 5;  // ranks killed in a row without a step in between; 0: no limit
+  int crash_limit = 5;  // consecutive kills of ranks without a step in between; 0: no limit
   ExitCodeRules exit_codes;
 
   std::string attach;       // absolute path of ringmaster-attach, the same in launcher and workers
-  std::string rsh;          // absolute path of ringmaster-rsh here
-  Environment environment;  // the whole environment, for mpirun's allow-list
+  std::string rsh;          // absolute path of ringmaster-rsh in the launcher
+  Environment environment;  // the whole environment; mpirun gets part of it
 
   std::string RshSocket() const { return runtime_dir + "/rsh.sock"; }
 };

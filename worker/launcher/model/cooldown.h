@@ -21,14 +21,14 @@ class Cooldown {
   static constexpr std::chrono::seconds kLongest{60};
   static constexpr std::chrono::minutes kHalving{10};
 
-  // Returns how long a slot waits after `ends` recent ends.
+  // Returns how long a slot waits after `ends` recent ends of its process.
   static std::chrono::milliseconds Delay(int ends);
 
-  // No slot waits longer than `longest`.
+  // Records that the process in a slot ended. The slot then waits for at most `longest`.
   void Ended(Time now, const std::string& pod_uid, int slot,
              std::chrono::milliseconds longest = kLongest);
 
-  // When this slot may join a world. If the result is not after `now`, it may join at once.
+  // Returns when this slot may join a world: at once if the result is not after `now`.
   Time Until(Time now, const std::string& pod_uid, int slot) const;
 
   // Call when the Pod is permanently gone.
@@ -37,7 +37,7 @@ class Cooldown {
  private:
   struct Slot {
     int ends = 0;
-    Time halved_at{};  // time of the last update of `ends`
+    Time halved_at{};  // when `ends` was last halved
     Time until{};
   };
 

@@ -20,7 +20,7 @@ CoordinatorOptions OptionsFrom(const Config& config, std::string agent_token) {
   options.lost_after = config.lost_after;
   options.stall_floor = config.stall_floor;
   options.partial_after = config.start_wait;
-  // The time for reports after the grace period stays the same.
+  // The time for reports after the grace period does not depend on the grace period.
   options.stop_within += config.stop_grace - options.stop_grace;
   options.stop_grace = config.stop_grace;
   options.restart_limit = config.restart_limit;

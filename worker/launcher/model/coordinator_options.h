@@ -24,37 +24,37 @@ struct CoordinatorOptions {
   std::vector<int> allowed_sizes;  // from LaunchSpec
   control::LaunchAgent launch_agent = control::LaunchAgent::kAuto;
 
-  std::chrono::milliseconds heartbeat{100};      // shortest interval (Job::Heartbeat)
+  std::chrono::milliseconds heartbeat{100};      // the shortest interval (see Job::Heartbeat)
   std::chrono::milliseconds lost_after{2000};    // a member that is silent for longer is lost
   std::chrono::milliseconds redial_within{150};  // time for an agent to reconnect
-  std::chrono::milliseconds late_tick{500};  // after a longer tick delay, old times no longer count
-  std::chrono::milliseconds partial_after{30'000};  // then start with at least minReplicas
-  std::chrono::milliseconds attach_within{60'000};  // longest time without a newly attached process
-  int start_attempts = 3;  // starts of mpirun that fail in a row before the job fails
+  std::chrono::milliseconds late_tick{500};  // if ticks are further apart, old times do not count
+  std::chrono::milliseconds partial_after{30'000};  // after this, minReplicas workers are enough
+  std::chrono::milliseconds attach_within{60'000};  // maximum time without a newly attached process
+  int start_attempts = 3;  // consecutive failed starts of mpirun before the job fails
   std::chrono::milliseconds stop_grace{1000};   // from SIGTERM to SIGKILL of ranks
-  std::chrono::milliseconds stop_within{5000};  // for stopped ranks to report and mpirun to end
+  std::chrono::milliseconds stop_within{5000};  // time for ranks to report and mpirun to end
   std::chrono::milliseconds settle{300};  // how long to wait for other reports of the same failure
   std::chrono::milliseconds peer_lost_settle{
-      1500};  // the same if all reports so far come from ranks that lost a peer
+      1500};  // the same if only ranks that lost a peer have reported so far
   std::chrono::milliseconds fault_settle{
-      5000};  // wait after the first preflight fault for faults of other workers
+      5000};  // how long to wait for faults of other workers after the first preflight fault
   std::chrono::milliseconds release_within{10'000};  // time for released ranks to end
 
   // The following options apply only to elastic jobs.
   std::chrono::milliseconds join_window{1000};   // how long a joiner waits for other joiners
   std::chrono::milliseconds adopt_within{5000};  // time for members of a running world to report
-  // The same once most Pods of the world have reported. By then the others should have noticed that
-  // the last launcher is silent, and found this one.
+  // The same once most Pods of the world have reported. The other agents should have noticed by
+  // then that the last launcher is silent, and have found this one.
   std::chrono::milliseconds adopt_rest_within{2000};
-  std::chrono::milliseconds ask_again{1000};     // then ask another agent for the world's members
-  std::chrono::milliseconds broken_settle{500};  // added to lost_after, so that the cause is found
-  int same_world_attempts = 3;                   // attempts in a row if ranks lost connectivity
+  std::chrono::milliseconds ask_again{1000};     // wait before another agent is asked for members
+  std::chrono::milliseconds broken_settle{500};  // added to lost_after, to find lost workers first
+  int same_world_attempts = 3;                   // consecutive worlds with the same members
   std::chrono::milliseconds load_again_within{
-      300'000};  // at the first start: limit to load again after a process of the slot ended
+      300'000};  // first start: time for a slot to load again after its process has ended
   std::chrono::milliseconds stall_floor{2000};  // see stall_watch.h; 0: disabled
   std::chrono::milliseconds stall_end_within{
       2000};               // time for the agent to record the stack of a hung rank and end it
-  int restart_limit = 10;  // most exits of ranks, other than by a signal, in a window
+  int restart_limit = 10;  // maximum number of exits of ranks, except kills, in a window
   std::chrono::milliseconds restart_window{3'600'000};
   ExitCodeRules exit_codes;
   int crash_limit = 5;  // see crash_limit.h

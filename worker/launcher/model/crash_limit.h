@@ -16,7 +16,7 @@ class CrashLimit {
  public:
   using Time = Clock::Time;
 
-  // The job fails after `limit` rounds; 0: no limit.
+  // The job fails after `limit` rounds of crashes; 0: no limit.
   explicit CrashLimit(int limit) : limit_(limit) {}
 
   // Counts a crash. `since` is when the process's world started, or the earliest time at which the
@@ -29,14 +29,14 @@ class CrashLimit {
     if (out_of_memory) out_of_memory_ = count_;
   }
 
-  // Call for a committed step; a step may be repeated.
+  // Call for each committed step, also for a step that is repeated.
   void Committed(int64_t step) {
     if (step <= furthest_) return;
     furthest_ = step;
     count_ = out_of_memory_ = 0;
   }
 
-  // Resets the count if its newest round began before this time.
+  // Resets the count if its newest round began before `before`.
   void Forget(Time before) {
     if (round_began_ < before) count_ = out_of_memory_ = 0;
   }
@@ -44,7 +44,7 @@ class CrashLimit {
   int count() const { return count_; }
   int limit() const { return limit_; }
   bool Reached() const { return limit_ > 0 && count_ >= limit_; }
-  // Whether memory caused the newest round or the one before it.
+  // Whether a lack of memory caused a crash in the newest round or the one before it.
   bool OutOfMemory() const { return out_of_memory_ > 0 && out_of_memory_ + 1 >= count_; }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
 // The ranks that train together: an epoch and its members by rank. A value: the next world
-// replaces it as a whole. Only Load() adds to it, while the processes that mpirun started are
+// replaces it as a whole. Only Load() changes it, while processes that mpirun started are
 // loading.
 
 #include <map>

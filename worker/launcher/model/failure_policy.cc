@@ -16,11 +16,11 @@ namespace {
 using control::HowItEnded;
 using control::RankExit;
 
-constexpr int kVictims = 3;  // exits that other failures may have caused
+constexpr int kVictims = 3;  // lowest BlameRank() of exits that other failures may have caused
 constexpr std::size_t kMaxRecorded = 16;
 constexpr std::size_t kMaxRecordedLines = 3;
 
-// Whether the line has words; a line that only draws a rule or a frame has none.
+// Whether the line contains text; a line that only draws a rule or a frame does not.
 bool SaysSomething(const std::string& line) {
   return std::any_of(line.begin(), line.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c >= 0x80;  // a letter of any script
@@ -34,8 +34,8 @@ std::string Trimmed(const std::string& line) {
                                     : line.substr(begin, line.find_last_not_of(kBlank) + 1 - begin);
 }
 
-// Returns the last line with words. If that line is between two rules, as in mpirun's messages, it
-// returns the whole text between them, because its last line rarely names the problem.
+// Returns the last line that contains text. If that line is between two rules, as in mpirun's
+// messages, returns all text between them, because the last line rarely names the problem.
 std::string LastWords(const std::vector<std::string>& lines) {
   std::string words;
   bool framed = false;
@@ -193,7 +193,7 @@ bool FailurePolicy::FailsAtOnce(const RankExit& exit) const {
          (exit.exit_code == control::kExitUserError || exit_codes_.fail.contains(exit.exit_code));
 }
 
-// A rank that was not started is blamed first, because the other ranks wait for it in vain.
+// A rank that was not started is blamed first, because all other ranks wait for it.
 int FailurePolicy::BlameRank(const ReportedExit& end) const {
   return end.not_started ? -1 : BlameRank(end.exit);
 }

@@ -2,7 +2,7 @@
 
 // Decides when the exits of ranks fail the job, and which rank caused the failure. It waits until
 // related events have arrived: if a worker disappears, the exit of another rank looks like a
-// failure until the worker's silence is noticed. A value; it knows neither workers nor worlds.
+// failure until the worker's silence is noticed. A value; it does not depend on workers or worlds.
 
 #include <chrono>
 #include <deque>
@@ -34,7 +34,7 @@ class FailurePolicy {
 
   explicit FailurePolicy(const CoordinatorOptions& options);
 
-  // A new world starts without state; earlier failures do not count for it.
+  // Call for a new world that starts without a state; earlier failures do not count for it.
   void Reset();
 
   // Call when a rank ended while the job continues. Records the exit for the status and the limit.
@@ -43,7 +43,7 @@ class FailurePolicy {
   // Call when a rank ended before the first world and a restart cannot help. The job then fails.
   void FailStart(Time now, const control::RankExit& exit);
   bool Lists(const std::string& pod_uid, int slot) const;
-  // Records an exit only for the status. A launcher that takes over may get the same report again.
+  // Records an exit only for the status. After a takeover, an exit may be reported again.
   void Record(control::RankExit exit);
   // Call when a rank was killed, or ended while it loaded; `text` describes it. `since`: see
   // CrashLimit.
@@ -60,14 +60,14 @@ class FailurePolicy {
 
   struct Blame {
     ReportedExit end;
-    Time heard_since{};  // once all members were heard after this, the rank is to blame
+    Time heard_since{};  // the rank is to blame once all members were heard after this time
   };
-  // For a direct job: returns which of these exits to blame. If a rank was killed, others may have
-  // exited with a code because of it.
+  // For a direct job: returns which of these exits to blame. If a rank was killed, other ranks may
+  // have exited with a code other than 0 because of it.
   // REQUIRES: `failures` is not empty, and no exit in it is clean.
   std::optional<Blame> JudgeExits(Time now, const std::vector<const ReportedExit*>& failures);
 
-  // The failure of a job by this exit. `whose` names the rank.
+  // Returns the failure of the job that this exit caused. `whose` names the rank.
   Failure FailureBy(const control::RankExit& exit, const std::string& whose) const;
 
   // The newest exits, for the status.
@@ -76,13 +76,13 @@ class FailurePolicy {
   bool CrashLimitReached() const { return crashes_.Reached(); }
   // Describes the crashes, for users. REQUIRES: crashes() > 0.
   std::string CrashText() const;
-  // Whether the agent starts another process after this exit. It may end in the same way.
+  // Whether the agent starts a new process after this exit. The new process may fail, too.
   bool LoadsAgain(const control::RankExit& exit) const;
   // Whether the program may have caused the exit, so that it counts towards the limit.
   bool Counts(const control::RankExit& exit) const;
 
  private:
-  // Whether the job fails at once because a restart of the rank cannot help.
+  // Whether the exit fails the job at once because a restart of the rank cannot help.
   bool FailsAtOnce(const control::RankExit& exit) const;
   // The order of blame: the exit with the lowest value is blamed.
   int BlameRank(const control::RankExit& exit) const;

@@ -12,7 +12,7 @@ using Pair = std::pair<int, int>;
 
 bool Touches(const Pair& pair, int rank) { return pair.first == rank || pair.second == rank; }
 
-// Returns the pairs that contain neither rank.
+// Returns the pairs that contain neither `first` nor `second`.
 std::vector<Pair> Without(const std::vector<Pair>& pairs, int first, int second) {
   std::vector<Pair> rest;
   std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(rest),
@@ -20,8 +20,8 @@ std::vector<Pair> Without(const std::vector<Pair>& pairs, int first, int second)
   return rest;
 }
 
-// Returns one or two ranks such that each pair contains one of them, preferably younger ones; empty
-// if more are needed. One must be in the first pair, the other in the first pair without that one.
+// Returns one or two ranks, preferably young ones, such that each pair contains one of them; empty
+// if more are needed. One is from the first pair, the other from the first pair without that one.
 std::vector<int> SmallCover(const std::vector<Pair>& pairs) {
   const auto [low, high] = pairs.front();
   for (const int rank : {high, low}) {
@@ -38,7 +38,7 @@ std::vector<int> SmallCover(const std::vector<Pair>& pairs) {
   return best;
 }
 
-// Returns the rank that is in the most pairs; the youngest one if several are.
+// Returns the rank that is in the most pairs; if there are several, the youngest of them.
 int MostPaired(const std::vector<Pair>& pairs) {
   std::map<int, int, std::greater<>> degrees;
   for (const auto& [one, other] : pairs) {

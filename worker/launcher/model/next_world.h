@@ -30,29 +30,29 @@ using MemberIds = std::set<MemberId, std::less<>>;
 std::set<std::string> PodsOf(const std::vector<control::Member>& members);
 
 struct NextWorldInput {
-  std::vector<control::Member> survivors;  // of the last world, in its order
+  std::vector<control::Member> survivors;  // members of the last world that remain, in its order
   std::set<std::string> leavers;           // Pods that must leave
-  const MemberIds& stateful;               // members that certainly hold the training's state
+  const MemberIds& stateful;               // members that certainly have the training state
   std::vector<control::Member> joiners;    // new members, in rank order
 };
 
-// Returns survivors in their order, then joiners, with ranks from 0. Leavers are dropped once a
-// remaining member certainly has the state; until then they stay, because they may have the only
-// copy. Returns no members without survivors: joiners alone have no state to continue from.
+// Returns survivors in their order, then joiners, with ranks from 0. Drops leavers if a remaining
+// member certainly has the state; otherwise leavers stay, because they may have the only copy.
+// Empty if there are no survivors, because joiners have no state to continue from.
 std::vector<control::Member> NextWorld(NextWorldInput input);
 
 // The Pods of the last started world, counted when the next world forms.
 struct Quorum {
   int pods = 0;
   int known_dead = 0;          // Pods that are proven to be dead
-  int accepted = 0;            // take part, and promised no later epoch to another launcher
-  bool formed_here = false;    // this launcher formed that world
-  bool all_accounted = false;  // no Pod is missing: each takes part or is known dead
+  int accepted = 0;            // take part, and have not accepted a later epoch of another launcher
+  bool formed_here = false;    // whether this launcher formed that world
+  bool all_accounted = false;  // whether each Pod takes part or is known dead
 };
 
 // Whether more than half of the Pods that are not known dead accepted, or exactly half if this
-// launcher formed that world. Otherwise dead Pods count too: they may have been members of later
-// worlds that this launcher does not know. Also true if no Pod is missing: then none can disagree.
+// launcher formed that world. Otherwise dead Pods count too: they may have been in later worlds
+// that this launcher does not know. Also true if no Pod is missing, because none can disagree.
 bool HasQuorum(const Quorum& quorum);
 
 // A proposed world, and the Pods that have accepted its epoch so far.
@@ -79,20 +79,20 @@ class Proposal {
   std::size_t agreed_ = 0;          // number of Pods of the proposal that accepted
 };
 
-// Returns the fewest ranks without which no pair is left, preferring younger (higher) ones. Exact
-// for up to two ranks. If more are needed, it chooses ranks with the most pairs first.
+// Returns the fewest ranks such that each pair contains one of them, preferring younger (higher)
+// ones. The result is exact for up to two ranks; beyond that, it prefers ranks with the most pairs.
 std::vector<int> SmallestCover(const std::set<std::pair<int, int>>& pairs);
 
 // Which ranks to drop if the ranks of one world cannot continue together.
 struct Blame {
   std::vector<int> ranks;
-  bool stalled = false;  // the ranks are silent while others report
+  bool stalled = false;  // whether they were chosen because they are silent
 };
 
 // `peers` maps each rank that reported that it cannot continue to the rank that it could not reach
 // (-1: unknown). It must not be empty. `done`: ranks past their last step. Returns the fewest ranks
-// that explain all pairs. Without pairs, returns the silent ranks if they are fewer than half, and
-// otherwise the youngest rank that reported.
+// that explain all reports that name a peer. If none does, returns the silent ranks if they are
+// fewer than half, and otherwise the youngest rank that reported.
 Blame FindCulprits(int world_size, const std::map<int, int>& peers, const std::set<int>& done);
 
 }  // namespace ringmaster::launcher

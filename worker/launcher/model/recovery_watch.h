@@ -21,21 +21,21 @@ class RecoveryWatch {
     std::string cause;
     std::string pod;
     std::string node;
-    Time last_sign{};       // last sign of life
-    control::Epoch epoch;   // epoch that ran
-    int64_t last_step = 0;  // last committed step that is known
-    bool orderly = false;   // the member leaves at the end of a step
-    // For a program that restarts; unset: training continues without a restart.
-    std::optional<Time> started{};  // Time{}: a previous launcher started it
+    Time last_sign{};       // time of the last sign of life
+    control::Epoch epoch;   // the epoch that ran until the loss
+    int64_t last_step = 0;  // the last known committed step
+    bool orderly = false;   // whether the member leaves at the end of a step
+    // When the program started, if it has to restart. Unset: training continues without a restart.
+    std::optional<Time> started{};  // Time{}: it started under a previous launcher
   };
 
-  // Members were lost. The first loss counts until training continues. A loss replaces an orderly
-  // leave.
+  // Members were lost. The first loss is kept until training continues, but a loss replaces an
+  // orderly leave.
   void Lost(Time now, const Loss& loss);
 
   bool IsOpen() const { return open_.has_value(); }
 
-  // Rank 0 committed a step in `epoch`, or a program started in it.
+  // Call when rank 0 committed a step in `epoch`, or when a program started in it.
   void Progressed(Time now, const control::Epoch& epoch, int64_t step);
 
   const std::optional<control::Recovery>& last() const { return last_; }

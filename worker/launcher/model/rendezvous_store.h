@@ -1,7 +1,7 @@
 #pragma once
 
 // The store through which the ranks of one epoch find each other: keys and values in memory, and
-// requests that wait for missing keys. Does no I/O; owned by a job. It is dropped with the epoch.
+// requests that wait for missing keys. It is dropped with the epoch. No I/O; owned by a job.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,13 +29,13 @@ class RendezvousStore {
   // Deletes everything and serves `epoch` from now on.
   void Reset(const control::Epoch& epoch);
 
-  // Sets a value (again) and answers requests that waited only for it. Ignores other epochs.
+  // Sets or replaces a value, and answers requests that waited only for it. Ignores other epochs.
   // kThrottled: the store is full, and the value was not stored.
   Result<std::vector<Answer>> Set(const control::StoreSet& set);
 
-  // Answers at once if every key exists, otherwise once all exist. A request with the same
-  // (worker, rank, id) replaces the earlier one. Ignores other epochs. kThrottled: too many of them
-  // wait, or the store is full.
+  // Answers at once if every key exists, otherwise once all exist. A request with the same (worker,
+  // rank, id) replaces the earlier one. Ignores other epochs. kThrottled: too many requests wait,
+  // or the store is full.
   Result<std::vector<Answer>> Get(const std::string& pod_uid, const control::StoreGet& get);
 
  private:
@@ -53,7 +53,7 @@ class RendezvousStore {
   control::Epoch epoch_;
   std::map<std::string, std::string> values_;
   std::map<AskerKey, Asker> waiting_;
-  std::map<std::string, std::set<AskerKey>> waiting_by_key_;  // the first missing key of each asker
+  std::map<std::string, std::set<AskerKey>> waiting_by_key_;  // by the key in Asker::lacks
   std::size_t bytes_ = 0;
 };
 

@@ -11,10 +11,10 @@
 
 namespace ringmaster::launcher {
 
-// The user's settings for the program's own exit codes. A code is in at most one of the two.
+// The user's settings for exit codes of the program. A code is in at most one of the two sets.
 struct ExitCodeRules {
-  std::set<int> fail;     // restarts do not help: the job fails at once
-  std::set<int> ignored;  // not caused by the program: not counted
+  std::set<int> fail;     // codes after which the job fails at once, because restarts do not help
+  std::set<int> ignored;  // codes that are not counted, because the program did not cause them
 };
 
 class RestartLimit {

@@ -22,7 +22,7 @@ constexpr int kForACrowd = 3;
 constexpr std::size_t kRecorded = 16;  // ranks of a stalled world that Record() lists
 constexpr int64_t kMaxStepMicros = int64_t{86'400} * 1'000'000;
 
-// The progress of a rank through a world.
+// How far a rank has come in a world; later values mean more progress.
 enum Stage { kBefore, kConnecting, kAdopting, kStepping, kLeft };
 
 Stage StageOf(const RankPosition& position) {
@@ -91,8 +91,8 @@ void StallWatch::Report(Time now, const RankPosition& position) {
 std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
   if (floor_.count() == 0 || positions_.size() < 2 || !AllFresh(now)) return std::nullopt;
   std::vector<int> all;
-  std::vector<int> idle;  // ranks that neither wait nor make progress
-  bool stopped = true;    // all idle ranks are stopped by a signal
+  std::vector<int> idle;  // ranks that do not wait for others
+  bool stopped = true;    // whether a signal stopped all idle ranks
   for (std::size_t i = 0; i < positions_.size(); ++i) {
     all.push_back(static_cast<int>(i));
     if (Waits(*positions_[i])) continue;
@@ -119,7 +119,7 @@ std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
   return Judgement{last, moved_at_};
 }
 
-// Blames the rank that is behind in its collectives. REQUIRES: all ranks wait at the same place.
+// Blames the rank with the fewest collectives. REQUIRES: all ranks wait at the same place.
 std::optional<StallWatch::Judgement> StallWatch::LastInCollectives() const {
   if (positions_.front()->phase != RankPhase::kReduce) return std::nullopt;
   for (const auto count : {&CollectiveCounts::launched, &CollectiveCounts::begun}) {
@@ -146,7 +146,7 @@ std::optional<StallWatch::Judgement> StallWatch::LastInCollectives() const {
   return std::nullopt;
 }
 
-// Names the kind of the collective with this number, if a rank reports it; otherwise empty.
+// Returns the kind of the collective with this number, if a rank reports it; otherwise empty.
 std::string StallWatch::KindText(int64_t number) const {
   for (const auto& position : positions_) {
     const CollectiveCounts& counts = position->collectives;
@@ -198,7 +198,7 @@ std::map<int, int> StallWatch::CannotConnect(Time now) const {
   if (now - moved_at_ < EnteringLimit()) return peers;
   for (const auto& position : positions_) {
     if (StageOf(*position) != kConnecting || position->stopped) return {};
-    // The other ranks wait for the rank that is furthest behind, even if they report another peer.
+    // If a rank is further behind, all other ranks wait for it, even if they report another peer.
     if (position->bucket != positions_.front()->bucket) return {};
     if (position->peer >= 0) peers[position->rank] = position->peer;
   }
@@ -234,7 +234,7 @@ bool StallWatch::AllFresh(Time now) const {
   return true;
 }
 
-// How long a world may stand still until `suspects` are blamed. REQUIRES: every rank has reported.
+// How long the world may make no progress before `suspects` are blamed. REQUIRES: all reported.
 StallWatch::Millis StallWatch::Limit(const std::vector<int>& suspects) const {
   const std::optional<Millis> median = MedianStep();
   bool unknown = !median;
@@ -261,7 +261,7 @@ StallWatch::Millis StallWatch::EnteringLimit() const {
   return std::max(kOfMedian * *median, kWhileEntering * floor_);
 }
 
-// Returns those of `ranks` that have made the least progress.
+// Returns the ranks among `ranks` that have made the least progress.
 std::vector<int> StallWatch::Hindmost(const std::vector<int>& ranks) const {
   std::vector<int> last;
   for (const int rank : ranks) {

@@ -16,12 +16,12 @@
 //
 // A rank is then to blame if others wait for it. Among ranks that do not wait, it is the one that
 // is furthest behind; if all wait, it is the one that waits for something earlier than all others
-// do. If several are at the same place, all of them are blamed if they are fewer than half of the
-// world or stopped by a signal. Otherwise the same cause may slow down their neighbours, so only
-// the youngest is blamed, and only after three times as long. If all wait for gradients at the same
-// place, one device may hang while its host waits like the others: the rank that completed fewer
-// collectives than all others (CollectiveCounts) is to blame. If no rank is behind, none is blamed
-// here, and the ranks' own reports about unreachable peers decide (next_world.h, FindCulprits).
+// do. If several ranks are furthest behind, all are blamed, provided that they are fewer than half
+// of the world or were stopped by a signal. Otherwise a common cause may slow them, so only the
+// youngest is blamed, after three times as long. If all wait for gradients at the same place, one
+// device may hang while its host waits like the others: the rank that completed fewer collectives
+// than all others (CollectiveCounts) is to blame. If no rank is behind, none is blamed here, and
+// the ranks' own reports about unreachable peers decide (next_world.h, FindCulprits).
 //
 // A world is not judged if any of its ranks has not reported its position recently.
 
@@ -47,9 +47,9 @@ class StallWatch {
   StallWatch(Millis floor, Millis fresh) : floor_(floor), fresh_(fresh) {}
 
   void set_fresh(Millis fresh) { fresh_ = fresh; }
-  // A new world of this many ranks begins. Step times of earlier worlds still count.
+  // Begins to watch a new world of this many ranks. Step times of earlier worlds still count.
   void Begin(Time now, int ranks);
-  // This launcher itself was late: ignore older reports.
+  // Call if this launcher itself was late: measures the time without progress from now on.
   void Restart(Time now) { moved_at_ = now; }
   // REQUIRES: 0 <= position.rank < ranks.
   void Report(Time now, const control::RankPosition& position);
@@ -58,7 +58,7 @@ class StallWatch {
     std::vector<int> ranks;
     Time still_since{};
     std::string
-        missing{};  // set if only this shows it: the collective that only this rank did not reach
+        missing{};  // collective that only this rank did not reach; empty: its position is behind
   };
   std::optional<Judgement> Judge(Time now) const;
 
@@ -66,16 +66,16 @@ class StallWatch {
   // that it waits for, if it reports one. Otherwise returns an empty map.
   std::map<int, int> CannotConnect(Time now) const;
 
-  // Since when ranks have waited for others, if that is longer than usual, without judging a rank.
+  // Returns when the world last made progress, if that is longer ago than usual; blames no rank.
   std::optional<Time> StandsStillSince(Time now) const;
-  // A text with the positions of the ranks that are furthest behind, and their collectives.
+  // Returns the positions of the ranks that are furthest behind, and their collectives, as text.
   std::string Record() const;
 
-  // The position of a rank as a text, like "at step 41, in compute, waiting for rank 2".
+  // The position of a rank as text, like "at step 41, in phase 'compute', waiting for rank 2".
   std::string PlaceOf(int rank) const;
   // The median time of a step; empty before five steps have been seen.
   std::optional<Millis> MedianStep() const;
-  // The newest report of each rank; empty if there is none.
+  // The newest report of each rank; nullopt for a rank that has not reported.
   const std::vector<std::optional<control::RankPosition>>& positions() const { return positions_; }
 
  private:
@@ -90,8 +90,8 @@ class StallWatch {
   Millis fresh_;
   std::vector<std::optional<control::RankPosition>> positions_;  // by rank
   std::vector<Time> heard_at_;                                   // by rank
-  Time moved_at_{};                                              // last movement of any rank
-  std::deque<int64_t> step_micros_;                              // times of the newest steps seen
+  Time moved_at_{};                                              // when any rank last moved
+  std::deque<int64_t> step_micros_;                              // durations of the newest steps
 };
 
 }  // namespace ringmaster::launcher

@@ -16,7 +16,7 @@ class StartGate {
  public:
   using Slot = std::pair<std::string, int>;  // Pod UID, slot
 
-  // The problem with the set as a whole. `slot` and `world_size` are set if they give details.
+  // What is wrong with the set of processes. `slot` and `world_size` are set if they give details.
   struct Fault {
     enum class Kind { kAttachedTwice, kNotExpected, kOtherWorldSize, kSameRank };
     Kind kind = Kind::kAttachedTwice;
@@ -27,10 +27,10 @@ class StartGate {
   // Begins a new attempt and forgets everything.
   void Expect(std::set<Slot> slots);
 
-  // An agent that reconnects repeats its reports, which has no effect.
+  // Records an attached process. A repeated report of a reconnected agent has no effect.
   void Attach(const Slot& slot, int mpi_rank, int mpi_world_size);
 
-  // Whether every expected slot has attached exactly once, and no other process has.
+  // Whether every expected slot has attached exactly once, and no other process has attached.
   bool Complete() const { return !fault_ && attached_.size() == expected_.size(); }
   const std::optional<Fault>& fault() const { return fault_; }
 
@@ -46,7 +46,7 @@ class StartGate {
 
   std::set<Slot> expected_;
   std::map<Slot, Process> attached_;
-  std::optional<Fault> fault_;  // the first one; permanent
+  std::optional<Fault> fault_;  // the first fault; it is kept until Expect()
 };
 
 }  // namespace ringmaster::launcher

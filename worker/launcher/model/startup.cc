@@ -38,7 +38,7 @@ Startup::Judgement Startup::Judge(Time now, const CoordinatorOptions& options,
   const auto fail = [](const char* reason, std::string message) {
     return Judgement{Failure{reason, std::move(message)}};
   };
-  // The set of attached processes differs from the expected one. Wait for more details first.
+  // The attached processes differ from the expected ones; wait for details before failing the job.
   if (mismatch_at_ && now - *mismatch_at_ >= options.settle) {
     return fail(control::kReasonWorldMismatch, GateText(others) + "; " + MismatchText(others));
   }
@@ -53,7 +53,7 @@ Startup::Judgement Startup::Judge(Time now, const CoordinatorOptions& options,
   if (!exit.start_error.empty()) {
     return fail(control::kReasonMpirunFailed, "mpirun could not be started: " + exit.start_error);
   }
-  // mpirun may have ended because a worker disappeared, which is noticed a little later.
+  // mpirun may have ended because a worker disappeared, which is detected a little later.
   if (now - mpirun_exited_at_ < options.settle ||
       !others.every_member_heard_since(mpirun_exited_at_ + options.settle / 2)) {
     return {};

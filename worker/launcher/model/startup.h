@@ -1,8 +1,8 @@
 #pragma once
 
 // One start of the first world by mpirun or the agents: which of mpirun's processes have attached,
-// how mpirun ended, and what that means before the start gate opens. A value; attempts are counted
-// from the last time that the gate opened.
+// how mpirun ended, and what follows from that before the start gate opens. A value; counts the
+// failed starts since the gate last opened.
 
 #include <cstdint>
 #include <functional>
@@ -23,14 +23,14 @@ class Startup {
   using Time = Clock::Time;
   using Slot = StartGate::Slot;
 
-  // mpirun starts one process in each of these slots. If `cohort` is kStartedByAgents, the agents
-  // start them.
+  // Begins a start: mpirun, or the agents if `cohort` is kStartedByAgents, start one process in
+  // each of these slots.
   void Begin(Time now, int64_t cohort, std::set<Slot> expected);
   void Attach(Time now, const std::string& pod_uid, const control::SlotAttached& attached);
   void MpirunExited(Time now, const MpirunExit& exit);
   void GateOpened() { failed_starts_ = 0; }
 
-  // These apply to the newest start.
+  // These return values of the newest start.
   int64_t cohort() const { return cohort_; }
   bool mpirun_runs() const { return mpirun_runs_; }
   // The exit of mpirun since the newest start.
@@ -39,7 +39,7 @@ class Startup {
   const StartGate& gate() const { return gate_; }
   bool EveryoneAttached() const { return by_agents_ || gate_.Complete(); }
 
-  // Functions by which Judge() asks about other parts.
+  // What Judge() needs to know about the workers and the members.
   struct Others {
     std::function<bool(Time)> every_member_heard_since;
     std::function<std::string(const Slot&)> name;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Finds ranks that are much slower than their peers, by the time of their own part of a step: data,
-// computation and update, without waiting for others. A rank becomes a straggler when this time has
+// Finds ranks that are much slower than their peers in their own part of a step: data, computation
+// and update, without waiting for others. A rank becomes a straggler when the time of this part has
 // been above 1.5 times the world's median for 10 s (and a millisecond above it, because shorter
 // steps are noise), and stops being one below 1.25 times the median. Does no I/O; owned by a job.
 
@@ -26,9 +26,9 @@ class StragglerWatch {
   static constexpr double kNoiseMicros = 1000;
   static constexpr std::chrono::seconds kFor{10};
 
-  // A new world begins. Members of the previous world are still known.
+  // Begins a new world. Times of members that were in the previous world are kept.
   void Begin(const std::vector<control::Member>& members);
-  // REQUIRES: a member of the world. `step` and the time of its own part of it.
+  // `own_micros`: the time of the rank's own part of `step`. REQUIRES: a member of the world.
   void Report(Time now, const control::Member& member, int64_t step, int64_t own_micros);
 
   struct Slow {
@@ -39,7 +39,7 @@ class StragglerWatch {
   };
   // Slowest first.
   std::vector<Slow> Stragglers(Time now) const;
-  // The smoothed time of a member; nothing before its first step.
+  // The smoothed time of a member; nullopt before its first step.
   std::optional<double> OwnMicros(const control::Member& member) const;
 
  private:
@@ -49,7 +49,7 @@ class StragglerWatch {
     std::optional<Time> slow_since;
   };
 
-  // The median of all known members; of two, the lower one. Empty for fewer than two ranks.
+  // The median of the known times; of two, the lower one. Empty for fewer than two ranks.
   std::optional<double> Median() const;
   std::optional<double> RecentMedian(Time now);
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // Collects the agents' WorldReports, from which a restarted launcher learns about the running
-// world. Only the newest report per Pod counts. The highest epoch wins; Pods that report a lower
-// one still tell which members of the winning world run there. One of the winner's agents is asked
+// world. Only the newest report per Pod counts. The world with the highest epoch wins; Pods that
+// report a lower epoch still say which of its members run. An agent that knows this world is asked
 // for its members, and reports of ranks are kept until the answer arrives. A value.
 
 #include <map>
@@ -22,7 +22,7 @@ class Takeover {
  public:
   using Time = Clock::Time;
   using Connections = std::map<ConnectionId, std::string>;  // → Pod UID
-  // The newest report of each kind, by Pod UID, rank and type. Rank -1: all ranks of the Pod.
+  // The newest message of each type, by Pod UID, rank and type. Rank -1: all ranks of the Pod.
   using EarlyMessages = std::map<std::tuple<std::string, int, std::size_t>, control::Message>;
 
   void Report(const std::string& pod_uid, const control::WorldReport& report);
@@ -30,13 +30,13 @@ class Takeover {
 
   // The highest epoch reported; {0, 0}: none.
   const control::Epoch& newest() const { return newest_; }
-  // The highest epoch whose members a report contains, and those members; {0, 0}: none.
+  // The highest epoch that was reported with members, and these members; {0, 0}: none.
   const control::Epoch& epoch() const { return epoch_; }
   const std::vector<control::Member>& members() const { return members_; }
-  // Whether the Pod reported the newest epoch, so that its agent knows the members.
+  // Whether the Pod reported the newest epoch, so that its agent knows the members of that epoch.
   bool Knows(const std::string& pod_uid) const;
 
-  // Whether the member runs, as its Pod reported; empty if the Pod has not reported.
+  // Whether the member runs, according to its Pod; nullopt if the Pod has not reported.
   std::optional<bool> Runs(const control::Member& member) const;
 
   // Whether more than half of the members' Pods have reported.
@@ -45,10 +45,10 @@ class Takeover {
   // Whether every member's Pod reported epoch(): the world has started everywhere.
   bool StartedEverywhere() const;
 
-  // Whether a connected agent reported a world newer than `known`, without its members so far.
+  // Whether a connected agent reported a world newer than `known`, whose members are not known.
   bool AwaitsMembers(const control::Epoch& known, const Connections& connections) const;
-  // Returns an agent that knows the members and must be asked for them now. Empty while the answer
-  // of another one, asked less than `again` ago, may arrive. REQUIRES: AwaitsMembers().
+  // Returns an agent that knows the members and must be asked for them now; nullopt if another
+  // agent was asked less than `again` ago and may still answer. REQUIRES: AwaitsMembers().
   std::optional<ConnectionId> AskNow(Time now, const Connections& connections,
                                      std::chrono::milliseconds again);
 

@@ -18,9 +18,9 @@ namespace ringmaster::launcher {
 // Whether a Pod may be part of the next world.
 enum class Standing {
   kTrusted,
-  kSilent,           // not in the next world; may return until it starts
+  kSilent,           // not in the next world, but may return until that world starts
   kFenced,           // permanently excluded: another Pod replaces it
-  kFencedInSilence,  // like kFenced, because it was silent; it may still run
+  kFencedInSilence,  // like kFenced; it was silent, so it may still run
   kDead,             // permanently excluded: it has certainly ended
 };
 
@@ -30,26 +30,26 @@ struct Process {
   Clock::Time loaded_at{};
   std::optional<control::RankExit> exit;  // exit of the newest process that ended
   Clock::Time ended_at{};
-  bool replaced = false;     // another process has loaded since
+  bool replaced = false;     // whether another process has loaded since
   control::RankStack stack;  // the newest stack that its agent sent
 };
 
-// A worker Pod that has sent a hello, or that another launcher's world named. It is kept as long as
-// the launcher lives.
+// A worker Pod that has sent a hello, or is in a world of another launcher. It is kept until the
+// launcher ends.
 struct Worker {
   using Time = Clock::Time;
 
   control::AgentHello hello;
   std::optional<ConnectionId> connection;
   std::optional<control::AgentReady> ready;  // of this connection
-  bool repeated = false;  // this connection has repeated all reports that are still valid
+  bool repeated = false;  // whether it has repeated its valid reports on this connection
   std::string address;    // the newest address that it reported
   int ssh_port = 0;
   Time last_heard{};
   Time disconnected_at{};
   Time welcomed_at{};
   Time ready_since{};
-  std::optional<control::DataCacheProgress> filling;  // its data cache, until it is ready
+  std::optional<control::DataCacheProgress> filling;  // state of its data cache, until it is ready
   Time filled_at{};                                   // when its data cache last made progress
   std::map<int, Process> processes;                   // by slot
   std::set<MemberId> stopping;  // its ranks in a world that continued without it
@@ -76,7 +76,7 @@ class WorkerTable {
  public:
   using Workers = std::map<std::string, Worker>;
 
-  // Null if it never sent a hello.
+  // Null if the table does not contain the Pod.
   const Worker* Find(const std::string& pod_uid) const;
   Worker* Find(const std::string& pod_uid);
   const Worker& At(const std::string& pod_uid) const { return workers_.at(pod_uid); }
@@ -85,9 +85,9 @@ class WorkerTable {
   Worker& Entry(const std::string& pod_uid) { return workers_[pod_uid]; }
   Worker* ByConnection(ConnectionId connection);
 
-  // REQUIRES: the worker belongs to this job, and its hello identifies it.
+  // REQUIRES: the hello of the worker is valid and belongs to this job.
   void Connect(Worker& worker, ConnectionId connection);
-  // Forgets the worker's connection. REQUIRES: it has one.
+  // Removes the worker's connection. REQUIRES: the worker is connected.
   void Disconnect(Clock::Time now, Worker& worker);
   // Connections that have sent a hello → Pod UID.
   const std::map<ConnectionId, std::string>& connections() const { return connections_; }

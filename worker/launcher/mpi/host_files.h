@@ -18,18 +18,18 @@ namespace ringmaster::launcher {
 // ringmaster-rsh.
 std::vector<std::string> HostNames(const std::vector<Host>& hosts);
 
-// Lines "NAME slots=N", in rank order.
+// Returns lines "NAME slots=N", in rank order.
 std::string HostfileText(const std::vector<Host>& hosts);
 
-// A script that prints lines "ADDRESS:N", for horovodrun's --host-discovery-script.
+// Returns a script that prints lines "ADDRESS:N", for horovodrun's --host-discovery-script.
 std::string DiscoverHostsText(const std::vector<Host>& hosts);
 
 // Pins each host's key to its address and port. `host_public_key` is the content of
 // ssh-host-key.pub.
 std::string KnownHostsText(const std::vector<Host>& hosts, const std::string& host_public_key);
 
-// A Host block for each worker, with its port, its address if the name differs, and its user
-// if known. The settings for all hosts follow.
+// A Host block for each worker, with its port, its address if that differs from the name, and its
+// user if known; then the settings for all hosts.
 std::string SshConfigText(const std::vector<Host>& hosts, const std::string& identity_file,
                           const std::string& known_hosts_file);
 
@@ -47,7 +47,7 @@ Result<void> WriteHostFiles(const HostFiles& paths, const std::vector<Host>& hos
 Result<void> WriteSshFiles(const HostFiles& paths, const std::vector<Host>& hosts,
                            const std::string& identity_file, const std::string& host_public_key);
 
-// Returns false for text that must not be in these files: agents report addresses and users.
+// Agents report addresses and users. These return false for text that must not be in the files.
 bool HasSafeAddress(const Host& host);
 bool HasSafeLogin(const Host& host);
 

@@ -36,7 +36,7 @@ bool Names(std::string_view variable, const MpirunPlan& plan) {
          std::any_of(plan.extra_args.begin(), plan.extra_args.end(), is_it);
 }
 
-// Arguments of the program that mpirun starts its daemons with: ssh or ringmaster-rsh.
+// Arguments of the program with which mpirun starts its daemons: ssh or ringmaster-rsh.
 std::string AgentArguments(const MpirunPlan& plan) {
   return plan.rsh.empty() ? "-F " + plan.ssh_config : "--socket=" + plan.rsh_socket;
 }
@@ -92,7 +92,7 @@ std::vector<std::string> MpirunArguments(const MpirunPlan& plan) {
   }
   Add(words, {"-np", std::to_string(plan.world_size), "--hostfile", plan.hostfile});
   Add(words, {"--bind-to", "none", "--map-by", "slot", "--mca", "pml", "ob1"});
-  // Version 5 no longer has this component.
+  // Open MPI 5 does not have this component.
   if (!five) Add(words, {"--mca", "btl", "^openib"});
   // Only the launcher has the private key, and agents accept commands only from the launcher, so
   // workers never start the daemons of other workers.
@@ -118,8 +118,8 @@ std::map<std::string, std::string> MpirunEnvironment(
   for (const auto& [name, value] : own) {
     if (AllowedName(name, plan)) environment[name] = value;
   }
-  // Set the same options as on the command line, with the names of Open MPI 4 and 5: they apply to
-  // any mpirun, and the private key stays in this Pod.
+  // Set the same options as on the command line, for both Open MPI 4 and 5, so that they apply to
+  // any mpirun that is started, and the private key stays in this Pod.
   for (const std::string prefix : {"OMPI_MCA_plm_rsh_", "PRTE_MCA_plm_ssh_"}) {
     environment[prefix + "no_tree_spawn"] = "1";
     environment[prefix + "args"] = AgentArguments(plan);

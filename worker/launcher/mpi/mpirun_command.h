@@ -30,34 +30,34 @@ Result<MpiVersion> ParseMpiVersion(std::string_view output);
 struct MpirunPlan {
   MpiFlavour flavour = MpiFlavour::kOpenMpi4;
   std::string mpirun =
-      "mpirun";  // argv[0]; an absolute path makes mpirun set PATH on the workers to match
+      "mpirun";  // argv[0]; with an absolute path, mpirun sets PATH on the workers accordingly
   bool as_root = false;
   int world_size = 1;
   int hosts = 1;
   std::string hostfile;
-  // mpirun reaches the hosts with ssh and this configuration or, if `rsh` is not empty, with
-  // ringmaster-rsh and the launcher's socket.
+  // mpirun reaches the hosts over ssh with this configuration or, if `rsh` is not empty, with
+  // ringmaster-rsh through the launcher's socket.
   std::string ssh_config;
   std::string rsh;
   std::string rsh_socket;
   control::Interfaces interfaces;  // for ranks
-  bool interface_here = false;     // the launcher has an included interface
-  // The rendezvous of PyTorch's processes (init_method env://): rank 0's host and a port; 0: none.
+  bool interface_here = false;     // whether the launcher has an included interface
+  // Where PyTorch's processes meet (init_method env://): rank 0's host, and a port; 0: no port.
   std::string master_address;
   int master_port = 0;
   std::vector<std::string> export_env;  // more variables to pass to the processes
-  std::vector<std::string> extra_args;  // arguments of the user
-  std::vector<std::string> program;     // the program of every slot
+  std::vector<std::string> extra_args;  // the user's arguments for mpirun
+  std::vector<std::string> program;     // the program that mpirun starts in every slot
 };
 
 std::vector<std::string> MpirunArguments(const MpirunPlan& plan);
 
-// Selects the variables of `own` (name → value) that mpirun may see, and adds those that configure
-// both generations. mpirun, ssh and workers get nothing else of the launcher's environment.
+// Selects the variables of `own` (name → value) that mpirun may see, and adds the settings for both
+// generations. mpirun, ssh and workers get no other part of the launcher's environment.
 std::map<std::string, std::string> MpirunEnvironment(const MpirunPlan& plan,
                                                      const std::map<std::string, std::string>& own);
 
-// Whether a user's own arguments tell mpirun in which directory to start programs.
+// Whether the user's arguments set the directory in which mpirun starts programs.
 bool ChoosesDirectory(const std::vector<std::string>& extra_args);
 
 // Quotes a command for a shell; used in logs.

@@ -73,7 +73,7 @@ void MpirunRunner::Probe(std::chrono::milliseconds limit, OnVersion on_version) 
 }
 
 void MpirunRunner::Start(const StartMpirun& start) {
-  Abandon();  // an mpirun that has not ended after its stop
+  Abandon();  // kills an mpirun that still runs after Stop()
   if (Result<void> started = TryStart(start); !started.ok()) {
     MpirunExit exit;
     exit.start_error = started.error().message;
@@ -130,7 +130,7 @@ MpirunPlan MpirunRunner::PlanFor(const StartMpirun& start) const {
   plan.interface_here =
       std::any_of(plan.interfaces.include.begin(), plan.interfaces.include.end(),
                   [](const std::string& name) { return ::if_nametoindex(name.c_str()) != 0; });
-  // mpirun would print a warning for every process if a variable is not set here.
+  // mpirun prints a warning for every process if a variable that it passes on is not set here.
   for (const std::string& name : config_.spec.mpi_pass_env) {
     if (config_.environment.contains(name)) plan.export_env.push_back(name);
   }

@@ -31,12 +31,12 @@ class MpirunRunner {
                std::string host_public_key, OnExit on_exit);
   ~MpirunRunner();  // kills a running mpirun
 
-  // Asks mpirun for its version. The other functions work once `on_version` was called with one. It
-  // is called once. kNotFound: there is no mpirun. kInvalid: it is not Open MPI 4 or 5. Any other:
-  // it cannot be run, or was killed because it did not answer within `limit`.
+  // Asks mpirun for its version and calls `on_version` once, with an error if the other functions
+  // cannot be used. kNotFound: mpirun is missing. kInvalid: it is not Open MPI 4 or 5. Other:
+  // mpirun cannot be run, or did not answer within `limit` and was killed.
   void Probe(std::chrono::milliseconds limit, OnVersion on_version);
 
-  // REQUIRES: the version is known. Reports a failed start like an exit, within the call.
+  // REQUIRES: the version is known. If the start fails, reports an exit before it returns.
   void Start(const StartMpirun& start);
 
   // Stops a running mpirun: SIGTERM, then SIGKILL after two seconds.

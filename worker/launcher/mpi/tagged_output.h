@@ -7,8 +7,8 @@
 
 namespace ringmaster::launcher {
 
-// Puts "[<whose>]<stdout>: " or "<stderr>" before each line of `data`. Adds a newline to the last
-// line if it has none.
+// Puts "[<whose>]<stdout>: " or "[<whose>]<stderr>: " before each line of `data`. Adds a newline to
+// the last line if it has none.
 std::string TagLines(const std::string& whose, bool is_stderr, std::string_view data);
 
 }  // namespace ringmaster::launcher

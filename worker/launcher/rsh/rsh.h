@@ -1,7 +1,7 @@
 #pragma once
 
 // Replaces ssh for mpirun: asks the launcher to run a command through the agent of a host, passes
-// its output on, and exits with its exit code. Blocks; uses one thread.
+// its output on, and exits with the command's exit code. Blocks; uses one thread.
 
 #include <string>
 #include <vector>
@@ -10,13 +10,13 @@
 
 namespace ringmaster::launcher {
 
-// The host could not be reached or was lost; the same code as ssh.
+// The exit code if the host could not be reached or was lost; the same as that of ssh.
 inline constexpr int kExitNotReached = 255;
 
 struct RshRequest {
   std::string socket;   // path of the launcher's socket
   std::string host;     // host name in the hostfile
-  std::string command;  // line for the host's shell; mpirun has quoted it
+  std::string command;  // command line for the host's shell; mpirun has quoted it
 };
 
 // Parses --socket=PATH HOST COMMAND.... Joins the command's words with blanks, like ssh. Pure.

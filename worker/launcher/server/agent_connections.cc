@@ -68,7 +68,7 @@ void AgentConnections::OnClosed(ConnectionId id, const std::string& reason) {
 void AgentConnections::CloseSilent(Clock::Time now) {
   for (const ConnectionId id : strangers_) {
     const Peer& peer = peers_.at(id);
-    if (now - peer.since <= kHelloLimit) break;  // the other ones connected later
+    if (now - peer.since <= kHelloLimit) break;  // the remaining ones connected later
     peer.connection->Close("was silent");
   }
 }

@@ -1,8 +1,8 @@
 #pragma once
 
 // The port that agents connect to. It tracks which connections have identified themselves: a new
-// one has kHelloLimit to send a short hello, and if too many have not, the oldest is closed.
-// Handlers process the messages. Used by Launcher, on its thread.
+// connection has kHelloLimit to send a short hello. If too many have not sent it, the oldest is
+// closed. Handlers process the messages. Used by Launcher, on its thread.
 
 #include <chrono>
 #include <cstddef>
@@ -28,7 +28,7 @@ class AgentConnections {
 
   struct Handlers {
     std::function<void(ConnectionId, const control::AgentHello&)> on_hello;
-    // Called for any later line.
+    // Called for each line after the hello.
     std::function<void(ConnectionId, const control::Message&)> on_message;
     // `greeted`: whether the connection had sent its hello.
     std::function<void(ConnectionId, bool greeted)> on_closed;
@@ -38,19 +38,19 @@ class AgentConnections {
   AgentConnections(const Clock& clock, Handlers handlers)
       : clock_(clock), handlers_(std::move(handlers)) {}
 
-  // kUnavailable: the port is taken. `io` and `tls` outlive this object.
+  // kUnavailable: the port is taken. `io` and `tls` must outlive this object.
   Result<void> Listen(boost::asio::io_context& io, int port, control::TlsContext& tls);
   // REQUIRES: Listen() succeeded.
   int port() const { return listener_->port(); }
 
-  // Takes a connection that Listen() accepted; tests pass their own.
+  // Adds a connection that Listen() accepted. Tests add their own connections.
   void Add(std::shared_ptr<control::LineConnection> connection);
   // Closes connections that have sent no hello within kHelloLimit.
   void CloseSilent(Clock::Time now);
 
   // These have no effect on a closed connection.
   //
-  // Raises the limit of a line: the connection is an agent of this job.
+  // Raises the line limit of a connection, because it belongs to an agent of this job.
   void Admit(ConnectionId id);
   void Send(ConnectionId id, const control::Message& message);
   void SendToAll(const std::vector<ConnectionId>& ids, const control::Message& message);
@@ -58,7 +58,7 @@ class AgentConnections {
   void Refuse(ConnectionId id, const std::string& reason);
   void Close(ConnectionId id, const std::string& reason);
 
-  // Closes every connection once its queued messages are sent, and new ones at once.
+  // Closes every connection once its queued messages are sent. Closes new connections at once.
   void End(const std::string& reason);
   bool empty() const { return peers_.empty(); }
 

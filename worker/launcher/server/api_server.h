@@ -1,7 +1,7 @@
 #pragma once
 
 // The launcher's HTTPS server for the operator (common/control/launcher_api.h): receives orders and
-// serves the status and the ranks' metrics. common/net/http_server.h bounds the resources that
+// serves the status and the ranks' metrics. common/net/http_server.h limits the resources that
 // clients can use. The token is compared in constant time before a body is read. Runs on the one
 // thread of its io_context.
 
@@ -21,7 +21,7 @@ struct ApiOptions {
   std::string operator_token;
   std::size_t max_order_bytes = control::kMaxOrderBytes;
   std::size_t max_connections = 64;
-  std::chrono::seconds idle_limit{60};  // limit between two requests of the operator
+  std::chrono::seconds idle_limit{60};  // maximum time between two requests of the operator
 };
 
 struct ApiHandlers {
@@ -31,7 +31,7 @@ struct ApiHandlers {
   std::function<std::string()> metrics;  // in Prometheus' text format
 };
 
-// Whether these credentials are the operator's.
+// Whether `authorization` contains the operator's token.
 bool Trusted(const ApiOptions& options, const std::string& authorization);
 
 // Answers one request of the operator; pure except for the handlers.

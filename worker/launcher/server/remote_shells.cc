@@ -11,7 +11,7 @@
 namespace ringmaster::launcher {
 namespace {
 
-// JSON may make a command six times as long.
+// A command may become six times as long when it is written as JSON.
 constexpr std::size_t kMaxShellLineBytes = 1 << 20;
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 // The unix socket of ringmaster-rsh, through which mpirun reaches hosts without sshd. Each
 // connection requests one command on one host; the socket relays the request to the host's agent,
-// and the output back. Accepts only processes of the same user, as reported by the kernel, only for
+// and the output back. It accepts only processes of the same user (as reported by the kernel), only
 // hosts of the running mpirun, and one command at a time per host. Used by Launcher, on its thread.
 
 #include <cstdint>
@@ -27,20 +27,20 @@ class RemoteShells {
 
   explicit RemoteShells(Send send) : send_(std::move(send)) {}
 
-  // `io` outlives this object.
+  // `io` must outlive this object.
   Result<void> Listen(boost::asio::io_context& io, const std::string& socket_path);
 
-  // mpirun starts: sets the hosts that it may reach, by their names in the hostfile. Ends the
-  // commands of the previous mpirun.
+  // Call when mpirun starts. Sets the hosts that it may reach, by their names in the hostfile, and
+  // ends the commands of the previous mpirun.
   void Begin(std::map<std::string, ConnectionId> hosts);
-  // mpirun has ended: hosts are no longer reachable, and running commands end.
+  // Call when mpirun has ended. Hosts are no longer reachable, and running commands are ended.
   void End() { Begin({}); }
 
   // Handles an agent's message about its commands. Returns false for other messages.
   bool OnMessage(ConnectionId agent, const control::Message& message);
   void OnAgentGone(ConnectionId agent);
 
-  // Takes a connection that Listen() accepted; tests pass their own.
+  // Adds a connection that Listen() accepted. Tests add their own connections.
   void Add(std::shared_ptr<control::LineConnection> connection);
 
  private:
@@ -52,9 +52,9 @@ class RemoteShells {
 
   void OnHello(int64_t id, const control::Message& message);
   void OnClosed(int64_t id);
-  // Sends the reason why the command ended.
+  // Sends the reason why the command cannot run or has ended.
   void Refuse(Shell& shell, const std::string& reason);
-  // The connection whose command this agent runs, or null.
+  // Returns the connection whose command this agent runs, or null.
   Shell* Find(ConnectionId agent, int64_t id);
 
   const Send send_;

@@ -1,7 +1,7 @@
 #pragma once
 
 // Keeps a status within the size that the operator reads (launcher_api.h). It first
-// drops old failures, then reports of workers without anything notable, then the other
+// drops old failures, then reports of workers without anything notable, then other
 // reports.
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace ringmaster::launcher {
 
-// Encodes `status` in at most control::MaxStatusBytes(status.ordered). Cuts texts at 2,000
-// bytes.
+// Encodes `status` in at most control::MaxStatusBytes(status.ordered) bytes. Cuts the message at
+// 2,000 bytes.
 std::string EncodeWithin(control::LauncherStatus status);
 
 }  // namespace ringmaster::launcher
