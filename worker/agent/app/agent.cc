@@ -307,7 +307,7 @@ void Agent::OnRankEnd(int slot, RankEnd end) {
     end.last_lines.push_back(fault);
   }
   slots_->OnRankExit(slot, end);
-  // Leave after the exit is reported: the launcher does not judge exits from a leaving agent.
+  // Leave after the exit is reported: the launcher ignores exits that a leaving agent reports.
   if (unhealthy && gpu_fault_.empty()) {
     gpu_fault_ = fault;
     Leave(fault, kGpuGrace, control::kExitDeviceUnhealthy);
@@ -336,7 +336,7 @@ void Agent::OnGpuTrouble(const GpuTrouble& trouble) {
   }
 }
 
-// Only ranks without recent progress can be stopped, so the kernel is asked only about those.
+// Only a rank without recent progress can be stopped by a signal, so the kernel is asked only then.
 void Agent::ReportPositions() {
   slots_->EndEndlessLoading([this](int slot) { return ranks_.Age(slot); }, config_.load_limit);
   control::RankPositions report;

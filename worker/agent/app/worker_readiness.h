@@ -54,7 +54,7 @@ class WorkerReadiness {
 
  private:
   void StartSshd();
-  // Runs a program, and passes its output until its end or the time limit to `done`.
+  // Runs a program. Calls `done` with its output when it ends or its time is up.
   void Ask(std::vector<std::string> argv, std::vector<std::string> environment,
            std::function<void(const std::string& answer)> done);
   void AskVersion();
@@ -79,7 +79,7 @@ class WorkerReadiness {
   std::optional<std::string> sshd_fault_;
   std::optional<std::vector<control::PreflightFault>> faults_;  // empty while preflight runs
   std::map<std::string, std::string> versions_;
-  int questions_ = 0;                                    // programs that have not answered yet
+  int questions_ = 0;                                    // running programs of Ask()
   std::vector<control::PreflightFault> program_faults_;  // faults found in the answers
   std::unique_ptr<GpuWatch> gpu_watch_;                  // null: the worker has no GPUs
   bool gpus_known_ = false;

@@ -18,7 +18,7 @@ namespace ringmaster::agent {
 namespace {
 
 constexpr std::chrono::milliseconds kAgentGoneGrace{1000};
-constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // bytes to the agent; above, output waits
+constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // limit of bytes queued for the agent
 constexpr char kCohortFlag[] = "--cohort=";
 constexpr char kStayFlag[] = "--stay";  // do not change the directory that mpirun chose
 

@@ -28,7 +28,7 @@ struct AttachOptions {
   control::AttachHello hello;
   std::vector<std::string> program;  // argv; empty in an elastic job
   std::string working_dir;           // for the program; empty: the current one
-  Environment variables;             // only for the program: its rank, in PyTorch's variables
+  Environment variables;             // set only for the program: its rank, as PyTorch reads it
 };
 
 struct AttachFailure {
@@ -69,7 +69,7 @@ class Attach {
   boost::asio::io_context& io_;
   const AttachOptions options_;
   const std::string host_;
-  const std::vector<int> inherited_;  // descriptors from mpirun, passed on to the program
+  const std::vector<int> inherited_;  // descriptors from mpirun, which the program inherits
   std::unique_ptr<ChildReaper> reaper_;
   boost::asio::signal_set signals_;
   std::shared_ptr<control::LineConnection> connection_;

@@ -118,7 +118,7 @@ class Copier {
     std::error_code failed;
     switch (entry.kind) {
       case SourceEntry::Kind::kFile:
-        // If the copy was stopped, this adds nothing, and the walk ends next.
+        // If the copy was stopped, Add() does nothing, and the walk ends at the next entry.
         queue_.Add({entry, nullptr, 0}, halt_.get_token());
         return {};
       case SourceEntry::Kind::kFolder:
@@ -185,7 +185,7 @@ std::int64_t ChangedAt(const struct stat& file) {
   return std::int64_t{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec;
 }
 
-// Waits for a lease on the file. Fails like open(2), or with ECANCELED. Does not block on a pipe.
+// Waits until a lease on the file ends, but not on a pipe. Fails like open(2), or with ECANCELED.
 int OpenToRead(const std::filesystem::path& file, const std::stop_token& stop) {
   for (;;) {
     const int descriptor = open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

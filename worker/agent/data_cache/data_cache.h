@@ -22,7 +22,7 @@
 
 namespace ringmaster::agent {
 
-// The progress of a fill. Its thread writes it; any thread may read it.
+// The progress of a fill. The thread that fills writes it; any thread may read it.
 struct FillCounters {
   std::atomic<std::int64_t> bytes_done{0};
   std::atomic<std::int64_t> bytes_total{-1};  // -1: not measured yet
@@ -40,7 +40,7 @@ class DataCache {
   struct Handlers {
     // Called once the data is measured, then after progress, at most once a period.
     std::function<void(const control::DataCacheProgress&)> on_progress;
-    // Called once: nothing if the data is complete, otherwise why it never will be.
+    // Called once, at the end: why the fill failed, or nothing if the copy is complete.
     std::function<void(std::optional<std::string> fault)> on_end;
   };
   // The period between reports. Each report may cause a write of the job's status.
@@ -69,7 +69,7 @@ class DataCache {
   boost::asio::steady_timer timer_;
   std::int64_t reported_ = -1;  // bytes
   bool ended_ = false;
-  FillCounters counters_;  // used by the thread and by io's
+  FillCounters counters_;  // used by thread_ and by the io_context's
   std::jthread thread_;    // last: joined before the members that it uses are destroyed
 };
 

@@ -132,7 +132,7 @@ bool PortIsFree(int port) {
   boost::system::error_code error;
   tcp protocol = tcp::v6();
   if (listener.open(protocol, error)) listener.open(protocol = tcp::v4(), error);
-  if (error) return true;  // it cannot be checked
+  if (error) return true;  // the port cannot be checked
   listener.set_option(tcp::acceptor::reuse_address(true), error);
   listener.bind({protocol, static_cast<uint16_t>(port)}, error);
   return error != boost::asio::error::address_in_use;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Tells which of the driver's GPU messages (Xids) mean that the GPU is broken. Pure functions, used
-// by the agent.
+// Determines which of the driver's GPU errors (Xids) mean that the GPU is broken. Pure functions,
+// used by the agent.
 
 #include <string>
 
@@ -13,7 +13,7 @@ namespace ringmaster::agent {
 // 94).
 bool IsFatalXid(int xid);
 
-// "Xid 79 (the GPU has fallen off the bus)".
+// Returns a text like "Xid 79 (the GPU has fallen off the bus)".
 std::string XidText(int xid);
 
 }  // namespace ringmaster::agent

@@ -11,7 +11,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// The part of nvml.h that the agent uses. NVML gives a function that changes a new name.
+// Part of nvml.h, valid for newer drivers: NVML exports a changed function under a new name.
 using Return = int;
 using Handle = void*;
 
@@ -87,7 +87,7 @@ struct Watched {
   Handle gpu = nullptr;  // the GPU itself, or the GPU of the MIG device
   unsigned int instance = kWholeGpu;
   std::string uuid{};
-  bool lost = false;  // the loss of the device was reported
+  bool lost = false;  // its loss was reported
 };
 
 class LoadedNvml final : public Nvml {
@@ -103,7 +103,7 @@ class LoadedNvml final : public Nvml {
     for (unsigned int index = 0; index < count; ++index) {
       Handle gpu = nullptr;
       const Return found = api_.by_index(index, &gpu);
-      if (found == kNoPermission) continue;  // it belongs to another container
+      if (found == kNoPermission) continue;  // the GPU belongs to another container
       if (found != kSuccess) {
         devices.push_back({"", Words(found)});
       } else {

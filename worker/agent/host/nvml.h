@@ -22,8 +22,8 @@ namespace ringmaster::agent {
 
 class Nvml {
  public:
-  // `library`: as for dlopen(); ignored by a static program. kNotFound: it does not exist.
-  // kUnavailable: it cannot reach a driver, with its error.
+  // `library`: as for dlopen(); ignored by a static program. kNotFound: the library does not exist.
+  // kUnavailable: it cannot reach a driver; the message is its error.
   static Result<std::unique_ptr<Nvml>> Open(const std::string& library);
   virtual ~Nvml() = default;
 
@@ -31,8 +31,8 @@ class Nvml {
   // answered a request that only the device itself can answer.
   virtual Result<std::vector<GpuDevice>> Devices() = 0;
 
-  // Waits up to `limit` for an error of a GPU; it also applies to the GPU's instances. REQUIRES:
-  // Devices() succeeded.
+  // Waits up to `limit` for errors. An error of a GPU is returned for each of its MIG instances.
+  // REQUIRES: Devices() succeeded.
   virtual std::vector<GpuTrouble> Await(std::chrono::milliseconds limit) = 0;
 };
 

@@ -66,11 +66,11 @@ class RankProcesses {
   void SetRank(int slot, pid_t process);
   // The position that the slot's rank reports; empty if it reports none.
   std::optional<RankPage::Reading> Position(int slot) const;
-  // Whether a signal or a debugger holds the slot's rank.
+  // Whether a signal or a debugger has stopped the slot's rank.
   bool Stopped(int slot) const;
-  // How long the slot's process has run; zero without one.
+  // How long the slot's process has run; zero if the slot has none.
   std::chrono::milliseconds Age(int slot) const;
-  // Reports where the threads of the slot's process are, then kills it. Works once per process.
+  // Reports where the threads of the slot's process are, then kills it. Later calls do nothing.
   void EndHanging(int slot, std::function<void(const std::string& stack)> on_stack);
 
  private:
@@ -83,7 +83,7 @@ class RankProcesses {
     std::shared_ptr<const RankPage> page;  // null: it reports no position
     pid_t rank = -1;                       // the process that sent a hello; -1: none yet
     bool ending = false;                   // EndHanging is ending it
-    std::unique_ptr<KillWatch> killed{};   // null: only its complete end is detected
+    std::unique_ptr<KillWatch> killed{};   // null: only its exit is detected
   };
 
   boost::asio::io_context& io_;

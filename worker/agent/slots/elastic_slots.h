@@ -62,13 +62,13 @@ class ElasticSlots final : public Slots {
     std::int64_t cohort = 0;
     int rank = -1;
   };
-  // Reports of a rank in its assigned epoch, kept while they are valid there. RankDone is also kept
+  // The rank's reports about its assigned epoch, kept while they are valid. RankDone is also kept
   // after the exit of a rank that was released.
   struct Reports {
     std::optional<control::RankDone> done;
     std::optional<control::RankAtBoundary> boundary;
     std::optional<control::RankBroken> broken;
-    std::optional<control::CheckpointWritten> written;  // until it is granted
+    std::optional<control::CheckpointWritten> written;  // until the launcher grants it
     StoreRequests store;
   };
   struct Slot {

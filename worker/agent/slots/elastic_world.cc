@@ -23,7 +23,7 @@ void ElasticSlots::RepeatToLauncher(std::int64_t term) {
   }
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = At(index);
-    // Repeat the requests in any term, because a launcher that takes over has an empty store.
+    // Repeat the requests in every term, because a launcher that takes over has an empty store.
     for (const control::Message& request : slot.reported.store.All()) {
       actions_->SendToLauncher(request);
     }

@@ -31,26 +31,26 @@ struct ProgramPlace {
   std::string master_address;  // address of rank 0
 };
 
-// Messages without a connection are dropped: important ones are repeated
-// (Slots::OnWelcome).
+// Messages are dropped if there is no connection. Slots::OnWelcome repeats the important
+// ones.
 class SlotActions {
  public:
   virtual ~SlotActions() = default;
   virtual void SendToLauncher(const control::Message& message) = 0;
-  // Requests the whole world after a difference whose base is unknown here, with a new welcome.
+  // Reconnects, so that the launcher sends the whole world, after a difference to an unknown world.
   virtual void DialLauncherAgain(const std::string& reason) = 0;
-  // Returns false while the launcher is away, or has not yet taken earlier output. Output then
-  // waits until Slots::OnLauncherDrained.
+  // Returns false while the launcher is disconnected or has not yet accepted earlier output. Output
+  // then waits until Slots::OnLauncherDrained.
   virtual bool LauncherTakesOutput() const = 0;
   // Returns false while the launcher is disconnected.
   virtual bool LauncherListens() const = 0;
   virtual void SendToRank(int slot, const control::Message& message) = 0;
   virtual void SendToAttach(AttachId attach, const control::Message& message) = 0;
-  // SIGTERM to the attach process, which hands it on to its program; SIGKILL after the grace
-  // period.
+  // Sends SIGTERM to the attach process, which passes it to its program, and SIGKILL after the
+  // grace period.
   virtual void StopAttach(AttachId attach, std::chrono::milliseconds grace) = 0;
   virtual void CloseAttach(AttachId attach) = 0;
-  // kUnavailable: the machine cannot start it now, but may later. Any other error says why the
+  // kUnavailable: the machine cannot start a rank now, but may later. Any other error says why the
   // program cannot be executed.
   virtual Result<void> StartRank(int slot) = 0;
   // Starts a program that runs in one world. Errors as for StartRank.

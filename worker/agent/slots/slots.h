@@ -81,8 +81,8 @@ class Slots {
                                  std::chrono::milliseconds /*limit*/) {}
 
   virtual bool AnyRankRunning() const = 0;
-  // Whether a program of an earlier launcher still runs. Then no world can start here yet, because
-  // two programs would share a GPU.
+  // Whether a program of an earlier launcher still runs. Until it ends, no world can start here,
+  // because two programs would share a GPU.
   virtual bool EndsFormerPrograms() const { return false; }
   const control::Epoch& highest_epoch() const { return highest_epoch_; }
 
@@ -103,8 +103,8 @@ class Slots {
 
   std::int64_t term() const { return term_; }
   bool ValidSlot(int slot) const { return slot >= 0 && slot < options_.slots; }
-  // Accepts an epoch, which is then the highest one. Returns false, with a line in the log, if a
-  // higher epoch was accepted before.
+  // Accepts the epoch as the highest one. Returns false, and logs a line, if a higher epoch was
+  // accepted before.
   bool Accept(const control::Epoch& epoch, const char* what);
   // Returns `exit` with slot, rank, Pod and node filled in.
   control::RankExit OfThisWorker(int slot, int rank, control::RankExit exit) const;

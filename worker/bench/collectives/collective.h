@@ -1,8 +1,8 @@
 #pragma once
 
 // The measured operations, their buffers and their bus factors, as nccl-tests defines them (its
-// doc/PERFORMANCE.md). The size is that of the larger buffer of a rank; the algorithm bandwidth is
-// size / time; the bus bandwidth is that times the bus factor, the least share that a link carries.
+// doc/PERFORMANCE.md). The size is that of a rank's larger buffer; the algorithm bandwidth is size
+// / time; the bus bandwidth is the algorithm bandwidth times the bus factor.
 
 #include <cstddef>
 #include <cstdint>
