@@ -144,7 +144,7 @@ class Buckets:
         self._communicator = communicator
 
     def flush(self, communicator: Communicator) -> None:
-        """Starts reducing the remaining buckets. Raises WorldOver if the world broke, here or in a hook."""
+        """Starts reducing the remaining buckets. Raises WorldOver if the world broke, in this call or in a hook."""
         self._communicator = communicator
         for bucket in self._buckets:
             for parameter, piece in zip(bucket.parameters, bucket.pieces):
@@ -169,7 +169,7 @@ class Buckets:
             bucket.work.wait()
 
     def scale(self, factor: float) -> bool:
-        """Scales all sums. Returns False if one of them is NaN or infinite."""
+        """Multiplies all sums by `factor`. Returns False if any result is NaN or infinite."""
         total = 0.0
         for bucket in self._buckets:
             if factor != 1.0:

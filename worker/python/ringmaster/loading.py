@@ -1,7 +1,8 @@
 """Loads micro-batches of a map-style data set in this process, or ahead of time in worker processes.
 
-Both return the same batches. Each sample is seeded by its position in the run before it is read from the data set, and
-a user's `collate_fn` by the position of the first sample of its micro-batch.
+Both ways return the same batches. The random generators are seeded with a sample's position in the run before the
+sample is read from the data set, and with the position of a micro-batch's first sample before a user's `collate_fn` is
+called.
 """
 
 from __future__ import annotations
@@ -206,7 +207,7 @@ class WorkerLoader:
 
 
 class _Requests:
-    """The sampler for DataLoader, which sends each item to the next worker."""
+    """The sampler of the DataLoader. The DataLoader sends each item to the next worker."""
 
     def __init__(self, take):
         self._take = take
