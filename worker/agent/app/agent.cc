@@ -223,9 +223,9 @@ void Agent::OnRefused(const std::string& reason) {
   End(kShutdownGrace, control::kExitFailed);
 }
 
-// If this worker is cut off, its program may run again on other workers and write the same files;
-// otherwise the next launcher restarts it. Ranks in mode InPlace continue, because they write no
-// permanent files without a launcher.
+// Ends programs that do not run in mode InPlace. If this worker is cut off, they may run again on
+// other workers and write the same files; otherwise the next launcher restarts them. Ranks in mode
+// InPlace continue, because they write no permanent files without a launcher.
 void Agent::OnLauncherGone() {
   if (config_.spec.InPlace() || !slots_->AnyRankRunning()) return;
   LogWarn("Stopping the program: the launcher has been silent for too long");
@@ -336,7 +336,7 @@ void Agent::OnGpuTrouble(const GpuTrouble& trouble) {
   }
 }
 
-// Only a rank without recent progress can be stopped by a signal, so the kernel is asked only then.
+// Reports positions. Asks the kernel whether a rank is stopped only if it made no recent progress.
 void Agent::ReportPositions() {
   slots_->EndEndlessLoading([this](int slot) { return ranks_.Age(slot); }, config_.load_limit);
   control::RankPositions report;

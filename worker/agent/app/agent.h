@@ -45,7 +45,7 @@ class Agent final : private SlotActions {
   // Fails if the local socket cannot be created.
   Result<void> Start();
 
-  // Asks the launcher to remove this worker's ranks, which continue until it has. Ends with
+  // Asks the launcher to remove this worker's ranks, which continue until it has done so. Ends with
   // `exit_code` after that, or shortly before `grace` is over.
   void Leave(const std::string& reason, std::chrono::milliseconds grace, int exit_code);
 
@@ -117,7 +117,7 @@ class Agent final : private SlotActions {
   std::string gpu_fault_;
   std::optional<int> leaving_;    // exit code; set once the agent has asked to leave
   std::optional<int> exit_code_;  // exit code; set once the agent ends
-  bool ready_held_ = false;       // AgentReady waits until earlier programs have ended
+  bool ready_held_ = false;       // AgentReady is sent once earlier programs have ended
   bool finishing_ = false;        // ranks have ended, and the last messages are being sent
 };
 

@@ -18,7 +18,7 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::chrono::milliseconds kPreflightLimit{10'000};  // a slow node is not a failure
+constexpr std::chrono::milliseconds kPreflightLimit{10'000};  // long enough for a slow node
 constexpr std::chrono::milliseconds kAnswerGrace{100};
 constexpr std::size_t kLongestAnswer = 64 << 10;
 
@@ -31,7 +31,7 @@ std::string OpenMpiVersion(const std::string& answer) {
   return answer.substr(version, answer.find_first_of("\r\n", version) - version);
 }
 
-// Returns the agent's path. Its name selects the program in a file of several (worker/tools).
+// Returns the agent's path. Its name selects the program if a file contains several (worker/tools).
 std::string OwnProgram() {
   std::error_code unknown;
   return std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() /

@@ -27,7 +27,7 @@ struct AttachOptions {
   std::string socket;  // path of the agent's socket
   control::AttachHello hello;
   std::vector<std::string> program;  // argv; empty in an elastic job
-  std::string working_dir;           // for the program; empty: the current one
+  std::string working_dir;           // for the program; empty: the current directory
   Environment variables;             // set only for the program: its rank, as PyTorch reads it
 };
 
@@ -40,7 +40,7 @@ struct AttachFailure {
 // Pure; `host` is for messages.
 struct AttachArguments {
   std::optional<AttachOptions> options;
-  AttachFailure failure;  // set if there are no options
+  AttachFailure failure;  // set if `options` is empty
 };
 AttachArguments ReadAttachArguments(const std::vector<std::string>& arguments,
                                     const Environment& environment, const std::string& host);

@@ -78,7 +78,7 @@ struct Config {
 // container's own PYTHONPATH.
 void PutFirstInPythonPath(const std::filesystem::path& folder, Environment& container);
 
-// kInvalid names the variable that is missing or wrong.
+// kInvalid: the message names the variable that is missing or wrong.
 Result<Config> ReadConfig(const Environment& environment);
 
 }  // namespace ringmaster::agent

@@ -28,17 +28,17 @@ struct FillCounters {
   std::atomic<std::int64_t> bytes_total{-1};  // -1: not measured yet
 };
 
-// Runs in the thread, from the first check to the mark that the copy is complete. Blocks. Returns
-// at once if the folder contains a finished copy of this source. The error's message tells users
-// what is wrong with the data or the space, and what to do. kForbidden, without changes, if the
-// folder contains other files. kCancelled once `stop` was requested.
+// Runs in the thread: checks the space, copies the data and marks the copy as complete. Blocks.
+// Returns at once if the folder contains a finished copy of this source. The error's message tells
+// users what is wrong with the data or the space, and what to do. kForbidden, without changes, if
+// the folder contains other files. kCancelled once `stop` was requested.
 Result<void> FillDataCache(const DataCacheSettings& settings, const MemorySources& memory,
                            FillCounters& counters, const std::stop_token& stop);
 
 class DataCache {
  public:
   struct Handlers {
-    // Called once the data is measured, then after progress, at most once a period.
+    // Called once the size of the data is known, then after progress, at most once per period.
     std::function<void(const control::DataCacheProgress&)> on_progress;
     // Called once, at the end: why the fill failed, or nothing if the copy is complete.
     std::function<void(std::optional<std::string> fault)> on_end;

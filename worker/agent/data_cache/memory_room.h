@@ -16,7 +16,7 @@
 namespace ringmaster::agent {
 
 struct MemoryRoom {
-  std::int64_t volume_bytes = 0;               // free in the volume
+  std::int64_t volume_bytes = 0;               // free bytes in the volume
   std::optional<std::int64_t> volume_files{};  // number of files that fit; nothing: no limit
   // Nothing if the volume is not in memory, or there is no limit.
   std::optional<MemoryGroup::Usage> container{};

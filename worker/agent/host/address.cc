@@ -125,7 +125,7 @@ Result<std::string> FindAddress(const std::string& launcher_address,
   return ChooseAddress(*here, AddressByRoute(launcher_address), interfaces);
 }
 
-// Tries to listen like PyTorch and JAX: on both families with one socket, or on IPv4 without IPv6.
+// Tries to listen like PyTorch and JAX: on both families with one socket, or only on IPv4.
 bool PortIsFree(int port) {
   boost::asio::io_context io;
   tcp::acceptor listener(io);

@@ -19,7 +19,7 @@
 
 namespace ringmaster::agent {
 
-// The flag, followed by the library, with which the agent's program becomes the child process.
+// The flag with which the agent's program runs as the child process. The library follows it.
 inline constexpr char kWatchGpusFlag[] = "--watch-gpus";
 
 class GpuWatch {

@@ -7,10 +7,10 @@
 
 namespace ringmaster::agent {
 
-// Whether a device with this Xid is unusable until it is reset or replaced, so that restarting the
-// program does not help, according to the immediate action in NVIDIA's catalogue of Xids. Excludes
-// Xids that a program can cause (13, 31, 43, 45) and those after which the device works (63, 92,
-// 94).
+// Whether a device with this Xid is unusable until it is reset or replaced, according to the
+// immediate action in NVIDIA's catalogue of Xids. Restarting the program then does not help.
+// Excludes Xids that a program can cause (13, 31, 43, 45) and those after which the device works
+// (63, 92, 94).
 bool IsFatalXid(int xid);
 
 // Returns a text like "Xid 79 (the GPU has fallen off the bus)".

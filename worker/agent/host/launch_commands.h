@@ -37,7 +37,7 @@ class LaunchCommands {
   // Ends all commands. No handler runs, because the launcher that sent them gets no more reports.
   void EndAll();
 
-  // Stops or resumes reading their output.
+  // Stops or resumes reading the commands' output.
   void PauseOutput(bool paused);
 
  private:

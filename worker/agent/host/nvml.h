@@ -27,8 +27,8 @@ class Nvml {
   static Result<std::unique_ptr<Nvml>> Open(const std::string& library);
   virtual ~Nvml() = default;
 
-  // Lists the GPUs that this container may use, and the instances of divided ones (MIG). Each has
-  // answered a request that only the device itself can answer.
+  // Lists the GPUs that this container may use, and the instances of divided ones (MIG). A device
+  // without a fault has answered a request that only the device itself can answer.
   virtual Result<std::vector<GpuDevice>> Devices() = 0;
 
   // Waits up to `limit` for errors. An error of a GPU is returned for each of its MIG instances.

@@ -25,7 +25,7 @@ class AttachPeers {
   // before closing it, because LocalPeers does not report a close.
   void Remove(PeerId attach);
   bool Contains(PeerId attach) const { return attaches_.contains(attach); }
-  // Returns -1 if it has ended, because its pid may be reused.
+  // Returns -1 if the attach has ended, because its pid may be reused.
   int Pid(PeerId attach) const;
 
   // Call after sending to an attach, with the number of bytes in transit to it.

@@ -1,8 +1,8 @@
 #pragma once
 
 // The agent's unix socket for the attach processes and ranks of this worker. Accepts only processes
-// of the same user, as reported by the kernel, tells attaches and ranks apart by their first line,
-// and then passes messages on. Single-threaded.
+// of the same user, as reported by the kernel, distinguishes attach processes from ranks by their
+// first line, and passes messages on. Single-threaded.
 
 #include <cstdint>
 #include <functional>
@@ -47,7 +47,7 @@ class LocalPeers {
  private:
   struct Peer {
     std::shared_ptr<control::LineConnection> connection;
-    std::unique_ptr<boost::asio::steady_timer> hello_limit;  // for its first line
+    std::unique_ptr<boost::asio::steady_timer> hello_limit;  // for the first line
     bool admitted = false;
     int pid = -1;
   };

@@ -26,7 +26,7 @@ struct Finding {
   bool fault = true;  // false: nothing is wrong; the finding only informs
 };
 
-// Checks one thing. Returns, in one line, what is wrong and what to do about it. A check changes
+// Checks one thing. Returns, in one line, what is wrong and what to do about it. A check modifies
 // nothing. It may block for a moment, so each check runs on its own thread.
 using Check = std::optional<Finding> (*)(const Config& config);
 

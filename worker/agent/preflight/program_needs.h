@@ -22,7 +22,7 @@ struct Question {
   std::function<std::optional<Finding>(const std::string& answer)> judge;
 };
 
-// Returns none if no question is needed. `config` is not kept.
+// Returns an empty list if no question is needed. `config` is not kept.
 std::vector<Question> QuestionsAboutProgram(const Config& config);
 
 }  // namespace ringmaster::agent

@@ -47,7 +47,7 @@ class RankProcesses {
   // The GPUs of the slot, as set above.
   std::string Gpus(int slot) const;
 
-  // REQUIRES, for both: the slot's last process has ended. Errors as of SlotActions::StartRank.
+  // REQUIRES, for both: the slot's last process has ended. Errors: those of SlotActions::StartRank.
   // Starts a rank that uses our protocol and reports its position.
   Result<void> Start(int slot);
   // Starts a program without the rank protocol. Its rendezvous is at `port` of rank 0's host.

@@ -52,7 +52,7 @@ class StackCapture : public std::enable_shared_from_this<StackCapture> {
   const std::shared_ptr<const RankPage> page_;
   const Limits limits_;
   const Done done_;
-  std::size_t count_ = 0;  // number of all threads; before threads_, which sets it
+  std::size_t count_ = 0;  // number of all threads; precedes threads_, whose initializer sets it
   std::vector<ThreadInfo> threads_;
   std::size_t next_ = 0;     // index in threads_ of the next thread to ask
   std::size_t written_ = 0;  // bytes of stacks written before this capture

@@ -33,7 +33,7 @@ char StateOf(pid_t process);
 bool SaysKilled(std::string_view stat);
 bool IsBeingKilled(pid_t process);
 
-// Lists at most `limit` threads, the first one first, and counts them all.
+// Lists at most `limit` threads, the first one first, and sets `count` to the number of all.
 std::vector<ThreadInfo> ThreadsOf(pid_t process, std::size_t limit, std::size_t* count);
 
 // Whether the process handles this signal instead of being ended by it.

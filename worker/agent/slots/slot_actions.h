@@ -1,7 +1,7 @@
 #pragma once
 
-// The interface through which slots (slots.h) request actions. Implemented by agent.cc, and in
-// tests by a fake that records the requests.
+// The interface through which slots (slots.h) request actions. Implemented by app/slot_actions.cc,
+// and in tests by a fake that records the requests.
 
 #include <chrono>
 #include <cstdint>
@@ -37,7 +37,7 @@ class SlotActions {
  public:
   virtual ~SlotActions() = default;
   virtual void SendToLauncher(const control::Message& message) = 0;
-  // Reconnects, so that the launcher sends the whole world, after a difference to an unknown world.
+  // Reconnects to get the whole world, if the launcher sent a difference from a world unknown here.
   virtual void DialLauncherAgain(const std::string& reason) = 0;
   // Returns false while the launcher is disconnected or has not yet accepted earlier output. Output
   // then waits until Slots::OnLauncherDrained.

@@ -115,8 +115,8 @@ class CommunicatorBackend final : public Backend {
            kOperationTimeout * (static_cast<int>(queued_.size()) + 1);
   }
 
-  // Copies the input of an operation that the trainer only supports in place to the place of its
-  // result. Waits first for queued operations that write there.
+  // Copies the input to the place of the result if the trainer only supports the operation in
+  // place. Waits first for queued operations that write there.
   Result<void> PlaceInput(const Call& call) {
     const bool places = call.collective == Collective::kAllReduce ||
                         (call.collective == Collective::kBroadcast && rank() == call.root);

@@ -43,7 +43,7 @@ struct Timing {
 
 struct Row {
   int64_t bytes = 0;
-  std::size_t count = 0;  // elements, as the operation counts them
+  std::size_t count = 0;  // the operation's count argument, in elements
   trainer::ElementType type = trainer::ElementType::kFloat32;
   trainer::ReduceOp op = trainer::ReduceOp::kSum;
   Timing out_of_place{};

@@ -76,7 +76,7 @@ class SampleReader:
         self._rows = None if collate_fn else _rows_of(dataset)
 
     def read(self, samples: Samples, wanted: Callable[[], bool] | None = None, in_worker: bool = False) -> Any:
-        """Returns the collated batch or a Failure, or None once it is no longer `wanted`. Changes the random state."""
+        """Returns the collated batch or a Failure, or None as soon as `wanted()` is False. Changes the random state."""
         if self._rows is not None:
             return self._rows(samples.indices)
         read = []
@@ -115,7 +115,7 @@ def _rows_of(dataset):
 
 
 class _Rows:
-    """Rows of tensors in the form in which default_collate combines the samples of a TensorDataset."""
+    """Selects rows of a TensorDataset's tensors, in the form in which default_collate combines samples."""
 
     def __init__(self, tensors, subset=None):
         self._tensors = tensors
@@ -160,7 +160,8 @@ class WorkerLoader:
         self._results = None
 
     def load(self, request: Request, follow: Callable[[Request], Iterator[Request]]) -> Any:
-        """Returns the batch of `request`, or a Failure. `follow` yields a request and all later ones."""
+        """Returns the batch of `request`, or a Failure. `follow(request)` yields `request` and the requests that are
+        expected after it."""
         if not self._sent or self._sent[0] != request:
             self._sent.clear()
             self._generation += 1

@@ -153,7 +153,7 @@ class Membership(ABC):
 
     @abstractmethod
     def unwatch(self) -> None:
-        """Ends the watch. After this returns, the callback neither runs nor will run."""
+        """Ends the watch. When this returns, the callback is not running and will not be called."""
 
     def switch_wanted(self, epoch: Epoch) -> bool:
         """Returns whether the ranks of `epoch` must leave it together after the next step."""
