@@ -1,7 +1,7 @@
 #pragma once
 
 // The agent of one worker: connects slots.h, which decides what to do, to processes, sockets and
-// the launcher. Created by main.cc; runs on its io_context until the job ends or Leave() is done.
+// the launcher. Created by agent_main.cc; runs on its io_context until it calls `on_end`.
 //
 //   worker_readiness.h ─► AgentReady ─► launcher_link.h ◄─► slots.h ◄─► local_peers.h (attach,
 //   rank)

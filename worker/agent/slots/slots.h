@@ -51,7 +51,7 @@ class Slots {
   virtual void OnTellWorld(const control::TellWorld& /*tell*/) {}
 
   virtual void OnRankHello(int /*slot*/) {}
-  virtual void OnRankGone(int /*slot*/) {}  // its connection closed; its process may run
+  virtual void OnRankGone(int /*slot*/) {}  // the connection closed; the process may still run
   // Returns false for a message that a rank never sends.
   [[nodiscard]] virtual bool OnRankMessage(int slot, const control::Message& message);
   virtual void OnRankOutput(int /*slot*/, bool /*is_stderr*/, std::string_view /*data*/) {}

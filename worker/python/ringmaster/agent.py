@@ -27,7 +27,8 @@ _log = logging.getLogger("ringmaster")
 
 
 def join_membership() -> Membership:
-    """Returns the source of the worlds that the agent announces or, without an agent, a world of this process only.
+    """Returns this process's membership: in the worlds that its agent announces or, without an agent, in a world of
+    this process only.
 
     Raises Unavailable if no agent listens on the socket, and UserError if a variable that names the socket or the slot
     is invalid.

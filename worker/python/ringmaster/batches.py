@@ -91,7 +91,8 @@ def _each(data, method, *arguments, **options):
 
 
 class BatchSource:
-    """Loads any share of any step's batch of a map-style data set. One thread uses it; close() ends its processes.
+    """Loads the samples of a map-style data set for any share of any step's batch. One thread uses it; close() ends its
+    processes.
 
     If `dataset` is a DataLoader, its data set, collate_fn, shuffling and worker process settings are used. Its batch
     size is ignored, because the size of the world determines the size of a batch.

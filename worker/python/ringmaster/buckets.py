@@ -179,7 +179,7 @@ class Buckets:
         return math.isfinite(total)
 
     def unused(self) -> list[int]:
-        """Returns, by number in the buckets' order, the parameters without a gradient in this step on this rank."""
+        """Returns the parameters that have no gradient in this step on this rank, as numbers in the buckets' order."""
         return [number for number in range(self.count) if number not in self._used]
 
     def drop(self, numbers: Sequence[int]) -> None:

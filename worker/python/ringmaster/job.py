@@ -36,7 +36,7 @@ _logger = logging.getLogger("ringmaster")
 
 
 class Job:
-    """The job, as one of its ranks uses it. join() creates it once per process. Thread-safety: one thread.
+    """The interface of a rank to its job. join() creates it once per process. Thread-safety: one thread.
 
     `state`: add objects with `state_dict` and `load_state_dict`, such as a scheduler: `job.state["scheduler"] =
     scheduler`. A rank that joins receives it, checkpoints contain it, and changes to it in a discarded step are undone.

@@ -144,7 +144,7 @@ class WorkerOptions(NamedTuple):
 
 
 class WorkerLoader:
-    """Worker processes that load the requests expected after the last one.
+    """Worker processes that load the micro-batches of the requests that are expected next.
 
     If a different request is made, they drop their current one, at the latest once they have read the current sample.
     They start with the first request, and torch's DataLoader runs them. For use by one thread; close() ends them.
