@@ -133,7 +133,7 @@ class Copier {
                  "writing " + entry.path.string() + " failed: " + failed.message()};
   }
 
-  // An error on any thread stops the others, which would otherwise wait for it forever.
+  // An error on any thread stops the other threads, which would otherwise wait forever.
   template <typename Run>
   void Guard(Run run) {
     try {

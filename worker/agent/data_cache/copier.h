@@ -1,9 +1,9 @@
 #pragma once
 
 // Copies a source folder into a data cache with several threads. The calling thread walks the
-// source, creates folders and links, and queues files; the others copy the files in segments.
-// Parallel requests speed up large files on network storage, such as a data set in a single
-// RecordIO file. A bounded queue and one buffer per thread limit the memory. Used by
+// source, creates folders and links, and queues files; the other threads copy the files in
+// segments. Parallel requests speed up large files on network storage, such as a data set in a
+// single RecordIO file. A bounded queue and one buffer per thread limit the memory. Used by
 // data_cache.cc.
 
 #include <atomic>

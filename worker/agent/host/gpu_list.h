@@ -24,7 +24,7 @@ struct GpuList {
 struct GpuTrouble {
   std::string uuid;
   int xid = 0;          // error number of the driver; 0: the GPU does not answer
-  std::string fault{};  // why it does not answer; empty if `xid` is set
+  std::string fault{};  // why the GPU does not answer; empty if `xid` is set
 };
 
 // Parses the output of `nvidia-smi -L`: GPUs and, for partitioned ones, their instances.

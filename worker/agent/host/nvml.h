@@ -7,7 +7,7 @@
 // lists the GPUs but cannot watch them for errors.
 //
 // Calls hang if the driver hangs, and a thread that hangs in a driver cannot be stopped. Therefore
-// only a separate process makes these calls (gpu_watch.h), which can be abandoned.
+// the calls are made only in a separate process (gpu_watch.h), which can be abandoned.
 
 #include <chrono>
 #include <functional>

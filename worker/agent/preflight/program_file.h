@@ -33,7 +33,7 @@ class ProgramFile {
 // The name of the machine that this agent is built for.
 std::string ThisMachine();
 
-// The first of these modules that the Python script imports unconditionally; empty for any other
+// The first of `modules` that the Python script imports unconditionally; empty for any other
 // file.
 std::string ImportedModule(const std::string& script, const std::vector<std::string_view>& modules);
 

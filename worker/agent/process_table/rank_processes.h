@@ -80,7 +80,7 @@ class RankProcesses {
   struct Rank {
     std::shared_ptr<CapturedProcess> process;
     std::chrono::steady_clock::time_point started;
-    std::shared_ptr<const RankPage> page;  // null: it reports no position
+    std::shared_ptr<const RankPage> page;  // null: the rank reports no position
     pid_t rank = -1;                       // the process that sent a hello; -1: none yet
     bool ending = false;                   // EndHanging is ending it
     std::unique_ptr<KillWatch> killed{};   // null: only its exit is detected

@@ -87,7 +87,7 @@ struct SlotsOptions {
   int slots = 1;
   bool elastic = true;       // LaunchSpec::InPlace
   std::string program;       // for messages
-  bool own_program = false;  // Ringmaster's own, which implements the rank protocol
+  bool own_program = false;  // the program is Ringmaster's and implements the rank protocol
   std::string nonce;         // unique for this start of the agent; Member::start begins with it
 };
 

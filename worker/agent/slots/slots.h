@@ -75,8 +75,8 @@ class Slots {
   void End(std::chrono::milliseconds grace);
 
   virtual std::vector<RankStanding> InWorld() const { return {}; }
-  // Ends processes that have run for longer than `limit` and have not said hello. `age` tells how
-  // long a slot's process has run.
+  // Ends processes that have run for longer than `limit` and have not sent their hello. `age` tells
+  // how long a slot's process has run.
   virtual void EndEndlessLoading(const std::function<std::chrono::milliseconds(int slot)>& /*age*/,
                                  std::chrono::milliseconds /*limit*/) {}
 
@@ -90,7 +90,7 @@ class Slots {
   struct Attach {
     control::AttachHello hello;
     bool exited = false;  // its program, or the rank that it represents, has ended
-    bool former = false;  // it belongs to a lost launcher: only its exit is awaited
+    bool former = false;  // it belongs to a lost launcher, and only its exit is awaited
   };
 
   Slots(SlotsOptions options, SlotActions* actions);

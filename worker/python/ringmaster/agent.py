@@ -225,7 +225,7 @@ class AgentMembership(Membership):
             for message in self._connection.receive():
                 self._take(message)
                 self._tell_watcher()
-        except Exception as error:  # whatever the error is, the rank must learn of it
+        except Exception as error:  # every error must be reported to the rank
             self._lose(f"listening to the agent: {error or type(error).__name__}")
         else:
             self._lose("listening to the agent: it closed the connection")

@@ -30,7 +30,7 @@ _EVERY, _KEEP = 500, 3  # defaults
 
 @dataclass(frozen=True)
 class Restored:
-    held: LocalState  # its origin is "checkpoint", or "other" if it is that of the other job to start from
+    held: LocalState  # its origin is "checkpoint", or "other" if the checkpoint is of another job
     state: dict[str, Any]  # "model", "optimizer" and "extras", as passed to take(), on the CPU
     text: str  # a message about it for the user, or ""
 

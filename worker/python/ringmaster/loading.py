@@ -50,7 +50,7 @@ class Failure:
         if in_worker:
             try:
                 pickle.loads(pickle.dumps(error))
-            except Exception:  # a class of the user that pickle cannot rebuild
+            except Exception:  # pickle cannot restore the exception's class
                 self.error = None
 
     def raise_it(self):

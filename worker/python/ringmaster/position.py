@@ -27,7 +27,7 @@ _WORD = struct.Struct("q")
 _PEER_AT, _STACK_OF_AT, _CONNECT_AT, _COLLECTIVES_AT, _OWNER_AT = 128, 136, 144, 152, 168
 _STACK_TEXT_AT = 4096
 _STACK_TEXT_BYTES = 64 << 10
-_ALL_STACKS = -1  # value of the word for the newest stack's thread: a signal requests those of all
+_ALL_STACKS = -1  # value of the word at _STACK_OF_AT: a signal requests the stacks of all threads at once
 _STACK_SIGNAL = signal.SIGUSR2
 _FUTEX_WAITERS = 0x80000000
 _SYS_SET_ROBUST_LIST = {"x86_64": 273, "aarch64": 99}
@@ -128,7 +128,7 @@ class Position:
         self._write()
 
     def waits_for(self, peer: int) -> None:
-        """Reports the rank that this one waits for; -1 if unknown."""
+        """Reports the rank that this rank waits for; -1 if unknown."""
         if self._page is not None:
             _WORD.pack_into(self._page, _PEER_AT, peer + 1)
 
