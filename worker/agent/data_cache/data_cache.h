@@ -69,7 +69,7 @@ class DataCache {
   boost::asio::steady_timer timer_;
   std::int64_t reported_ = -1;  // bytes
   bool ended_ = false;
-  FillCounters counters_;  // used by thread_ and by the io_context's
+  FillCounters counters_;  // shared by thread_ and the io_context's thread
   std::jthread thread_;    // last: joined before the members that it uses are destroyed
 };
 

@@ -19,7 +19,7 @@
 
 namespace ringmaster::agent {
 
-// The flag with which the agent's program runs as the child process. The library follows it.
+// Makes the agent's program run as the child process. The library's name follows the flag.
 inline constexpr char kWatchGpusFlag[] = "--watch-gpus";
 
 class GpuWatch {

@@ -87,7 +87,7 @@ struct Watched {
   Handle gpu = nullptr;  // the GPU itself, or the GPU of the MIG device
   unsigned int instance = kWholeGpu;
   std::string uuid{};
-  bool lost = false;  // its loss was reported
+  bool lost = false;  // the loss of this device was reported
 };
 
 class LoadedNvml final : public Nvml {

@@ -21,7 +21,7 @@ class OomWatch {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Kills before this call are ignored.
+  // Ignores kills that the kernel counted earlier.
   explicit OomWatch(std::optional<MemoryGroup> group = MemoryGroup::Find());
 
   // The out-of-memory kill of a process that has just ended; empty if it ended for another reason.

@@ -14,7 +14,7 @@ namespace ringmaster::agent {
 
 class AttachPeers {
  public:
-  static constexpr std::size_t kMaxQueuedBytes = 1 << 20;  // maximum for one attach
+  static constexpr std::size_t kMaxQueuedBytes = 1 << 20;  // limit of bytes queued for one attach
 
   // Stops or resumes reading what the slot prints.
   using Pause = std::function<void(int slot, bool paused)>;

@@ -47,7 +47,7 @@ class LocalPeers {
  private:
   struct Peer {
     std::shared_ptr<control::LineConnection> connection;
-    std::unique_ptr<boost::asio::steady_timer> hello_limit;  // for the first line
+    std::unique_ptr<boost::asio::steady_timer> hello_limit;  // time limit for the first line
     bool admitted = false;
     int pid = -1;
   };

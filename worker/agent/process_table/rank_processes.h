@@ -83,7 +83,7 @@ class RankProcesses {
     std::shared_ptr<const RankPage> page;  // null: the rank reports no position
     pid_t rank = -1;                       // the process that sent a hello; -1: none yet
     bool ending = false;                   // EndHanging is ending it
-    std::unique_ptr<KillWatch> killed{};   // null: only its exit is detected
+    std::unique_ptr<KillWatch> killed{};   // null: only the exit is detected
   };
 
   boost::asio::io_context& io_;

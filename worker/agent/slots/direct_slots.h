@@ -49,7 +49,7 @@ class DirectSlots final : public Slots {
   void EndRanks(std::chrono::milliseconds grace) override;
   std::vector<AttachId> AttachesOf(int slot, std::int64_t cohort) const;
   void StartNext(int slot);
-  void ReportExit(int slot, control::RankExit exit);  // with the slot's rank
+  void ReportExit(int slot, control::RankExit exit);  // reports the exit with the slot's rank
   void Report(int slot, int rank, control::RankExit exit);
 
   std::vector<Slot> slots_;

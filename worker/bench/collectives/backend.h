@@ -61,7 +61,7 @@ Result<std::unique_ptr<Backend>> MakeBackend(const std::string& name, const trai
                                              std::size_t registered_bytes);
 
 #if defined(RINGMASTER_BENCH_MPI)
-// Creates the backend of a process of mpirun. It initialises MPI, and finalises it when destroyed.
+// Creates a backend for a rank of mpirun. It initialises MPI, and finalises MPI when destroyed.
 Result<std::unique_ptr<Backend>> MakeMpiBackend();
 #endif
 
