@@ -17,7 +17,7 @@ constexpr std::chrono::seconds kShutdownGrace{1};
 // A leaving agent stops waiting for the launcher this long before its grace period ends.
 constexpr std::chrono::milliseconds kLeaveReserve{2000};
 constexpr std::chrono::milliseconds kEndMargin{
-    2000};  // after the grace period, for processes that do not end
+    2000};  // time after the grace period for processes that do not end
 
 // Time for the launcher to remove a Pod with a broken GPU from its world. The launcher does so at
 // the ranks' next step.

@@ -22,7 +22,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// Enough parallel requests for network storage. All threads together buffer 4 MiB.
+// Allows enough parallel requests for network storage. All threads together buffer 4 MiB.
 constexpr int kThreads = 4;
 constexpr std::size_t kMostWaiting = 256;  // maximum number of queued files
 
@@ -33,7 +33,7 @@ struct Work {
   std::int64_t segment = 0;
 };
 
-// The queue between the walker and the threads. Thread-safe.
+// The queue from the walker to the copying threads. Thread-safe.
 class WorkQueue {
  public:
   // Waits while the queue is full. Returns false if `stop` was requested.

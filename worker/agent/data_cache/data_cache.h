@@ -22,7 +22,7 @@
 
 namespace ringmaster::agent {
 
-// The progress of a fill. The thread that fills writes it; any thread may read it.
+// The progress of a fill. The thread that fills the cache writes it; any thread may read it.
 struct FillCounters {
   std::atomic<std::int64_t> bytes_done{0};
   std::atomic<std::int64_t> bytes_total{-1};  // -1: not measured yet

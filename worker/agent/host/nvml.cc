@@ -58,7 +58,7 @@ bool Find(void* library, const char* name, Function& function) {
   return function != nullptr;
 }
 
-// Finds the functions of `api`. Returns the name of the first missing one; empty if all exist.
+// Finds the functions of `api`. Returns the name of the first missing function; empty if all exist.
 std::string FindAll(void* library, Api& api) {
   if (!Find(library, "nvmlInit_v2", api.init)) return "nvmlInit_v2";
   if (!Find(library, "nvmlErrorString", api.error_string)) return "nvmlErrorString";

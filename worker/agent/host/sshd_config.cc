@@ -88,8 +88,8 @@ std::map<std::string, std::string> SessionEnvironment(
   for (const std::string_view name : kLeftOut) environment.erase(std::string(name));
   environment[control::kEnvAgentSocket] = agent_socket;
   if (!working_dir.empty()) environment[kEnvWorkingDir] = working_dir;
-  // Prevent bash from reading ~/.bashrc, as it does under sshd at the outermost level: commands in
-  // it (conda, pyenv) can take seconds, or wait for a lock, before mpirun's daemon starts.
+  // Prevent bash from reading ~/.bashrc, which it reads under sshd at the outermost level: commands
+  // in it (conda, pyenv) can take seconds, or wait for a lock, before mpirun's daemon starts.
   environment["SHLVL"] = "1";
   if (!as_root) return environment;
   // Open MPI's daemon only runs as root if both variables of its version are set.
