@@ -17,7 +17,7 @@ constexpr std::chrono::seconds kShutdownGrace{1};
 // A leaving agent stops waiting for the launcher this long before its grace period ends.
 constexpr std::chrono::milliseconds kLeaveReserve{2000};
 constexpr std::chrono::milliseconds kEndMargin{
-    2000};  // after the grace period, for processes that do not end
+    2000};  // time after the grace period for processes that do not end
 
 // Time for the launcher to remove a Pod with a broken GPU from its world. The launcher does so at
 // the ranks' next step.
@@ -223,9 +223,9 @@ void Agent::OnRefused(const std::string& reason) {
   End(kShutdownGrace, control::kExitFailed);
 }
 
-// If this worker is cut off, its program may run again on other workers and write the same files;
-// otherwise the next launcher restarts it. Ranks in mode InPlace continue, because they write no
-// permanent files without a launcher.
+// Ends programs that do not run in mode InPlace. If this worker is cut off, they may run again on
+// other workers and write the same files; otherwise the next launcher restarts them. Ranks in mode
+// InPlace continue, because they write no permanent files without a launcher.
 void Agent::OnLauncherGone() {
   if (config_.spec.InPlace() || !slots_->AnyRankRunning()) return;
   LogWarn("Stopping the program: the launcher has been silent for too long");
@@ -307,7 +307,7 @@ void Agent::OnRankEnd(int slot, RankEnd end) {
     end.last_lines.push_back(fault);
   }
   slots_->OnRankExit(slot, end);
-  // Leave after the exit is reported: the launcher does not judge exits from a leaving agent.
+  // Leave after the exit is reported: the launcher ignores exits that a leaving agent reports.
   if (unhealthy && gpu_fault_.empty()) {
     gpu_fault_ = fault;
     Leave(fault, kGpuGrace, control::kExitDeviceUnhealthy);
@@ -336,7 +336,7 @@ void Agent::OnGpuTrouble(const GpuTrouble& trouble) {
   }
 }
 
-// Only ranks without recent progress can be stopped, so the kernel is asked only about those.
+// Reports positions. Asks the kernel whether a rank is stopped only if it made no recent progress.
 void Agent::ReportPositions() {
   slots_->EndEndlessLoading([this](int slot) { return ranks_.Age(slot); }, config_.load_limit);
   control::RankPositions report;

@@ -1,7 +1,7 @@
 #pragma once
 
 // The agent of one worker: connects slots.h, which decides what to do, to processes, sockets and
-// the launcher. Created by main.cc; runs on its io_context until it is told to end.
+// the launcher. Created by agent_main.cc; runs on its io_context until it calls `on_end`.
 //
 //   worker_readiness.h ─► AgentReady ─► launcher_link.h ◄─► slots.h ◄─► local_peers.h (attach,
 //   rank)
@@ -45,11 +45,11 @@ class Agent final : private SlotActions {
   // Fails if the local socket cannot be created.
   Result<void> Start();
 
-  // The Pod will terminate after `grace`: asks the launcher to remove its ranks from the world,
-  // which continue meanwhile. Ends with `exit_code` once that is done, or when time is nearly up.
+  // Asks the launcher to remove this worker's ranks, which continue until it has done so. Ends with
+  // `exit_code` after that, or shortly before `grace` is over.
   void Leave(const std::string& reason, std::chrono::milliseconds grace, int exit_code);
 
-  // Why the agent ends with kExitDeviceUnhealthy, in a sentence; empty if it does not.
+  // Returns, as a sentence, why the agent ends with kExitDeviceUnhealthy; empty if it does not.
   const std::string& gpu_fault() const { return gpu_fault_; }
 
  private:
@@ -117,7 +117,7 @@ class Agent final : private SlotActions {
   std::string gpu_fault_;
   std::optional<int> leaving_;    // exit code; set once the agent has asked to leave
   std::optional<int> exit_code_;  // exit code; set once the agent ends
-  bool ready_held_ = false;       // AgentReady waits until earlier programs have ended
+  bool ready_held_ = false;       // AgentReady is sent once earlier programs have ended
   bool finishing_ = false;        // ranks have ended, and the last messages are being sent
 };
 

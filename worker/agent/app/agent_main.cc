@@ -31,7 +31,7 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::chrono::seconds kStopGrace{10};  // unless the job sets another value
+constexpr std::chrono::seconds kStopGrace{10};  // unless the job sets stopGraceSeconds
 constexpr std::chrono::milliseconds kKillLimit{1000};
 // Limits the retries of a removal on a volume that fails temporarily.
 constexpr int kMostTries = 30;
@@ -87,7 +87,7 @@ void RemoveSnapshots(const std::filesystem::path& folder) {
   if (!folder.empty()) std::filesystem::remove_all(folder, ignored);
 }
 
-// A user without a passwd entry has / as its home, and Python reads its name from these variables.
+// Sets HOME, USER and LOGNAME, which Python reads, for a user without a passwd entry.
 void SetHomeAndUser(Config& config) {
   std::string& home = config.container["HOME"];
   if (home.empty() || access(home.c_str(), W_OK) != 0) home = "/tmp";

@@ -15,7 +15,7 @@ class LocalOutput {
   // `rank` is -1 for a process without a rank. Its output is then marked with its slot.
   void Print(int slot, int rank, bool is_stderr, std::string_view data);
 
-  // Prints incomplete lines, with a newline.
+  // Prints the incomplete lines, each with a newline.
   void Flush();
 
  private:

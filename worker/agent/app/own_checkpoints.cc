@@ -20,7 +20,7 @@ namespace {
 constexpr int kMostLevels = 32;
 // The maximum number of names in memory, because a folder may contain any number of entries.
 constexpr std::size_t kNamesAtOnce = 1024;
-// This file is removed first, so that a partly removed folder is not taken for a checkpoint.
+// This file is removed first, so that a partly removed folder is not mistaken for a checkpoint.
 constexpr char kFirstToGo[] = "DONE";
 constexpr int kOpenFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 

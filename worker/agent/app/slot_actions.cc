@@ -13,7 +13,7 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // bytes to the launcher; above, output waits
+constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // limit of bytes queued for the launcher
 
 }  // namespace
 
@@ -59,7 +59,7 @@ void Agent::CloseAttach(AttachId attach) {
 
 Result<void> Agent::StartRank(int slot) { return ranks_.Start(slot); }
 
-// Fails if MASTER_PORT is in use, which may happen on the node's network.
+// Fails if MASTER_PORT is in use, which may happen if the Pod uses the node's network.
 Result<void> Agent::StartProgram(const ProgramPlace& place) {
   const int port = control::MasterPortOf(config_.job_uid, place.epoch);
   if (place.rank == 0 && !PortIsFree(port)) {

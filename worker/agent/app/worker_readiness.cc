@@ -18,7 +18,7 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::chrono::milliseconds kPreflightLimit{10'000};  // a slow node is not a failure
+constexpr std::chrono::milliseconds kPreflightLimit{10'000};  // long enough for a slow node
 constexpr std::chrono::milliseconds kAnswerGrace{100};
 constexpr std::size_t kLongestAnswer = 64 << 10;
 
@@ -31,7 +31,7 @@ std::string OpenMpiVersion(const std::string& answer) {
   return answer.substr(version, answer.find_first_of("\r\n", version) - version);
 }
 
-// The path of the agent. Its name selects the program if one file has several (worker/tools).
+// Returns the agent's path. Its name selects the program if a file contains several (worker/tools).
 std::string OwnProgram() {
   std::error_code unknown;
   return std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() /
@@ -83,7 +83,7 @@ std::optional<control::AgentReady> WorkerReadiness::Ready() const {
   if (sshd_fault_.has_value()) ready.faults.push_back({control::kCheckSshdStart, *sshd_fault_});
   if (data_fault_.has_value()) ready.faults.push_back({"data-cache", *data_fault_});
   const bool filling = data_cache_ != nullptr && !data_cache_->ended();
-  if (filling && fine) return std::nullopt;  // sshd may recover until then
+  if (filling && fine) return std::nullopt;  // sshd may recover while the cache is filled
   return ready;
 }
 
@@ -96,7 +96,7 @@ void WorkerReadiness::StartSshd() {
       FindAddress(config_.launcher_address, config_.spec.interfaces);
   if (!address.ok()) return;  // preflight reports the error
   address_ = *address;
-  // mpirun starts nothing here, starts its daemon through this agent, or cannot log in.
+  // sshd is not needed if mpirun starts nothing here, uses this agent, or cannot log in.
   const bool no_use = config_.spec.PerWorker() ||
                       config_.spec.launch_agent == control::LaunchAgent::kAgent ||
                       config_.user.empty();
@@ -106,7 +106,7 @@ void WorkerReadiness::StartSshd() {
   options.settings.port = config_.spec.ssh_port;
   options.settings.host_key_file = credentials_.host_key_file;
   options.settings.authorized_keys_file = credentials_.authorized_keys_file;
-  std::error_code unknown;  // if the directory is gone, sessions stay in the user's home
+  std::error_code unknown;  // if the directory was removed, sessions start in the home
   options.settings.environment =
       SessionEnvironment(config_.container, config_.AgentSocket(),
                          std::filesystem::current_path(unknown).string(), geteuid() == 0);

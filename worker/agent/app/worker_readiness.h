@@ -46,15 +46,15 @@ class WorkerReadiness {
   // Ends sshd and the copying; no handler runs afterwards.
   void Stop();
 
-  // Empty while a check or the copying is in progress. Reports preflight findings at once, because
-  // they do not depend on the data.
+  // Empty while a check or the copying is in progress. Faults that preflight found are returned at
+  // once, because they do not depend on the data.
   std::optional<control::AgentReady> Ready() const;
   // The progress of the data cache while it is filled.
   std::optional<control::DataCacheProgress> Progress() const;
 
  private:
   void StartSshd();
-  // Runs a program, and passes its output until its end or the time limit to `done`.
+  // Runs a program. Calls `done` with its output when it ends or its time is up.
   void Ask(std::vector<std::string> argv, std::vector<std::string> environment,
            std::function<void(const std::string& answer)> done);
   void AskVersion();
@@ -79,7 +79,7 @@ class WorkerReadiness {
   std::optional<std::string> sshd_fault_;
   std::optional<std::vector<control::PreflightFault>> faults_;  // empty while preflight runs
   std::map<std::string, std::string> versions_;
-  int questions_ = 0;                                    // programs that have not answered yet
+  int questions_ = 0;                                    // programs of Ask() that still run
   std::vector<control::PreflightFault> program_faults_;  // faults found in the answers
   std::unique_ptr<GpuWatch> gpu_watch_;                  // null: the worker has no GPUs
   bool gpus_known_ = false;

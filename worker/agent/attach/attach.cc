@@ -18,7 +18,7 @@ namespace ringmaster::agent {
 namespace {
 
 constexpr std::chrono::milliseconds kAgentGoneGrace{1000};
-constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // bytes to the agent; above, output waits
+constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // limit of bytes queued for the agent
 constexpr char kCohortFlag[] = "--cohort=";
 constexpr char kStayFlag[] = "--stay";  // do not change the directory that mpirun chose
 
@@ -74,7 +74,7 @@ AttachArguments ReadAttachArguments(const std::vector<std::string>& arguments,
       continue;
     }
     if (!argument->starts_with(kCohortFlag)) {
-      // A launcher of another release may pass options that this one does not know.
+      // A launcher of another release may pass options that this release does not know.
       if (argument->starts_with("--")) continue;
       return Failed(1,
                     "unknown argument \"" + *argument +
@@ -173,7 +173,7 @@ void Attach::OnClosed(const std::string& reason) {
   program_->Stop(kAgentGoneGrace);  // this process ends when the program has ended
 }
 
-// Ends with the exit of the agent's rank. If the rank ran, its output arrived before this message.
+// Ends with the exit code of the rank. If the rank ran, its output arrived before this message.
 void Attach::OnRankExit(const control::RankExit& exit) {
   if (!printed_ && !exit.Clean()) {
     for (const std::string& line : exit.last_lines) PassThrough(true, line + '\n');

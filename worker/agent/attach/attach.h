@@ -27,8 +27,8 @@ struct AttachOptions {
   std::string socket;  // path of the agent's socket
   control::AttachHello hello;
   std::vector<std::string> program;  // argv; empty in an elastic job
-  std::string working_dir;           // for the program; empty: the current one
-  Environment variables;             // only for the program: its rank, in PyTorch's variables
+  std::string working_dir;           // for the program; empty: the current directory
+  Environment variables;             // set only for the program: its rank, as PyTorch reads it
 };
 
 struct AttachFailure {
@@ -40,7 +40,7 @@ struct AttachFailure {
 // Pure; `host` is for messages.
 struct AttachArguments {
   std::optional<AttachOptions> options;
-  AttachFailure failure;  // set if there are no options
+  AttachFailure failure;  // set if `options` is empty
 };
 AttachArguments ReadAttachArguments(const std::vector<std::string>& arguments,
                                     const Environment& environment, const std::string& host);
@@ -69,7 +69,7 @@ class Attach {
   boost::asio::io_context& io_;
   const AttachOptions options_;
   const std::string host_;
-  const std::vector<int> inherited_;  // descriptors from mpirun, passed on to the program
+  const std::vector<int> inherited_;  // descriptors from mpirun, which the program inherits
   std::unique_ptr<ChildReaper> reaper_;
   boost::asio::signal_set signals_;
   std::shared_ptr<control::LineConnection> connection_;

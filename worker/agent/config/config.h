@@ -58,11 +58,11 @@ struct Config {
   std::filesystem::path runtime_dir;
   std::filesystem::path snapshot_dir;  // folder of this worker's snapshots; empty: no snapshots
 
-  std::optional<DataCacheSettings> data_cache;  // must be filled before any rank loads
+  std::optional<DataCacheSettings> data_cache;  // empty: none; else filled before any rank starts
 
-  std::chrono::milliseconds load_limit{600'000};  // a rank that loads for longer than this hangs
+  std::chrono::milliseconds load_limit{600'000};  // a rank that loads for longer counts as hung
 
-  std::optional<std::chrono::seconds> stop_grace;  // of a program after SIGTERM, if the job sets it
+  std::optional<std::chrono::seconds> stop_grace;  // from SIGTERM to SIGKILL, if the job sets it
 
   std::string user;  // user name in the image's passwd file; empty: it has none
 
@@ -78,7 +78,7 @@ struct Config {
 // container's own PYTHONPATH.
 void PutFirstInPythonPath(const std::filesystem::path& folder, Environment& container);
 
-// kInvalid names the variable that is missing or wrong.
+// kInvalid: the message names the variable that is missing or wrong.
 Result<Config> ReadConfig(const Environment& environment);
 
 }  // namespace ringmaster::agent

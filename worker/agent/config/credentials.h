@@ -20,7 +20,7 @@ struct Credentials {
 };
 
 // `hashes_json` is the Pod's kEnvItemHashes. kUnauthorized, with "CredentialsMismatch" in the
-// message, when an item is missing or differs. `runtime_dir` exists and is private.
+// message, when an item is missing or differs. REQUIRES: `runtime_dir` exists and is private.
 Result<Credentials> PrepareCredentials(const std::filesystem::path& credentials_dir,
                                        const std::string& hashes_json,
                                        const std::filesystem::path& runtime_dir);

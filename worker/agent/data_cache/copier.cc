@@ -22,7 +22,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// Enough parallel requests for network storage. All threads together buffer 4 MiB.
+// Allows enough parallel requests for network storage. All threads together buffer 4 MiB.
 constexpr int kThreads = 4;
 constexpr std::size_t kMostWaiting = 256;  // maximum number of queued files
 
@@ -33,7 +33,7 @@ struct Work {
   std::int64_t segment = 0;
 };
 
-// The queue between the walker and the threads. Thread-safe.
+// The queue from the walker to the copying threads. Thread-safe.
 class WorkQueue {
  public:
   // Waits while the queue is full. Returns false if `stop` was requested.
@@ -118,7 +118,7 @@ class Copier {
     std::error_code failed;
     switch (entry.kind) {
       case SourceEntry::Kind::kFile:
-        // If the copy was stopped, this adds nothing, and the walk ends next.
+        // If the copy was stopped, Add() does nothing, and the walk ends at the next entry.
         queue_.Add({entry, nullptr, 0}, halt_.get_token());
         return {};
       case SourceEntry::Kind::kFolder:
@@ -133,7 +133,7 @@ class Copier {
                  "writing " + entry.path.string() + " failed: " + failed.message()};
   }
 
-  // An error on any thread stops the others, which would otherwise wait for it forever.
+  // An error on any thread stops the other threads, which would otherwise wait forever.
   template <typename Run>
   void Guard(Run run) {
     try {
@@ -185,7 +185,7 @@ std::int64_t ChangedAt(const struct stat& file) {
   return std::int64_t{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec;
 }
 
-// Waits for a lease on the file. Fails like open(2), or with ECANCELED. Does not block on a pipe.
+// Waits until a lease on the file ends. Pipes never block. Fails like open(2), or with ECANCELED.
 int OpenToRead(const std::filesystem::path& file, const std::stop_token& stop) {
   for (;;) {
     const int descriptor = open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

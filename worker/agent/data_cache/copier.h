@@ -1,9 +1,9 @@
 #pragma once
 
 // Copies a source folder into a data cache with several threads. The calling thread walks the
-// source, creates folders and links, and queues files; the others copy the files in segments.
-// Parallel requests speed up large files on network storage, such as a data set in a single
-// RecordIO file. A bounded queue and one buffer per thread limit the memory. Used by
+// source, creates folders and links, and queues files; the other threads copy the files in
+// segments. Parallel requests speed up large files on network storage, such as a data set in a
+// single RecordIO file. A bounded queue and one buffer per thread limit the memory. Used by
 // data_cache.cc.
 
 #include <atomic>
@@ -19,8 +19,8 @@
 namespace ringmaster::agent {
 
 // Blocks until everything is copied, `stop` is requested (kCancelled, after one read at most) or
-// something fails (its error). No thread is left then. Adds the number of bytes written to `done`.
-// kConflict: the source is no longer as `expected`.
+// something fails (its error). All threads have ended when it returns. Adds the number of bytes
+// written to `done`. kConflict: the source differs from `expected`.
 Result<void> CopyFolder(const SourceFolder& from, const std::filesystem::path& to,
                         const SourceSize& expected, std::atomic<std::int64_t>& done,
                         const std::stop_token& stop);
@@ -39,7 +39,7 @@ class OpenFile {
   const int descriptor_;
 };
 
-// One file that is copied in segments. It checks whether the source changed meanwhile. Thread-safe:
+// Copies one file in segments and detects whether the source file changed meanwhile. Thread-safe:
 // segments may be copied at the same time.
 class FileCopy {
  public:
@@ -47,7 +47,7 @@ class FileCopy {
   static constexpr std::size_t kReadBytes = std::size_t{1} << 20;  // size of one read
 
   // Opens `from` / `name`, which has `bytes`, and creates `to` / `name`, read-only and empty, in an
-  // existing folder. Waits for a file with a lease.
+  // existing folder. If the file has a lease, waits until the lease ends.
   static Result<std::shared_ptr<FileCopy>> Open(const std::filesystem::path& from,
                                                 const std::filesystem::path& to,
                                                 const std::filesystem::path& name,
@@ -57,7 +57,7 @@ class FileCopy {
   std::int64_t segments() const;
 
   // Copies one segment through `buffer`, and adds the bytes that it wrote to `done`. The last call
-  // also checks the file. kConflict, with a sentence: its size or time of change is different now.
+  // also checks the file. kConflict: its size or modification time has changed.
   Result<void> CopySegment(std::int64_t segment, std::span<char> buffer,
                            std::atomic<std::int64_t>& done, const std::stop_token& stop);
 
@@ -72,7 +72,7 @@ class FileCopy {
   const std::int64_t bytes_;
   const OpenFile from_;
   const OpenFile to_;
-  std::int64_t changed_at_nanos_ = 0;  // when it was opened
+  std::int64_t changed_at_nanos_ = 0;  // modification time of `from` when it was opened
   std::atomic<std::int64_t> open_segments_;
 };
 

@@ -34,14 +34,14 @@ Error CannotWrite(const std::filesystem::path& folder, const std::string& why) {
           "the data cache at " + folder.string() + " cannot be written: " + why};
 }
 
-// The folder that is filled, and the mark, a file in it that records the folder's state. A copy is
+// The destination folder, and the mark, a file in it that records the folder's state. A copy is
 // used only if the mark says that it is complete, so processes may be killed at any time.
 //
 //   empty ── Begin ─► filling ── Complete ─► complete; Begin starts again from any of these states.
 //   A folder that is not empty and has no mark belongs to another program; Begin fails.
 class CacheFolder {
  public:
-  // `source` identifies the content of the folder: a copy of another source is not complete.
+  // `source` identifies the content of the folder: a copy of another source counts as incomplete.
   CacheFolder(std::filesystem::path folder, const std::filesystem::path& source)
       : folder_(std::move(folder)), complete_("complete " + source.string() + "\n") {}
 
@@ -96,7 +96,7 @@ class CacheFolder {
   const std::string complete_;  // the mark's text once the copy is complete
 };
 
-// How often the counters are read until the data is measured. This is reported first.
+// The interval at which the counters are read until the size of the data is known and reported.
 constexpr milliseconds kFirstLook{50};
 
 Result<void> FillOrSay(const DataCacheSettings& settings, const MemorySources& memory,

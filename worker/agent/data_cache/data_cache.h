@@ -22,25 +22,25 @@
 
 namespace ringmaster::agent {
 
-// The progress of a fill. Its thread writes it; any thread may read it.
+// The progress of a fill. The thread that fills the cache writes it; any thread may read it.
 struct FillCounters {
   std::atomic<std::int64_t> bytes_done{0};
   std::atomic<std::int64_t> bytes_total{-1};  // -1: not measured yet
 };
 
-// Runs in the thread, from the first check to the mark that the copy is complete. Blocks. Returns
-// at once if the folder contains a finished copy of this source. The error's message tells users
-// what is wrong with the data or the space, and what to do. kForbidden, without changes, if the
-// folder contains other files. kCancelled once `stop` was requested.
+// Runs in the thread: checks the space, copies the data and marks the copy as complete. Blocks.
+// Returns at once if the folder contains a finished copy of this source. The error's message tells
+// users what is wrong with the data or the space, and what to do. kForbidden, without changes, if
+// the folder contains other files. kCancelled once `stop` was requested.
 Result<void> FillDataCache(const DataCacheSettings& settings, const MemorySources& memory,
                            FillCounters& counters, const std::stop_token& stop);
 
 class DataCache {
  public:
   struct Handlers {
-    // Called once the data is measured, then after progress, at most once a period.
+    // Called once the size of the data is known, then after progress, at most once per period.
     std::function<void(const control::DataCacheProgress&)> on_progress;
-    // Called once: nothing if the data is complete, otherwise why it never will be.
+    // Called once, at the end: why the fill failed, or nothing if the copy is complete.
     std::function<void(std::optional<std::string> fault)> on_end;
   };
   // The period between reports. Each report may cause a write of the job's status.
@@ -69,7 +69,7 @@ class DataCache {
   boost::asio::steady_timer timer_;
   std::int64_t reported_ = -1;  // bytes
   bool ended_ = false;
-  FillCounters counters_;  // used by the thread and by io's
+  FillCounters counters_;  // shared by thread_ and the io_context's thread
   std::jthread thread_;    // last: joined before the members that it uses are destroyed
 };
 

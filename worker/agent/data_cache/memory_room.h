@@ -16,8 +16,8 @@
 namespace ringmaster::agent {
 
 struct MemoryRoom {
-  std::int64_t volume_bytes = 0;               // free in the volume
-  std::optional<std::int64_t> volume_files{};  // how many files it can hold; nothing: no limit
+  std::int64_t volume_bytes = 0;               // free bytes in the volume
+  std::optional<std::int64_t> volume_files{};  // number of files that fit; nothing: no limit
   // Nothing if the volume is not in memory, or there is no limit.
   std::optional<MemoryGroup::Usage> container{};
   // MemAvailable; nothing if the volume is not in memory.
@@ -30,8 +30,8 @@ struct MemorySources {
   CgroupSources cgroups{};
 };
 
-// The space in the file system of `folder`. Fails if it cannot be determined; an unknown limit
-// counts as none.
+// Returns the space that is available for files in `folder`. Fails if the free space of its file
+// system cannot be determined; a limit that cannot be read counts as no limit.
 Result<MemoryRoom> ReadMemoryRoom(const std::filesystem::path& folder,
                                   const MemorySources& sources = {});
 

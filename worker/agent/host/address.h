@@ -18,15 +18,15 @@ struct InterfaceAddress {
   bool loopback = false;
 };
 
-// Chooses one of `here`, in the kernel's order: the address of the first included interface, if all
-// of them exist; else `routed`, from which packets to the launcher leave, unless its interface is
-// excluded; else the first one that is neither excluded nor a loopback. Pure.
+// If interfaces are included, all must exist, and the address is that of the first one. Otherwise
+// it is `routed`, the source address of packets to the launcher, or, if that interface is excluded,
+// the first of `here` (in the kernel's order) that is neither excluded nor a loopback. Pure.
 Result<std::string> ChooseAddress(const std::vector<InterfaceAddress>& here,
                                   const Result<std::string>& routed,
                                   const control::Interfaces& interfaces);
 
-// Chooses this host's address, of the kind of `launcher_address` (an IP address). It only asks the
-// kernel, sends nothing and does not block.
+// Chooses this host's address, of the same family as `launcher_address` (an IP address). Only
+// queries the kernel: sends nothing and does not block.
 Result<std::string> FindAddress(const std::string& launcher_address,
                                 const control::Interfaces& interfaces);
 

@@ -28,7 +28,7 @@ class GpuHealth {
                            const std::vector<std::string>& last_lines) const;
 
  private:
-  std::map<std::string, std::string> troubles_;  // by UUID: the newest error, or the fatal one
+  std::map<std::string, std::string> troubles_;  // by UUID: the fatal error, or the newest one
   std::set<std::string> lost_;
 };
 

@@ -24,7 +24,7 @@ struct GpuList {
 struct GpuTrouble {
   std::string uuid;
   int xid = 0;          // error number of the driver; 0: the GPU does not answer
-  std::string fault{};  // why it does not answer; empty: an Xid
+  std::string fault{};  // why the GPU does not answer; empty if `xid` is set
 };
 
 // Parses the output of `nvidia-smi -L`: GPUs and, for partitioned ones, their instances.
@@ -35,12 +35,12 @@ std::vector<GpuDevice> ListedGpus(const std::string& output);
 std::vector<std::string> GivenGpus(const std::string& visible);
 
 // The value of CUDA_VISIBLE_DEVICES for each slot: the UUIDs of its devices. A slot keeps its
-// devices for the lifetime of the Pod, even if they fail. All slots get the same number. Empty if
-// there are fewer devices than slots, which then share them all.
+// devices for the lifetime of the Pod, even if they fail. All slots get the same number of devices.
+// Empty if there are fewer devices than slots: every slot then uses all devices.
 std::vector<std::string> AssignGpus(const std::vector<GpuDevice>& devices, int slots);
 
-// The devices that the user's CUDA_VISIBLE_DEVICES names, in its order: by number, UUID or the
-// start of one. As in CUDA, the list ends at the first invalid one.
+// The devices that the user's CUDA_VISIBLE_DEVICES names, in its order, by number, UUID or prefix
+// of a UUID. As in CUDA, the list ends at the first invalid one.
 std::vector<GpuDevice> ChooseGpus(const std::vector<GpuDevice>& devices,
                                   const std::string& visible);
 

@@ -19,15 +19,15 @@
 
 namespace ringmaster::agent {
 
-// The flag, followed by the library, with which the agent's program becomes the child process.
+// Makes the agent's program run as the child process. The library's name follows the flag.
 inline constexpr char kWatchGpusFlag[] = "--watch-gpus";
 
 class GpuWatch {
  public:
   struct Options {
-    std::vector<std::string> argv;         // prints the output of PrintGpus()
+    std::vector<std::string> argv;         // a command that runs PrintGpus()
     std::vector<std::string> environment;  // "NAME=VALUE"
-    // Without persistence mode the driver starts each GPU first, which takes seconds.
+    // Includes the start of each GPU, which takes seconds if persistence mode is off.
     std::chrono::milliseconds limit{60'000};
   };
   struct Handlers {

@@ -1,19 +1,19 @@
 #pragma once
 
-// Tells which of the driver's GPU messages (Xids) mean that the GPU is broken. Pure functions, used
-// by the agent.
+// Determines which of the driver's GPU errors (Xids) mean that the GPU is broken. Pure functions,
+// used by the agent.
 
 #include <string>
 
 namespace ringmaster::agent {
 
-// Whether a device with this Xid is unusable until it is reset or replaced, so that restarting the
-// program does not help, according to the immediate action in NVIDIA's catalogue of Xids. Excludes
-// Xids that a program can cause (13, 31, 43, 45) and those after which the device works (63, 92,
-// 94).
+// Whether a device with this Xid is unusable until it is reset or replaced, according to the
+// immediate action in NVIDIA's catalogue of Xids. Restarting the program then does not help.
+// Excludes Xids that a program can cause (13, 31, 43, 45) and those after which the device works
+// (63, 92, 94).
 bool IsFatalXid(int xid);
 
-// "Xid 79 (the GPU has fallen off the bus)".
+// Returns a text like "Xid 79 (the GPU has fallen off the bus)".
 std::string XidText(int xid);
 
 }  // namespace ringmaster::agent

@@ -22,7 +22,7 @@ void LaunchCommands::Run(const control::RunCommand& run) {
   spec.argv = {"sh", "-c", run.command};
   spec.environment = CommandEnvironment(config_);
   spec.mask = config_.mask;
-  spec.leaves_daemons = true;  // mpirun's daemon detaches itself, as under sshd
+  spec.leaves_daemons = true;  // mpirun's daemon detaches itself and must survive
   Result<std::shared_ptr<CapturedProcess>> started =
       CapturedProcess::Start(reaper_, std::move(spec),
                              {.on_output =
@@ -61,7 +61,7 @@ void LaunchCommands::PauseOutput(bool paused) {
 }
 
 std::vector<std::string> CommandEnvironment(const Config& config) {
-  std::error_code unknown;  // if the directory is gone, it is not passed on
+  std::error_code unknown;  // if the directory was removed, its variable is not set
   std::map<std::string, std::string> environment =
       SessionEnvironment(config.container, config.AgentSocket(),
                          std::filesystem::current_path(unknown).string(), ::geteuid() == 0);

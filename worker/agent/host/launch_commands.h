@@ -1,7 +1,7 @@
 #pragma once
 
-// Runs the commands that the launcher's mpirun sends to this host if it has no sshd. Each runs in
-// a shell, as in an sshd session; its output and exit are reported. Used by agent.h.
+// Runs the commands that the launcher's mpirun sends to this host in place of an ssh session. Each
+// command runs in a shell; its output and exit are reported. Used by agent.h.
 // Single-threaded.
 
 #include <cstdint>
@@ -30,14 +30,14 @@ class LaunchCommands {
   LaunchCommands(ChildReaper& reaper, const Config& config, Handlers handlers)
       : reaper_(reaper), config_(config), handlers_(std::move(handlers)) {}
 
-  // If the command cannot be started, reports that within the call.
+  // If the command cannot be started, calls on_exited before it returns.
   void Run(const control::RunCommand& run);
-  // Sends SIGTERM, then SIGKILL. A daemon that has detached itself continues.
+  // Ends the command with SIGTERM, then SIGKILL. A daemon that has detached itself continues.
   void End(int64_t id);
-  // Ends all commands, because their launcher no longer gets reports. No handler runs.
+  // Ends all commands. No handler runs, because the launcher that sent them gets no more reports.
   void EndAll();
 
-  // Stops or resumes reading their output.
+  // Stops or resumes reading the commands' output.
   void PauseOutput(bool paused);
 
  private:
@@ -47,7 +47,7 @@ class LaunchCommands {
   std::map<int64_t, std::shared_ptr<CapturedProcess>> running_;  // by id
 };
 
-// The environment of a command, "NAME=VALUE": an sshd session's, and the container's home and user.
+// The environment of a command ("NAME=VALUE"): that of an ssh session, with HOME and the user.
 std::vector<std::string> CommandEnvironment(const Config& config);
 
 }  // namespace ringmaster::agent

@@ -28,9 +28,9 @@ class MemoryGroup {
     std::int64_t limit_bytes = 0;
     std::int64_t used_bytes = 0;  // without memory that the kernel can reclaim
   };
-  // The limit with the least free memory, of this process and the groups around it, if any.
+  // The usage of the group with the least free memory; nothing if no group has a limit.
   std::optional<Usage> Tightest() const;
-  // The lowest of those limits.
+  // The lowest limit of all groups; nothing if no group has a limit.
   std::optional<std::int64_t> Limit() const;
 
   // The peak usage of this process's own group; nothing if the kernel does not

@@ -11,7 +11,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// The part of nvml.h that the agent uses. NVML gives a function that changes a new name.
+// Part of nvml.h, valid for newer drivers: NVML exports a changed function under a new name.
 using Return = int;
 using Handle = void*;
 
@@ -58,7 +58,7 @@ bool Find(void* library, const char* name, Function& function) {
   return function != nullptr;
 }
 
-// Finds the functions of `api`. Returns the name of the first missing one; empty if all exist.
+// Finds the functions of `api`. Returns the name of the first missing function; empty if all exist.
 std::string FindAll(void* library, Api& api) {
   if (!Find(library, "nvmlInit_v2", api.init)) return "nvmlInit_v2";
   if (!Find(library, "nvmlErrorString", api.error_string)) return "nvmlErrorString";
@@ -87,7 +87,7 @@ struct Watched {
   Handle gpu = nullptr;  // the GPU itself, or the GPU of the MIG device
   unsigned int instance = kWholeGpu;
   std::string uuid{};
-  bool lost = false;  // the loss of the device was reported
+  bool lost = false;  // the loss of this device was reported
 };
 
 class LoadedNvml final : public Nvml {
@@ -103,7 +103,7 @@ class LoadedNvml final : public Nvml {
     for (unsigned int index = 0; index < count; ++index) {
       Handle gpu = nullptr;
       const Return found = api_.by_index(index, &gpu);
-      if (found == kNoPermission) continue;  // it belongs to another container
+      if (found == kNoPermission) continue;  // the GPU belongs to another container
       if (found != kSuccess) {
         devices.push_back({"", Words(found)});
       } else {

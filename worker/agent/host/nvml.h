@@ -7,7 +7,7 @@
 // lists the GPUs but cannot watch them for errors.
 //
 // Calls hang if the driver hangs, and a thread that hangs in a driver cannot be stopped. Therefore
-// only a separate process makes these calls (gpu_watch.h), which can be abandoned.
+// the calls are made only in a separate process (gpu_watch.h), which can be abandoned.
 
 #include <chrono>
 #include <functional>
@@ -22,17 +22,17 @@ namespace ringmaster::agent {
 
 class Nvml {
  public:
-  // `library`: as for dlopen(); ignored by a static program. kNotFound: it does not exist.
-  // kUnavailable: it cannot reach a driver, with its error.
+  // `library`: as for dlopen(); ignored by a static program. kNotFound: the library does not exist.
+  // kUnavailable: it cannot reach a driver; the message is its error.
   static Result<std::unique_ptr<Nvml>> Open(const std::string& library);
   virtual ~Nvml() = default;
 
-  // Lists the GPUs that this container may use, and the instances of divided ones (MIG). Each has
-  // answered a request that only the device itself can answer.
+  // Lists the GPUs that this container may use, and the instances of divided ones (MIG). A device
+  // without a fault has answered a request that only the device itself can answer.
   virtual Result<std::vector<GpuDevice>> Devices() = 0;
 
-  // Waits up to `limit` for an error of a GPU; it also applies to the GPU's instances. REQUIRES:
-  // Devices() succeeded.
+  // Waits up to `limit` for errors. An error of a GPU is returned for each of its MIG instances.
+  // REQUIRES: Devices() succeeded.
   virtual std::vector<GpuTrouble> Await(std::chrono::milliseconds limit) = 0;
 };
 

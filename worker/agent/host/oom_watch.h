@@ -21,18 +21,18 @@ class OomWatch {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Earlier kills are ignored.
+  // Ignores kills that the kernel counted earlier.
   explicit OomWatch(std::optional<MemoryGroup> group = MemoryGroup::Find());
 
   // The out-of-memory kill of a process that has just ended; empty if it ended for another reason.
-  // Each kill that the kernel counted explains at most one exit, and no exit much later, because
-  // the kernel may also have killed other processes of the container.
+  // Matches each kill with one exit at most, and only with an exit soon after it, because the
+  // kernel may also have killed other processes of the container.
   std::optional<control::OutOfMemory> Explain(const ProcessEnd& end, Time now);
 
  private:
   const std::optional<MemoryGroup> group_;
   std::int64_t seen_ = 0;         // number of kills
-  std::int64_t unexplained_ = 0;  // number of kills that no exit has claimed
+  std::int64_t unexplained_ = 0;  // number of kills not yet matched with an exit
   Time seen_at_{};                // time of the newest kill
 };
 

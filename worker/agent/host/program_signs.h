@@ -20,7 +20,7 @@ class ProgramSigns {
   explicit ProgramSigns(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   void Printed(Time now, int slot) { slots_[slot].last = now; }
-  // The time since its last sign. Its start, in `epoch`, counts as a sign. Also checks the file.
+  // Returns the time since the slot's last output, change of its file, or start in `epoch`.
   std::chrono::milliseconds Still(Time now, int slot, const control::Epoch& epoch);
 
  private:

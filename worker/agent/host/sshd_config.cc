@@ -88,11 +88,11 @@ std::map<std::string, std::string> SessionEnvironment(
   for (const std::string_view name : kLeftOut) environment.erase(std::string(name));
   environment[control::kEnvAgentSocket] = agent_socket;
   if (!working_dir.empty()) environment[kEnvWorkingDir] = working_dir;
-  // Under sshd, bash reads ~/.bashrc only at the outermost level. Commands in it (conda, pyenv) can
-  // take seconds, or wait for a lock, before mpirun's daemon starts.
+  // Prevent bash from reading ~/.bashrc, which it reads under sshd at the outermost level: commands
+  // in it (conda, pyenv) can take seconds, or wait for a lock, before mpirun's daemon starts.
   environment["SHLVL"] = "1";
   if (!as_root) return environment;
-  // Open MPI's daemon only runs as root if both variables of its generation are set.
+  // Open MPI's daemon only runs as root if both variables of its version are set.
   for (const char* name : {"PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM",
                            "OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) {
     environment[name] = "1";

@@ -18,12 +18,12 @@ struct SshdSettings {
       environment;  // environment of the sessions, which mpirun's daemon and its ranks inherit
 };
 
-// Variables whose name or value sshd_config cannot hold (control characters) are left out.
+// Variables whose name or value sshd_config cannot represent (control characters) are left out.
 std::string SshdConfigText(const SshdSettings& settings);
 
-// The variables of `container` for ssh sessions: everything that a user set on the container (a
-// direct program runs below sshd and needs it), without those of a single process (HOME, PWD, ...)
-// and without our own variables that only the agent needs. Adds the agent's socket and working
+// The variables of `container` for ssh sessions: all that a user set, because a direct program runs
+// below sshd and needs them, but not those of a single process (HOME, PWD, ...) and not
+// Ringmaster's variables that only the agent needs. Adds the agent's socket and working
 // directory, and prevents bash from reading ~/.bashrc. If the container runs as root, tells
 // mpirun's daemon that this is allowed.
 std::map<std::string, std::string> SessionEnvironment(

@@ -1,7 +1,7 @@
 #pragma once
 
-// The connected attaches. If a rank prints more than its attach reads, the agent stops reading the
-// slot's output until the attach catches up. Used by agent.h.
+// The connected attach processes. If a rank prints more than its attach reads, the agent stops
+// reading the slot's output until the attach catches up. Used by agent.h.
 
 #include <cstddef>
 #include <functional>
@@ -14,18 +14,18 @@ namespace ringmaster::agent {
 
 class AttachPeers {
  public:
-  static constexpr std::size_t kMaxQueuedBytes = 1 << 20;  // queued for one attach
+  static constexpr std::size_t kMaxQueuedBytes = 1 << 20;  // limit of bytes queued for one attach
 
   // Stops or resumes reading what the slot prints.
   using Pause = std::function<void(int slot, bool paused)>;
   explicit AttachPeers(Pause pause) : pause_(std::move(pause)) {}
 
   void Add(PeerId attach, int slot, int pid) { attaches_[attach] = {slot, pid}; }
-  // The slot no longer waits for this attach. Call it also before closing its connection, because
-  // that is not reported.
+  // Resumes the slot's output if it waits for this attach. Call when the connection was lost, and
+  // before closing it, because LocalPeers does not report a close.
   void Remove(PeerId attach);
   bool Contains(PeerId attach) const { return attaches_.contains(attach); }
-  // Returns -1 if it has ended, because its pid may be reused.
+  // Returns -1 if the attach has ended, because its pid may be reused.
   int Pid(PeerId attach) const;
 
   // Call after sending to an attach, with the number of bytes in transit to it.

@@ -2,7 +2,7 @@
 
 // The agent's connection to the launcher: connects, introduces the agent, sends heartbeats, detects
 // silence, and reconnects for as long as the process lives. Implements the rules of the channel and
-// knows nothing about slots. Single-threaded, on its io_context.
+// does not depend on slots. Single-threaded, on its io_context.
 
 #include <chrono>
 #include <cstddef>
@@ -25,8 +25,8 @@ struct LinkOptions {
   int port = 0;
   std::chrono::milliseconds connect_timeout{100};
   std::chrono::milliseconds first_retry{
-      50};  // until the first welcome: kube-proxy learns the Service late
-  // After a broken connection. The first redial follows at once, because the launcher waits for it.
+      50};  // before the first welcome: kube-proxy handles a new Service only after a while
+  // Delay after a broken connection. The first attempt is immediate: the launcher waits for it.
   std::chrono::milliseconds redial{200};
   std::chrono::milliseconds superseded_retry{1000};  // delay after a superseded launcher answered
   std::chrono::milliseconds silence_limit{2000};     // maximum time between the launcher's lines
@@ -37,14 +37,14 @@ class LauncherLink {
  public:
   struct Handlers {
     std::function<control::AgentHello()> hello;
-    // Returns false if this launcher was superseded: close and reconnect.
+    // Returns false if this launcher was superseded; the link then closes and reconnects.
     std::function<bool(std::int64_t term)> on_welcome;
     std::function<void(const control::Message&)>
-        on_message;  // after the welcome; never a Heartbeat
+        on_message;  // called after the welcome; not for a Heartbeat
     // The launcher permanently refuses this agent: wrong token, wrong job, or it was
     // declared lost.
     std::function<void(const std::string& reason)> on_refused;
-    // Everything sent was passed to the kernel.
+    // All sent messages have been passed to the kernel.
     std::function<void()> on_drained;
     // Called before each heartbeat to a launcher that has welcomed this agent.
     std::function<void()> on_heartbeat{};
@@ -65,8 +65,8 @@ class LauncherLink {
   // Closes the connection and reconnects.
   void DialAgain(const std::string& reason);
 
-  // Sends queued messages, closes and never reconnects. `done` runs when all are sent, at once
-  // without a connection.
+  // Sends queued messages, closes and never reconnects. `done` runs once they are sent, or at once
+  // if there is no connection.
   void Finish(std::function<void()> done);
 
   bool welcomed() const { return welcomed_; }
@@ -97,7 +97,7 @@ class LauncherLink {
   std::chrono::steady_clock::time_point last_tick_;
   std::chrono::steady_clock::time_point welcomed_at_;
   std::string last_failure_;                                    // logged once for each failure
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // an attempt may outlive this
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // attempts may outlive this
   std::function<void()> on_finished_;
   bool welcomed_ = false;
   bool ever_welcomed_ = false;

@@ -1,8 +1,8 @@
 #pragma once
 
-// The agent's unix socket for the attaches and ranks of this worker. Accepts only processes of the
-// same user, as reported by the kernel, tells attaches and ranks apart by their first line, and
-// then passes messages on. Single-threaded.
+// The agent's unix socket for the attach processes and ranks of this worker. Accepts only processes
+// of the same user, as reported by the kernel, distinguishes attach processes from ranks by their
+// first line, and passes messages on. Single-threaded.
 
 #include <cstdint>
 #include <functional>
@@ -28,8 +28,8 @@ class LocalPeers {
     std::function<std::string(PeerId, const control::RankHello&, int pid)> on_rank;
     std::function<void(PeerId, const control::AttachHello&, int pid)> on_attach;
     std::function<void(PeerId, control::Message)> on_message;  // of admitted peers
-    std::function<void(PeerId)> on_gone;                       // of admitted peers, once
-    std::function<void(PeerId)> on_drained;  // everything sent was passed to the kernel
+    std::function<void(PeerId)> on_gone;                       // once for each admitted peer
+    std::function<void(PeerId)> on_drained;  // all sent messages were passed to the kernel
   };
 
   // `io` outlives this.
@@ -47,7 +47,7 @@ class LocalPeers {
  private:
   struct Peer {
     std::shared_ptr<control::LineConnection> connection;
-    std::unique_ptr<boost::asio::steady_timer> hello_limit;  // until its first line
+    std::unique_ptr<boost::asio::steady_timer> hello_limit;  // time limit for the first line
     bool admitted = false;
     int pid = -1;
   };

@@ -113,7 +113,7 @@ std::optional<Finding> CheckScratchSpace(const Config& /*config*/) {
                             " KiB free but needs 16 MiB; increase the size of its volume"};
 }
 
-// Ranks of one worker exchange data through /dev/shm. If it is too small, training may only be
+// Ranks of one worker exchange data through /dev/shm. If it is too small, training can only become
 // slower, so the finding is a warning.
 std::optional<Finding> CheckSharedMemory(const Config& config) {
   struct statvfs status {};

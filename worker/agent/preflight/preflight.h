@@ -1,7 +1,7 @@
 #pragma once
 
 // The checks that run before a worker is ready. All checks run in parallel, and their results are
-// collected within a limit. Used by the agent at start.
+// collected within a time limit. Used by the agent at start.
 
 #include <chrono>
 #include <functional>
@@ -23,10 +23,10 @@ struct Finding {
   std::string check;
   std::string message;
   bool fatal = true;  // false: the finding is only logged, and the worker becomes ready
-  bool fault = true;  // false: nothing is wrong; the finding is information
+  bool fault = true;  // false: nothing is wrong; the finding only informs
 };
 
-// Checks one thing. Returns, in one line, what is wrong and what to do about it. A check changes
+// Checks one thing. Returns, in one line, what is wrong and what to do about it. A check modifies
 // nothing. It may block for a moment, so each check runs on its own thread.
 using Check = std::optional<Finding> (*)(const Config& config);
 

@@ -19,7 +19,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// Whether an argument gives a program that starts its own ranks an address for the rendezvous.
+// Whether an argument of torchrun, deepspeed or accelerate sets the rendezvous address.
 bool NamesRendezvous(std::string_view argument) {
   constexpr std::array kMeetings = {"--rdzv", "--nnodes", "--master", "--main_process_ip",
                                     "--hostfile"};

@@ -15,14 +15,14 @@ class ProgramFile {
 
   const std::string& path() const { return path_; }
 
-  // Returns the machine if it is not this one; empty for any other file.
+  // Returns the machine that the file is built for if it is not this one; otherwise empty.
   std::string OtherMachine() const;
-  // The programs that a script's first line needs, the interpreter last: its path, or env's path
-  // and a name to look up in PATH. Empty for any other file.
+  // The programs that a script's first line names: the interpreter's path, or env's path and the
+  // name that env looks up in PATH. Empty for any other file.
   std::vector<std::string> Interpreters() const;
   // The dynamic loader (PT_INTERP). Empty for a static program and for files that are not ELF.
   std::string Loader() const;
-  // The MPI library among the libraries that it needs.
+  // The MPI library that the program needs; empty if it needs none.
   std::string NeededMpi() const;
 
  private:
@@ -33,7 +33,7 @@ class ProgramFile {
 // The name of the machine that this agent is built for.
 std::string ThisMachine();
 
-// The first of these modules that the Python script imports unconditionally; empty for any other
+// The first of `modules` that the Python script imports unconditionally; empty for any other
 // file.
 std::string ImportedModule(const std::string& script, const std::vector<std::string_view>& modules);
 

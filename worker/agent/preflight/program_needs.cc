@@ -87,7 +87,7 @@ std::optional<Question> AskLoader(const Config& config) {
   return question;
 }
 
-// Prints the versions of PyTorch and of the CUDA and ROCm that it was built with. Does not load it.
+// Prints the versions of PyTorch and of its CUDA and ROCm, without loading PyTorch.
 constexpr char kAskTorch[] = R"(
 import importlib.util, os, runpy
 spec = importlib.util.find_spec("torch")

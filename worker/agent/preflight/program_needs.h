@@ -1,8 +1,8 @@
 #pragma once
 
-// Finds requirements of the job's program that only other programs can tell: the loader lists
-// missing shared libraries, and Python tells how its PyTorch was built. WorkerReadiness runs these
-// programs, which takes about 30 ms each; the functions here build the commands and parse the
+// Finds requirements of the job's program that only other programs can report: the loader lists
+// missing shared libraries, and Python reports how its PyTorch was built. WorkerReadiness runs
+// these programs, which takes about 30 ms each; the functions here build the commands and parse the
 // output. They do no I/O except for reading the program's file.
 
 #include <functional>
@@ -22,7 +22,7 @@ struct Question {
   std::function<std::optional<Finding>(const std::string& answer)> judge;
 };
 
-// Returns none if no question is needed. `config` is not kept.
+// Returns an empty list if no question is needed. `config` is not kept.
 std::vector<Question> QuestionsAboutProgram(const Config& config);
 
 }  // namespace ringmaster::agent

@@ -3,8 +3,8 @@
 // Detects at once that a rank was killed. A killed process counts as ended, and its connections
 // close, only when the kernel has freed its memory. With PyTorch on a CPU this takes about 60 ms.
 // Before that, the kernel marks a word of the rank's position page (kOwnerWord in
-// common/control/position_page.h), on which a thread waits here. When the word changes, the watch
-// reads /proc to find whether the process is ending, and by which signal.
+// common/control/position_page.h), on which a thread of this class waits. When the word changes,
+// the watch reads /proc to find whether the process is ending, and by which signal.
 
 #include <functional>
 #include <memory>

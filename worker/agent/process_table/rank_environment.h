@@ -14,7 +14,7 @@ namespace ringmaster::agent {
 // "NAME=VALUE" entries. OMP_NUM_THREADS gets the slot's share of `cpus` unless the user set it: by
 // default, LibTorch and OpenMP use all CPUs in every rank, and ranks of one worker compete.
 // `position_page` is the file of rank_page.h; empty: none. `gpus` are the UUIDs of the slot's GPUs,
-// separated by commas: its rank sees only these. Empty: it sees all GPUs of the container.
+// separated by commas: the rank sees only these. Empty: it sees all of the container's GPUs.
 std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpus,
                                          const std::string& position_page = "",
                                          const std::string& gpus = "");

@@ -15,7 +15,7 @@ namespace {
 
 using Words = std::array<std::uint64_t, control::kPageWords>;
 
-// The number of attempts to read the page: a read while the rank writes is inconsistent.
+// The number of attempts to read the page, because a read while the rank writes is inconsistent.
 constexpr int kTries = 3;
 constexpr int kMaxRank = 1 << 24;
 

@@ -24,13 +24,13 @@ class RankPage {
     control::ConnectStage connect_stage = control::ConnectStage::kBegin;
     control::CollectiveCounts collectives{};
   };
-  RankPage() = default;  // without a page; reads return nothing
+  RankPage() = default;  // has no memory; reads return nothing
   static Result<RankPage> Make();
   ~RankPage();
   RankPage(RankPage&& other) noexcept;
   RankPage& operator=(RankPage&& other) noexcept;
 
-  // The path with which a child process of the same user opens the file; for its environment.
+  // The path at which a child process of the same user can open the page.
   std::string Path() const;
 
   // Empty if the rank reports no position or an invalid one.
@@ -52,7 +52,7 @@ class RankPage {
 };
 
 // The position to report to the launcher, from the rank's page. `now` is a time of the page's clock
-// (MonotonicNanos), in nanoseconds. The page does not tell whether the rank is stopped: false.
+// (MonotonicNanos), in nanoseconds. `stopped` is false, because the page does not show it.
 control::RankPosition PositionOf(const RankStanding& standing, const RankPage::Reading& reading,
                                  std::int64_t now);
 

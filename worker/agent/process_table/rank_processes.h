@@ -47,7 +47,7 @@ class RankProcesses {
   // The GPUs of the slot, as set above.
   std::string Gpus(int slot) const;
 
-  // REQUIRES, for both: the slot's last process has ended. Errors as of SlotActions::StartRank.
+  // REQUIRES, for both: the slot's last process has ended. Errors: those of SlotActions::StartRank.
   // Starts a rank that uses our protocol and reports its position.
   Result<void> Start(int slot);
   // Starts a program without the rank protocol. Its rendezvous is at `port` of rank 0's host.
@@ -66,11 +66,11 @@ class RankProcesses {
   void SetRank(int slot, pid_t process);
   // The position that the slot's rank reports; empty if it reports none.
   std::optional<RankPage::Reading> Position(int slot) const;
-  // Whether a signal or a debugger holds the slot's rank.
+  // Whether a signal or a debugger has stopped the slot's rank.
   bool Stopped(int slot) const;
-  // How long the slot's process has run; zero without one.
+  // How long the slot's process has run; zero if the slot has none.
   std::chrono::milliseconds Age(int slot) const;
-  // Reports where the threads of the slot's process are, then kills it. Works once per process.
+  // Reports where the threads of the slot's process are, then kills it. Later calls do nothing.
   void EndHanging(int slot, std::function<void(const std::string& stack)> on_stack);
 
  private:
@@ -80,10 +80,10 @@ class RankProcesses {
   struct Rank {
     std::shared_ptr<CapturedProcess> process;
     std::chrono::steady_clock::time_point started;
-    std::shared_ptr<const RankPage> page;  // null: it reports no position
+    std::shared_ptr<const RankPage> page;  // null: the rank reports no position
     pid_t rank = -1;                       // the process that sent a hello; -1: none yet
     bool ending = false;                   // EndHanging is ending it
-    std::unique_ptr<KillWatch> killed{};   // null: only its complete end is detected
+    std::unique_ptr<KillWatch> killed{};   // null: only the exit is detected
   };
 
   boost::asio::io_context& io_;

@@ -3,8 +3,8 @@
 // Captures the stacks of all threads of a process without a debugger. It reads the kernel's list of
 // threads. If the rank answers the stack signal (position_page.h), it adds the stack that each
 // thread reports, or all that Python wrote for the first thread that answered. Threads that do not
-// answer, and processes that are stopped or in an uninterruptible wait, cost a bounded time; for
-// them only the kernel's information remains. Single-threaded, on its io_context.
+// answer, and processes that are stopped or in an uninterruptible wait, delay the capture by a
+// bounded time, and have only the kernel's information. Single-threaded, on its io_context.
 
 #include <chrono>
 #include <functional>
@@ -52,10 +52,10 @@ class StackCapture : public std::enable_shared_from_this<StackCapture> {
   const std::shared_ptr<const RankPage> page_;
   const Limits limits_;
   const Done done_;
-  std::size_t count_ = 0;  // number of all threads; filled with threads_, so before it
+  std::size_t count_ = 0;  // number of all threads; precedes threads_, whose initializer sets it
   std::vector<ThreadInfo> threads_;
   std::size_t next_ = 0;     // index in threads_ of the next thread to ask
-  std::size_t written_ = 0;  // bytes of stacks from before this capture
+  std::size_t written_ = 0;  // bytes of stacks written before this capture
   Clock::time_point deadline_;
   Clock::time_point thread_deadline_;
 };

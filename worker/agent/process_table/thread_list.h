@@ -15,8 +15,8 @@ struct ThreadInfo {
   pid_t id = 0;
   std::string name{};
   char state = '?';       // as ps shows it: R running, S sleeping, D uninterruptible, T stopped
-  std::string wchan{};    // where it waits in the kernel; empty: not waiting, or unknown
-  std::string syscall{};  // number of its current system call; empty: none, or unknown
+  std::string wchan{};    // where the thread waits in the kernel; empty: not waiting, or unknown
+  std::string syscall{};  // number of the current system call; empty: none, or unknown
 
   // Whether the thread runs no signal handlers in its present state.
   bool Held() const { return state != 'R' && state != 'S'; }
@@ -33,7 +33,7 @@ char StateOf(pid_t process);
 bool SaysKilled(std::string_view stat);
 bool IsBeingKilled(pid_t process);
 
-// Lists at most `limit` threads, the first one first, and counts them all.
+// Lists at most `limit` threads, the first one first, and sets `count` to the number of all.
 std::vector<ThreadInfo> ThreadsOf(pid_t process, std::size_t limit, std::size_t* count);
 
 // Whether the process handles this signal instead of being ended by it.

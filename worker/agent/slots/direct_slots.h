@@ -24,7 +24,7 @@ class DirectSlots final : public Slots {
   void OnLauncherDrained() override;
   void OnAttachOutput(AttachId attach, const control::RankOutput& output) override;
   void OnAttachExit(AttachId attach, const control::AttachExit& exit) override;
-  bool Drained() const override { return true; }  // the job cannot continue without it
+  bool Drained() const override { return true; }  // a world cannot continue without this worker
   std::vector<RankStanding> InWorld() const override;
   bool AnyRankRunning() const override;
   bool EndsFormerPrograms() const override;
@@ -33,7 +33,7 @@ class DirectSlots final : public Slots {
   struct Slot {
     explicit Slot(SlotOutput its_output) : output(std::move(its_output)) {}
 
-    bool running = false;                 // its program runs, in `epoch`
+    bool running = false;                 // the program of `epoch` runs
     std::optional<control::Epoch> epoch;  // the epoch for which its program was started
     std::int64_t cohort = control::kStartedByAgents;
     int rank = -1;
@@ -49,7 +49,7 @@ class DirectSlots final : public Slots {
   void EndRanks(std::chrono::milliseconds grace) override;
   std::vector<AttachId> AttachesOf(int slot, std::int64_t cohort) const;
   void StartNext(int slot);
-  void ReportExit(int slot, control::RankExit exit);  // of a process that had the slot's rank
+  void ReportExit(int slot, control::RankExit exit);  // reports the exit with the slot's rank
   void Report(int slot, int rank, control::RankExit exit);
 
   std::vector<Slot> slots_;

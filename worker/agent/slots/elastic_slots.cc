@@ -166,7 +166,7 @@ void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
   if (left_out) {
     exit.last_lines.push_back("it exited without joining the job" + HowToJoin(options_));
   }
-  // With code 0, the process would be restarted again and again.
+  // Report a user error: after code 0, the process would be restarted again and again.
   const bool early = exit.Clean() && had_world && !meant && !slot.reported.done.has_value();
   if (early) {
     exit.exit_code = control::kExitUserError;

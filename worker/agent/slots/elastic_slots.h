@@ -62,33 +62,33 @@ class ElasticSlots final : public Slots {
     std::int64_t cohort = 0;
     int rank = -1;
   };
-  // Reports of a rank in its assigned epoch, kept while they are valid there. RankDone is also kept
+  // The rank's reports about its assigned epoch, kept while they are valid. RankDone is also kept
   // after the exit of a rank that was released.
   struct Reports {
     std::optional<control::RankDone> done;
     std::optional<control::RankAtBoundary> boundary;
     std::optional<control::RankBroken> broken;
-    std::optional<control::CheckpointWritten> written;  // until it is granted
+    std::optional<control::CheckpointWritten> written;  // kept until the launcher grants it
     StoreRequests store;
   };
   struct Slot {
     explicit Slot(SlotOutput slot_output) : output(std::move(slot_output)) {}
     std::string start;  // Member::start of the current or the last process
     bool running = false;
-    bool connected = false;  // it has sent its hello
-    bool stopping = false;   // StopEpoch is stopping it
+    bool connected = false;  // the process has sent its hello
+    bool stopping = false;   // StopEpoch is stopping the process
     bool released = false;
-    bool given_up = false;          // it ended and is not restarted
-    std::optional<Place> wanted;    // from StartEpoch, until it is sent to the process
+    bool given_up = false;          // the process ended and is not restarted
+    std::optional<Place> wanted;    // place from StartEpoch, not sent to the process yet
     std::optional<Place> assigned;  // the last place sent to this process; empty: none yet
-    bool gate_open = false;         // it was in a world, so its attach may print its output
+    bool gate_open = false;         // the process was in a world; its attach may print its output
     Reports reported;
     // Kept across epochs, for as long as the process runs.
     std::optional<control::CheckpointDone> checkpoint;
     std::optional<control::RankBegan> began;
     std::map<std::string, control::RankProtection> unprotected;  // by kind
-    std::optional<control::RankExited> exit_report;  // the newest, until an epoch supersedes it
-    std::optional<control::RankExit> killed;         // reported while its process is ending
+    std::optional<control::RankExited> exit_report;  // newest exit, until an epoch supersedes it
+    std::optional<control::RankExit> killed;         // reported while the process is ending
     RestartPolicy restart;
     SlotOutput output;
   };

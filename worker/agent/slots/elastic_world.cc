@@ -23,7 +23,7 @@ void ElasticSlots::RepeatToLauncher(std::int64_t term) {
   }
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = At(index);
-    // Repeat the requests in any term, because a launcher that takes over has an empty store.
+    // Repeat the requests in every term, because a launcher that takes over has an empty store.
     for (const control::Message& request : slot.reported.store.All()) {
       actions_->SendToLauncher(request);
     }
@@ -139,7 +139,7 @@ void ElasticSlots::JoinTooLate(int index, const control::Member& member) {
     return;
   }
   if (slot.exit_report->epoch == world_.epoch) return;
-  slot.reported.done.reset();  // its epoch is older than that of the exit report
+  slot.reported.done.reset();  // RankDone is of an older epoch than the exit report
   slot.exit_report->epoch = world_.epoch;
   slot.exit_report->exit.rank = member.rank;
   actions_->SendToLauncher(*slot.exit_report);

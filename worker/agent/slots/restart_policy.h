@@ -19,8 +19,8 @@ class RestartPolicy {
   std::optional<std::chrono::milliseconds> OnEnd(const ProcessEnd& end,
                                                  std::chrono::milliseconds lived, bool had_world);
 
-  // The delay before the next try if the machine could not start a process. Counts as a death soon
-  // after the start, but the next try always waits.
+  // The delay before the next try if the machine could not start a process; never zero. Counts as a
+  // death soon after the start.
   std::chrono::milliseconds OnCannotStart();
 
   // Resets the count of failures.

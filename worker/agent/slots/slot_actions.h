@@ -1,7 +1,7 @@
 #pragma once
 
-// The interface through which slots (slots.h) request actions. Implemented by agent.cc, and in
-// tests by a fake that records the requests.
+// The interface through which slots (slots.h) request actions. Implemented by app/slot_actions.cc,
+// and in tests by a fake that records the requests.
 
 #include <chrono>
 #include <cstdint>
@@ -31,26 +31,26 @@ struct ProgramPlace {
   std::string master_address;  // address of rank 0
 };
 
-// Messages without a connection are dropped: important ones are repeated
-// (Slots::OnWelcome).
+// Messages are dropped if there is no connection. Slots::OnWelcome repeats the important
+// ones.
 class SlotActions {
  public:
   virtual ~SlotActions() = default;
   virtual void SendToLauncher(const control::Message& message) = 0;
-  // Requests the whole world after a difference whose base is unknown here, with a new welcome.
+  // Reconnects to get the whole world, if the launcher sent a difference from a world unknown here.
   virtual void DialLauncherAgain(const std::string& reason) = 0;
-  // Returns false while the launcher is away, or has not yet taken earlier output. Output then
-  // waits until Slots::OnLauncherDrained.
+  // Returns false while the launcher is disconnected or has not yet accepted earlier output. Output
+  // then waits until Slots::OnLauncherDrained.
   virtual bool LauncherTakesOutput() const = 0;
   // Returns false while the launcher is disconnected.
   virtual bool LauncherListens() const = 0;
   virtual void SendToRank(int slot, const control::Message& message) = 0;
   virtual void SendToAttach(AttachId attach, const control::Message& message) = 0;
-  // SIGTERM to the attach process, which hands it on to its program; SIGKILL after the grace
-  // period.
+  // Sends SIGTERM to the attach process, which passes it to its program, and SIGKILL after the
+  // grace period.
   virtual void StopAttach(AttachId attach, std::chrono::milliseconds grace) = 0;
   virtual void CloseAttach(AttachId attach) = 0;
-  // kUnavailable: the machine cannot start it now, but may later. Any other error says why the
+  // kUnavailable: the machine cannot start a rank now, but may later. Any other error says why the
   // program cannot be executed.
   virtual Result<void> StartRank(int slot) = 0;
   // Starts a program that runs in one world. Errors as for StartRank.
@@ -87,7 +87,7 @@ struct SlotsOptions {
   int slots = 1;
   bool elastic = true;       // LaunchSpec::InPlace
   std::string program;       // for messages
-  bool own_program = false;  // Ringmaster's own, which implements the rank protocol
+  bool own_program = false;  // the program is Ringmaster's and implements the rank protocol
   std::string nonce;         // unique for this start of the agent; Member::start begins with it
 };
 

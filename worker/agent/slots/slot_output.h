@@ -18,14 +18,14 @@ namespace ringmaster::agent {
 
 class SlotOutput {
  public:
-  // The limit of waiting output. Beyond it, the oldest output is dropped, and one line in the
-  // output reports the number of dropped lines.
+  // The maximum amount of waiting output. Beyond it, the oldest output is dropped, and one line in
+  // the output reports the number of dropped lines.
   static constexpr std::size_t kMaxWaitingBytes = 256 * 1024;
 
   enum class Way {
     kWait,      // the destination is not known yet
     kAttach,    // passed on at once
-    kLauncher,  // in whole lines, while it takes output
+    kLauncher,  // in whole lines, while the launcher accepts them
     kLocal      // only the agent's own streams
   };
   struct Route {
@@ -42,11 +42,11 @@ class SlotOutput {
   // Changes the destination, also for the output that waits.
   void GoTo(const Route& route);
 
-  // The launcher accepts output again.
+  // Call when the launcher accepts output again.
   void Flow();
 
-  // The process has ended: completes its last line, and sends the launcher all waiting output, even
-  // if it has not taken earlier output yet.
+  // Call when the process has ended. Completes its last line, and sends the launcher all waiting
+  // output, even if the launcher has not accepted earlier output yet.
   void EndLines();
 
  private:

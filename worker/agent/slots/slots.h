@@ -51,7 +51,7 @@ class Slots {
   virtual void OnTellWorld(const control::TellWorld& /*tell*/) {}
 
   virtual void OnRankHello(int /*slot*/) {}
-  virtual void OnRankGone(int /*slot*/) {}  // its connection closed; its process may run
+  virtual void OnRankGone(int /*slot*/) {}  // the connection closed; the process may still run
   // Returns false for a message that a rank never sends.
   [[nodiscard]] virtual bool OnRankMessage(int slot, const control::Message& message);
   virtual void OnRankOutput(int /*slot*/, bool /*is_stderr*/, std::string_view /*data*/) {}
@@ -75,14 +75,14 @@ class Slots {
   void End(std::chrono::milliseconds grace);
 
   virtual std::vector<RankStanding> InWorld() const { return {}; }
-  // Ends processes that have run for longer than `limit` and have not said hello. `age` tells how
-  // long a slot's process has run.
+  // Ends processes that have run for longer than `limit` and have not sent their hello. `age` tells
+  // how long a slot's process has run.
   virtual void EndEndlessLoading(const std::function<std::chrono::milliseconds(int slot)>& /*age*/,
                                  std::chrono::milliseconds /*limit*/) {}
 
   virtual bool AnyRankRunning() const = 0;
-  // Whether a program of an earlier launcher still runs. Then no world can start here yet, because
-  // two programs would share a GPU.
+  // Whether a program of an earlier launcher still runs. Until it ends, no world can start here,
+  // because two programs would share a GPU.
   virtual bool EndsFormerPrograms() const { return false; }
   const control::Epoch& highest_epoch() const { return highest_epoch_; }
 
@@ -90,7 +90,7 @@ class Slots {
   struct Attach {
     control::AttachHello hello;
     bool exited = false;  // its program, or the rank that it represents, has ended
-    bool former = false;  // it belongs to a lost launcher: only its exit is awaited
+    bool former = false;  // it belongs to a lost launcher, and only its exit is awaited
   };
 
   Slots(SlotsOptions options, SlotActions* actions);
@@ -103,8 +103,8 @@ class Slots {
 
   std::int64_t term() const { return term_; }
   bool ValidSlot(int slot) const { return slot >= 0 && slot < options_.slots; }
-  // Accepts an epoch, which is then the highest one. Returns false, with a line in the log, if a
-  // higher epoch was accepted before.
+  // Accepts the epoch as the highest one. Returns false, and logs a line, if a higher epoch was
+  // accepted before.
   bool Accept(const control::Epoch& epoch, const char* what);
   // Returns `exit` with slot, rank, Pod and node filled in.
   control::RankExit OfThisWorker(int slot, int rank, control::RankExit exit) const;

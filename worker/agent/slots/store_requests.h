@@ -19,7 +19,7 @@ class StoreRequests {
   static constexpr std::size_t kMaxSetBytes = 4 << 20;  // keys and values together
   static constexpr std::size_t kMaxGets = 16;           // unanswered; the oldest is dropped first
 
-  // Replaces the earlier value of the key. Returns false if the record is full: drops the value.
+  // Replaces the key's earlier value. If the record is full, drops the value and returns false.
   [[nodiscard]] bool Set(const control::StoreSet& set);
   void Get(const control::StoreGet& get);
   void Answered(std::int64_t id);

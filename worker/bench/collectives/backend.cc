@@ -33,8 +33,8 @@ constexpr std::chrono::minutes kOperationTimeout{5};
 // The maximum number of queued operations, which limits the memory for their handles.
 constexpr std::size_t kMostQueued = 1024;
 
-// Uses the trainer's communicators: Gloo and shared memory for host memory, and NCCL, by its own
-// calls, for GPU memory. In host memory, the communicators' allreduce and broadcast work in place
+// Uses the trainer's communicators: Gloo and shared memory for host memory, and direct NCCL calls
+// for GPU memory. In host memory, the communicators' allreduce and broadcast work in place
 // only, so the time of out-of-place operations includes a copy.
 class CommunicatorBackend final : public Backend {
  public:
@@ -115,8 +115,8 @@ class CommunicatorBackend final : public Backend {
            kOperationTimeout * (static_cast<int>(queued_.size()) + 1);
   }
 
-  // Copies the input of an operation that the trainer only supports in place to the place of its
-  // result. Waits first for queued operations that write there.
+  // Copies the input to the place of the result if the trainer only supports the operation in
+  // place. Waits first for queued operations that write there.
   Result<void> PlaceInput(const Call& call) {
     const bool places = call.collective == Collective::kAllReduce ||
                         (call.collective == Collective::kBroadcast && rank() == call.root);
@@ -175,7 +175,7 @@ class CommunicatorBackend final : public Backend {
   std::array<std::byte*, 2> registered_{};
   std::deque<Queued> queued_;
   std::unique_ptr<Communicator> communicator_;  // destroyed first
-  trainer::NcclCommunicator* nccl_ = nullptr;   // the same object if it uses NCCL; or null
+  trainer::NcclCommunicator* nccl_ = nullptr;   // communicator_ if it uses NCCL; or null
 };
 
 Result<int> GpuOf(int rank) {
@@ -256,7 +256,7 @@ std::string AutoBackend() {
   if (UnderAgent()) gpus_of_pod = trainer::NumberIn(control::kEnvGpus);
   // Runs in a child process for the same reason as in CheckGpus().
   const auto child = InAProcess([&] { return ChooseBackend(gpus_of_pod, trainer::FindGpus()); });
-  return child ? child->text : "nccl";  // its message then says what is wrong
+  return child ? child->text : "nccl";  // the nccl backend then reports the cause
 }
 
 Result<void> CheckBackend(const std::string& name, Collective collective, int ranks) {

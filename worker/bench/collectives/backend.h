@@ -24,13 +24,13 @@ class Backend {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // The device whose memory it uses, as LibTorch names it.
+  // Returns LibTorch's name of the device whose memory this backend uses.
   virtual std::string device() const { return "cpu"; }
-  // The two buffers on that device that its library has registered; null if any others will do.
+  // The two buffers on that device that are registered; null if any memory can be used.
   virtual std::array<std::byte*, 2> registered() const { return {}; }
 
-  // Queues operations, which run one after the other, or `together` as one if possible. A backend
-  // without a queue runs them at once. Every rank must make the same calls.
+  // Queues operations, which run one after the other, or as one operation if the library can. A
+  // backend without a queue runs them at once. Every rank must make the same calls.
   virtual Result<void> Start(std::span<const Call> together) = 0;
   // Blocks until all started operations are done on this rank.
   virtual Result<void> Finish() = 0;
@@ -43,25 +43,25 @@ class Backend {
 // The request for a GPU of rank `rank` on its host.
 trainer::GpuRequest GpuRequestOf(int rank);
 
-// The meaning of --backend=auto: nccl in builds with CUDA if the Pod has GPUs or, outside of a Pod
-// (empty), if there are any; otherwise gloo.
+// Returns the backend for --backend=auto: nccl in builds with CUDA if the Pod has GPUs or, outside
+// of a Pod (empty), if the host has any; otherwise gloo.
 std::string ChooseBackend(std::optional<int> gpus_of_pod, const trainer::GpuFacts& facts);
 // Returns ChooseBackend() for this process.
 std::string AutoBackend();
 
-// Whether gloo, shared-memory, mpi or nccl can be measured, with `ranks` ranks of this process.
-// kInvalid: it is not in this build, or not available here. The message says what to do.
+// Checks that the backend (gloo, shared-memory, mpi or nccl) can be measured with `ranks` ranks.
+// kInvalid: it is not in this build or not available here; the message says what to do.
 Result<void> CheckBackend(const std::string& name, Collective collective, int ranks);
 
 // Creates a backend for `world`, the world of RunOnRanks(). `registered_bytes` is the size of each
-// of its two registered buffers; 0: it has none. kInvalid: this rank has no device, or it cannot
-// register them. REQUIRES: CheckBackend() agreed; `name` is not mpi, whose ranks mpirun starts;
-// only nccl registers.
+// of its two registered buffers; 0: it has none. kInvalid: this rank has no device, or the buffers
+// cannot be registered. REQUIRES: CheckBackend() succeeded; `name` is not mpi (see
+// MakeMpiBackend()); `registered_bytes` is 0 unless `name` is nccl.
 Result<std::unique_ptr<Backend>> MakeBackend(const std::string& name, const trainer::World& world,
                                              std::size_t registered_bytes);
 
 #if defined(RINGMASTER_BENCH_MPI)
-// The processes that mpirun started. The constructor initialises MPI; the destructor finalises it.
+// Creates a backend for a rank of mpirun. It initialises MPI, and finalises MPI when destroyed.
 Result<std::unique_ptr<Backend>> MakeMpiBackend();
 #endif
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The measured operations, their buffers and their bus factors, as nccl-tests defines them (its
-// doc/PERFORMANCE.md). The size is that of the larger buffer of a rank; the algorithm bandwidth is
-// size / time; the bus bandwidth is that times the bus factor, the least share that a link carries.
+// The measured operations, their buffers and bus factors, as in nccl-tests (doc/PERFORMANCE.md).
+// The size is that of a rank's larger buffer; the algorithm bandwidth is size / time; the bus
+// bandwidth is that times the bus factor, the least traffic of a link per byte of size.
 
 #include <cstddef>
 #include <cstdint>
@@ -56,7 +56,7 @@ Counts CountsOf(Collective collective, std::size_t bytes, std::size_t element_by
 struct Call {
   Collective collective = Collective::kAllReduce;
   trainer::ReduceOp op = trainer::ReduceOp::kSum;
-  int root = 0;  // if the operation has one
+  int root = 0;  // the root's rank, if the operation has a root
   trainer::Elements send{};
   trainer::Elements receive{};
 

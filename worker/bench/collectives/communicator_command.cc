@@ -88,7 +88,7 @@ class BareGloo {
     context_ = std::move(context);
   }
 
-  // Replaces the values by their sums over all ranks.
+  // Replaces the values with their sums over all ranks.
   void AllReduce(std::span<float> values) {
     gloo::AllreduceOptions options(context_);
     options.setOutput(values.data(), values.size());

@@ -23,7 +23,7 @@ struct Sweepings {
   Collective collective = Collective::kAllReduce;
   std::vector<int64_t> sizes{};  // bytes of the larger buffer of a rank
   std::vector<trainer::ElementType> types{};
-  std::vector<trainer::ReduceOp> ops{};  // one if the operation does not reduce
+  std::vector<trainer::ReduceOp> ops{};  // one element if the operation does not reduce
   int root = 0;
   int iterations = 20;
   int warm_up = 5;     // iterations before the timed ones
@@ -43,7 +43,7 @@ struct Timing {
 
 struct Row {
   int64_t bytes = 0;
-  std::size_t count = 0;  // elements, as the operation counts them
+  std::size_t count = 0;  // the operation's count argument, in elements
   trainer::ElementType type = trainer::ElementType::kFloat32;
   trainer::ReduceOp op = trainer::ReduceOp::kSum;
   Timing out_of_place{};

@@ -12,8 +12,8 @@
 namespace ringmaster::bench {
 
 struct Totals {
-  int64_t wrong = 0;       // elements out of bounds, over all rows
-  double average_bus = 0;  // GB/s, over all rows and both forms
+  int64_t wrong = 0;       // number of wrong elements, over all rows
+  double average_bus = 0;  // mean bus bandwidth in GB/s, over all rows and both forms
 };
 Totals TotalsOf(const std::vector<Row>& rows);
 

@@ -30,7 +30,7 @@ struct FigureLine {
   std::string name;
   double value = 0;
   std::string unit;
-  std::optional<double> reference{};  // measured in the same run
+  std::optional<double> reference{};  // value to compare with, from the same run
   std::string reference_is{};         // meaning of `reference`; empty: the unit explains it
   std::string goal;
   bool holds = false;

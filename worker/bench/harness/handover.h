@@ -10,7 +10,7 @@
 
 namespace ringmaster::bench {
 
-// Anonymous memory that both processes share. They may be the same process.
+// Anonymous memory that the writer and the reader share; both may be the same process.
 class Handover {
  public:
   // Create it before the ranks start. Throws std::system_error if memory is exhausted.

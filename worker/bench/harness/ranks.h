@@ -25,9 +25,9 @@ struct RankOptions {
 // Whether an agent started this process.
 bool UnderAgent();
 
-// Runs `rank_main` on every rank. Returns 0, or the exit code of the first rank that failed: 1, and
-// a message, if it cannot take part. Under an agent, this process is one rank. Otherwise it must
-// not have started threads, because it forks; its ranks are killed when it exits.
+// Runs `rank_main` on every rank. Returns 0, or the exit code of the first rank that failed. A rank
+// that cannot start prints a message and fails with 1. Under an agent, this process is one rank.
+// Otherwise it must not have started threads, because it forks; its ranks are killed when it exits.
 int RunOnRanks(const RankOptions& options,
                const std::function<int(const trainer::World& world)>& rank_main);
 

@@ -25,7 +25,7 @@ struct ImageNetwork {
 // "resnet18" on 32×32 and "iresnet18", the backbone of partial-fc, on 56×56.
 const std::vector<ImageNetwork>& ImageNetworks();
 
-// Each batch takes `samples` images from the host. REQUIRES: samples >= global_batch.
+// The data set has `samples` random images in host memory. REQUIRES: samples >= global_batch.
 std::unique_ptr<trainer::Workload> MakeImageClassifier(const ImageNetwork& network,
                                                        int64_t global_batch, int64_t samples);
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // Simulates hosts that are connected by links of limited rate: network namespaces on a bridge,
-// whose sending sides have a token bucket (tc tbf). Requires root. Names contain the process id;
-// the next bench removes what a killed one left behind.
+// whose sending sides have a token bucket (tc tbf). Requires root. The namespaces' names contain
+// the process id, so that the next bench can remove those of a killed bench.
 
 #include <memory>
 #include <string>

@@ -32,7 +32,7 @@ struct Training {
 // Thread-safety: one thread.
 class RankGroup {
  public:
-  // `world` is the world of RunOnRanks(). Each rank computes with this many threads.
+  // `world` is the world of RunOnRanks(). Each rank computes with `threads` threads.
   explicit RankGroup(const trainer::World& world, int threads = 1);
 
   int rank() const { return world_.rank; }

@@ -25,7 +25,7 @@ struct ThroughputFlags {
   std::string network = kMnist;
   int ranks = 2;
   int threads = 1;           // computing threads of a rank, also in the peer
-  int64_t global_batch = 0;  // 0, also below: the network's default
+  int64_t global_batch = 0;  // 0, here and below: the network's default
   int64_t steps = 0;
   int rounds = 5;
   int64_t samples = 0;
@@ -79,7 +79,7 @@ nlohmann::json AskPeer(const ThroughputFlags& flags, const std::string& more) {
   return succeeded ? std::move(said) : nullptr;
 }
 
-// Trains in all ways, in an order that rotates from round to round.
+// Trains in each way once per round, in an order that rotates from round to round.
 class Throughput {
  public:
   Throughput(RankGroup& group, const ThroughputFlags& flags, const Digits& digits)

@@ -27,7 +27,8 @@ _log = logging.getLogger("ringmaster")
 
 
 def join_membership() -> Membership:
-    """Returns the source of the worlds that the agent announces or, without an agent, a world of this process only.
+    """Returns this process's membership: in the worlds that its agent announces or, without an agent, in a world of
+    this process only.
 
     Raises Unavailable if no agent listens on the socket, and UserError if a variable that names the socket or the slot
     is invalid.
@@ -224,7 +225,7 @@ class AgentMembership(Membership):
             for message in self._connection.receive():
                 self._take(message)
                 self._tell_watcher()
-        except Exception as error:  # whatever the error is, the rank must learn of it
+        except Exception as error:  # every error must be reported to the rank
             self._lose(f"listening to the agent: {error or type(error).__name__}")
         else:
             self._lose("listening to the agent: it closed the connection")

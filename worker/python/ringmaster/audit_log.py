@@ -17,8 +17,8 @@ _ORIGINS = {"checkpoint": "checkpoint", "other": "checkpoint", "snapshot": "snap
 
 
 class AuditLog:
-    """The log of this rank. Not thread-safe. If it cannot be written, it reports that once and stops; training
-    continues."""
+    """The log of this rank. Not thread-safe. If a line cannot be written, logs one warning and writes no more lines;
+    training continues."""
 
     def __init__(self, path: str = "") -> None:
         """`path` is a file *.jsonl, or a folder in which the file is named after the member; "" disables the log."""

@@ -60,8 +60,8 @@ class Batch:
         return self.data[key]
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
-        """Returns the batch with its tensors, also those in lists, tuples and dictionaries, and other objects with to()
-        on `device`."""
+        """Returns the batch on `device`: moves its tensors, including those in lists, tuples and dictionaries, and
+        other objects that have to()."""
         return Batch(_each(self.data, "to", device, non_blocking=non_blocking), self.indices)
 
     def pin_memory(self) -> Batch:
@@ -91,10 +91,11 @@ def _each(data, method, *arguments, **options):
 
 
 class BatchSource:
-    """Loads any share of any step's batch of a map-style data set. One thread uses it; close() ends its processes.
+    """Loads the samples of a map-style data set for any share of any step's batch. One thread uses it; close() ends its
+    processes.
 
-    `dataset` may be a DataLoader. Its data set, its collate_fn, its settings of worker processes and whether it
-    shuffles are then used. Its batch size is ignored, because the size of the world determines it.
+    If `dataset` is a DataLoader, its data set, collate_fn, shuffling and worker process settings are used. Its batch
+    size is ignored, because the size of the world determines the size of a batch.
 
     global_batch   samples in a step of the whole job
     micro_batch    samples in a batch that load() returns by default; None: a rank's whole share
@@ -248,8 +249,8 @@ def _worker_options(loader):
 
 
 def _check_loader(loader, global_batch, micro_batch):
-    """Returns whether the DataLoader shuffles. Raises UserError if it has its own order; warns about ignored
-    settings."""
+    """Returns whether the DataLoader shuffles. Raises UserError if the DataLoader has its own order; warns about
+    ignored settings."""
     _length_of(loader.dataset)  # rejects an IterableDataset, whose samplers have no meaning
     instead = "pass the data set itself; each step's samples are distributed among the ranks of the current world"
     if loader.batch_sampler is None:

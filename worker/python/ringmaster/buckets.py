@@ -191,7 +191,7 @@ class Buckets:
         return self._buckets[-1].numbers_of.to(torch.uint8).view(torch.float64).tolist()
 
     def scale(self, factor: float) -> bool:
-        """Scales all sums. Returns False if one of them is NaN or infinite."""
+        """Multiplies all sums by `factor`. Returns False if any result is NaN or infinite."""
         total = 0.0
         for bucket in self._buckets:
             if factor != 1.0:
@@ -201,7 +201,7 @@ class Buckets:
         return math.isfinite(total)
 
     def unused(self) -> list[int]:
-        """Returns, by number in the buckets' order, the parameters without a gradient in this step on this rank."""
+        """Returns the parameters that have no gradient in this step on this rank, as numbers in the buckets' order."""
         return [number for number in range(self.count) if number not in self._used]
 
     def drop(self, numbers: Sequence[int]) -> None:

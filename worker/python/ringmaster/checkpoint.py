@@ -30,7 +30,7 @@ _EVERY, _KEEP = 500, 3  # defaults
 
 @dataclass(frozen=True)
 class Restored:
-    held: LocalState  # its origin is "checkpoint", or "other" if it is that of the other job to start from
+    held: LocalState  # its origin is "checkpoint", or "other" if the checkpoint is of another job
     state: dict[str, Any]  # "model", "optimizer" and "extras", as passed to take(), on the CPU
     text: str  # a message about it for the user, or ""
 
@@ -43,8 +43,8 @@ class _Task:
 
 
 class Keeper:
-    """Writes and finds checkpoints. For use by one thread. The writing thread ends with close() or with the process. It
-    never leaves an incomplete checkpoint that looks complete."""
+    """Writes and finds checkpoints. For use by one thread. The writing thread ends with close() or with the process.
+    Never leaves an incomplete checkpoint that looks complete."""
 
     def __init__(self, membership: Membership, settings: str, volume: str):
         self._membership = membership
@@ -98,8 +98,8 @@ class Keeper:
     def restore(self, held: LocalState, model: Mapping[str, torch.Tensor] | None = None) -> Restored | None:
         """Returns the latest complete checkpoint above `held`, or None.
 
-        It belongs to this job. If this job has none and `held` is the initial state, it belongs to the job of
-        restoreFrom. `model` is the current state_dict(). Raises Unavailable if the folder cannot be read now, and
+        Looks for checkpoints of this job. If it has none and `held` is the initial state, looks for those that
+        restoreFrom names. `model` is the current state_dict(). Raises Unavailable if the folder cannot be read now, and
         UserError if there are checkpoints but none can be used (another model, a newer format, all damaged, or not the
         requested one).
         """
@@ -118,7 +118,8 @@ class Keeper:
         return None
 
     def beginning(self, held: LocalState) -> tuple[str, KeptCheckpoint | None]:
-        """Returns the message to report when training starts with `held`, and this job's newest checkpoint up to it."""
+        """Returns the message to report when training starts with `held`, and this job's newest checkpoint up to
+        `held`."""
         return (self._text if self._text_of == held.version else ""), self._newest_kept(held.version)
 
     def _newest(

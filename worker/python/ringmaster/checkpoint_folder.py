@@ -113,8 +113,8 @@ class Folder:
         return self.completed_at(version) is not None
 
     def completed_at(self, version: StateVersion) -> float | None:
-        """Returns the time in seconds by the volume's clock, or None if the checkpoint is not complete. Raises
-        Unavailable if it cannot be determined."""
+        """Returns when the checkpoint was completed, in seconds by the volume's clock, or None if it is not complete.
+        Raises Unavailable if the file cannot be read now."""
         done = self.path_of(version) / DONE_FILE
         with _reading(done):
             try:
@@ -217,8 +217,8 @@ class Folder:
         self._remove(draft.aside.name)
 
     def retain(self, own: StateVersion, keep: int) -> None:
-        """Removes older folders than this rank's complete checkpoint `own`: complete checkpoints beyond `keep`, and
-        leftovers."""
+        """Removes folders that are older than this rank's complete checkpoint `own`: complete checkpoints beyond the
+        newest `keep`, and leftovers."""
         complete = self.complete()
         kept = set(complete[: max(1, keep)])
         for name in os.listdir(self.path):

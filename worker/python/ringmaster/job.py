@@ -36,7 +36,7 @@ _logger = logging.getLogger("ringmaster")
 
 
 class Job:
-    """The job, as one of its ranks uses it. join() creates it once per process. Thread-safety: one thread.
+    """The interface of a rank to its job. join() creates it once per process. Thread-safety: one thread.
 
     `state`: add objects with `state_dict` and `load_state_dict`, such as a scheduler: `job.state["scheduler"] =
     scheduler`. A rank that joins receives it, checkpoints contain it, and changes to it in a discarded step are undone.
@@ -320,9 +320,9 @@ class Job:
         """Registers `function`, which every rank calls after each `every` steps and after the last.
 
         `function(model, rank, world_size)` returns a sum and a count over this rank's part of the data; the mean over
-        all ranks is logged as `name`, and as the job's accuracy if that is its name. It runs without gradients, with
-        the model in evaluation mode, and again in the next world if this one ends. A world may change at any step, so
-        only the number of the step may determine when it runs.
+        all ranks is logged as `name`, and as the job's accuracy if `name` is "accuracy". `function` runs without
+        gradients and with the model in evaluation mode. If the world ends, it runs again in the next one. A world may
+        change at any step, so only the number of the step may determine when `function` runs.
         """
         if every < 1:
             raise UserError(f"evaluate() was given every={every}; it must be a number of steps, at least 1")
@@ -347,8 +347,8 @@ class Job:
             return
 
     def finish(self) -> bool:
-        """Waits for all ranks after the last step. Custom loops call it; batches() calls it by itself. Returns True if
-        all ranks are done and the script may exit. Returns False if the world changed: then check `steps` again,
+        """Waits for all ranks after the last step. A custom loop must call it; batches() calls it itself. Returns True
+        if all ranks are done and the script may exit. Returns False if the world changed: then check `steps` again,
         because a step may have to be repeated."""
         if self.finished:
             return True

@@ -1,7 +1,8 @@
 """Loads micro-batches of a map-style data set in this process, or ahead of time in worker processes.
 
-Both return the same batches. Each sample is seeded by its position in the run before it is read from the data set, and
-a user's `collate_fn` by the position of the first sample of its micro-batch.
+Both ways return the same batches. The random generators are seeded with a sample's position in the run before the
+sample is read from the data set, and with the position of a micro-batch's first sample before a user's `collate_fn` is
+called.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Failure:
         if in_worker:
             try:
                 pickle.loads(pickle.dumps(error))
-            except Exception:  # a class of the user that pickle cannot rebuild
+            except Exception:  # pickle cannot restore the exception's class
                 self.error = None
 
     def raise_it(self):
@@ -75,7 +76,7 @@ class SampleReader:
         self._rows = None if collate_fn else _rows_of(dataset)
 
     def read(self, samples: Samples, wanted: Callable[[], bool] | None = None, in_worker: bool = False) -> Any:
-        """Returns the collated batch or a Failure, or None once it is no longer `wanted`. Changes the random state."""
+        """Returns the collated batch or a Failure, or None as soon as `wanted()` is False. Changes the random state."""
         if self._rows is not None:
             return self._rows(samples.indices)
         read = []
@@ -114,7 +115,7 @@ def _rows_of(dataset):
 
 
 class _Rows:
-    """Rows of tensors in the form in which default_collate combines the samples of a TensorDataset."""
+    """Selects rows of a TensorDataset's tensors, in the form in which default_collate combines samples."""
 
     def __init__(self, tensors, subset=None):
         self._tensors = tensors
@@ -143,7 +144,7 @@ class WorkerOptions(NamedTuple):
 
 
 class WorkerLoader:
-    """Worker processes that load the requests expected after the last one.
+    """Worker processes that load the micro-batches of the requests that are expected next.
 
     If a different request is made, they drop their current one, at the latest once they have read the current sample.
     They start with the first request, and torch's DataLoader runs them. For use by one thread; close() ends them.
@@ -159,7 +160,8 @@ class WorkerLoader:
         self._results = None
 
     def load(self, request: Request, follow: Callable[[Request], Iterator[Request]]) -> Any:
-        """Returns the batch of `request`, or a Failure. `follow` yields a request and all later ones."""
+        """Returns the batch of `request`, or a Failure. `follow(request)` yields `request` and the requests that are
+        expected after it."""
         if not self._sent or self._sent[0] != request:
             self._sent.clear()
             self._generation += 1
@@ -206,7 +208,7 @@ class WorkerLoader:
 
 
 class _Requests:
-    """The sampler for DataLoader, which sends each item to the next worker."""
+    """The sampler of the DataLoader. The DataLoader sends each item to the next worker."""
 
     def __init__(self, take):
         self._take = take

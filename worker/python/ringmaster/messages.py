@@ -126,7 +126,7 @@ class StoreGet:
 
 @dataclass(frozen=True)
 class RankEpoch:
-    """The world that the rank is in; a higher one may follow at any time."""
+    """The world that the rank is in; a world of a higher epoch may follow at any time."""
 
     epoch: Epoch
     rank: int

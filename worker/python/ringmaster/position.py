@@ -1,7 +1,7 @@
 """The position of this rank, in a page of memory that its agent polls (common/control/position_page.h).
 
-The agent uses it to find the rank that holds up a step. It also requests the stacks of a rank that makes no progress
-with a signal. Python's fault handler writes them, even if a thread is stuck and has the interpreter lock.
+The agent uses it to find the rank that holds up a step. If a rank makes no progress, the agent also requests its
+stacks, with a signal. Python's fault handler writes them, even if a stuck thread holds the interpreter lock.
 """
 
 import _thread
@@ -27,14 +27,14 @@ _WORD = struct.Struct("q")
 _PEER_AT, _STACK_OF_AT, _CONNECT_AT, _COLLECTIVES_AT, _OWNER_AT = 128, 136, 144, 152, 168
 _STACK_TEXT_AT = 4096
 _STACK_TEXT_BYTES = 64 << 10
-_ALL_STACKS = -1  # value of the word for the newest stack's thread: a signal requests those of all
+_ALL_STACKS = -1  # value of the word at _STACK_OF_AT: a signal requests the stacks of all threads at once
 _STACK_SIGNAL = signal.SIGUSR2
 _FUTEX_WAITERS = 0x80000000
 _SYS_SET_ROBUST_LIST = {"x86_64": 273, "aarch64": 99}
 
 
 class Phase(IntEnum):
-    """What a rank is doing, in the order of a world and its steps (RankPhase)."""
+    """The phases of a rank, in the order in which they occur in a world and its steps (RankPhase)."""
 
     WAIT = 0  # waits for a world
     CONNECT = 1  # connects with the other ranks of a new world
@@ -64,8 +64,8 @@ class Position:
     def open(cls) -> "Position":
         """Returns the position on the page that RINGMASTER_POSITION_PAGE names, valid until the process exits.
 
-        Call it once per process: it installs a handler for SIGUSR2. Without the variable, or if the page cannot be
-        mapped, which is logged, nothing is written.
+        Call it once per process: it installs a handler for SIGUSR2. Returns a position that reports nothing if the
+        variable is not set or the page cannot be mapped (which is logged).
         """
         position = cls()
         path = os.environ.get("RINGMASTER_POSITION_PAGE", "")
@@ -128,7 +128,7 @@ class Position:
         self._write()
 
     def waits_for(self, peer: int) -> None:
-        """Reports the rank that this one waits for; -1 if unknown."""
+        """Reports the rank that this rank waits for; -1 if unknown."""
         if self._page is not None:
             _WORD.pack_into(self._page, _PEER_AT, peer + 1)
 
@@ -153,7 +153,7 @@ class Position:
         _POSITION.pack_into(self._page, 0, *words, total)
 
     def _rewind_stacks(self) -> None:
-        """Makes room for new stacks. Those of an earlier world have been read."""
+        """Makes room for new stacks. The stacks of an earlier world have already been read."""
         assert self._page is not None
         with contextlib.suppress(OSError):
             written = os.lseek(self._file, 0, os.SEEK_CUR) - _STACK_TEXT_AT
@@ -178,9 +178,9 @@ def _sign_of_kill_in(page: mmap.mmap) -> None:
     """Lets the agent learn immediately that this process was killed, before the kernel has freed its memory and its
     GPU.
 
-    A thread that lives as long as the process owns a robust futex in the page (kOwnerWord in
-    common/control/position_page.h), which the kernel marks when the thread ends. If the machine does not allow this,
-    the agent learns of the end once the process is gone.
+    A thread, which lives as long as the process, owns a robust futex in the page (kOwnerWord in
+    common/control/position_page.h). The kernel marks the futex when the thread ends. If the machine does not allow
+    this, the agent learns of the end once the process is gone.
     """
     number = _SYS_SET_ROBUST_LIST.get(os.uname().machine)
     if number is None:

@@ -257,7 +257,7 @@ class TrainingState:
         _set_values(self.optimizer, groups)
 
     def certain(self) -> None:
-        """Ends the ability to undo the step. Call it after applying a step."""
+        """Call it after applying a step. The step can then no longer be undone."""
         self._undo = None
 
     # --- buffers, which each rank's forward passes change with different samples

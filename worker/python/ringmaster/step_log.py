@@ -95,7 +95,8 @@ def tensorboard(writer: Any) -> Callback:
 
 
 def mlflow(client: Any) -> Callback:
-    """Returns a callback for the module mlflow with a started run, or another object with its log_metrics()."""
+    """Returns a callback for the module mlflow, which must have a started run, or for another object with its
+    log_metrics()."""
     return lambda step, metrics: client.log_metrics(metrics, step=step)
 
 

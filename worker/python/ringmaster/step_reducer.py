@@ -73,7 +73,7 @@ class StepReducer:
         self.buckets.close()
 
     def follow_frozen(self) -> None:
-        """Adapts to parameters that the script has frozen or unfrozen, which may depend only on the number of the
+        """Adapts to parameters that the script has frozen or unfrozen. Freezing may depend only on the number of the
         step."""
         if [parameter.requires_grad for _, parameter in self._named] == self._trainable:
             return

@@ -33,7 +33,8 @@ class Adopted:
 
 
 class StateSync:
-    """One attempt in one world. `settings` must be equal on all ranks, in addition to the shapes of the state.
+    """One attempt to synchronize the state in one world. `settings` must be equal on all ranks, in addition to the
+    shapes of the state.
 
     If no rank has trained, each rank calls `look_again`, because a rank that loaded a checkpoint long ago must not win
     with an old one. It looks for a checkpoint, loads it into the state and returns the new LocalState. It raises

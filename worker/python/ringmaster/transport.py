@@ -1,13 +1,13 @@
 """Connects the ranks of a world. Its collectives end when the world ends.
 
 A world has its own process group, created with public calls of torch 2.2 and later; the script's default group is
-unaffected. Gloo connects ranks on CPUs, NCCL ranks on GPUs. Connecting runs on a separate thread, because it cannot be
-woken before its time limit if a rank that it waits for is gone. Such a thread is abandoned, and frees its objects when
-it ends.
+unaffected. Gloo connects ranks on CPUs, NCCL ranks on GPUs. Connecting runs on a separate thread, because a thread that
+waits for a lost rank cannot be woken before its time limit. Such a thread is abandoned, and frees its objects when it
+ends.
 
 Gloo notifies only the neighbours of a lost rank, and its abort() does not wake waiting operations. Shutting down the
-world's connected sockets wakes every operation. They are the sockets that appeared while it connected and lead to one
-of its members. The listening socket stays open, because Gloo ends the process when it fails.
+world's connected sockets wakes every operation. They are the sockets that were opened while the world connected and
+lead to one of its members. The listening socket stays open, because Gloo ends the process when it fails.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Work:
 
 
 class Communicator:
-    """The process group of one world. Any thread may call abort(); one thread may call the others.
+    """The process group of one world. Any thread may call abort(); one thread may call the other functions.
 
     A world of one rank has no group, so its collectives do nothing.
     """
@@ -354,8 +354,8 @@ _freeing: list[threading.Thread] = []
 
 @atexit.register
 def _await_freed() -> None:
-    """Waits for threads that free a group. Python may end a thread at any point, and a partly freed group then ends the
-    process with a signal. A thread that still waits for an operation is harmless."""
+    """Waits for threads that free a group, because Python may end a thread at any point when it exits, and a partly
+    freed group then crashes the process. A thread that still waits for an operation is harmless."""
     limit = time.monotonic() + _FREE_LIMIT
     for thread in _freeing:
         thread.join(max(0.0, limit - time.monotonic()))

@@ -74,7 +74,7 @@ class World:
 
     @cached_property
     def local_rank(self) -> int:
-        """Returns the number of this rank among the ranks of its worker."""
+        """Returns the index of this rank among the ranks of its worker, from 0."""
         return sum(member.pod_uid == self.me.pod_uid for member in self.members[: self.rank])
 
     @cached_property
@@ -153,7 +153,7 @@ class Membership(ABC):
 
     @abstractmethod
     def unwatch(self) -> None:
-        """Ends the watch. After this returns, the callback neither runs nor will run."""
+        """Ends the watch. When this returns, the callback is not running and will not be called."""
 
     def switch_wanted(self, epoch: Epoch) -> bool:
         """Returns whether the ranks of `epoch` must leave it together after the next step."""
@@ -164,8 +164,8 @@ class Membership(ABC):
         return False
 
     def checkpoint_wanted(self, epoch: Epoch) -> bool:
-        """Returns whether the job will be suspended after the next step, with a checkpoint of it. Only rank 0 calls
-        this. Returns True only once."""
+        """Returns whether the job will be suspended after the next step, with a checkpoint of that step. Only rank 0
+        calls this. Returns True only once."""
         return False
 
     def await_suspension(self, world: World, progress: Progress, timeout: float) -> None:

@@ -64,7 +64,7 @@ class WorldEntry:
     def await_suspension(self, progress: Progress, committed: Callable[[], None]) -> None:
         """Saves the state of the applied step and waits for the end of the job, because a further step would be lost.
 
-        `progress` is the progress after the step. `committed` is called once all ranks have applied it. Raises
+        `progress` is the progress after the step. `committed` is called once all ranks have applied the step. Raises
         WorldOver if another world may follow.
         """
         limit = time.monotonic() + _SUSPENSION_LIMIT
@@ -82,8 +82,8 @@ class WorldEntry:
                             "continues", self.held.version.step, _SUSPENSION_LIMIT)
 
     def _keep_until(self, limit: float, keeper: Keeper) -> None:
-        """Saves the current state once an earlier checkpoint is written. Waits for at most `limit`
-        (time.monotonic())."""
+        """Saves the current state once an earlier checkpoint is written. Waits until `limit` at most, a value of
+        time.monotonic()."""
         epoch = self.world.epoch
         while not keeper.take(self.held, self._training.as_dict, wait_s=0.2):
             if (time.monotonic() > limit or self._membership.why_over(epoch) is not None
@@ -173,7 +173,7 @@ class WorldEntry:
             raise
 
     def _pause(self, attempt: int) -> None:
-        """Waits before this rank checks again, but not longer than the world exists."""
+        """Waits before this rank looks for a checkpoint again, but no longer than the world exists."""
         limit = time.monotonic() + min(0.1 * 2**attempt, 5.0, self._timeout / 4)
         while time.monotonic() < limit and self._membership.why_over(self.world.epoch) is None:
             time.sleep(0.02)

@@ -94,7 +94,7 @@ class Accelerator(accelerate.Accelerator):
 
 
 class OptimizerOfJob(AcceleratedOptimizer):
-    """Stands in for the optimizer in a loop. The job steps the optimizer and then the schedulers."""
+    """Replaces the optimizer in a training loop. The job steps the optimizer and then the schedulers."""
 
     _is_accelerate_prepared = True
 
