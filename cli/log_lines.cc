@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMostHeldBytes = std::size_t{256} << 10;  // per stream
 constexpr std::size_t kMostRecent = 16384;
-// How much later than a worker the launcher may log a rank's line, including clock differences.
+// The longest delay with which the launcher logs a worker's line, including clock differences.
 constexpr int64_t kRepeatNanos = 1'000'000'000;
 constexpr int64_t kRepeatMillis = 1000;
 

@@ -28,12 +28,12 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMostLineBytes = std::size_t{64} << 10;  // a longer line is cut into several
+constexpr std::size_t kMostLineBytes = std::size_t{64} << 10;  // longer lines are split
 constexpr int64_t kHeldMillis = 500;  // with -f: how long a line waits for older lines
 constexpr milliseconds kTick{100};
 constexpr milliseconds kRetry{1000};
-constexpr milliseconds kAfterTheEnd{15000};  // time for the last lines once the job has ended
-constexpr int kMostFailedWatches = 5;        // failed watches in a row
+constexpr milliseconds kAfterTheEnd{15000};  // time to read the last lines after the job
+constexpr int kMostFailedWatches = 5;        // consecutive failed watches
 
 int64_t NowMillis() {
   return std::chrono::duration_cast<milliseconds>(
@@ -362,7 +362,7 @@ class LogSession {
 
   void Print(const std::string& pod, const LogLine& line) {
     if (options_.rank && line.rank != *options_.rank) return;
-    // Lines that only a launcher's log has: from mpirun, or from ranks whose worker has no log.
+    // Name the Pod for lines of programs, and for ranks' lines that only a launcher's log has.
     const bool of_rank = line.rank >= 0 && !line.may_repeat;
     const std::string who = of_rank || options_.rank ? "rank " + std::to_string(line.rank) : pod;
     std::string text = options_.timestamps ? line.time + " " : "";

@@ -60,7 +60,7 @@ void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
   rest.managed_by = std::move(spec.managed_by);
   rest.texts = why;
   rest.longest_text = std::move(spec.longest_text);
-  // An assignment would keep the capacity of the long strings.
+  // Use exchange, because an assignment would keep the memory of the long strings.
   std::exchange(spec, std::move(rest));
 }
 

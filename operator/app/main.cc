@@ -146,7 +146,7 @@ class Operator {
   void Stop();
 
   std::atomic<bool> leads_{false};
-  std::atomic<int64_t> term_{0};  // the leader's term, for orders
+  std::atomic<int64_t> term_{0};  // the leader's term, sent with orders
   const Config& config_;
   const MainEvents& events_;
   const Clock& clock_;
@@ -294,7 +294,7 @@ void Operator::CampaignUntilStopped() {
     if (elector_) {
       elector_->Start();
     } else {
-      // Use a term like an elector's: not lower than any resourceVersion before the start.
+      // Use a term like an elector's: at least any resourceVersion before the start.
       Lead(kube::NumberOf(caches_.jobs().LastSeenVersion()).value_or(0));
     }
   }
@@ -351,7 +351,7 @@ int Main(int argc, char** argv) {
     std::fputs(config->Text().c_str(), stdout);
     return 0;
   }
-  // Use one heap: otherwise each thread would keep its own, although most threads only wait.
+  // Use one malloc arena: most threads only wait, so an arena for each would waste memory.
   mallopt(M_ARENA_MAX, 1);
   InitLog("operator", config->log_level, config->log_format);
   const MainEvents events;

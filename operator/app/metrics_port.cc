@@ -39,8 +39,8 @@ Result<net::TlsSource> OwnCertificate(const std::string& name) {
       [context = ContextOf(std::shared_ptr(*std::move(tls)))] { return context; });
 }
 
-// The certificate in a folder's files tls.crt and tls.key, such as a mounted Secret. Reads them
-// again when they change. Used on the server's thread.
+// The certificate in a folder's files tls.crt and tls.key, such as a mounted Secret. Reads the
+// files again when they change. Used on the server's thread.
 class MountedCertificate {
  public:
   explicit MountedCertificate(std::filesystem::path folder) : folder_(std::move(folder)) {}

@@ -129,8 +129,8 @@ class HttpClientFactory {
   virtual Result<std::unique_ptr<HttpClient>> Make(const HttpClientOptions& options) = 0;
 };
 
-// Percent-encodes all characters except RFC 3986's unreserved ones. For query values and path
-// segments.
+// Percent-encodes all characters except RFC 3986's unreserved ones. Use it for query values and
+// path segments.
 std::string UrlEncode(std::string_view text);
 
 }  // namespace ringmaster::http

@@ -42,9 +42,9 @@ ErrorKind KindOf(int status, const std::string& reason) {
   }
 }
 
-// Returns the time before which not to retry. Supports whole seconds but not HTTP dates, which the
-// API server does not send. A proxy may send any value, and an hour without a retry would be an
-// outage of the operator, so the time is at most 30 seconds.
+// Returns the time to wait before a retry. Supports whole seconds but not HTTP dates, which the API
+// server does not send. A proxy may send any value, and an hour without a retry would be an outage
+// of the operator, so the time is at most 30 seconds.
 std::chrono::milliseconds RetryAfter(const http::Response& response, const nlohmann::json& body) {
   int64_t seconds = GetInt64(body, {"details", "retryAfterSeconds"}).value_or(0);
   if (const auto header = response.headers.find("Retry-After"); header != response.headers.end()) {

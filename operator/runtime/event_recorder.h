@@ -41,7 +41,7 @@ struct Event {
   ObjectReference regarding{};
   std::optional<ObjectReference> related{};
   EventType type = EventType::kNormal;
-  std::string reason{};  // CamelCase, from api/names.h
+  std::string reason{};  // CamelCase, from reasons.h
   std::string action{};  // CamelCase: what the operator does
   std::string note{};    // message for users; cut at 1024 bytes
 };

@@ -42,7 +42,7 @@ class FreshnessGate {
   // Returns true if all recorded writes of the key have been seen, and removes them.
   bool Fresh(const std::string& key);
 
-  void Forget(const std::string& key);  // the job is gone
+  void Forget(const std::string& key);  // call it when the job is gone
 
  private:
   struct Pending {

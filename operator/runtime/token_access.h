@@ -61,7 +61,7 @@ class TokenAccess {
   // Calls `done` once: in this call if the result is cached, otherwise later on the thread.
   void Judge(const std::string& token, Done done);
 
-  // Reviews one waiting token, as the thread does. Returns false if none waits. For tests.
+  // Reviews one waiting token, as the thread does. Returns false if no token waits. For tests.
   bool JudgeOne();
 
  private:

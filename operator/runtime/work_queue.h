@@ -83,7 +83,7 @@ class WorkQueue {
   bool Drain(std::chrono::milliseconds limit);
 
   std::size_t depth() const;
-  // Returns how long the oldest key in progress has been processed; zero if there is none. For
+  // Returns how long the oldest key in progress has been processed; zero if there is none. Used for
   // health checks and metrics.
   std::chrono::nanoseconds LongestInProgress() const;
   std::chrono::nanoseconds TotalInProgress() const;

@@ -35,7 +35,7 @@ void TakeInDone(const ActResult& result, const api::TrainingJob& job, const Plan
   }
 }
 
-// Returns the delay of a retry. It grows, in case a store does not catch up for a long time.
+// Returns the delay of a retry. The delay grows, in case a store does not catch up for a long time.
 std::optional<std::chrono::milliseconds> LookAgain(JobMemory& memory) {
   constexpr int kMostDoublings = 9;
   const int times = std::min(memory.looked_again++, kMostDoublings);

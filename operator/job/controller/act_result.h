@@ -31,7 +31,7 @@ struct ActResult {
   std::optional<Error> error;  // transient error, for which the queue backs off
   bool again = false;          // the stores are behind, or another client changed an object first
   bool job_gone = false;
-  std::set<std::string> taken_names;  // Pod names that an object still occupies
+  std::set<std::string> taken_names;  // Pod names that another object still has
   bool pin_changed = false;           // another object has the pin's name
 
   // The executed actions; unset if an action was not executed.

@@ -136,8 +136,8 @@ std::optional<Clock::WallTime> WaitingSince(const TrainingJob& job) {
   if (status.state != api::kStatePending && status.state != api::kStateStarting) {
     return std::nullopt;
   }
-  // If the job had a world, it waits since the condition Running became false. Otherwise it waits
-  // since it was created or resumed.
+  // If the job had a world, it has waited since the condition Running became false. Otherwise it
+  // has waited since it was created or resumed.
   if (status.epoch > 0) {
     if (const auto lost = TransitionOf(status, api::kRunning)) return lost;
   }

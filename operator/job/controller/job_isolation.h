@@ -32,7 +32,7 @@ class JobIsolation {
   bool AdmitNodes();
   // Restores a policy that was changed or deleted. Returns false and notes the reason on failure.
   bool Mend(const nlohmann::json& manifest);
-  // Records the result. Returns true if it differs from the previous one.
+  // Records the result. Returns true if it differs from the previous result.
   bool NoteIsolation(bool isolated);
   std::array<nlohmann::json, 2> Policies() const;
 

@@ -65,7 +65,7 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
     parts_.launchers.Forget(stored->uid);
     return runtime::ReconcileResult{};
   }
-  if (stored->deleting) {  // Kubernetes deletes the objects that it owns
+  if (stored->deleting) {  // Kubernetes deletes the job's objects
     parts_.launchers.Forget(stored->uid);
     return stored->held ? RemoveCheckpoints(stored) : runtime::ReconcileResult{};
   }

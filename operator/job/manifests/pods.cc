@@ -152,7 +152,7 @@ json CommonWorkerPod(const PodContext& context, const std::string& launcher_addr
                      .role = api::kRoleWorker,
                      .container = control::kWorkerContainer,
                      .program = control::kAgentProgram,
-                     .message_policy = "FallbackToLogsOnError",  // after a failure: the last lines
+                     .message_policy = "FallbackToLogsOnError",  // on failure: the last log lines
                      .items = WorkerItems()};
   json pod;
   json& container = FillPod(context, kind, pod);
@@ -215,7 +215,7 @@ json LauncherPod(const PodContext& context, int64_t term) {
       .role = api::kRoleLauncher,
       .container = control::kLauncherContainer,
       .program = control::kLauncherProgram,
-      .message_policy = "File",  // only the verdict; a log line could be mistaken for one
+      .message_policy = "File",  // only the verdict: a log line could be mistaken for one
       .items = LauncherItems()};
   json pod;
   json& container = FillPod(context, kind, pod);

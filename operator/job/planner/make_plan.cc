@@ -159,7 +159,7 @@ void DescribeChange(const PlanInput& input, Plan& plan) {
   SetCondition(input, *std::move(notice), plan.status);
 }
 
-// Plans to add or remove the finalizer. A job needs it once its workers may have written
+// Plans to add or remove the finalizer. A job needs the finalizer once its workers may have written
 // checkpoints.
 void PlanHold(const api::TrainingJob& job, Plan& plan) {
   const bool wanted = job.spec.DeletesCheckpoints();

@@ -12,7 +12,7 @@
 
 namespace ringmaster::job {
 
-// The time limit for the checkpoint. A suspension is often a preemption for which others wait.
+// The time limit for the checkpoint. A suspension is often a preemption, so others may wait for it.
 inline constexpr std::chrono::minutes kCheckpointLimit{2};
 // The time limit for the ranks to stop, from the order. After it, the Pods are deleted anyway.
 inline constexpr std::chrono::seconds kSuspendLimit{30};

@@ -1,9 +1,9 @@
 #pragma once
 
 // Evaluates the nodes of a job's Pods. A worker that is connected to its launcher is kept even if
-// its node is not ready. Other workers are replaced earlier than by Kubernetes (five minutes). If
-// many nodes become not ready together, the cause is more likely the network or the control plane,
-// so no worker is replaced. Pure functions.
+// its node is not ready. Other workers are replaced earlier than Kubernetes would evict them (after
+// five minutes). If many nodes become not ready together, the cause is more likely the network or
+// the control plane, so no worker is replaced. Pure functions.
 
 #include <string>
 
@@ -15,7 +15,7 @@ namespace ringmaster::job {
 enum class NodeFate {
   kFine,      // ready, or unknown
   kNotReady,  // its kubelet reports that it is not ready, or does not report
-  kGone       // the Node object was deleted, or somebody tainted it out-of-service
+  kGone       // the Node object was deleted or has the taint out-of-service
 };
 
 NodeFate FateOfNode(const PodView& pod, const NodesSeen& nodes, const JobMemory& memory);

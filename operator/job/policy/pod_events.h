@@ -17,7 +17,7 @@
 
 namespace ringmaster::job {
 
-// Within this time, a healthy Pod starts if its image is on the node.
+// The time within which a healthy Pod starts if its image is on the node.
 inline constexpr std::chrono::seconds kAskAboutStartAfter{5};
 
 struct NextQuestion {

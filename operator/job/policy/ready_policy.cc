@@ -30,7 +30,7 @@ std::string ReadyOf(int ready, int wanted) {
          (wanted == 1 ? " is ready" : " are ready");
 }
 
-// Returns the condition for a Pod that cannot start without intervention, if it is one.
+// Returns the condition for the Pod if it cannot start without intervention.
 std::optional<Condition> TroubleOf(const api::TrainingJob& job, const PodView& pod,
                                    const SlowStart& slow) {
   if (!pod.unschedulable.empty()) {
