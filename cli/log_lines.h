@@ -20,7 +20,7 @@
 namespace ringmaster::cli {
 
 struct LogLine {
-  int64_t nanos = 0;   // since 1970, by the clock of the node
+  int64_t nanos = 0;   // nanoseconds since 1970, by the node's clock
   std::string time{};  // the same time, as text
   std::string text{};
   int rank = -1;            // the rank that wrote the line; -1: a Ringmaster program wrote it

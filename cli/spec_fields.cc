@@ -37,7 +37,7 @@ std::string Step(const std::string& path, const std::string& key) {
   return path.empty() ? key : path + "." + key;
 }
 
-// The field that identifies items of a list; empty if there is none.
+// Returns what identifies an item of a list: its mountPath or name; empty if it has neither.
 std::string NameOf(const json& item) {
   const std::string mount = kube::GetString(item, {"mountPath"});
   return mount.empty() ? kube::GetString(item, {"name"}) : mount;

@@ -69,7 +69,7 @@ void DescribeMode(auto& b, auto& mode) { b.Sparse("mode", mode, {}, AsWord(kElas
 
 }  // namespace
 
-// --- spec: all fields for objects of the API server, the fields of a run for EncodeRunSpec()
+// --- spec: all fields of the API, or only the fields of a run for EncodeRunSpec()
 
 void Describe(auto& a, Is<WorkerSpec> auto& v) {
   a.Sparse("replicas", v.replicas, 1);

@@ -92,7 +92,7 @@ struct RunPolicy {
   friend bool operator==(const RunPolicy&, const RunPolicy&) = default;
 };
 
-// The limit for the texts of one spec together, so that all jobs fit into the operator's memory.
+// The limit for the total size of a spec's texts, so that all jobs fit into the operator's memory.
 inline constexpr std::size_t kMaxTextBytes = 256 << 10;
 
 // Whether Ringmaster starts the user's program once per slot or once per
@@ -285,7 +285,7 @@ struct CheckpointStatus {
 struct Crashes {
   int count = 0;
   int of_launcher = 0;  // how many of these the current launcher counted
-  int64_t step = 0;     // the last committed step at that time
+  int64_t step = 0;     // the last committed step at the newest crash
   std::string time{};   // time of the newest crash; RFC 3339
 
   friend bool operator==(const Crashes&, const Crashes&) = default;
@@ -294,7 +294,7 @@ struct Crashes {
 struct TrainingJobStatus {
   int64_t observed_generation = 0;
   std::string state{};
-  std::string reason{};           // the reason of the condition that the state is based on
+  std::string reason{};           // the reason of the condition that explains the state
   std::string start_time{};       // RFC 3339; empty while suspended
   std::string first_step_time{};  // time of the first step after start_time; RFC 3339
   std::string completion_time{};  // when the job ended; RFC 3339

@@ -50,7 +50,7 @@ using std::chrono::seconds;
 // watch plus the longest back-off, and longer than the slowest reconcile.
 constexpr seconds kUnhealthyAfter{300};
 constexpr seconds kStopLimit{8};
-constexpr int kNamespacesAtOnce = 4;  // few requests: only users read these objects
+constexpr int kNamespacesAtOnce = 4;  // enough, because only users read these objects
 // Both reviews of a token must fit into Prometheus' time limit of a scrape.
 constexpr seconds kReviewLimit{4};
 

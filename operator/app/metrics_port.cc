@@ -16,7 +16,7 @@
 namespace ringmaster {
 namespace {
 
-// Longer than the interval of Prometheus' scrapes, so that an admitted client keeps its connection.
+// This is longer than Prometheus' scrape interval, so that an admitted client stays connected.
 constexpr std::chrono::seconds kScraperMayBeSilent{120};
 
 std::shared_ptr<boost::asio::ssl::context> ContextOf(std::shared_ptr<control::TlsContext> tls) {
@@ -119,7 +119,7 @@ MetricsPort::MetricsPort(std::unique_ptr<runtime::TokenAccess> access)
     : access_(std::move(access)) {}
 
 MetricsPort::~MetricsPort() {
-  if (access_) access_->Stop();  // before the server, which its callbacks use
+  if (access_) access_->Stop();  // stop it before the server, which its callbacks use
 }
 
 Result<std::unique_ptr<MetricsPort>> MetricsPort::Start(const Config& config,

@@ -134,7 +134,7 @@ class KubeClient {
   TokenSource* const tokens_;
   std::chrono::milliseconds deadline_{30'000};
 
-  // Has its own lock.
+  // It is thread-safe itself.
   const std::unique_ptr<WarningLog> warnings_;
 };
 

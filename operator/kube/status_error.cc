@@ -78,7 +78,7 @@ Error ReadStatusError(const http::Response& response) {
   error.kind = KindOf(response.status, is_status ? GetString(body, {"reason"}) : std::string());
   error.message = is_status ? GetString(body, {"message"}) : Excerpt(response.body);
   if (error.message.empty()) error.message = "the server returned no details";
-  // An error message may repeat a request of up to a megabyte.
+  // Cut the message, because it may repeat a request of up to a megabyte.
   error.message =
       CutText("HTTP " + std::to_string(response.status) + ": " + error.message, kMaxMessageBytes);
   if (error.kind == ErrorKind::kForbidden) error.reason = ForbiddenReason(error.message);

@@ -92,7 +92,7 @@ class EventRecorder final : public EventSink {
     Clock::Time due;          // the earliest time of the next try
     int refusals = 0;
   };
-  struct Sent {  // a stored event whose count repetitions increase
+  struct Sent {  // a stored event, whose count grows with each repetition
     std::string name;
     int count = 1;
     Clock::Time last;

@@ -55,7 +55,7 @@ class TokenAccess {
   ~TokenAccess();  // stops
 
   void Start();
-  // Ends the thread. Callers that wait, and all later ones, get kUnknown.
+  // Ends the thread. Waiting and later callers get kUnknown.
   void Stop();
 
   // Calls `done` once: in this call if the result is cached, otherwise later on the thread.

@@ -105,7 +105,7 @@ class WorkQueue {
   bool AddLocked(const std::string& key) RINGMASTER_REQUIRES(mutex_);
   void MoveDueLocked() RINGMASTER_REQUIRES(mutex_);
   std::optional<std::string> PopLocked() RINGMASTER_REQUIRES(mutex_);
-  // Blocks until the worker is called or stopped. One worker also waits for the next deadline.
+  // Blocks until the worker is woken or stopped. One worker also waits for the next deadline.
   void WaitLocked(const std::stop_token& stop) RINGMASTER_REQUIRES(mutex_);
   // Wakes the last worker that began to wait. Prefers workers that do not wait for a deadline.
   void CallOneLocked() RINGMASTER_REQUIRES(mutex_);

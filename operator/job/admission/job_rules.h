@@ -27,7 +27,7 @@ struct JobRules {
   std::vector<std::string> capabilities{};  // without "CAP_"
   std::vector<std::string> devices{};       // extended resources besides GPUs (gpu_resources.h)
   std::vector<std::string> schedulers{};
-  std::vector<std::string> host_paths{};  // allowed read-only, with all paths below them
+  std::vector<std::string> host_paths{};  // paths allowed read-only, with all paths below them
 
   // Whether the operator can add its programs to Pods (manifests/injection.h).
   bool has_tools = true;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Creates a job's two NetworkPolicies and restores them if other clients change them. A part of the
-// actor, called on the job's worker thread, or on a thread of the request pool while the worker
-// waits. Calls for a job do not overlap, so it has no lock.
+// Creates a job's two NetworkPolicies and restores them if other clients change them. It is a part
+// of the actor and called on the job's worker thread, or on a thread of the request pool while the
+// worker waits. Calls for a job do not overlap, so it has no lock.
 
 #include <array>
 #include <string>
@@ -23,7 +23,7 @@ class JobIsolation {
 
   // Checks or updates the job's policies as the plan requires.
   void Keep(const Plan& plan);
-  // Creates the policies before Pods are created. Most jobs do not have policies yet.
+  // Creates the policies before Pods are created, without reading them: most jobs have none yet.
   void Post();
 
  private:

@@ -38,8 +38,8 @@ class ProfileStatuses {
   Result<runtime::ReconcileResult> Reconcile(const std::string& key);
 
  private:
-  // Returns whether the API server accepts the profile's Pods. Tries each spec once, and repeats it
-  // while the priority class does not exist.
+  // Returns whether the API server accepts the profile's Pods. Tries each spec once, but repeats
+  // the trial while the priority class does not exist.
   Result<Trial> Try(const std::string& key, const Profile& profile);
   std::vector<std::string> AbsentOf(const Profile& profile) const;
 

@@ -92,7 +92,7 @@ struct PodKind {
   const std::vector<std::string>& items;
 };
 
-// Fills `pod` with the fields of both kinds. Returns the managed container within `pod`.
+// Fills `pod` with the fields that both kinds have. Returns the managed container within `pod`.
 json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   const json user = ParseTemplate(kind.template_json);
   pod = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", {{"name", kind.name}}}};

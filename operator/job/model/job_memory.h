@@ -67,7 +67,7 @@ struct SlowStart {
 // A suspension that is in progress.
 struct SuspensionMemory {
   Clock::Time since{};
-  int64_t step = 0;                         // the training step at that time
+  int64_t step = 0;                         // the training step at `since`
   std::optional<Clock::Time> ending_since;  // when the ranks were first asked to stop
 };
 

@@ -43,7 +43,7 @@ struct LaunchersHeard {
 // Returns true if `part` is more than half of `all`.
 inline bool Most(int part, int all) { return 2 * part > all; }
 
-// Counts for a job in the namespace `ns`. `views`: the views of all jobs, by job UID.
+// Counts the launchers for a job in the namespace `ns`. `views`: the views of all jobs, by job UID.
 LaunchersHeard CountLaunchers(const std::map<std::string, LauncherView>& views,
                               std::string_view ns);
 

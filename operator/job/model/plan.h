@@ -91,7 +91,7 @@ struct Plan {
   std::optional<int64_t>
       raise_term;      // write status.launcher_term (compare-and-set) before its Pod is created
   bool pin = false;    // pin the run's spec, which is not pinned yet
-  bool unpin = false;  // the run is over, so the next run uses the current spec of the job
+  bool unpin = false;  // remove the pin, so that the next run uses the job's current spec
   bool create_services = false;             // at least one Service is missing
   std::optional<int64_t> point_service_at;  // set the term that the launcher's Service selects
   bool claim_service = false;  // write this installation's name to the launcher's Service
