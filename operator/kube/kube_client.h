@@ -56,7 +56,7 @@ struct WatchOptions {
   std::function<void(std::string_view)> on_long_line{};
 };
 
-// Preconditions of a delete. Empty ones are not sent. A mismatch returns kConflict.
+// Preconditions of a delete. Empty fields are not sent. A mismatch returns kConflict.
 struct DeletePreconditions {
   std::string uid{};
   std::string resource_version{};

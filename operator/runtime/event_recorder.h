@@ -46,7 +46,7 @@ struct Event {
   std::string note{};    // message for users; cut at 1024 bytes
 };
 
-// The interface that reconcilers use to record events.
+// If the queue is full, the oldest refused event is dropped, or if none was, the oldest event.
 class EventSink {
  public:
   virtual ~EventSink() = default;

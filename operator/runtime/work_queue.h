@@ -78,7 +78,7 @@ class WorkQueue {
 
   // Rejects further adds and drops delayed keys. Pop() still returns the keys that are queued.
   void ShutDown();
-  // Waits up to `limit` until no key is queued or in progress. Returns true if that is the case.
+  // Waits up to `limit` until no key is queued or in progress. Returns false if that takes longer.
   // REQUIRES: ShutDown() was called.
   bool Drain(std::chrono::milliseconds limit);
 

@@ -6,7 +6,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// The first delay of a retry after a refusal, or after another client changed an object first.
+// The initial delay of a retry after a refusal, or after a conflict with another client's write.
 constexpr std::chrono::milliseconds kLookAgain{10};
 
 void TakeInDone(const ActResult& result, const api::TrainingJob& job, const Plan& plan,

@@ -75,7 +75,7 @@ std::optional<FloatSeconds> SubmitToRunning(const TrainingJob& job,
 std::vector<Restart> NewRestarts(const TrainingJobStatus& before, const TrainingJobStatus& after) {
   std::vector<Restart> restarts;
   if (api::IsTerminal(after)) return restarts;  // the failure that ended the job is not retried
-  // Entries are newest first, so those before the newest known one are new. Compare only fields
+  // Entries are newest first, so entries before the newest known entry are new. Compare only fields
   // that identify an entry: the stack of an older entry may be removed, and a future time is
   // corrected.
   const auto same = [](const api::Failure& a, const api::Failure& b) {

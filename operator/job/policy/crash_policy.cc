@@ -183,7 +183,7 @@ std::optional<Outcome> JudgeCrashes(const api::TrainingJob& job,
                                     const api::TrainingJobStatus& status) {
   const int limit = LimitOf(job);
   if (limit == 0 || !status.crashes || status.crashes->count < limit) return std::nullopt;
-  // If the launcher has counted all crashes, it fails the job itself, with the last output.
+  // If the launcher has counted all crashes, the launcher fails the job, with the last output.
   if (status.crashes->count == status.crashes->of_launcher) return std::nullopt;
   const api::Failure* newest = NewestCrash(status);
   Outcome outcome{.succeeded = false,

@@ -39,8 +39,8 @@ void CountCrashesOfLauncher(const api::TrainingJob& job, const control::Launcher
 // Called when another launcher replaces the current one, because the new count starts at zero.
 void BeginCountOfNextLauncher(api::TrainingJobStatus& status);
 
-// Describes the newest crash in status.failures. Empty if training has progressed since, or if the
-// only crash so far was not an out-of-memory kill.
+// Describes the newest crash in status.failures. Returns an empty text if training has progressed
+// since, or if the only crash so far was not an out-of-memory kill.
 std::string CrashText(const api::TrainingJob& job, const api::TrainingJobStatus& status);
 
 // Returns the reason of the crashes: OOMKilled or CrashLoop. REQUIRES: CrashText() is not empty.

@@ -23,8 +23,8 @@ void ForgetRate(api::TrainingJobStatus& status);
 // REQUIRES: 0 <= done <= total, 0 < total.
 int PercentDone(int64_t done, int64_t total);
 
-// Returns the newest checkpoint. `known`: the one in the status. If the step is the same, keeps the
-// known time, because the new time is computed from an age and varies.
+// Returns the newest checkpoint. `known`: the checkpoint in the status. If the step is the same,
+// keeps the known time, because the new time is computed from an age and varies.
 std::optional<api::CheckpointStatus> CheckpointOf(
     const std::optional<control::CheckpointReport>& newest,
     const std::optional<api::CheckpointStatus>& known, Clock::WallTime now);

@@ -134,7 +134,7 @@ void CountWorkers(const Observed& observed, const control::LauncherStatus& answe
     if (!pod->leaving.empty()) leaving.insert(pod->uid);
   }
   workers.ready = workers.members = 0;
-  // A paused job has no world; its launcher still reports the members of the last one.
+  // A paused job has no world; its launcher still reports the members of its last world.
   const bool has_world = answer.phase != control::LauncherPhase::kPaused;
   for (const control::WorkerReport& worker : answer.workers) {
     workers.ready += worker.ready && !leaving.contains(worker.pod_uid) ? 1 : 0;
