@@ -134,7 +134,7 @@ class KubeClient {
   TokenSource* const tokens_;
   std::chrono::milliseconds deadline_{30'000};
 
-  // It is thread-safe itself.
+  // The log is thread-safe.
   const std::unique_ptr<WarningLog> warnings_;
 };
 

@@ -46,7 +46,7 @@ struct Event {
   std::string note{};    // message for users; cut at 1024 bytes
 };
 
-// If the queue is full, the oldest refused event is dropped, or if none was, the oldest event.
+// The interface that reconcilers use to record events.
 class EventSink {
  public:
   virtual ~EventSink() = default;
@@ -56,7 +56,7 @@ class EventSink {
 struct EventRecorderOptions {
   std::string reporting_controller = "ringmaster.dev/operator";
   std::string reporting_instance{};  // Pod name
-  // If the queue is full, the oldest refused event is dropped, or else the oldest event.
+  // If the queue is full, the oldest refused event is dropped, or if none was, the oldest.
   std::size_t max_queued = 1000;
   BackoffOptions backoff{
       .initial = std::chrono::seconds(1), .limit = std::chrono::seconds(60), .jitter = 0.2};

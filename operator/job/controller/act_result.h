@@ -37,7 +37,7 @@ struct ActResult {
   // The executed actions; unset if an action was not executed.
   std::optional<RunPin> pin;  // the pin that was created or that already existed
   bool unpinned = false;
-  std::optional<int64_t> unused_term;  // a term whose launcher Pod was not created; 0: none
+  std::optional<int64_t> unused_term;  // term whose launcher Pod was certainly not created; 0: none
   std::optional<IsolationSeen> isolation;
   std::optional<std::vector<std::string>> admitted;
   std::optional<Clock::Time> status_written;

@@ -37,7 +37,7 @@ struct LauncherTarget {
 
 struct LauncherPollerOptions {
   int port = control::kApiPort;
-  std::chrono::milliseconds deadline{2000};       // limit of one exchange with its connect
+  std::chrono::milliseconds deadline{2000};       // limit of one exchange, including the connect
   std::chrono::milliseconds first_retry{100};     // delay until the launcher first answers
   std::chrono::milliseconds retry{1000};          // delay after later failures
   std::chrono::milliseconds busy_period{500};     // period in all phases but Running

@@ -13,7 +13,7 @@ namespace {
 // oldest are removed.
 constexpr std::size_t kMostGone = 1024;
 
-// Removes Pods that were missed before the launcher's current epoch, which excludes them.
+// Removes Pods that were missed before the launcher's current epoch and are not its members.
 void ForgetOldEvidence(const std::optional<LauncherView>& launcher, JobMemory& memory) {
   if (launcher && launcher->status && !memory.gone.empty()) {
     const control::LauncherStatus& answer = *launcher->status;

@@ -91,7 +91,7 @@ std::optional<Outcome> Judge(const PlanInput& input) {
                  .failure = std::nullopt};
 }
 
-// `known` has the failures and crashes so far. `known`: has the failures and crashes so far.
+// Ends a job after a time limit or repeated crashes. `known` has the failures and crashes so far.
 Plan PlanTimeOver(const PlanInput& input, const Outcome& outcome,
                   const api::TrainingJobStatus& known) {
   Plan plan = PlanTheEnd(input, outcome);
