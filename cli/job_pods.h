@@ -26,8 +26,8 @@ struct PodView {
 
 PodView ReadPod(const nlohmann::json& pod);
 
-// Returns the launchers by term, then the workers by index. Leaves out Pods of other jobs and with
-// other roles.
+// Returns the launchers by term, then the workers by index. Leaves out Pods of other jobs and Pods
+// with other roles.
 std::vector<PodView> PodsOf(const nlohmann::json& list, const std::string& job_uid);
 
 // The name of the container whose log is read.

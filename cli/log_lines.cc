@@ -59,7 +59,7 @@ void ReadRank(LogLine& line) {
   line.text.erase(0, line.text.find("] ") + 2);
 }
 
-// Matches "2026-01-31T23:59:59.999Z info launcher …", or the same as JSON.
+// Returns true for "2026-01-31T23:59:59.999Z info launcher …", or the same as JSON.
 bool IsOfLauncher(std::string_view text) {
   if (text.starts_with("{\"time\":")) {
     return text.find("\"program\":\"launcher\"") != std::string_view::npos;

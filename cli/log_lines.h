@@ -24,7 +24,7 @@ struct LogLine {
   std::string time{};  // the same time, as text
   std::string text{};
   int rank = -1;            // the rank that wrote the line; -1: a Ringmaster program wrote it
-  bool may_repeat = false;  // a rank's line in a launcher's log, which its worker's log also has
+  bool may_repeat = false;  // a rank's line in a launcher's log; its worker's log also has it
 };
 
 // Parses a line of `kubectl logs --timestamps`. A line without a time gets the time `otherwise`.

@@ -73,7 +73,7 @@ struct RestartLimit {
 struct FaultTolerance {
   std::optional<int> lost_after_millis{};                 // for a worker to answer
   std::optional<std::chrono::seconds> stall_after{};      // for ranks that hang; 0: no limit
-  std::optional<std::chrono::seconds> load_timeout{};     // for a rank to join a world
+  std::optional<std::chrono::seconds> load_timeout{};     // for a started rank to join a world
   std::optional<std::chrono::seconds> connect_timeout{};  // for ranks to answer each other
   std::optional<std::chrono::seconds> stop_grace{};       // for a program to exit after SIGTERM
 
@@ -152,7 +152,7 @@ struct TrainingJobSpec {
   int ssh_port = 0;
   bool host_network = false;  // the workers use their nodes' network
   FaultTolerance fault_tolerance{};
-  std::optional<std::chrono::seconds> start_wait{};  // for all workers; unset: the default
+  std::optional<std::chrono::seconds> start_wait{};  // wait for all workers; unset: the default
   RunPolicy run_policy{};
   bool suspend = false;
   std::string managed_by{};                // empty: this operator
@@ -235,7 +235,7 @@ struct Failure {
   int signal = 0;
   std::string reason{};
   std::vector<std::string> last_lines;
-  std::string stack{};  // thread stacks of a rank that hung; only the newest failure keeps one
+  std::string stack{};  // thread stacks of a rank that hung; only the newest failure has them
   std::string time{};   // RFC 3339
 
   friend bool operator==(const Failure&, const Failure&) = default;

@@ -26,7 +26,7 @@ namespace ringmaster {
 
 class Caches {
  public:
-  explicit Caches(const Config& config);  // `config` and all arguments below must outlive this
+  explicit Caches(const Config& config);  // `config` and the arguments below must outlive Caches
 
   // Call the Feed functions once each, in this order. A job is queued when it, one of its objects
   // or a node of its Pods changes. All jobs are queued when a profile's spec changes.

@@ -294,7 +294,7 @@ void Operator::CampaignUntilStopped() {
     if (elector_) {
       elector_->Start();
     } else {
-      // Use a term like an elector's: at least any resourceVersion before the start.
+      // Use a term as high as an elector's: not lower than any resourceVersion before the start.
       Lead(kube::NumberOf(caches_.jobs().LastSeenVersion()).value_or(0));
     }
   }
@@ -302,7 +302,7 @@ void Operator::CampaignUntilStopped() {
 
 void Operator::Stop() {
   LogInfo("Stopping");
-  (void)namespace_controller_.Stop(milliseconds(0));  // stop all at the same time
+  (void)namespace_controller_.Stop(milliseconds(0));  // stop all controllers at the same time
   (void)profile_controller_.Stop(milliseconds(0));
   if (!controller_.Stop(kStopLimit) || !namespace_controller_.Stop(seconds(1)) ||
       !profile_controller_.Stop(seconds(1))) {

@@ -50,7 +50,7 @@ class TokenAccess {
  public:
   using Done = std::function<void(Access)>;
 
-  // `client` must have an HttpClient that nothing else uses. It and `clock` must outlive this.
+  // `client` and `clock` must outlive this object. `client` must have a separate HttpClient.
   TokenAccess(kube::KubeClient& client, const Clock& clock, TokenAccessOptions options = {});
   ~TokenAccess();  // stops
 

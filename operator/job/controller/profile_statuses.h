@@ -50,8 +50,8 @@ class ProfileStatuses {
 
   const ProfileStatusesParts parts_;
   std::map<std::string, Tried> tried_;
-  // The last status written, by key. It is used instead of the store's, which may be older or from
-  // another operator: two operators that disagree must not overwrite each other forever.
+  // The last status written, by key. It is used instead of the stored status, which may be older or
+  // from another operator: two operators that disagree must not overwrite each other forever.
   std::map<std::string, api::Condition> written_;
 };
 

@@ -27,7 +27,7 @@ using boost::system::error_code;
 
 // The shortest silence that is logged.
 constexpr auto kLongSilence = std::chrono::seconds(5);
-// Weight of the newest pace in the moving average.
+// Weight of the newest measurement in the moving average of the pace.
 constexpr double kPaceWeight = 0.2;
 
 class Session final : public LauncherSession {

@@ -1,7 +1,7 @@
 #pragma once
 
 // Builds a job's NetworkPolicies (ADR 48), which restrict connections to its Pods, but not from
-// them. Pure functions with deterministic names, used by the actor.
+// them. Pure functions, used by the actor. The names are deterministic.
 
 #include <string>
 #include <vector>

@@ -20,11 +20,11 @@ struct LauncherView {
   std::string ns;       // the job's namespace
   std::string pod_uid;  // UID of the polled launcher Pod
   std::optional<control::LauncherStatus> status;
-  // The last order that it had acknowledged when it sent `status`; null: none.
+  // The last order that the launcher had acknowledged when it sent `status`; null: none.
   std::shared_ptr<const control::Order> order;
-  // True if the job's status, which an earlier operator wrote, shows that it had formed a world.
+  // True if the job's status, written by an earlier operator, shows that a world had formed.
   bool answered_before = false;
-  std::optional<Clock::Time> answered_since;  // when it sent its first status
+  std::optional<Clock::Time> answered_since;  // when the launcher sent its first status
   std::optional<Clock::Time> silent_since;    // unset: the last exchange returned a status
   std::optional<Clock::Time> unheard_since;   // like silent_since, but any response counts
   int unheard_times = 0;                      // consecutive exchanges without an answer

@@ -82,7 +82,7 @@ struct PlannedEvent {
 // ranks and then the Pods.
 enum class Suspending { kNo, kAwaitingCheckpoint, kEnding };
 
-// The fields are approximately in the order in which the actor executes them.
+// The fields are approximately in the order in which the actor handles them.
 struct Plan {
   // A running launcher to delete: it does not answer, or the job's time limit has passed. The store
   // may not show the launcher's verdict yet. If the Pod has changed since, no part of the plan is

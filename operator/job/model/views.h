@@ -20,7 +20,7 @@ enum class PodPhase { kPending, kRunning, kSucceeded, kFailed, kUnknown };
 
 // The state of the managed container, or of another container of the Pod that cannot start.
 struct ContainerView {
-  std::string waiting_reason;  // the kubelet's, such as ImagePullBackOff; empty: not waiting
+  std::string waiting_reason;  // the kubelet's reason, such as ImagePullBackOff; empty: not waiting
   std::string waiting_message;
   bool terminated = false;
   int exit_code = 0;

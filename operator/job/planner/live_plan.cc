@@ -58,7 +58,7 @@ class LivePlanner {
   void ShrinkOrGrow();
   void PlanServices();
   void PlanOrder();
-  // Returns true if the current launcher told the worker to end, so that its verdict will follow.
+  // Returns true if the current launcher told the worker to end, so that a verdict will follow.
   // REQUIRES: launcher_ok_.
   bool FinishedUnderPresentLauncher(const PodView& worker) const;
   // Returns true if the worker ended before the job, because another client asked it to exit.

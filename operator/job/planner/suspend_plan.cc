@@ -59,8 +59,8 @@ int64_t StepOf(const api::TrainingJobStatus& status) {
   return status.progress ? status.progress->step : 0;
 }
 
-// Returns the step that a checkpoint must reach to keep all steps up to the suspension, if one is
-// expected: it is not complete yet, and the launcher has been asked for it.
+// Returns the step that the checkpoint of this suspension must reach, to keep all earlier steps.
+// Returns nothing if that checkpoint is complete or must not be expected.
 std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::milliseconds left) {
   const api::TrainingJobSpec& spec = input.job.spec;
   const control::LauncherStatus* answer = AnswerOf(input);

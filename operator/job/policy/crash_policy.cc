@@ -63,7 +63,7 @@ bool HasCrashed(const PodView& pod) {
   const ContainerView& container = pod.container;
   if (pod.deleting || !pod.reason.empty() || !container.terminated) return false;
   if (container.ended_reason == control::kReasonOOMKilled) return true;
-  // If the reason is not "Error", such as ContainerStatusUnknown, the exit code may be made up.
+  // If the reason is not "Error" (ContainerStatusUnknown), the kubelet may have set the exit code.
   if (container.ended_reason != "Error" || container.exit_code == kToldToGo) return false;
   return container.signal > 0 ||
          (container.exit_code > kBySignal && container.exit_code <= kBySignal + kHighestSignal);

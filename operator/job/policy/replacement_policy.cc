@@ -89,7 +89,7 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
   std::sort(times.begin(), times.end());
   int count = 0;
   Clock::WallTime last{};
-  Clock::WallTime event{};  // first failure of the event; those within kSameEvent belong to it
+  Clock::WallTime event{};  // first failure of the event; failures within kSameEvent belong to it
   for (const Clock::WallTime time : times) {
     if (time - event > kSameEvent) {
       ++count;
