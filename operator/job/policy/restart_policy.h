@@ -1,7 +1,7 @@
 #pragma once
 
 // Reports restarts of programs in mode Restart, caused by a new world or a lost launcher. A Warning
-// event and an entry of status.failures state the reason and how long it ran. Pure functions.
+// event and an entry of status.failures state the reason and the program's uptime. Pure functions.
 
 #include "common/base/clock.h"
 #include "operator/api/types.h"
