@@ -38,7 +38,7 @@ std::string OtherUserOfWorker(const std::string& template_json) {
   if (template_json.empty()) return "";
   const Result<json> parsed = ParseJson(template_json);
   if (!parsed.ok()) return "";        // template_policy.h reports the error
-  std::vector<const json*> contexts;  // a container's takes precedence over the Pod's
+  std::vector<const json*> contexts;  // a container's context takes precedence over the Pod's
   for (const json& container : kube::GetArray(*parsed, {"spec", "containers"})) {
     if (kube::GetString(container, {"name"}) != control::kWorkerContainer) continue;
     contexts.push_back(kube::Find(container, {"securityContext"}));

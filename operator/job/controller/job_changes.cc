@@ -55,7 +55,7 @@ FloatSeconds Between(Clock::WallTime from, Clock::WallTime to) {
   return std::max(FloatSeconds(0), FloatSeconds(to - from));
 }
 
-// A suspension resets the epoch, so a resumed job counts as never trained only in its first term.
+// A suspension resets the epoch, so a resumed job is known to be untrained only in its first term.
 bool NeverTrained(const TrainingJobStatus& status, int64_t term) {
   const bool resumed = api::FindCondition(status.conditions, api::kSuspended) != nullptr;
   return status.epoch == 0 && (!resumed || term <= 1);

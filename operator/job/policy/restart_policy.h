@@ -15,8 +15,8 @@ namespace ringmaster::job {
 void TellRestartByLauncher(const api::TrainingJob& job, const PodPtr& launcher, Clock::WallTime now,
                            Plan& plan);
 
-// Reports a restart because of a new world, if plan.status.last_recovery, which must be the newest,
-// differs from the one in `old`.
+// Reports a restart because of a new world, if plan.status.last_recovery, which must be the newest
+// recovery, differs from the one in `old`.
 void TellRestartInNewWorld(const api::TrainingJobStatus& old, Clock::WallTime now, Plan& plan);
 
 }  // namespace ringmaster::job
