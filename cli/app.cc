@@ -33,7 +33,7 @@ struct Options {
   LogOptions logs{};
 };
 
-// Adds kubectl's flags to the parser; the flags on the command line are appended to `given`.
+// Adds kubectl's flags to the parser, which appends the flags on the command line to `given`.
 void AddKubectlFlags(CLI::App& app, Arguments& given) {
   for (const KubectlFlag& flag : kKubectlFlags) {
     const std::string names = flag.short_name[0] == '\0'
@@ -104,7 +104,7 @@ int Show(const Result<std::string>& text) {
   return 0;
 }
 
-// Escapes non-ASCII characters, so that a terminal shows the text as it is.
+// Escapes non-ASCII characters, so that they cannot change what a terminal displays.
 std::string JsonText(const nlohmann::json& json) {
   return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -213,7 +213,7 @@ struct Commands {
   CLI::App* doctor = nullptr;
 };
 
-// Returns whether kubectl wants completions: by another program name, or with `__complete`.
+// Returns true if kubectl asks for completions: by the program's name, or with `__complete`.
 bool AsksForCompletion(int argc, char** argv) {
   const std::string_view path = argc > 0 ? argv[0] : "";
   return path.substr(path.rfind('/') + 1) == "kubectl_complete-trainingjob" ||

@@ -198,7 +198,7 @@ std::string ExplainText(const json& explained) {
   rows = {{"FIELD OF SPEC", "FROM", "VALUE"}};
   for (const json& field : explained["fields"]) {
     const std::string path = GetString(field, {"field"});
-    // The operator chooses its default image when the job starts.
+    // A job without an image gets the operator's default image when it starts.
     const char* empty = path == "image" ? kUnknown : "not set";
     rows.push_back({path, GetString(field, {"from"}),
                     field["value"] == "" ? empty : ValueText(field["value"])});

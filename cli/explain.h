@@ -2,8 +2,8 @@
 
 // `kubectl trainingjob explain JOB` shows which fields of a job's run come from the job, from its
 // profile or from defaults, and which values Ringmaster resolved. It reads the run's spec from its
-// ControllerRevision. If the user may not read that, it merges job and profile itself, as the
-// operator does.
+// ControllerRevision. If the user may not read the ControllerRevision, it merges the job and its
+// profile itself, as the operator does.
 
 #include <string>
 
@@ -16,9 +16,9 @@ namespace ringmaster::cli {
 
 struct ExplainObjects {
   nlohmann::json job;
-  nlohmann::json pin;      // the ControllerRevision, or null
-  nlohmann::json profile;  // the LocalTrainingProfile, or null
-  std::string unread{};    // why one of the two is null, for people; empty if that is not an error
+  nlohmann::json pin;      // the run's ControllerRevision, or null
+  nlohmann::json profile;  // the job's LocalTrainingProfile, or null
+  std::string unread{};    // why one of the two is null, as text; empty: not an error
 };
 
 Result<ExplainObjects> ReadExplainObjects(const Kubectl& kubectl, const std::string& job);

@@ -17,7 +17,7 @@ struct PodView {
   bool launcher = false;
   int64_t number = 0;  // a worker's index or a launcher's term
   std::string node{};
-  std::string state{};  // one word, as in kubectl's output
+  std::string state{};  // the state in one word, as in kubectl's output
   std::string created{};
   int64_t restarts = 0;    // restarts of the container that Ringmaster manages
   bool started = false;    // that container has run, so it may have a log
@@ -26,14 +26,14 @@ struct PodView {
 
 PodView ReadPod(const nlohmann::json& pod);
 
-// Returns the launchers by term, then the workers by index. Leaves out Pods of other jobs and with
-// other roles.
+// Returns the launchers by term, then the workers by index. Leaves out Pods of other jobs and Pods
+// with other roles.
 std::vector<PodView> PodsOf(const nlohmann::json& list, const std::string& job_uid);
 
 // The name of the container whose log is read.
 inline const char* ContainerOf(const PodView& pod) { return pod.launcher ? "launcher" : "worker"; }
 
-// Whether a Pod is a launcher or a worker of this job.
+// Returns true if a Pod is a launcher or a worker of this job.
 bool IsOf(const nlohmann::json& pod, const std::string& job_uid);
 
 }  // namespace ringmaster::cli

@@ -32,7 +32,7 @@ class Kubectl {
   explicit Kubectl(Arguments flags, std::string program = "kubectl");
 
   // Blocks until kubectl exits and returns its standard output. Errors contain kubectl's message.
-  // kForbidden, and kNotFound unless the reason is kNoKubectl, come from the API server.
+  // kForbidden comes from the API server, and so does kNotFound unless its reason is kNoKubectl.
   Result<std::string> Run(const Arguments& arguments) const;
   // Runs all calls at once. The results are in the order of the calls.
   std::vector<Result<std::string>> RunAll(const std::vector<Arguments>& calls) const;
@@ -40,10 +40,10 @@ class Kubectl {
   // Runs `kubectl get … -o json` and parses its output.
   Result<nlohmann::json> Get(Arguments arguments) const;
   std::vector<Result<nlohmann::json>> GetAll(std::vector<Arguments> calls) const;
-  // Reads a TrainingJob. If it does not exist, the error says what to do.
+  // Reads a TrainingJob. If the job does not exist, the error says what to do.
   Result<nlohmann::json> GetJob(const std::string& name) const;
 
-  // The namespace from the flags, else from the kubeconfig context, else "default".
+  // Returns the namespace from the flags, else from the kubeconfig context, else "default".
   std::string Namespace() const;
 
   // Returns how to start kubectl, for a caller that starts it and reads its output itself.
@@ -57,7 +57,7 @@ class Kubectl {
 // Classifies a failure of kubectl by its standard error.
 Error ErrorOfKubectl(std::string_view printed, ProcessEnd end);
 
-// Whether a line of kubectl's standard error is an error, not a warning or a question to the user.
+// Returns true if a line of kubectl's standard error is an error, not a warning or a question.
 bool IsErrorOfKubectl(std::string_view line);
 
 }  // namespace ringmaster::cli

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMostHeldBytes = std::size_t{256} << 10;  // per stream
 constexpr std::size_t kMostRecent = 16384;
-// How much later than a worker the launcher may log a rank's line, including clock differences.
+// The longest delay with which the launcher logs a worker's line, including clock differences.
 constexpr int64_t kRepeatNanos = 1'000'000'000;
 constexpr int64_t kRepeatMillis = 1000;
 
@@ -59,7 +59,7 @@ void ReadRank(LogLine& line) {
   line.text.erase(0, line.text.find("] ") + 2);
 }
 
-// Matches "2026-01-31T23:59:59.999Z info launcher …", or the same as JSON.
+// Returns true for "2026-01-31T23:59:59.999Z info launcher …", or the same as JSON.
 bool IsOfLauncher(std::string_view text) {
   if (text.starts_with("{\"time\":")) {
     return text.find("\"program\":\"launcher\"") != std::string_view::npos;

@@ -20,17 +20,17 @@
 namespace ringmaster::cli {
 
 struct LogLine {
-  int64_t nanos = 0;   // since 1970, by the clock of the node
+  int64_t nanos = 0;   // nanoseconds since 1970, by the node's clock
   std::string time{};  // the same time, as text
   std::string text{};
   int rank = -1;            // the rank that wrote the line; -1: a Ringmaster program wrote it
-  bool may_repeat = false;  // a rank's line in a launcher's log, which its worker's log also has
+  bool may_repeat = false;  // a rank's line in a launcher's log; its worker's log also has it
 };
 
 // Parses a line of `kubectl logs --timestamps`. A line without a time gets the time `otherwise`.
 LogLine ReadLogLine(std::string_view line, bool of_launcher, int64_t otherwise);
 
-// Merges streams by time. Each stream must be in order, as a log is.
+// Merges streams by time. The lines of each stream must be in order of time.
 class LogMerge {
  public:
   struct Limits {
@@ -45,10 +45,10 @@ class LogMerge {
   void Add(int stream, LogLine line, int64_t now_millis);
   // Declares that no more lines follow.
   void Close(int stream);
-  // Whether a stream is far ahead of others, so that reading it should pause.
+  // Returns true if a stream is far ahead of others, so that reading it should pause.
   bool Full(int stream) const;
 
-  // Prints the lines that are due: the oldest one, once each open stream has a line.
+  // Prints the lines that are due: the oldest line is due when each open stream has a line.
   void Show(int64_t now_millis);
   bool Empty() const { return streams_.empty(); }
 
@@ -65,14 +65,14 @@ class LogMerge {
   };
 
   void ShowFirst(Stream& stream);
-  // Whether the line was already printed from its worker's log. Remembers lines of workers.
+  // Returns true if the line was already printed from its worker's log. Remembers lines of workers.
   bool Repeats(const LogLine& line);
 
   const Limits limits_;
   const Print print_;
   std::map<int, Stream> streams_;
   int opened_ = 0;
-  std::unordered_map<std::size_t, int> recent_;  // hashes of ranks' lines, and how often each came
+  std::unordered_map<std::size_t, int> recent_;  // hash of a rank's line -> count
   std::deque<std::size_t> recent_in_order_;
 };
 

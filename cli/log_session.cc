@@ -28,12 +28,12 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMostLineBytes = std::size_t{64} << 10;  // a longer line is cut into several
+constexpr std::size_t kMostLineBytes = std::size_t{64} << 10;  // longer lines are split
 constexpr int64_t kHeldMillis = 500;  // with -f: how long a line waits for older lines
 constexpr milliseconds kTick{100};
 constexpr milliseconds kRetry{1000};
-constexpr milliseconds kAfterTheEnd{15000};  // time for the last lines once the job has ended
-constexpr int kMostFailedWatches = 5;        // failed watches in a row
+constexpr milliseconds kAfterTheEnd{15000};  // how long to read lines after the job has ended
+constexpr int kMostFailedWatches = 5;        // consecutive failed watches
 
 int64_t NowMillis() {
   return std::chrono::duration_cast<milliseconds>(
@@ -95,7 +95,7 @@ class LogSession {
     bool gone = false;
     bool complete = false;  // the container has ended and its log was read completely
     int64_t complete_restarts = 0;
-    int stream = 0;  // stream of merge_; 0: its log is not being read
+    int stream = 0;  // number of its stream in merge_; 0: the log is not being read
     int64_t newest_nanos = 0;
     int64_t resumed_after = 0;  // lines up to this time were already shown
     std::shared_ptr<CapturedProcess> process{};
@@ -207,7 +207,7 @@ class LogSession {
         return Fail(error);
       }
     }
-    // The watch soon shows whether the container ended or restarted, or the connection broke.
+    // Retry later, when the watch has shown whether the container ended or the connection broke.
     followed.retry = std::make_unique<boost::asio::steady_timer>(io_, kRetry);
     followed.retry->async_wait(
         [this, uid, clean = end.exit_code == 0](boost::system::error_code error) {
@@ -280,7 +280,7 @@ class LogSession {
     watch->process = *std::move(started);
   }
 
-  // The API server ends each watch after some time.
+  // Restarts the watch: the API server ends each watch after some time.
   void OnWatchEnd(const std::shared_ptr<Watched>& watch, ProcessEnd end) {
     if (finished_) return;
     const Error error = ErrorOfKubectl(watch->errors, end);
@@ -362,7 +362,7 @@ class LogSession {
 
   void Print(const std::string& pod, const LogLine& line) {
     if (options_.rank && line.rank != *options_.rank) return;
-    // Lines that only a launcher's log has: from mpirun, or from ranks whose worker has no log.
+    // Name the Pod for lines of programs, and for ranks' lines that only a launcher's log has.
     const bool of_rank = line.rank >= 0 && !line.may_repeat;
     const std::string who = of_rank || options_.rank ? "rank " + std::to_string(line.rank) : pod;
     std::string text = options_.timestamps ? line.time + " " : "";

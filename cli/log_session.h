@@ -1,8 +1,8 @@
 #pragma once
 
 // `kubectl trainingjob logs JOB` prints the lines of all ranks, agents and launchers of a job by
-// time. With -f it follows them until the job ends, also in replacement Pods. It runs one `kubectl
-// logs` per Pod and does not read Pods that are ahead of the others, which bounds memory.
+// time. With -f it follows the logs until the job ends, also in replacement Pods. It runs one
+// `kubectl logs` per Pod and stops reading Pods that are ahead of the others, to bound memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ struct LogOptions {
   std::string job{};
   std::optional<int> rank{};      // only lines of this rank
   std::vector<int> workers{};     // only lines of these workers, by index; empty: all
-  std::string since{};            // in kubectl's format; empty: from the beginning
+  std::string since{};            // age of the oldest lines, as for kubectl; empty: all
   std::optional<int64_t> tail{};  // number of lines per Pod
   bool follow = false;
   bool timestamps = false;

@@ -37,7 +37,7 @@ std::string Step(const std::string& path, const std::string& key) {
   return path.empty() ? key : path + "." + key;
 }
 
-// The field that identifies items of a list; empty if there is none.
+// Returns what identifies an item of a list: its mountPath or name; empty if it has neither.
 std::string NameOf(const json& item) {
   const std::string mount = kube::GetString(item, {"mountPath"});
   return mount.empty() ? kube::GetString(item, {"name"}) : mount;
@@ -60,7 +60,7 @@ void Collect(const json& value, const std::string& path, std::map<std::string, j
 std::map<std::string, json> FieldsOf(const json& spec) {
   std::map<std::string, json> fields;
   Collect(spec, "", fields);
-  // A name belongs to the object that contains it.
+  // Drop the fields that identify list items: the paths contain them.
   std::erase_if(fields, [](const auto& field) {
     return field.first.ends_with("].name") || field.first.ends_with("].mountPath");
   });

@@ -37,7 +37,7 @@ std::size_t ColourBytes(std::string_view text) {
   return end != std::string_view::npos && text[end] == 'm' ? end + 1 : 0;
 }
 
-// Returns true for marks, overrides and isolates of direction, and for line separators.
+// Returns true for Unicode's direction marks, overrides and isolates, and for line separators.
 bool ChangesTheLine(int32_t character) {
   return (character >= 0x200E && character <= 0x200F) ||
          (character >= 0x2028 && character <= 0x202E) ||

@@ -26,11 +26,11 @@ std::string Columns(const std::vector<std::vector<std::string>>& rows,
 // Parses a Kubernetes timestamp. Returns nullopt for any other text.
 std::optional<Time> ReadTime(std::string_view rfc3339);
 
-// For example "45s", "12m", "3h12m", "2d4h"; "0s" for a negative duration.
+// Returns text such as "45s", "12m", "3h12m" or "2d4h"; "0s" for a negative duration.
 std::string DurationText(std::chrono::seconds duration);
-// For example "37 ms", "2.0 s", "1m5s".
+// Returns text such as "37 ms", "2.0 s" or "1m5s".
 std::string MillisText(int64_t millis);
-// For example "12m ago"; "?" if the text is not a time.
+// Returns text such as "12m ago"; "?" if the argument is not a time.
 std::string AgoText(std::string_view rfc3339, Time now);
 
 }  // namespace ringmaster::cli

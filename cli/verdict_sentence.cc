@@ -76,8 +76,8 @@ Explanation InState(const api::TrainingJob& job) {
   return told;
 }
 
-// The message of a paused job's Running may say why Pods are missing, that of WorkersReady why
-// training is paused.
+// Returns true if the messages of Running and WorkersReady give the same reason. In a paused job,
+// Running may say why Pods are missing, and WorkersReady why training is paused.
 bool SaysTheSame(const api::TrainingJobStatus& status) {
   const std::string_view running = MessageOf(FindCondition(status.conditions, api::kRunning));
   const std::string_view ready = MessageOf(FindCondition(status.conditions, api::kWorkersReady));

@@ -24,7 +24,7 @@ struct Explanation {
 // `written` is the JSON from which `job` was decoded.
 Explanation ExplainJob(const api::TrainingJob& job, const nlohmann::json& written);
 
-// The description of a reason, or of a cause of a recovery, in reasons.h; empty for others.
+// Returns the text in reasons.h for a reason or for a cause of a recovery; empty for others.
 std::string_view MeaningOfReason(std::string_view reason);
 std::string_view MeaningOfCause(std::string_view cause);
 

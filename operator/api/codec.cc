@@ -20,7 +20,7 @@ using nlohmann::json;
 
 namespace {
 
-// Limits for the texts of a status, which other clients may write. The CRD limits the lists.
+// Limits for the strings of a status, because other clients may write it. The CRD limits the lists.
 constexpr std::size_t kMaxStatusTextBytes = 1024;
 constexpr std::size_t kMaxStatusMessageBytes = 4096;
 
@@ -69,7 +69,7 @@ void DescribeMode(auto& b, auto& mode) { b.Sparse("mode", mode, {}, AsWord(kElas
 
 }  // namespace
 
-// --- spec: all fields for objects of the API server, the fields of a run for EncodeRunSpec()
+// --- spec: all fields of the API, or only the fields of a run for EncodeRunSpec()
 
 void Describe(auto& a, Is<WorkerSpec> auto& v) {
   a.Sparse("replicas", v.replicas, 1);
@@ -361,7 +361,7 @@ json EncodeRunSpec(const TrainingJobSpec& spec) {
   if (run.checkpoint) run.checkpoint->delete_with_job = false;
   json out = ToJson(run);
   if (run.texts != TrainingJobSpec::Texts::kAll)
-    out["withoutTexts"] = run.longest_text;  // differs from the spec of any run
+    out["withoutTexts"] = run.longest_text;  // makes it differ from every run's spec
   for (const FieldProblem& problem : spec.problems) out["problems"][problem.path] = problem.message;
   return out;
 }
@@ -370,7 +370,7 @@ Result<TrainingJobSpec> DecodeRunSpec(const json& run_spec) {
   auto spec = ReadSpec(run_spec);
   if (!spec.ok()) return spec;
   spec->suspend = false;     // not a field of a run
-  spec->managed_by.clear();  // these are not either, and their length is not limited
+  spec->managed_by.clear();  // not fields of a run either, and may be long
   spec->profile.clear();
   BoundTexts(*spec);
   return spec;

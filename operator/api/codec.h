@@ -18,7 +18,7 @@ Result<TrainingJob> DecodeTrainingJob(const nlohmann::json& object);
 Result<TrainingJob> DecodeTrainingJobWithImage(const nlohmann::json& object,
                                                const std::string& default_image);
 
-// Decodes only the metadata and the status. For jobs whose spec may have an unsupported version.
+// Decodes only the metadata and the status. Use it for jobs whose spec may have another version.
 Result<TrainingJob> DecodeWithoutSpec(const nlohmann::json& object);
 
 // Encodes the fields of a spec that are fixed during a run, in the form of a TrainingJob: all

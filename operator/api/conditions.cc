@@ -9,10 +9,10 @@
 namespace ringmaster::api {
 namespace {
 
-// The limit of messages. An error of the API server may repeat the whole request. The CRD allows
-// 32 KiB, and the API server would reject a status with a longer message.
+// The longest message of a condition. An error of the API server may repeat the whole request. The
+// CRD allows 32 KiB, and the API server would reject a status with a longer message.
 constexpr std::size_t kMaxMessageBytes = 4096;
-// The limit of reasons, which may come from a kubelet. An event's reason has at most 128 bytes.
+// The longest reason, which may come from a kubelet. An event's reason has at most 128 bytes.
 constexpr std::size_t kMaxReasonBytes = 128;
 
 }  // namespace

@@ -73,7 +73,7 @@ inline std::string LauncherPodName(const std::string& job, long term) {
 inline std::string WorkerServiceName(const std::string& job) { return job; }
 inline std::string LauncherServiceName(const std::string& job) { return job + "-launcher"; }
 
-// The name contains part of the UID, so it differs from the names of earlier jobs' leftovers.
+// The name contains part of the UID, so it differs from the names of earlier jobs' objects.
 inline std::string JobNetworkPolicyName(const std::string& job, const std::string& job_uid) {
   return job + "-" + job_uid.substr(0, 8);
 }

@@ -26,7 +26,7 @@ constexpr std::size_t kShortCommandBytes = 4096;
 
 bool NeedsTexts(const TrainingJob& job) {
   const std::string& manager = job.spec.managed_by;
-  // When a suspended job is resumed, the operator receives the whole object again.
+  // A suspended job does not need its texts: when resumed, the whole object is received again.
   const bool suspended = job.spec.suspend && IsTrue(job.status.conditions, kSuspended);
   const bool ended = IsTerminal(job.status);
   const bool makes_pods = (!suspended && !ended) || (job.deleting && job.held);
@@ -36,7 +36,7 @@ bool NeedsTexts(const TrainingJob& job) {
 void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
   TrainingJobSpec rest;
   if (spec.image.size() <= kMaxTextBytes) rest.image = std::move(spec.image);
-  // A suspended job resumes from a checkpoint only if its program writes checkpoints.
+  // Keep the start of the command, which shows whether the program writes checkpoints.
   if (BytesOf(spec.command) <= kShortCommandBytes) {
     rest.command = std::move(spec.command);
   } else if (!spec.command.empty()) {
@@ -60,7 +60,7 @@ void LeaveTextsOut(TrainingJobSpec::Texts why, TrainingJobSpec& spec) {
   rest.managed_by = std::move(spec.managed_by);
   rest.texts = why;
   rest.longest_text = std::move(spec.longest_text);
-  // An assignment would keep the capacity of the long strings.
+  // Use exchange, because an assignment would keep the memory of the long strings.
   std::exchange(spec, std::move(rest));
 }
 

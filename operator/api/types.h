@@ -23,8 +23,8 @@ struct WorkerSpec {
   std::optional<int> min_replicas;    // unset: MinReplicas() computes it
   std::optional<int> max_replicas;    // the upper limit of `replicas`
   std::string gpu_resource{};         // the resource name of GPUs; empty: nvidia.com/gpu
-  bool privileged = false;            // whether its container is privileged
-  bool ipc_lock = false;              // whether its container gets the capability IPC_LOCK
+  bool privileged = false;            // whether the worker's container is privileged
+  bool ipc_lock = false;              // whether the worker's container gets the capability IPC_LOCK
   std::map<std::string, int> rdma{};  // extended resource -> number per worker
   std::string template_json{};        // a Pod template with the typed fields; empty: none
 
@@ -51,7 +51,7 @@ struct DataCacheSpec {
   friend bool operator==(const DataCacheSpec&, const DataCacheSpec&) = default;
 };
 
-// The Pods that are deleted after a job has ended. Training stops with all values.
+// The Pods that are deleted after a job has ended. Training stops whichever value is set.
 enum class CleanPodPolicy {
   kNone,          // only Pods whose managed container still runs
   kStillRunning,  // only Pods in which any container still runs
@@ -71,9 +71,9 @@ struct RestartLimit {
 
 // Timeouts of the failure detection. Unset: the default of the program that applies the timeout.
 struct FaultTolerance {
-  std::optional<int> lost_after_millis{};                 // for a worker that does not answer
-  std::optional<std::chrono::seconds> stall_after{};      // for ranks that hang; 0: never
-  std::optional<std::chrono::seconds> load_timeout{};     // for a rank to join after its start
+  std::optional<int> lost_after_millis{};                 // for a worker to answer
+  std::optional<std::chrono::seconds> stall_after{};      // for ranks that hang; 0: no limit
+  std::optional<std::chrono::seconds> load_timeout{};     // for a started rank to join a world
   std::optional<std::chrono::seconds> connect_timeout{};  // for ranks to answer each other
   std::optional<std::chrono::seconds> stop_grace{};       // for a program to exit after SIGTERM
 
@@ -82,8 +82,8 @@ struct FaultTolerance {
 
 // The time limits of a job, and what happens to it and its Pods afterwards.
 struct RunPolicy {
-  std::optional<std::chrono::seconds> active_deadline{};  // from status.start_time to the end
-  std::optional<std::chrono::seconds> start_timeout{};    // from start_time to the first step
+  std::optional<std::chrono::seconds> active_deadline{};  // time from status.start_time to the end
+  std::optional<std::chrono::seconds> start_timeout{};    // time from start_time to the first step
   std::optional<std::chrono::seconds> ttl_after_success{};
   std::optional<std::chrono::seconds> ttl_after_failure{};
   CleanPodPolicy clean_pods = CleanPodPolicy::kStillRunning;
@@ -92,7 +92,7 @@ struct RunPolicy {
   friend bool operator==(const RunPolicy&, const RunPolicy&) = default;
 };
 
-// The limit for the texts of one spec together, so that all jobs fit into the operator's memory.
+// The limit for the total size of a spec's texts, so that all jobs fit into the operator's memory.
 inline constexpr std::size_t kMaxTextBytes = 256 << 10;
 
 // Whether Ringmaster starts the user's program once per slot or once per
@@ -106,13 +106,13 @@ enum class LaunchMode {
 enum class InjectMode {
   kAuto,           // like kInitContainer, unless the operator knows that the image has the programs
   kInitContainer,  // always, with an init container that copies the programs
-  kImageVolume,    // always, with an image volume
+  kImageVolume,    // always, with an image volume that has the programs
   kNone
 };
 
 enum class ElasticityMode {
   kInPlace,  // the remaining ranks keep running; requires the rank protocol
-  kRestart   // mpirun restarts all ranks
+  kRestart   // mpirun restarts all ranks after a change
 };
 
 // A field of the spec that sets a field of a Pod template (typed_fields.h).
@@ -152,7 +152,7 @@ struct TrainingJobSpec {
   int ssh_port = 0;
   bool host_network = false;  // the workers use their nodes' network
   FaultTolerance fault_tolerance{};
-  std::optional<std::chrono::seconds> start_wait{};  // for all workers; unset: the default
+  std::optional<std::chrono::seconds> start_wait{};  // wait for all workers; unset: the default
   RunPolicy run_policy{};
   bool suspend = false;
   std::string managed_by{};                // empty: this operator
@@ -235,7 +235,7 @@ struct Failure {
   int signal = 0;
   std::string reason{};
   std::vector<std::string> last_lines;
-  std::string stack{};  // thread stacks of a rank that hung; only the newest failure keeps one
+  std::string stack{};  // thread stacks of a rank that hung; only the newest failure has them
   std::string time{};   // RFC 3339
 
   friend bool operator==(const Failure&, const Failure&) = default;
@@ -284,8 +284,8 @@ struct CheckpointStatus {
 // How many times in a row ranks or Pods were killed without training progress.
 struct Crashes {
   int count = 0;
-  int of_launcher = 0;  // the part that the current launcher counted
-  int64_t step = 0;     // the last committed step at that time
+  int of_launcher = 0;  // how many of these the current launcher counted
+  int64_t step = 0;     // the last committed step at the newest crash
   std::string time{};   // time of the newest crash; RFC 3339
 
   friend bool operator==(const Crashes&, const Crashes&) = default;
@@ -299,7 +299,7 @@ struct TrainingJobStatus {
   std::string first_step_time{};  // time of the first step after start_time; RFC 3339
   std::string completion_time{};  // when the job ended; RFC 3339
   int64_t launcher_term = 0;
-  std::string installation{};  // manages the job; empty until the launcher's Service exists
+  std::string installation{};  // manager of the job; empty until the launcher's Service exists
   std::string profile{};       // the TrainingProfile that applies to the run
   std::vector<Condition> conditions;
   WorkerCounts workers;
@@ -328,7 +328,7 @@ struct TrainingJob {
   int64_t generation = 0;
   bool deleting = false;
   bool held = false;  // has kFinalizer, so the job is kept until its checkpoints are removed
-  std::string installation{};  // from its annotation; empty: the installation does not change
+  std::string installation{};  // assigned by a user; empty: the installation does not change
   TrainingJobSpec spec;
   bool has_default_image = false;  // the job has no image, so `spec` has the default
   TrainingJobStatus status;

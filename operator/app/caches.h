@@ -26,7 +26,7 @@ namespace ringmaster {
 
 class Caches {
  public:
-  explicit Caches(const Config& config);  // `config` and all arguments below must outlive this
+  explicit Caches(const Config& config);  // `config` and the arguments below must outlive Caches
 
   // Call the Feed functions once each, in this order. A job is queued when it, one of its objects
   // or a node of its Pods changes. All jobs are queued when a profile's spec changes.
@@ -41,7 +41,7 @@ class Caches {
              const MainEvents& events);
   void Start();
   void Stop();
-  // Reconnects the watches. A new leader calls it, because a watch may hang on a dead connection.
+  // Reconnects the watches. A new leader calls it, because a watch may hang on a broken connection.
   void Reconnect();
 
   const job::JobStore& jobs() const { return jobs_; }
@@ -76,7 +76,7 @@ class Caches {
   void LookAtNamespaces() const;
   // Queues the profiles that list the namespace, or all profiles if `ns` is empty.
   void LookAtProfiles(const std::string& ns = {}) const;
-  // kAll: the spec changed, or whether runs can start with the profile, so jobs are affected.
+  // kAll: the spec changed, or runs can now or no longer start with it, so jobs are affected.
   // kVerdict: the profile's condition Accepted is now current, so its namespaces are affected.
   enum class ProfileChange { kNone, kVerdict, kAll };
   // `profile` is null if it was deleted. Called on the watch's thread only.
@@ -95,8 +95,8 @@ class Caches {
   struct ProfileVersion {
     std::string uid;
     int64_t generation = 0;
-    bool begins = true;   // whether runs can start with it
-    bool judged = false;  // whether its condition Accepted is for this generation
+    bool begins = true;   // whether runs can start with the profile
+    bool judged = false;  // whether the condition Accepted is for this generation
     friend bool operator==(const ProfileVersion&, const ProfileVersion&) = default;
   };
   std::map<std::string, ProfileVersion> profile_versions_;  // by name

@@ -50,7 +50,7 @@ using std::chrono::seconds;
 // watch plus the longest back-off, and longer than the slowest reconcile.
 constexpr seconds kUnhealthyAfter{300};
 constexpr seconds kStopLimit{8};
-constexpr int kNamespacesAtOnce = 4;  // few requests: only users read these objects
+constexpr int kNamespacesAtOnce = 4;  // enough, because only users read these objects
 // Both reviews of a token must fit into Prometheus' time limit of a scrape.
 constexpr seconds kReviewLimit{4};
 
@@ -146,7 +146,7 @@ class Operator {
   void Stop();
 
   std::atomic<bool> leads_{false};
-  std::atomic<int64_t> term_{0};  // the leader's term, for orders
+  std::atomic<int64_t> term_{0};  // the leader's term, sent with orders
   const Config& config_;
   const MainEvents& events_;
   const Clock& clock_;
@@ -294,7 +294,7 @@ void Operator::CampaignUntilStopped() {
     if (elector_) {
       elector_->Start();
     } else {
-      // Use a term like an elector's: not lower than any resourceVersion before the start.
+      // Use a term as high as an elector's: not lower than any resourceVersion before the start.
       Lead(kube::NumberOf(caches_.jobs().LastSeenVersion()).value_or(0));
     }
   }
@@ -302,7 +302,7 @@ void Operator::CampaignUntilStopped() {
 
 void Operator::Stop() {
   LogInfo("Stopping");
-  (void)namespace_controller_.Stop(milliseconds(0));  // stop all at the same time
+  (void)namespace_controller_.Stop(milliseconds(0));  // stop all controllers at the same time
   (void)profile_controller_.Stop(milliseconds(0));
   if (!controller_.Stop(kStopLimit) || !namespace_controller_.Stop(seconds(1)) ||
       !profile_controller_.Stop(seconds(1))) {
@@ -351,7 +351,7 @@ int Main(int argc, char** argv) {
     std::fputs(config->Text().c_str(), stdout);
     return 0;
   }
-  // Use one heap: otherwise each thread would keep its own, although most threads only wait.
+  // Use one malloc arena: most threads only wait, so an arena for each would waste memory.
   mallopt(M_ARENA_MAX, 1);
   InitLog("operator", config->log_level, config->log_format);
   const MainEvents events;

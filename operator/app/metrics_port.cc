@@ -16,7 +16,7 @@
 namespace ringmaster {
 namespace {
 
-// Longer than the interval of Prometheus' scrapes, so that an admitted client keeps its connection.
+// This is longer than Prometheus' scrape interval, so that an admitted client stays connected.
 constexpr std::chrono::seconds kScraperMayBeSilent{120};
 
 std::shared_ptr<boost::asio::ssl::context> ContextOf(std::shared_ptr<control::TlsContext> tls) {
@@ -39,8 +39,8 @@ Result<net::TlsSource> OwnCertificate(const std::string& name) {
       [context = ContextOf(std::shared_ptr(*std::move(tls)))] { return context; });
 }
 
-// The certificate in a folder's files tls.crt and tls.key, such as a mounted Secret. Reads them
-// again when they change. Used on the server's thread.
+// The certificate in a folder's files tls.crt and tls.key, such as a mounted Secret. Reads the
+// files again when they change. Used on the server's thread.
 class MountedCertificate {
  public:
   explicit MountedCertificate(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -119,7 +119,7 @@ MetricsPort::MetricsPort(std::unique_ptr<runtime::TokenAccess> access)
     : access_(std::move(access)) {}
 
 MetricsPort::~MetricsPort() {
-  if (access_) access_->Stop();  // before the server, which its callbacks use
+  if (access_) access_->Stop();  // stop it before the server, which its callbacks use
 }
 
 Result<std::unique_ptr<MetricsPort>> MetricsPort::Start(const Config& config,

@@ -56,7 +56,7 @@ Result<void> ReadDurations(const Options& options, Config& config) {
   return runtime::Validate(election);
 }
 
-// Returns "host:port" for an address or host name. A port in it takes precedence over `port_flag`.
+// Returns "host:port" for an address or host name. A port in `address` overrides `port_flag`.
 Result<std::string> WithPort(const std::string& address, int port, const char* port_flag) {
   if (address.find(':') != std::string::npos) return address;
   if (port < 1 || port > 65535) return Invalid(port_flag, "must be between 1 and 65535");

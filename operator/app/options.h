@@ -58,7 +58,7 @@ struct Config {
   std::string watch_namespace;  // empty: all namespaces
   std::vector<std::string> exclude_namespaces;
   std::string presets;       // JSON that job/admission/profile.h decodes
-  std::string tools_image;   // job/manifests/injection.h; empty: no injection
+  std::string tools_image;   // image of the tools (job/manifests/injection.h); empty: no injection
   std::string worker_image;  // for jobs without an image; empty: they are rejected
   std::vector<std::string> own_images;
   bool job_network_policies = true;  // whether jobs get NetworkPolicies
@@ -80,7 +80,7 @@ struct Config {
   // The name of this installation, which is the same for all operators that share a Lease.
   std::string Installation() const { return ns + "/" + lease_name; }
 
-  // Returns this process's identity and timing for the Lease.
+  // Returns this process's identity and timings for the Lease.
   runtime::LeaderElectorOptions Election() const;
 
   // Returns one "name: value" line for each option, without tokens and keys.

@@ -39,7 +39,7 @@ class DeadlineWatch {
 
   Mutex mutex_;
   StoppableCondVar changed_;
-  // Functions run under the lock, because they only cancel a request. Empty: already called.
+  // Functions run under the lock, because they only cancel a request. Empty if already called.
   std::multimap<Time, std::function<void()>> armed_ RINGMASTER_GUARDED_BY(mutex_);
 
   std::jthread thread_;

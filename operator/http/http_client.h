@@ -111,7 +111,7 @@ struct HttpClientOptions {
                               // uses a rotated file
   std::string server_name{};  // server name to verify and to send as Host and SNI; empty: the host
                               // of base_url
-  std::string certificate_pem{};  // client certificate; set both this and key_pem, or none
+  std::string certificate_pem{};  // client certificate; set both this and key_pem, or neither
   std::string key_pem{};
   std::chrono::milliseconds idle_timeout{30'000};  // maximum time between two received bytes
   // The limit for Send(); line_splitter.h limits streams instead. The parsed JSON may take twenty
@@ -129,8 +129,8 @@ class HttpClientFactory {
   virtual Result<std::unique_ptr<HttpClient>> Make(const HttpClientOptions& options) = 0;
 };
 
-// Percent-encodes all characters except RFC 3986's unreserved ones. For query values and path
-// segments.
+// Percent-encodes all characters except RFC 3986's unreserved ones. Use it for query values and
+// path segments.
 std::string UrlEncode(std::string_view text);
 
 }  // namespace ringmaster::http

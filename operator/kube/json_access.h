@@ -21,7 +21,7 @@ namespace ringmaster::kube {
 
 using JsonPath = std::initializer_list<std::string_view>;
 
-// Returns the value at the path, or null if it does not exist. Valid as long as `json`.
+// Returns the value at the path, or null if it does not exist. It is valid as long as `json`.
 const nlohmann::json* Find(const nlohmann::json& json, JsonPath path);
 
 std::string GetString(const nlohmann::json& json, JsonPath path, std::string_view otherwise = {});
@@ -32,9 +32,9 @@ std::optional<int32_t> GetInt32(const nlohmann::json& json, JsonPath path);
 // Decodes a quantity that is a plain integer, as a JSON number or text, such as the quantities of
 // extended resources. Returns nothing for any other notation, such as "1k".
 std::optional<int64_t> ReadWholeQuantity(const nlohmann::json& quantity);
-// Returns the array at the path, or an empty array. Valid as long as `json`.
+// Returns the array at the path, or an empty array. The reference is valid as long as `json`.
 const nlohmann::json& GetArray(const nlohmann::json& json, JsonPath path);
-// Returns the entries whose value is a string. For labels and annotations.
+// Returns the entries whose value is a string. Used for labels and annotations.
 std::map<std::string, std::string> GetStringMap(const nlohmann::json& json, JsonPath path);
 
 // Returns the JSON merge patch that turns `from` into `to`, or an empty object if they are equal.

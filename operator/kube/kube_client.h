@@ -50,13 +50,13 @@ struct WatchOptions {
   std::string field_selector{};
   std::string resource_version{};     // the version to watch from
   bool send_initial_events = false;   // WatchList: first existing objects, then a bookmark
-  std::chrono::seconds timeout{300};  // the server ends the watch after this
+  std::chrono::seconds timeout{300};  // the server ends the watch after this time
   std::function<void()> on_open{};    // called once, when the server accepts the watch
   // Called with the beginning of an event that was skipped because it is longer than 8 MiB.
   std::function<void(std::string_view)> on_long_line{};
 };
 
-// Preconditions of a delete. Empty ones are not sent. A mismatch returns kConflict.
+// Preconditions of a delete. Empty fields are not sent. A mismatch returns kConflict.
 struct DeletePreconditions {
   std::string uid{};
   std::string resource_version{};
@@ -90,8 +90,8 @@ class KubeClient {
   Result<void> TryCreate(const Resource& resource, std::string_view ns,
                          const nlohmann::json& object);
 
-  // Server-side apply as field manager kFieldManager, with force. `object` must contain only the
-  // fields that Ringmaster owns.
+  // Sends a server-side apply as field manager kFieldManager, with force. `object` must contain
+  // only the fields that Ringmaster owns.
   Result<nlohmann::json> ServerSideApply(const Resource& resource, const nlohmann::json& object);
 
   // Sends a JSON merge patch. If the patch contains metadata.resourceVersion and it does not match,
@@ -134,7 +134,7 @@ class KubeClient {
   TokenSource* const tokens_;
   std::chrono::milliseconds deadline_{30'000};
 
-  // Has its own lock.
+  // The log is thread-safe.
   const std::unique_ptr<WarningLog> warnings_;
 };
 

@@ -1,5 +1,5 @@
-// Reads kubeconfig files. The only user of yaml-cpp. The values are copied out of the YAML tree, so
-// that no other code depends on it.
+// Reads kubeconfig files. This file is the only user of yaml-cpp. The values are copied out of the
+// YAML tree, so that no other code depends on it.
 #include <filesystem>
 #include <fstream>
 #include <iterator>

@@ -42,9 +42,9 @@ ErrorKind KindOf(int status, const std::string& reason) {
   }
 }
 
-// Returns the time before which not to retry. Supports whole seconds but not HTTP dates, which the
-// API server does not send. A proxy may send any value, and an hour without a retry would be an
-// outage of the operator, so the time is at most 30 seconds.
+// Returns the time to wait before a retry. Supports whole seconds but not HTTP dates, which the API
+// server does not send. A proxy may send any value, and an hour without a retry would be an outage
+// of the operator, so the time is at most 30 seconds.
 std::chrono::milliseconds RetryAfter(const http::Response& response, const nlohmann::json& body) {
   int64_t seconds = GetInt64(body, {"details", "retryAfterSeconds"}).value_or(0);
   if (const auto header = response.headers.find("Retry-After"); header != response.headers.end()) {
@@ -78,7 +78,7 @@ Error ReadStatusError(const http::Response& response) {
   error.kind = KindOf(response.status, is_status ? GetString(body, {"reason"}) : std::string());
   error.message = is_status ? GetString(body, {"message"}) : Excerpt(response.body);
   if (error.message.empty()) error.message = "the server returned no details";
-  // An error message may repeat a request of up to a megabyte.
+  // Cut the message, because it may repeat a request of up to a megabyte.
   error.message =
       CutText("HTTP " + std::to_string(response.status) + ": " + error.message, kMaxMessageBytes);
   if (error.kind == ErrorKind::kForbidden) error.reason = ForbiddenReason(error.message);

@@ -25,7 +25,7 @@ struct AccessRule {
   std::string name{};         // empty: any
   std::string without{};      // the effect if it is missing; empty: it is required
 
-  // Returns the target of the verb: "trainingjobs.ringmaster.dev/status in all namespaces".
+  // Returns the target of the verb, such as "trainingjobs.ringmaster.dev/status in all namespaces".
   std::string Target() const;
 };
 

@@ -154,7 +154,7 @@ std::chrono::milliseconds Controller::Retry(const std::string& key, const Error&
                          ? queue_.AddAfterFailure(key, options_.transient_limit)
                          : queue_.AddAfterFailure(key);
   // Do not retry before the time that the server specified. The queue keeps the earlier of two
-  // deadlines, so replace it.
+  // deadlines, so replace the deadline.
   if (error.retry_after <= delay) return delay;
   queue_.Postpone(key, error.retry_after);
   return error.retry_after;

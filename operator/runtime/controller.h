@@ -37,11 +37,11 @@ class ControllerObserver {
   virtual void OnWorkers(int /*most*/) {}  // called once with ControllerOptions::workers
   virtual void OnStarted() {}              // OnReconciled() always follows
   virtual void OnReconciled(Outcome, std::chrono::nanoseconds /*took*/) {}
-  virtual void OnException() {}  // a reconcile threw, which is a bug
+  virtual void OnException() {}  // a reconcile threw an exception, which is a bug
 };
 
 struct ControllerOptions {
-  int workers = 256;  // maximum; a thread starts if all others are busy
+  int workers = 256;  // maximum number of threads; one starts if all others are busy
   std::chrono::milliseconds freshness_retry{
       20};  // delay before a key is retried if the caches do not contain its writes
   // The longest back-off of a key after a transient error of the API server. It is short, because

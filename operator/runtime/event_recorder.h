@@ -41,7 +41,7 @@ struct Event {
   ObjectReference regarding{};
   std::optional<ObjectReference> related{};
   EventType type = EventType::kNormal;
-  std::string reason{};  // CamelCase, from api/names.h
+  std::string reason{};  // CamelCase, from reasons.h
   std::string action{};  // CamelCase: what the operator does
   std::string note{};    // message for users; cut at 1024 bytes
 };
@@ -56,7 +56,7 @@ class EventSink {
 struct EventRecorderOptions {
   std::string reporting_controller = "ringmaster.dev/operator";
   std::string reporting_instance{};  // Pod name
-  // If the queue is full, the oldest refused event is dropped, or else the oldest event.
+  // If the queue is full, the oldest refused event is dropped, or if none was, the oldest.
   std::size_t max_queued = 1000;
   BackoffOptions backoff{
       .initial = std::chrono::seconds(1), .limit = std::chrono::seconds(60), .jitter = 0.2};
@@ -92,7 +92,7 @@ class EventRecorder final : public EventSink {
     Clock::Time due;          // the earliest time of the next try
     int refusals = 0;
   };
-  struct Sent {  // a stored event whose count repetitions increase
+  struct Sent {  // a stored event, whose count grows with each repetition
     std::string name;
     int count = 1;
     Clock::Time last;

@@ -2,8 +2,8 @@
 
 // Tracks whether the caches contain the operator's own writes. After each successful write, the
 // reconciler records the version that the server returned, by job and resource. The Controller
-// reconciles a key only when the caches have caught up, so that no object is created twice from an
-// old view. Unlike expectation counters, this recovers from relists and lost events.
+// reconciles a key only when the caches have caught up, so that no object is created twice because
+// of an old view. Unlike expectation counters, this recovers from relists and lost events.
 
 #include <chrono>
 #include <functional>
@@ -42,7 +42,7 @@ class FreshnessGate {
   // Returns true if all recorded writes of the key have been seen, and removes them.
   bool Fresh(const std::string& key);
 
-  void Forget(const std::string& key);  // the job is gone
+  void Forget(const std::string& key);  // call it when the job is gone
 
  private:
   struct Pending {

@@ -156,7 +156,7 @@ Result<void> LeaderElector::CreateLease() {
   return Became(started);
 }
 
-// Reads the lease. If it changed, its duration counts again from now, by this process's clock.
+// Reads the lease. If it changed, it expires after its duration from now, by this process's clock.
 Result<void> LeaderElector::Observe(const nlohmann::json& lease) {
   Record seen;
   seen.resource_version = kube::GetString(lease, {"metadata", "resourceVersion"});

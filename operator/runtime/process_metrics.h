@@ -13,7 +13,7 @@ namespace ringmaster::runtime {
 
 class ProcessMetrics {
  public:
-  // Appends the metrics. Skips those that cannot be read.
+  // Appends the metrics. Skips metrics that cannot be read.
   void Collect(std::vector<prometheus::MetricFamily>& families) const;
 };
 

@@ -58,7 +58,7 @@ void Reflector::Reconnect() {
   }
   if (!stream.stop_possible()) return;
   LogInfo("Restarted a watch", {{"resource", options_.resource.FullName()}});
-  stream.request_stop();  // without the mutex: it calls the client
+  stream.request_stop();  // without the mutex, because it calls the client
 }
 
 void Reflector::Work(std::stop_token stop) {

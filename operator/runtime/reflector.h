@@ -53,7 +53,7 @@ struct ReflectorOptions {
   // Called on the reflector's thread when a watch that had failed works again.
   std::function<void()> on_recovered{};
   // After a watch that lasted this long, the failure count is reset and the next watch starts at
-  // once. Connections that break every few seconds thus cause no delays, and few requests.
+  // once. A connection that breaks every few seconds thus causes neither delays nor many requests.
   std::chrono::milliseconds healthy_after{1'000};
   std::chrono::seconds shortest_watch{
       300};  // each watch requests a random duration between these two

@@ -83,7 +83,7 @@ class RequestPool {
   StoppableCondVar changed_;
   Kind first_ RINGMASTER_GUARDED_BY(mutex_);
   Kind turns_ RINGMASTER_GUARDED_BY(mutex_);
-  bool for_the_oldest_ RINGMASTER_GUARDED_BY(mutex_) = false;  // who gets the next turn
+  bool for_the_oldest_ RINGMASTER_GUARDED_BY(mutex_) = false;  // true: the oldest lane is next
   uint64_t made_ RINGMASTER_GUARDED_BY(mutex_) = 0;            // number of lanes created
   std::map<std::string, Lane*, std::less<>> lanes_ RINGMASTER_GUARDED_BY(mutex_);
   // Number of threads that wait for a closure or are about to wait.

@@ -156,7 +156,7 @@ Access TokenAccess::Keep(const std::string& hash, Access access) {
   }
   kept_[hash] = {access, now};
   if (kept_.size() > options_.max_kept) {
-    // Remove results of tokens that are not allowed first, and older results before newer ones.
+    // First remove results of tokens that are not allowed, and older results before newer ones.
     kept_.erase(std::min_element(kept_.begin(), kept_.end(), [](const auto& a, const auto& b) {
       const auto rank = [](const Kept& kept) {
         return std::pair(kept.access == Access::kAllowed, kept.at);

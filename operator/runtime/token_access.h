@@ -50,18 +50,18 @@ class TokenAccess {
  public:
   using Done = std::function<void(Access)>;
 
-  // `client` must have an HttpClient that nothing else uses. It and `clock` must outlive this.
+  // `client` and `clock` must outlive this object. `client` must have a separate HttpClient.
   TokenAccess(kube::KubeClient& client, const Clock& clock, TokenAccessOptions options = {});
   ~TokenAccess();  // stops
 
   void Start();
-  // Ends the thread. Callers that wait, and all later ones, get kUnknown.
+  // Ends the thread. Waiting and later callers get kUnknown.
   void Stop();
 
   // Calls `done` once: in this call if the result is cached, otherwise later on the thread.
   void Judge(const std::string& token, Done done);
 
-  // Reviews one waiting token, as the thread does. Returns false if none waits. For tests.
+  // Reviews one waiting token, as the thread does. Returns false if no token waits. For tests.
   bool JudgeOne();
 
  private:

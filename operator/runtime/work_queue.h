@@ -78,12 +78,12 @@ class WorkQueue {
 
   // Rejects further adds and drops delayed keys. Pop() still returns the keys that are queued.
   void ShutDown();
-  // Waits up to `limit` until no key is queued or in progress. Returns true if that is the case.
+  // Waits up to `limit` until no key is queued or in progress. Returns false if that takes longer.
   // REQUIRES: ShutDown() was called.
   bool Drain(std::chrono::milliseconds limit);
 
   std::size_t depth() const;
-  // Returns how long the oldest key in progress has been processed; zero if there is none. For
+  // Returns how long the oldest key in progress has been processed; zero if there is none. Used for
   // health checks and metrics.
   std::chrono::nanoseconds LongestInProgress() const;
   std::chrono::nanoseconds TotalInProgress() const;
@@ -105,7 +105,7 @@ class WorkQueue {
   bool AddLocked(const std::string& key) RINGMASTER_REQUIRES(mutex_);
   void MoveDueLocked() RINGMASTER_REQUIRES(mutex_);
   std::optional<std::string> PopLocked() RINGMASTER_REQUIRES(mutex_);
-  // Blocks until the worker is called or stopped. One worker also waits for the next deadline.
+  // Blocks until the worker is woken or stopped. One worker also waits for the next deadline.
   void WaitLocked(const std::stop_token& stop) RINGMASTER_REQUIRES(mutex_);
   // Wakes the last worker that began to wait. Prefers workers that do not wait for a deadline.
   void CallOneLocked() RINGMASTER_REQUIRES(mutex_);

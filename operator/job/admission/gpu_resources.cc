@@ -18,7 +18,7 @@ using nlohmann::json;
 namespace {
 
 // Resources of this domain are devices of a DeviceClass (KEP-5004, extended resources backed by
-// dynamic allocation). Other resources of kubernetes.io, or without a domain, are Kubernetes' own.
+// dynamic allocation). Other resources of kubernetes.io, or without a domain, are built in.
 constexpr std::string_view kDeviceClassDomain = "deviceclass.resource.kubernetes.io";
 
 // Returns true if the quantity, in any notation, is not zero. For example, "0k" is zero.

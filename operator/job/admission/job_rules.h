@@ -14,8 +14,8 @@ namespace ringmaster::job {
 struct JobRules {
   std::string ns{};                 // the job's namespace; for messages
   std::string profile{};            // name of the profile
-  bool sets_fields = false;         // whether its workload is not empty; for messages
-  std::string problem{};            // why no rules apply and no Pods are created; or empty
+  bool sets_fields = false;         // whether the profile's workload is not empty; for messages
+  std::string problem{};            // why no rules apply and no Pods are created; else empty
   std::vector<std::string> open{};  // profiles that the job may name; for messages
 
   // spec.allows
@@ -27,7 +27,7 @@ struct JobRules {
   std::vector<std::string> capabilities{};  // without "CAP_"
   std::vector<std::string> devices{};       // extended resources besides GPUs (gpu_resources.h)
   std::vector<std::string> schedulers{};
-  std::vector<std::string> host_paths{};  // allowed read-only, with all paths below them
+  std::vector<std::string> host_paths{};  // paths allowed read-only, with all paths below them
 
   // Whether the operator can add its programs to Pods (manifests/injection.h).
   bool has_tools = true;

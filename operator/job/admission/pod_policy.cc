@@ -115,7 +115,7 @@ class PodChecker {
       }
     }
   }
-  // Checks that a container does not get GPUs by its environment, which no limit counts.
+  // Checks that a container does not get GPUs from its environment, because no limit counts them.
   void Environment(const json& container, const std::string& path) {
     bool hidden = TakesGpus(container);
     for (const json& source : kube::GetArray(container, {"envFrom"})) {

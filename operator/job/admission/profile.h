@@ -24,8 +24,8 @@ namespace ringmaster::job {
 struct Profile {
   std::string name{};
   std::vector<std::string> namespaces{};  // "*": all
-  bool is_default = false;                // whether it is the default of these namespaces
-  JobRules rules{};                       // `ns` is not set
+  bool is_default = false;                // whether jobs without spec.profile use it
+  JobRules rules{};                       // the field `ns` is not set
   api::Workload workload{};
   std::string problem{};  // why no job can use it, as "it ..."; empty: jobs can use it
   std::string reason{};   // the reason as a constant of reasons.h
@@ -52,7 +52,7 @@ Result<std::map<std::string, ProfilePtr>> ReadPresets(std::string_view text);
 // The profile and limits of a job.
 struct Choice {
   ProfilePtr profile{};              // the profile that applies; null: none
-  std::vector<ProfilePtr> limits{};  // the namespace's defaults: limits that `profile` does not set
+  std::vector<ProfilePtr> limits{};  // the defaults, for limits that `profile` does not set
   std::string problem{};             // why there is no profile; empty: there is one
   std::vector<std::string> open{};   // profile names that jobs of the namespace can use
 
@@ -79,7 +79,7 @@ std::vector<OpenProfile> ProfilesOpenTo(const std::vector<ProfilePtr>& profiles,
 struct ProfileFindings {
   std::string refused{};              // why the API server rejects its Pods; empty: it accepts them
   std::string absent_class{};         // its priority class, if the class does not exist
-  std::vector<std::string> absent{};  // those of its namespaces that do not exist
+  std::vector<std::string> absent{};  // namespaces in its list that do not exist
   ProfilePtr preset{};                // the preset with the same name; null: none
 };
 
@@ -88,7 +88,7 @@ struct ProfileFindings {
 api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr>& profiles,
                             const ProfileFindings& found = {});
 
-// Returns true if its condition Accepted is for its current spec. Always true for presets.
+// Returns true if the condition Accepted is for the current spec. Always true for presets.
 bool IsJudged(const Profile& profile);
 
 // Explains why no run can start with the profile: the API server rejects its Pods, according to its

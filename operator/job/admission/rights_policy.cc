@@ -37,8 +37,8 @@ bool Contains(const std::vector<std::string>& list, const std::string& text) {
 std::string OtherUserOfWorker(const std::string& template_json) {
   if (template_json.empty()) return "";
   const Result<json> parsed = ParseJson(template_json);
-  if (!parsed.ok()) return "";        // template_policy.h reports it
-  std::vector<const json*> contexts;  // the container's takes precedence over the Pod's
+  if (!parsed.ok()) return "";        // template_policy.h reports the error
+  std::vector<const json*> contexts;  // a container's context takes precedence over the Pod's
   for (const json& container : kube::GetArray(*parsed, {"spec", "containers"})) {
     if (kube::GetString(container, {"name"}) != control::kWorkerContainer) continue;
     contexts.push_back(kube::Find(container, {"securityContext"}));
@@ -223,7 +223,7 @@ void Requests::Environment(const json& container, const std::string& path, bool 
 void Requests::Template(const std::string& text, const std::string& path, bool worker) {
   if (text.empty()) return;
   const Result<json> parsed = ParseJson(text);
-  if (!parsed.ok()) return;  // template_policy.h reports it
+  if (!parsed.ok()) return;  // template_policy.h reports the error
   const json* claims = kube::Find(*parsed, {"spec", "resourceClaims"});
   if (claims != nullptr && !(claims->is_array() && claims->empty()) && !rules_.resource_claims) {
     Add(path + ".spec.resourceClaims", "it gives the Pod devices of the node",

@@ -3,7 +3,7 @@
 // Checks Pod templates. A user who may create TrainingJobs must not gain any of the operator's
 // rights (ADR 9), and no accepted field may be ignored. Pure functions, used by the reconciler
 // before it creates any object of a job. This file checks the Pod's own fields; volume_policy.h,
-// container_policy.h and security_context_policy.h check its parts. It does not predict the
+// container_policy.h and security_context_policy.h check its parts. The check does not predict the
 // decisions of admission plugins.
 
 #include <string>

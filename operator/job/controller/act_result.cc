@@ -6,7 +6,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// The first delay of a retry after a refusal, or after another client changed an object first.
+// The initial delay of a retry after a refusal, or after a conflict with another client's write.
 constexpr std::chrono::milliseconds kLookAgain{10};
 
 void TakeInDone(const ActResult& result, const api::TrainingJob& job, const Plan& plan,
@@ -35,7 +35,7 @@ void TakeInDone(const ActResult& result, const api::TrainingJob& job, const Plan
   }
 }
 
-// Returns the delay of a retry. It grows, in case a store does not catch up for a long time.
+// Returns the delay of a retry. The delay grows, in case a store does not catch up for a long time.
 std::optional<std::chrono::milliseconds> LookAgain(JobMemory& memory) {
   constexpr int kMostDoublings = 9;
   const int times = std::min(memory.looked_again++, kMostDoublings);

@@ -31,13 +31,13 @@ struct ActResult {
   std::optional<Error> error;  // transient error, for which the queue backs off
   bool again = false;          // the stores are behind, or another client changed an object first
   bool job_gone = false;
-  std::set<std::string> taken_names;  // Pod names that an object still occupies
+  std::set<std::string> taken_names;  // Pod names that another object still has
   bool pin_changed = false;           // another object has the pin's name
 
   // The executed actions; unset if an action was not executed.
   std::optional<RunPin> pin;  // the pin that was created or that already existed
   bool unpinned = false;
-  std::optional<int64_t> unused_term;  // term whose launcher Pod was certainly not created; or 0
+  std::optional<int64_t> unused_term;  // term whose launcher Pod was certainly not created; 0: none
   std::optional<IsolationSeen> isolation;
   std::optional<std::vector<std::string>> admitted;
   std::optional<Clock::Time> status_written;

@@ -26,7 +26,7 @@ class Actor {
  private:
   // Ends the launcher or the run. On failure, notes the error and returns false to stop the actor.
   bool EndFirst(const Plan& plan);
-  // Performs the actions that the status describes, after the status write.
+  // Performs the actions that the written status describes. Call it after the status write.
   void FollowStatus(const Plan& plan);
 
   const ActorInput input_;

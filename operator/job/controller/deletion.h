@@ -1,8 +1,8 @@
 #pragma once
 
-// Marks Pods for deletion and deletes Pods, the pin of a finished run, and the job itself. A part
-// of the actor, called on the job's worker thread; requests for many Pods run in parallel on the
-// request pool's threads. It has no state and no lock.
+// Marks Pods for deletion and deletes Pods, the pin of a finished run, and the job itself. It is a
+// part of the actor and called on the job's worker thread; requests for many Pods run in parallel
+// on the request pool's threads. It has no state and no lock.
 
 #include <string>
 #include <vector>

@@ -55,7 +55,7 @@ FloatSeconds Between(Clock::WallTime from, Clock::WallTime to) {
   return std::max(FloatSeconds(0), FloatSeconds(to - from));
 }
 
-// A suspension resets the epoch, so a resumed job counts as never trained only in its first term.
+// A suspension resets the epoch, so a resumed job is known to be untrained only in its first term.
 bool NeverTrained(const TrainingJobStatus& status, int64_t term) {
   const bool resumed = api::FindCondition(status.conditions, api::kSuspended) != nullptr;
   return status.epoch == 0 && (!resumed || term <= 1);
@@ -75,7 +75,7 @@ std::optional<FloatSeconds> SubmitToRunning(const TrainingJob& job,
 std::vector<Restart> NewRestarts(const TrainingJobStatus& before, const TrainingJobStatus& after) {
   std::vector<Restart> restarts;
   if (api::IsTerminal(after)) return restarts;  // the failure that ended the job is not retried
-  // Entries are newest first, so those before the newest known one are new. Compare only fields
+  // Entries are newest first, so entries before the newest known entry are new. Compare only fields
   // that identify an entry: the stack of an older entry may be removed, and a future time is
   // corrected.
   const auto same = [](const api::Failure& a, const api::Failure& b) {
@@ -136,8 +136,8 @@ std::optional<Clock::WallTime> WaitingSince(const TrainingJob& job) {
   if (status.state != api::kStatePending && status.state != api::kStateStarting) {
     return std::nullopt;
   }
-  // If the job had a world, it waits since the condition Running became false. Otherwise it waits
-  // since it was created or resumed.
+  // If the job had a world, it has waited since the condition Running became false. Otherwise it
+  // has waited since it was created or resumed.
   if (status.epoch > 0) {
     if (const auto lost = TransitionOf(status, api::kRunning)) return lost;
   }

@@ -64,7 +64,7 @@ JobChange ObserveChange(const api::TrainingJob& job, const api::TrainingJobStatu
 // Returns when the job's current phase began. The status does not contain it for phase Starting.
 std::optional<Clock::WallTime> PhaseSince(const api::TrainingJob& job);
 
-// Returns since when the job has been Pending, Starting or Paused; empty in any other phase.
+// Returns when a Pending, Starting or Paused job began to wait; empty in other phases.
 std::optional<Clock::WallTime> WaitingSince(const api::TrainingJob& job);
 
 // Returns the drain times of the workers that the plan deletes: from their marks until `now`.

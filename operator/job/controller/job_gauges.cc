@@ -11,7 +11,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// Returns true if the job's ranks can complete steps: not while they form a new world.
+// Returns true if the job's ranks can complete steps; false while they form a new world.
 bool Trains(const api::TrainingJobStatus& status) {
   const api::Condition* running = api::FindCondition(status.conditions, api::kRunning);
   return running != nullptr && running->status == api::ConditionStatus::kTrue &&

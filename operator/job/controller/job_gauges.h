@@ -26,7 +26,7 @@ class StallWatch {
  public:
   // Records the current steps, and forgets jobs that are no longer running.
   void See(const Jobs& jobs, Clock::Time now);
-  // Returns how long the job's step has not changed; zero for a job that is not watched.
+  // Returns how long the job has been at its current step; zero for a job that is not watched.
   FloatSeconds StillFor(const std::string& job_uid, Clock::Time now) const;
   bool Watches(const std::string& job_uid) const { return seen_.contains(job_uid); }
 

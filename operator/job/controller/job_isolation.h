@@ -1,8 +1,8 @@
 #pragma once
 
-// Creates a job's two NetworkPolicies and restores them if other clients change them. A part of the
-// actor, called on the job's worker thread, or on a thread of the request pool while the worker
-// waits. Calls for a job do not overlap, so it has no lock.
+// Creates a job's two NetworkPolicies and restores them if other clients change them. It is a part
+// of the actor and called on the job's worker thread, or on a thread of the request pool while the
+// worker waits. Calls for a job do not overlap, so it has no lock.
 
 #include <array>
 #include <string>
@@ -23,7 +23,7 @@ class JobIsolation {
 
   // Checks or updates the job's policies as the plan requires.
   void Keep(const Plan& plan);
-  // Creates the policies before Pods are created. Most jobs do not have policies yet.
+  // Creates the policies before Pods are created, without reading them: most jobs have none yet.
   void Post();
 
  private:
@@ -32,7 +32,7 @@ class JobIsolation {
   bool AdmitNodes();
   // Restores a policy that was changed or deleted. Returns false and notes the reason on failure.
   bool Mend(const nlohmann::json& manifest);
-  // Records the result. Returns true if it differs from the previous one.
+  // Records the result. Returns true if it differs from the previous result.
   bool NoteIsolation(bool isolated);
   std::array<nlohmann::json, 2> Policies() const;
 

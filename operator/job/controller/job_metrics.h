@@ -38,7 +38,7 @@ class JobMetrics final : public JobObserver {
   void OnChange(const JobChange& change) override;
   void OnDrained(FloatSeconds took) override;
 
-  // Appends the gauges of all jobs if `leading`. For Metrics::AddCollector().
+  // Appends the gauges of all jobs if `leading`. A collector calls it (Metrics::AddCollector()).
   void Collect(bool leading, std::vector<prometheus::MetricFamily>& families);
 
  private:

@@ -18,7 +18,7 @@ using nlohmann::json;
 namespace {
 
 // A reconcile does not start requests after this time, even if the API server is slow: /healthz
-// fails if it takes too long, and the job's needs may change meanwhile.
+// fails if a reconcile takes too long, and the job's needs may change meanwhile.
 constexpr std::chrono::seconds kPass{60};
 
 }  // namespace

@@ -53,7 +53,7 @@ struct ActorTools {
 
 // The input of an actor. The referenced objects must outlive the actor and must not change.
 struct ActorInput {
-  const api::TrainingJob& job;  // has the spec of its run, whose revision follows (run_pin.h)
+  const api::TrainingJob& job;  // with the spec of its run; `revision` is of that spec
   std::string revision;
   JobRules rules;  // the rules that apply to the run
   const Observed& observed;
@@ -68,7 +68,7 @@ runtime::Event EventOn(const api::TrainingJob& job, const PlannedEvent& event);
 // during a request.
 class JobRequests {
  public:
-  // `failures_before`: consecutive refusals before this plan. The references outlive this object.
+  // `failures_before`: consecutive refusals before this plan. References must outlive this object.
   JobRequests(const ActorTools& tools, const api::TrainingJob& job, const JobRules& rules,
               int failures_before);
 

@@ -30,7 +30,7 @@ LocalProfilesPlan PlanLocalProfiles(
   for (const OpenProfile& one : open) {
     LocalProfilesPlan::Write write{.name = one.profile->name, .spec = LocalSpec(one)};
     const auto found = left.extract(write.name);
-    if (!one.judged) continue;  // its condition Accepted will cause another reconcile
+    if (!one.judged) continue;  // a later condition Accepted causes another reconcile
     const LocalProfileView* stored = found.empty() ? nullptr : found.mapped().get();
     const std::string keeper = stored == nullptr ? std::string() : stored->installation;
     if (!keeper.empty() && keeper != installation) continue;

@@ -23,7 +23,7 @@ struct LocalProfilesPlan {
 };
 
 // `existing`: the objects in the namespace, in any order. Objects of another installation are not
-// changed; otherwise two that watch the same namespace would overwrite each other forever.
+// changed; otherwise two installations of one namespace would overwrite each other forever.
 LocalProfilesPlan PlanLocalProfiles(
     const std::vector<OpenProfile>& open,
     const std::vector<std::shared_ptr<const LocalProfileView>>& existing,

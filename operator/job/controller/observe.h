@@ -1,7 +1,7 @@
 #pragma once
 
 // Collects a job's objects from the stores (observed.h). An object belongs to the job if its
-// controlling owner has the job's UID. Objects of earlier jobs of this name only use up names.
+// controlling owner has the job's UID. Objects of earlier jobs are ignored, but not their names.
 
 #include <set>
 #include <string>

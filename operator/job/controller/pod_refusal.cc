@@ -38,7 +38,7 @@ bool IsQuantity(const std::string& text) {
   const std::string_view suffix =
       digits == std::string::npos ? std::string_view() : std::string_view(text).substr(digits);
   if (std::find(kSuffixes.begin(), kSuffixes.end(), suffix) != kSuffixes.end()) return true;
-  int exponent = 0;  // 1e3, or the suffix Ei
+  int exponent = 0;  // an exponent such as 1e3, or the suffix Ei
   const std::string_view power = suffix.substr(std::min<std::size_t>(1, suffix.size()));
   const auto [end, error] = std::from_chars(power.data(), power.data() + power.size(), exponent);
   return suffix == "Ei" || ((suffix[0] == 'e' || suffix[0] == 'E') && error == std::errc() &&

@@ -12,7 +12,7 @@
 namespace ringmaster::job {
 
 struct ProfileSource {
-  const ProfileStore& stored;                   // the operator namespace's; must outlive this
+  const ProfileStore& stored;                   // those in `operator_ns`; must outlive this object
   std::map<std::string, ProfilePtr> presets{};  // by name; stored profiles take precedence
   std::string operator_ns{};
 

@@ -38,8 +38,8 @@ class ProfileStatuses {
   Result<runtime::ReconcileResult> Reconcile(const std::string& key);
 
  private:
-  // Returns whether the API server accepts the profile's Pods. Tries each spec once, and repeats it
-  // while the priority class does not exist.
+  // Returns whether the API server accepts the profile's Pods. Tries each spec once, but repeats
+  // the trial while the priority class does not exist.
   Result<Trial> Try(const std::string& key, const Profile& profile);
   std::vector<std::string> AbsentOf(const Profile& profile) const;
 
@@ -50,8 +50,8 @@ class ProfileStatuses {
 
   const ProfileStatusesParts parts_;
   std::map<std::string, Tried> tried_;
-  // The last status written, by key. It is used instead of the store's, which may be older or from
-  // another operator: two operators that disagree must not overwrite each other forever.
+  // The last status written, by key. It is used instead of the stored status, which may be older or
+  // from another operator: two operators that disagree must not overwrite each other forever.
   std::map<std::string, api::Condition> written_;
 };
 

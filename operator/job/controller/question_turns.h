@@ -15,7 +15,7 @@ namespace ringmaster::job {
 
 class QuestionTurns {
  public:
-  // Returns zero if events may be read now; call Done() after that. Otherwise the time to wait.
+  // Returns the time to wait; zero: events may be read now. Call Done() after reading them.
   std::chrono::milliseconds Take(const std::string& ns, const std::string& job_uid,
                                  Clock::Time now);
   void Done() { busy_ = false; }

@@ -65,7 +65,7 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
     parts_.launchers.Forget(stored->uid);
     return runtime::ReconcileResult{};
   }
-  if (stored->deleting) {  // Kubernetes deletes the objects that it owns
+  if (stored->deleting) {  // Kubernetes deletes the job's objects
     parts_.launchers.Forget(stored->uid);
     return stored->held ? RemoveCheckpoints(stored) : runtime::ReconcileResult{};
   }
@@ -299,7 +299,7 @@ void Reconciler::JudgeSpec(const Run& run, const Observed& observed, Known& know
   known.judged = run.job;
   known.judged_under = run.profile;
   if (known.violations.empty()) return;
-  // The job's objects show whether it has begun; the status is not trusted.
+  // The job's objects show whether it has started; the status is not trusted.
   const bool begun = known.memory.pin || observed.launcher_service != nullptr;
   refusal = JudgedRefusal(known.violations, begun, now);
 }

@@ -32,7 +32,7 @@
 
 namespace ringmaster::job {
 
-// The reconciler's dependencies. All must outlive it.
+// The reconciler's dependencies. All must outlive the Reconciler.
 struct ReconcilerParts {
   ActorTools tools;
   const JobStore& jobs;
@@ -93,7 +93,7 @@ class Reconciler {
   bool IsOurs(const api::TrainingJob& job) const;
   Known& KnownOf(const api::TrainingJob& job);
   Choice ProfileOf(const api::TrainingJob& job, const std::string& wanted) const;
-  // Records the job's current spec, under its profile.
+  // Records the job's current spec, as merged with its profile.
   void Look(const JobPtr& job, const Choice& profile, Known& known) const;
   Result<Run> RunOf(const JobPtr& job, Known& known);
   Result<void> FindPin(const api::TrainingJob& job, Known& known);

@@ -23,13 +23,13 @@ bool CertainlyNotCreated(const Error& error);
 // object was a Pod, whose content comes from the user's template.
 Refusal RefusalOf(const Error& error, bool of_pod, int failures, Clock::Time now);
 
-// The refusal for a spec that is not allowed. If the job has started (`begun`), it keeps its Pods
-// but gets no new ones. Otherwise it waits until its profile allows the spec or, if no profile can,
-// until the user corrects the spec. REQUIRES: !violations.empty().
+// Returns the refusal for a spec that is not allowed. If the job has started (`begun`), it keeps
+// its Pods but gets no new ones. Otherwise it waits until its profile allows the spec or, if no
+// profile can, until the user corrects the spec. REQUIRES: !violations.empty().
 Refusal JudgedRefusal(const std::vector<Violation>& violations, bool begun, Clock::Time now);
 bool IsJudged(const Refusal& refusal);
 
-// A refusal for a reason that does not come from the API server.
+// Returns a refusal for a reason that does not come from the API server.
 Refusal MakeRefusal(const char* reason, std::string message, int failures, Clock::Time now);
 
 }  // namespace ringmaster::job

@@ -1,8 +1,8 @@
 #pragma once
 
-// Writes a job's status in one request, and adds the job's finalizer. A part of the actor, called
-// on the job's worker thread, or, when it raises a term, on a thread of the request pool while the
-// worker waits. Calls for a job do not overlap, so it has no lock.
+// Writes a job's status in one request, and adds the job's finalizer. It is a part of the actor and
+// called on the job's worker thread, or, when it raises a term, on a thread of the request pool
+// while the worker waits. Calls for a job do not overlap, so it has no lock.
 
 #include <optional>
 #include <string>

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kRawKeyBytes = 32;
 
-// The purposes of derived keys. A change of one changes the keys of every job.
+// The purposes of derived keys. Changing a purpose changes the keys of every job.
 constexpr char kPurposeSshUser[] = "ringmaster/v1/ssh-user-key";
 constexpr char kPurposeSshHost[] = "ringmaster/v1/ssh-host-key";
 constexpr char kPurposeTls[] = "ringmaster/v1/tls-key";

@@ -150,7 +150,7 @@ Result<Seed> Keyring::Current() {
   }
   if (known.empty() || old) {
     const auto loaded = Load();
-    // The previous seed is still valid.
+    // If the load failed, use the previous seed, which is still valid.
     if (!loaded.ok() && known.empty()) return loaded.error();
     if (!loaded.ok()) {
       LogWarn("Kept the previous seed", {{"error", loaded.error().message}});

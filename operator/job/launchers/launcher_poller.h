@@ -37,11 +37,11 @@ struct LauncherTarget {
 
 struct LauncherPollerOptions {
   int port = control::kApiPort;
-  std::chrono::milliseconds deadline{2000};       // of one exchange, including the connect
-  std::chrono::milliseconds first_retry{100};     // until the launcher first answers
-  std::chrono::milliseconds retry{1000};          // after later failures
-  std::chrono::milliseconds busy_period{500};     // in any other phase of the launcher
-  std::chrono::milliseconds steady_period{1000};  // in the phase Running
+  std::chrono::milliseconds deadline{2000};       // limit of one exchange, including the connect
+  std::chrono::milliseconds first_retry{100};     // delay until the launcher first answers
+  std::chrono::milliseconds retry{1000};          // delay after later failures
+  std::chrono::milliseconds busy_period{500};     // period in all phases but Running
+  std::chrono::milliseconds steady_period{1000};  // period in the phase Running
 };
 
 // Thread-safe.

@@ -27,7 +27,7 @@ using boost::system::error_code;
 
 // The shortest silence that is logged.
 constexpr auto kLongSilence = std::chrono::seconds(5);
-// Weight of the newest pace in the moving average.
+// Weight of the newest measurement in the moving average of the pace.
 constexpr double kPaceWeight = 0.2;
 
 class Session final : public LauncherSession {
@@ -100,7 +100,7 @@ class Session final : public LauncherSession {
   std::string order_text_;    // the order that the launcher should have
   std::string sent_text_;     // the order of the exchange in progress; empty for a GET
   std::string acknowledged_;  // the last order that the launcher accepted
-  std::shared_ptr<const control::Order> sent_order_;  // the same as sent_text_
+  std::shared_ptr<const control::Order> sent_order_;  // the order in sent_text_
   Clock::Time asked_at_{};                            // when the exchange in progress began
   bool waiting_ = false;
   bool stopped_ = false;
@@ -220,7 +220,7 @@ void Session::Fail(const std::string& why, bool answered) {
   Close();
   buffer_.clear();
   const Clock::Time now = clock_.Now();
-  // Go back by at most one exchange's deadline: the operator itself may have been suspended.
+  // Count at most one exchange's deadline, because the operator itself may have been suspended.
   const Clock::Time since = std::max(asked_at_, now - options_.deadline);
   if (answered) {
     Heard();

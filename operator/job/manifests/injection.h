@@ -19,8 +19,8 @@ struct Injection {
 };
 
 // Returns the image whose programs are injected into all Pods of a run that starts now. All Pods
-// get them, because mpirun expects them at the same path everywhere. Empty if no Pod needs them:
-// the job does not request them, and the images of its launcher and workers contain them.
+// get them, because mpirun expects them at the same path everywhere. Returns "" if no Pod needs
+// them: the job does not request them, and the images of its launcher and workers contain them.
 std::string ToolsImageOf(const Injection& injection, const api::TrainingJobSpec& job);
 // Returns the image for a run that started with the image `pinned`: the same, even after an upgrade
 // of the operator, so that all Pods of the run have the same release. A pin is untrusted, like a

@@ -1,7 +1,7 @@
 #pragma once
 
-// Adds the common parts of all objects of a job, the owner reference and labels, and the common
-// parts of its Pods. Used for Pods, Services and the reconciler's Secret.
+// Adds the common parts of all objects of a job (owner reference and labels) and the common parts
+// of its Pods. Used for Pods, Services and the reconciler's Secret.
 
 #include <string>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // Builds a job's NetworkPolicies (ADR 48), which restrict connections to its Pods, but not from
-// them. Pure functions with deterministic names, used by the actor.
+// them. Pure functions, used by the actor. The names are deterministic.
 
 #include <string>
 #include <vector>
@@ -12,12 +12,12 @@
 
 namespace ringmaster::job {
 
-// The policy "<job>-<8 of the UID>": all Pods of the job admit each other. If the workers use the
+// The policy "<job>-<start of UID>": all Pods of the job admit each other. If the workers use the
 // host network, it selects only the launcher: NetworkPolicies do not apply to the host network.
 nlohmann::json JobNetworkPolicy(const api::TrainingJob& job);
 
 // The policy of the same name with "-launcher": the launcher also admits the operator to its API,
-// and `addresses`: those of the workers' nodes if the workers use the host network.
+// and admits `addresses`, those of the workers' nodes if the workers use the host network.
 nlohmann::json LauncherNetworkPolicy(const api::TrainingJob& job, const std::string& operator_ns,
                                      const std::vector<std::string>& addresses);
 

@@ -92,7 +92,7 @@ struct PodKind {
   const std::vector<std::string>& items;
 };
 
-// Fills `pod` with the fields of both kinds. Returns the managed container within `pod`.
+// Fills `pod` with the fields that both kinds have. Returns the managed container within `pod`.
 json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   const json user = ParseTemplate(kind.template_json);
   pod = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", {{"name", kind.name}}}};
@@ -152,7 +152,7 @@ json CommonWorkerPod(const PodContext& context, const std::string& launcher_addr
                      .role = api::kRoleWorker,
                      .container = control::kWorkerContainer,
                      .program = control::kAgentProgram,
-                     .message_policy = "FallbackToLogsOnError",  // after a failure: the last lines
+                     .message_policy = "FallbackToLogsOnError",  // on failure: the last log lines
                      .items = WorkerItems()};
   json pod;
   json& container = FillPod(context, kind, pod);
@@ -215,7 +215,7 @@ json LauncherPod(const PodContext& context, int64_t term) {
       .role = api::kRoleLauncher,
       .container = control::kLauncherContainer,
       .program = control::kLauncherProgram,
-      .message_policy = "File",  // only the verdict; a log line could be mistaken for one
+      .message_policy = "File",  // only the verdict: a log line could be mistaken for one
       .items = LauncherItems()};
   json pod;
   json& container = FillPod(context, kind, pod);

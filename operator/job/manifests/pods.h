@@ -28,7 +28,7 @@ struct PodContext {
   const JudgedJob& judged;
   const Credentials& credentials;
   const std::string& revision;  // revision of the run's spec (run_pin.h)
-  std::string tools_image{};    // see injection.h; empty: none
+  std::string tools_image{};    // image with the programs (injection.h); empty: none
 
   const api::TrainingJob& job() const { return judged.job(); }
 };

@@ -44,7 +44,7 @@ json ContainerOf(const api::TrainingJob& job, const json* of_worker) {
                       variable(control::kEnvJobName, job.name),
                       variable(control::kEnvJobUid, job.uid),
                       variable(control::kEnvCheckpointDir, control::kCheckpointDir),
-                      // GPU images request all GPUs from the container runtime.
+                      // Hide the GPUs: GPU images request all of them from the container runtime.
                       variable(kVisibleGpus, kNoVisibleGpus)};
   CopyFields(of_worker, {"image", "imagePullPolicy"}, container);
   json& context = container["securityContext"] = json::object();

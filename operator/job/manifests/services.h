@@ -12,7 +12,7 @@
 
 namespace ringmaster::job {
 
-// The Service "<job>": each worker has a DNS name, also before it is ready. For users' scripts.
+// The Service "<job>": each worker has a DNS name, also before it is ready. Users' scripts use it.
 nlohmann::json WorkerService(const api::TrainingJob& job);
 
 // The Service "<job>-launcher": selects only the launcher Pod of `term`, also before it is ready.

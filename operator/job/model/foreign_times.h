@@ -17,7 +17,7 @@ namespace ringmaster::job {
 // Parses an RFC 3339 time as Kubernetes writes it (UTC). Returns nothing if the text is invalid.
 std::optional<Clock::WallTime> ParseTime(const std::string& text);
 
-// Returns `text` if it is a valid time up to `now`, else `now`. Both have Kubernetes' format.
+// Returns `text` if it is a valid time up to `now`, else `now`. Both texts use Kubernetes' format.
 std::string NotAfter(const std::string& text, const std::string& now);
 
 // Returns the job with `now` in place of all future times in its status, or the same job if there

@@ -13,7 +13,7 @@ namespace {
 // oldest are removed.
 constexpr std::size_t kMostGone = 1024;
 
-// Removes Pods that were missed before the launcher's current epoch: their votes no longer count.
+// Removes Pods that were missed before the launcher's current epoch and are not its members.
 void ForgetOldEvidence(const std::optional<LauncherView>& launcher, JobMemory& memory) {
   if (launcher && launcher->status && !memory.gone.empty()) {
     const control::LauncherStatus& answer = *launcher->status;
@@ -81,7 +81,7 @@ void Remember(const Observed& observed, const std::optional<LauncherView>& launc
   for (GoneWorker& worker : memory.gone) worker.news = false;
   for (const auto& [uid, worker] : memory.workers) {
     if (workers.contains(uid)) continue;
-    // Workers that were already leaving or being deleted are not news.
+    // Do not report workers that were already leaving or being deleted.
     memory.gone.push_back({.pod_uid = uid,
                            .epoch = std::nullopt,
                            .pod = worker->name,

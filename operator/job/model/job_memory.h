@@ -24,7 +24,7 @@ namespace ringmaster::job {
 
 // Why the last creates failed, and when to retry.
 struct Refusal {
-  std::string reason;   // a condition reason of api/names.h
+  std::string reason;   // a condition reason of reasons.h
   std::string message;  // the API server's message
   bool user_error =
       false;  // the objects created from the spec are invalid, so a retry cannot succeed
@@ -52,7 +52,7 @@ struct GoneWorker {
       epoch;  // the launcher's epoch when the Pod was missed, once it is known
   std::string pod{};
   std::string node{};
-  bool news = true;  // missed in the latest pass
+  bool news = true;  // first missed in this reconcile, and not leaving before
 };
 
 // Scheduled Pods that do not start and whose status does not give the reason (pod_events.h).
@@ -67,7 +67,7 @@ struct SlowStart {
 // A suspension that is in progress.
 struct SuspensionMemory {
   Clock::Time since{};
-  int64_t step = 0;                         // the training step at that time
+  int64_t step = 0;                         // the training step at `since`
   std::optional<Clock::Time> ending_since;  // when the ranks were first asked to stop
 };
 

@@ -20,11 +20,11 @@ struct LauncherView {
   std::string ns;       // the job's namespace
   std::string pod_uid;  // UID of the polled launcher Pod
   std::optional<control::LauncherStatus> status;
-  // The last order that it had acknowledged when it sent `status`; null: none.
+  // The last order that the launcher had acknowledged when it sent `status`; null: none.
   std::shared_ptr<const control::Order> order;
-  // True if the job's status, which an earlier operator wrote, shows that it had formed a world.
+  // True if the job's status, written by an earlier operator, shows that a world had formed.
   bool answered_before = false;
-  std::optional<Clock::Time> answered_since;  // when it sent its first status
+  std::optional<Clock::Time> answered_since;  // when the launcher sent its first status
   std::optional<Clock::Time> silent_since;    // unset: the last exchange returned a status
   std::optional<Clock::Time> unheard_since;   // like silent_since, but any response counts
   int unheard_times = 0;                      // consecutive exchanges without an answer
@@ -35,7 +35,7 @@ struct LauncherView {
 // one namespace. Each other namespace counts once, however many launchers it has.
 struct LaunchersHeard {
   int watched = 0;            // launchers in this namespace
-  int unheard = 0;            // those that did not answer the last time
+  int unheard = 0;            // those that did not answer the last request
   int other_namespaces = 0;   // other namespaces with launchers
   int silent_namespaces = 0;  // those where more than half of the launchers did not answer
 };
@@ -43,7 +43,7 @@ struct LaunchersHeard {
 // Returns true if `part` is more than half of `all`.
 inline bool Most(int part, int all) { return 2 * part > all; }
 
-// Counts for a job in the namespace `ns`. `views`: the views of all jobs, by job UID.
+// Counts the launchers for a job in the namespace `ns`. `views`: the views of all jobs, by job UID.
 LaunchersHeard CountLaunchers(const std::map<std::string, LauncherView>& views,
                               std::string_view ns);
 

@@ -39,7 +39,7 @@ struct Observed {
   std::vector<PodPtr> old_launchers;  // launchers of other terms, or created from another spec
   int64_t next_term = 1;  // the lowest term above status.launcher_term whose Pod name is free
 
-  // Workers. Each is in exactly one bucket. Buckets are sorted by index.
+  // Workers. Each worker is in exactly one bucket. Buckets are sorted by index.
   std::vector<PodPtr> live;       // not ended, not being deleted
   std::vector<PodPtr> completed;  // succeeded, not being deleted
   std::vector<PodPtr> failed;     // failed, not being deleted

@@ -82,7 +82,7 @@ struct PlannedEvent {
 // ranks and then the Pods.
 enum class Suspending { kNo, kAwaitingCheckpoint, kEnding };
 
-// The fields are approximately in the order in which the actor executes them.
+// The fields are approximately in the order in which the actor handles them.
 struct Plan {
   // A running launcher to delete: it does not answer, or the job's time limit has passed. The store
   // may not show the launcher's verdict yet. If the Pod has changed since, no part of the plan is
@@ -91,7 +91,7 @@ struct Plan {
   std::optional<int64_t>
       raise_term;      // write status.launcher_term (compare-and-set) before its Pod is created
   bool pin = false;    // pin the run's spec, which is not pinned yet
-  bool unpin = false;  // the run is over, so the next run uses the current spec of the job
+  bool unpin = false;  // remove the pin, so that the next run uses the job's current spec
   bool create_services = false;             // at least one Service is missing
   std::optional<int64_t> point_service_at;  // set the term that the launcher's Service selects
   bool claim_service = false;  // write this installation's name to the launcher's Service

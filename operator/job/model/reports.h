@@ -48,7 +48,7 @@ class Reports {
   bool ExcludedByOrder(std::string_view pod_uid) const {
     return order_known_ && !ordered_.contains(pod_uid);
   }
-  // Returns true if the launcher's latest status shows that a worker that is not leaving trains.
+  // Returns true if the launcher's latest status shows a worker that trains and is not leaving.
   bool others_train() const { return others_train_; }
 
  private:

@@ -20,7 +20,7 @@ enum class PodPhase { kPending, kRunning, kSucceeded, kFailed, kUnknown };
 
 // The state of the managed container, or of another container of the Pod that cannot start.
 struct ContainerView {
-  std::string waiting_reason;  // the kubelet's, such as ImagePullBackOff; empty: not waiting
+  std::string waiting_reason;  // the kubelet's reason, such as ImagePullBackOff; empty: not waiting
   std::string waiting_message;
   bool terminated = false;
   int exit_code = 0;
@@ -47,7 +47,7 @@ struct PodView {
   int64_t term = 0;       // launchers
   std::string revision;   // revision of the spec from which it was created (run_pin.h)
   bool deleting = false;  // deletionTimestamp is set
-  std::string seed_id;    // launchers: the keyring seed of its keys
+  std::string seed_id;    // launchers: id of the seed from which its keys are derived
   std::string leaving;    // api::kAnnotationLeaving: why it must leave; empty: it stays
   PodPhase phase = PodPhase::kPending;
   std::string reason;         // status.reason, for example Evicted
@@ -57,7 +57,7 @@ struct PodView {
 
   // Returns true if the managed container has ended, or all containers of the Pod have.
   bool Ended() const { return container.terminated || Over(); }
-  // Returns true if it succeeded. An evicted or preempted Pod has not succeeded.
+  // Returns true if the Pod succeeded. An evicted or preempted Pod has not succeeded.
   bool Completed() const {
     if (!container.terminated) return phase == PodPhase::kSucceeded;
     return container.exit_code == 0 && (phase != PodPhase::kFailed || reason.empty());

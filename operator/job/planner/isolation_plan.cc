@@ -16,7 +16,7 @@ void PlanIsolation(const PlanInput& input, bool may_create, Plan& plan) {
   plan.isolate = due.count() == 0 && input.observed.launcher_service != nullptr &&
                  !plan.CreatesPods() && may_create;
   if (due.count() > 0) plan.RequeueWithin(due);
-  // If another installation managed the job before, its policies may admit that one's operator.
+  // If another installation managed the job before, the policies may admit its operator.
   const std::string& before = input.job.status.installation;
   const bool adopted = !before.empty() && before != input.installation;
   if (!input.job.spec.host_network) {

@@ -58,7 +58,7 @@ class LivePlanner {
   void ShrinkOrGrow();
   void PlanServices();
   void PlanOrder();
-  // Returns true if the current launcher told the worker to end, so that its verdict will follow.
+  // Returns true if the current launcher told the worker to end, so that a verdict will follow.
   // REQUIRES: launcher_ok_.
   bool FinishedUnderPresentLauncher(const PodView& worker) const;
   // Returns true if the worker ended before the job, because another client asked it to exit.
@@ -79,7 +79,7 @@ class LivePlanner {
   PodsOutlook outlook_;
   bool launcher_ok_ = false;
   int64_t term_ = 0;  // the launcher's term after this plan
-  // Workers that count: live ones that do not leave, and finished ones that wait for the verdict.
+  // Workers in use: live ones that do not leave, and finished ones that wait for the verdict.
   std::vector<PodPtr> kept_;
   int missing_ = 0;
   std::size_t losses_ = 0;  // number of workers whose loss this plan reports

@@ -77,7 +77,7 @@ bool IsNotAllowed(const JobMemory& memory) {
 }
 
 std::optional<Outcome> Judge(const PlanInput& input) {
-  // A job that has begun continues: a webhook that rejects its objects now may admit them later.
+  // A job that has trained continues: a webhook that rejects its objects now may admit them later.
   const bool begun = input.job.status.epoch > 0;
   auto outcome = JudgeOutcome(input.observed, begun, FormatTime(input.wall_now));
   if (outcome || begun || !input.memory.refusal || !input.memory.refusal->user_error) {
@@ -91,7 +91,7 @@ std::optional<Outcome> Judge(const PlanInput& input) {
                  .failure = std::nullopt};
 }
 
-// Ends a job after a time limit or repeated crashes. `known`: has the failures and crashes so far.
+// Ends a job after a time limit or repeated crashes. `known` has the failures and crashes so far.
 Plan PlanTimeOver(const PlanInput& input, const Outcome& outcome,
                   const api::TrainingJobStatus& known) {
   Plan plan = PlanTheEnd(input, outcome);
@@ -159,7 +159,7 @@ void DescribeChange(const PlanInput& input, Plan& plan) {
   SetCondition(input, *std::move(notice), plan.status);
 }
 
-// Plans to add or remove the finalizer. A job needs it once its workers may have written
+// Plans to add or remove the finalizer. A job needs the finalizer once its workers may have written
 // checkpoints.
 void PlanHold(const api::TrainingJob& job, Plan& plan) {
   const bool wanted = job.spec.DeletesCheckpoints();

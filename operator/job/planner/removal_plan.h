@@ -20,14 +20,14 @@
 
 namespace ringmaster::job {
 
-// Counts from when this process saw the deletion of the job. Includes the end of the job's Pods.
+// The time limit from when this process saw the deletion; it includes the end of the job's Pods.
 inline constexpr std::chrono::seconds kRemovalLimit{600};
 
 struct RemovalInput {
   const api::TrainingJob& job;  // the job with the spec of its run
   const std::vector<Violation>& violations;
-  const std::vector<PodPtr>& pods;  // all of the job
-  const PodPtr& remover;            // the Pod of this name; null if none
+  const std::vector<PodPtr>& pods;  // all Pods of the job
+  const PodPtr& remover;            // the Pod that removes the checkpoints; null: none
   const RemovalMemory& memory;
   Clock::Time now;
 };

@@ -49,7 +49,7 @@ bool KeepsCheckpoints(const api::TrainingJobSpec& spec) {
   return spec.checkpoint && spec.InPlace();
 }
 
-// Returns true while a new world is being formed, which is then asked for the checkpoint again.
+// Returns true while a new world is being formed, because it must be asked for a checkpoint again.
 bool IsBetweenWorlds(control::LauncherPhase phase) {
   return phase == control::LauncherPhase::kForming || phase == control::LauncherPhase::kAdopting ||
          phase == control::LauncherPhase::kStarting;
@@ -59,8 +59,8 @@ int64_t StepOf(const api::TrainingJobStatus& status) {
   return status.progress ? status.progress->step : 0;
 }
 
-// Returns the step that a checkpoint must reach to keep all steps up to the suspension, if one is
-// expected: it is not complete yet, and the launcher has been asked for it.
+// Returns the step that the checkpoint of this suspension must reach, to keep all earlier steps.
+// Returns nothing if that checkpoint is complete or must not be expected.
 std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::milliseconds left) {
   const api::TrainingJobSpec& spec = input.job.spec;
   const control::LauncherStatus* answer = AnswerOf(input);

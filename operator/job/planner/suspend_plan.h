@@ -2,7 +2,7 @@
 
 // Decides how to suspend a job (spec.suspend). First the operator asks the launcher for a
 // checkpoint, so that no steps have to be repeated. Then it sends an order without workers, so
-// that the ranks stop in order. Finally it deletes all Pods. A suspension that has started is
+// that the ranks stop cleanly. Finally it deletes all Pods. A suspension that has started is
 // completed even if the job is resumed meanwhile. The Services and the Secret remain. Pure
 // functions.
 
@@ -12,9 +12,9 @@
 
 namespace ringmaster::job {
 
-// The time limit for the checkpoint. A suspension is often a preemption for which others wait.
+// The time limit for the checkpoint. A suspension is often a preemption, so others may wait for it.
 inline constexpr std::chrono::minutes kCheckpointLimit{2};
-// The time limit for the ranks to stop, from the order. After it, the Pods are deleted anyway.
+// The time limit for the ranks to stop after they get the order; then the Pods are deleted anyway.
 inline constexpr std::chrono::seconds kSuspendLimit{30};
 
 // Returns true if the job must be suspended or is being suspended.

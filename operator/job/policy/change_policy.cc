@@ -68,7 +68,7 @@ class Comparison {
     return std::any_of(typed_.begin(), typed_.end(),
                        [&](const api::TypedField& field) { return field.in_template == path; });
   }
-  // Returns the fields that wrote a value below the path.
+  // Returns the typed fields that set a value below the path.
   std::vector<std::string> TypedInside(const std::string& path) const {
     std::vector<std::string> inside;
     for (const api::TypedField& field : typed_) {

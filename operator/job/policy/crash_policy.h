@@ -20,7 +20,7 @@ namespace ringmaster::job {
 // Returns true if a signal or the OOM killer ended the container, unless it was asked to stop.
 bool HasCrashed(const PodView& pod);
 
-// A message for users that says what to do if the container ran out of memory. REQUIRES: the
+// Returns a message that tells users what to do if the container ran out of memory. REQUIRES: the
 // container was OOM-killed.
 std::string MemoryText(const PodView& pod);
 
@@ -36,14 +36,14 @@ void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus*
 void CountCrashesOfLauncher(const api::TrainingJob& job, const control::LauncherStatus* answer,
                             Clock::WallTime now, api::TrainingJobStatus& status);
 
-// Called when another launcher replaces the current one, because its count starts at zero.
+// Called when another launcher replaces the current one, because the new count starts at zero.
 void BeginCountOfNextLauncher(api::TrainingJobStatus& status);
 
-// Describes the newest crash in status.failures. Empty if training has progressed since, or if the
-// only crash so far was not an out-of-memory kill.
+// Describes the newest crash in status.failures. Returns an empty text if training has progressed
+// since, or if the only crash so far was not an out-of-memory kill.
 std::string CrashText(const api::TrainingJob& job, const api::TrainingJobStatus& status);
 
-// The reason of the crashes: OOMKilled or CrashLoop. REQUIRES: CrashText() is not empty.
+// Returns the reason of the crashes: OOMKilled or CrashLoop. REQUIRES: CrashText() is not empty.
 std::string CrashReason(const api::TrainingJobStatus& status);
 
 // Returns the job's failure if the crash limit is reached; otherwise nothing.

@@ -6,7 +6,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// The minimum of failed exchanges for a lost launcher. A delay of the operator may cause one.
+// A lost launcher has at least this many failed exchanges: a slow operator may cause one.
 constexpr int kLeastUnanswered = 2;
 // After this time, a silent launcher is replaced even if the operator's network may be broken.
 constexpr std::chrono::seconds kLongestSilence = kLauncherSilenceLimit + kLauncherHoldLimit;
@@ -48,7 +48,7 @@ LauncherCheck JudgeSilence(const Observed& observed, const LauncherHearing& hear
   if (silence < kLongestSilence && MoreLikelyOurNetwork(hearing.all) && !node_not_ready) {
     return {.lost = {}, .held = WhyHeld(hearing.all), .again = Left(kLongestSilence - silence)};
   }
-  if (hearing.own->unheard_times < kLeastUnanswered) return {};  // the next failure is reported
+  if (hearing.own->unheard_times < kLeastUnanswered) return {};  // the next failure queues the job
   return {.lost = Who(*observed.launcher, observed.nodes) + " has not answered the operator for " +
                   std::to_string(kLauncherSilenceLimit.count()) + " s",
           .held = {},

@@ -2,8 +2,8 @@
 
 // Decides whether the current launcher is lost although its Pod looks alive. A launcher that has
 // answered before and is silent for five seconds is replaced under the next term. Ranks continue to
-// train meanwhile, so a launcher that was only unreachable does no harm. A launcher that has never
-// answered this operator may still be starting and is not replaced, unless its node is silent too.
+// train meanwhile, so replacing an unreachable launcher is safe. A launcher that has never answered
+// this operator may still be starting and is not replaced, unless its node is silent too.
 //
 // If most launchers are silent, the cause is more likely the operator's own network: for at most a
 // minute, only launchers on nodes that are not ready are then replaced. Tenants may silence their

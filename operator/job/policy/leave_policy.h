@@ -17,13 +17,13 @@
 
 namespace ringmaster::job {
 
-// The time limit from the mark. After it, the Pod is deleted and the launcher counts it as lost,
-// but only if other workers train: otherwise only its ranks may have the training state.
+// The time limit, counted from the mark. After it, the Pod is deleted and the launcher counts it as
+// lost, but only if other workers train: otherwise only its ranks may have the training state.
 inline constexpr std::chrono::seconds kDrainLimit{30};
 
 // Chooses `count` candidates in this order: Pods that do not run, workers that are not ready,
-// workers that are not members of the world, and then members. Among equal ones, it chooses first
-// the slowest stragglers and then the highest indices.
+// workers that are not members of the world, and then members. Among equal candidates, it chooses
+// first the slowest stragglers and then the highest indices.
 std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports& reports,
                                   std::size_t count);
 
@@ -34,7 +34,7 @@ enum class Leave {
   kHeld      // its time limit has expired, but only its ranks may have the training state
 };
 
-// REQUIRES: the Pod is marked. `marked_since`: when its mark was first seen; unset: in this pass.
+// REQUIRES: the Pod is marked. `marked_since`: when its mark was first seen; unset: just now.
 Leave JudgeLeaver(const PodView& pod, const api::TrainingJob& job, const Reports& reports,
                   std::optional<Clock::Time> marked_since, Clock::Time now);
 

@@ -23,7 +23,7 @@ struct Scope {
   std::set<std::string> excluded_namespaces{};
 };
 
-// Returns true if this operator manages the job. `launcher_service`: the job's own, or null.
+// Returns true if this operator manages the job. `launcher_service`: the job's, or null.
 bool IsOurs(const api::TrainingJob& job, const ServiceView* launcher_service, const Scope& scope);
 
 // Returns true if no installation is known to manage the job yet. `installation`: this operator's;

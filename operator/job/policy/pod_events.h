@@ -17,11 +17,11 @@
 
 namespace ringmaster::job {
 
-// Within this time, a healthy Pod starts if its image is on the node.
+// The time within which a healthy Pod starts if its image is on the node.
 inline constexpr std::chrono::seconds kAskAboutStartAfter{5};
 
 struct NextQuestion {
-  std::optional<PodQuestion> ask;                 // the Pod whose events to read now
+  std::optional<PodQuestion> ask;                 // the Pod whose events must be read now
   std::optional<std::chrono::milliseconds> left;  // time until the next read
 };
 
@@ -31,7 +31,7 @@ NextQuestion PodToAskAbout(const Observed& observed, const JobMemory& memory, Cl
 // Returns the Pod's newest event if it is a warning, such as "FailedMount: ..."; otherwise empty.
 std::string NewestWarning(const std::vector<nlohmann::json>& events, const std::string& pod_uid);
 
-// Stores the warning in `memory`. Returns true if it differs from the previous one.
+// Stores the warning in `memory`. Returns true if it differs from the previous warning.
 bool NoteAnswer(const PodQuestion& question, std::string warning, Clock::Time now,
                 JobMemory& memory);
 

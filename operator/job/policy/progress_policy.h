@@ -23,13 +23,13 @@ void ForgetRate(api::TrainingJobStatus& status);
 // REQUIRES: 0 <= done <= total, 0 < total.
 int PercentDone(int64_t done, int64_t total);
 
-// Returns the newest checkpoint. `known`: the one in the status. If the step is the same, keeps the
-// known time, because the new time is computed from an age and varies.
+// Returns the newest checkpoint. `known`: the checkpoint in the status. If the step is the same,
+// keeps the known time, because the new time is computed from an age and varies.
 std::optional<api::CheckpointStatus> CheckpointOf(
     const std::optional<control::CheckpointReport>& newest,
     const std::optional<api::CheckpointStatus>& known, Clock::WallTime now);
 
-// Returns the stragglers for the status. A known straggler keeps its time, which varies otherwise.
+// Returns the stragglers for the status. Keeps a known straggler's time, because it varies.
 std::vector<api::Straggler> StragglersOf(const std::vector<control::Straggler>& reported,
                                          const std::vector<api::Straggler>& known,
                                          Clock::WallTime now);
@@ -40,7 +40,7 @@ bool SameStragglers(const api::TrainingJobStatus& a, const api::TrainingJobStatu
 api::Recovery RecoveryOf(const control::Recovery& recovery);
 
 // Returns true if a step was completed after the state from which training started. In mode
-// Restart, in which a program reports no steps: returns `running`.
+// Restart, in which a program reports no steps, returns `running`.
 bool HasStepped(const api::TrainingJobSpec& spec, const control::LauncherStatus& answer,
                 bool running);
 

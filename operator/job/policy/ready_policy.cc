@@ -30,7 +30,7 @@ std::string ReadyOf(int ready, int wanted) {
          (wanted == 1 ? " is ready" : " are ready");
 }
 
-// Returns the condition for a Pod that cannot start without intervention, if it is one.
+// Returns the condition for the Pod if it cannot start without intervention.
 std::optional<Condition> TroubleOf(const api::TrainingJob& job, const PodView& pod,
                                    const SlowStart& slow) {
   if (!pod.unschedulable.empty()) {
@@ -134,7 +134,7 @@ void CountWorkers(const Observed& observed, const control::LauncherStatus& answe
     if (!pod->leaving.empty()) leaving.insert(pod->uid);
   }
   workers.ready = workers.members = 0;
-  // A paused job has no world; its launcher still reports the members of the last one.
+  // A paused job has no world; its launcher still reports the members of its last world.
   const bool has_world = answer.phase != control::LauncherPhase::kPaused;
   for (const control::WorkerReport& worker : answer.workers) {
     workers.ready += worker.ready && !leaving.contains(worker.pod_uid) ? 1 : 0;

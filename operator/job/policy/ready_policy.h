@@ -20,7 +20,7 @@ void CountWorkers(const Observed& observed, const control::LauncherStatus& answe
                   api::WorkerCounts& workers);
 
 // Returns the condition WorkersReady, or nothing to keep the old one. `launcher`: the current one;
-// null if it was never polled. `status`: with new counts, failures and crashes, and old conditions.
+// null if it was never polled. `status` has new counts, failures and crashes, but old conditions.
 std::optional<api::Condition> JudgeReady(const api::TrainingJob& job, const Observed& observed,
                                          const JobMemory& memory, const LauncherView* launcher,
                                          const PodsOutlook& outlook,

@@ -28,7 +28,7 @@ constexpr BackoffOptions kBackoff{.initial = std::chrono::milliseconds(1000),
                                   .factor = 2.0,
                                   .jitter = 0.0};
 
-// Returns true if the cluster ended the Pod, so that its replacement need not fail as well.
+// Returns true if the cluster ended the Pod, so its replacement is not expected to fail as well.
 bool IsDisruption(const std::string& reason) {
   static constexpr std::string_view kReasons[]{"Evicted", "Preempting", "NodeShutdown",
                                                api::kReasonNodeLost, api::kReasonNodeNotReady};
@@ -46,7 +46,7 @@ bool IsOfLauncher(const api::Failure& failure) {
          failure.reason == api::kReasonLauncherOOMKilled;
 }
 
-// Returns the index of the entry to remove. Never the newest, which AddRankFailures() needs.
+// Returns the index of the entry to remove. Never returns the newest: AddRankFailures() needs it.
 std::size_t LeastNeeded(const std::vector<api::Failure>& failures) {
   constexpr std::ptrdiff_t kLeastOfRanks = 4;
   if (std::ranges::count_if(failures, IsOfRank) > kLeastOfRanks) {
@@ -89,7 +89,7 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
   std::sort(times.begin(), times.end());
   int count = 0;
   Clock::WallTime last{};
-  Clock::WallTime event{};  // first failure of the event; those within kSameEvent belong to it
+  Clock::WallTime event{};  // first failure of the event; failures within kSameEvent belong to it
   for (const Clock::WallTime time : times) {
     if (time - event > kSameEvent) {
       ++count;

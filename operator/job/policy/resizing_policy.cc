@@ -15,7 +15,7 @@ namespace {
 
 using control::LauncherPhase;
 
-// Returns true if another client deletes a worker Pod: a node drain, a preemption or a user.
+// Returns true if a node drain, a preemption or a user deletes a worker Pod.
 bool SomebodyTakesOne(const Observed& observed, const std::vector<api::Failure>& failures) {
   return std::any_of(observed.deleting.begin(), observed.deleting.end(), [&](const PodPtr& pod) {
     return pod->leaving.empty() &&

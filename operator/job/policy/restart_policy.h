@@ -1,7 +1,7 @@
 #pragma once
 
 // Reports restarts of programs in mode Restart, caused by a new world or a lost launcher. A Warning
-// event and an entry of status.failures state the reason and how long it ran. Pure functions.
+// event and an entry of status.failures state the reason and the program's uptime. Pure functions.
 
 #include "common/base/clock.h"
 #include "operator/api/types.h"
@@ -15,8 +15,8 @@ namespace ringmaster::job {
 void TellRestartByLauncher(const api::TrainingJob& job, const PodPtr& launcher, Clock::WallTime now,
                            Plan& plan);
 
-// Reports a restart because of a new world: if plan.status.last_recovery, which must be the newest,
-// differs from the one in `old`.
+// Reports a restart because of a new world, if plan.status.last_recovery, which must be the newest
+// recovery, differs from the one in `old`.
 void TellRestartInNewWorld(const api::TrainingJobStatus& old, Clock::WallTime now, Plan& plan);
 
 }  // namespace ringmaster::job

@@ -30,9 +30,9 @@ std::string StateOf(const std::vector<api::Condition>& conditions, const PodPtr&
 // Returns the reason of the condition that best explains `status.state`.
 std::string ReasonOfState(const api::TrainingJobStatus& status);
 
-// Returns the condition Reconciling: whether the job is still changing to what its spec requests:
-// ranks that train, or no Pods. It is false for a paused job, because a pause may last until a user
-// adds workers. `status` must already have its state, its reason and all other conditions.
+// Returns the condition Reconciling: whether the job is still changing to what its spec requests
+// (ranks that train, or no Pods). It is false for a paused job, because a pause may last until a
+// user adds workers. `status` must already have its state, its reason and all other conditions.
 api::Condition JudgeReconciling(const api::TrainingJobStatus& status);
 
 }  // namespace ringmaster::job

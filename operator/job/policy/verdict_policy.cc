@@ -123,7 +123,7 @@ std::optional<Outcome> JudgeVerdicts(const Observed& observed, const std::string
       return OutcomeOf(*std::move(verdict), *observed.launcher, wall_now);
     }
   }
-  // Accept a success from an earlier launcher. Its own end may have caused the failures it reports.
+  // Accept only success from an earlier launcher: its own end may cause the failures it reports.
   for (const PodPtr& launcher : observed.old_launchers) {
     auto verdict = VerdictOf(*launcher);
     if (verdict && verdict->succeeded) return OutcomeOf(*std::move(verdict), *launcher, wall_now);

@@ -17,7 +17,7 @@ struct Outcome {
   bool succeeded = false;
   std::string reason;
   std::string message;
-  std::optional<control::Verdict> verdict;  // if the launcher reported the outcome
+  std::optional<control::Verdict> verdict;  // set if the launcher reported the outcome
   std::optional<api::Failure> failure;      // the first failure
 };
 
