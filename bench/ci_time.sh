@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Figure B16: the duration of `.ci/run` in seconds, in a clean clone of the last commit with this machine's warm caches, and the seconds
-# from the change of a file to the end of its tests, the slowest of three: a policy of the operator, a part of the coordinator, a part of the agent.
+# from the change of a file to the end of its tests. Takes the longest time of three files: of the operator, the coordinator and the agent.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)

@@ -19,7 +19,7 @@ simulated_cluster() {
   KUBECONFIG=$("$root/deploy/local/cluster.sh" --name "$cluster" env | sed -n 's/^export KUBECONFIG=//p')
 }
 
-measure() { # options of the figure...
+measure() { # OPTION...: measures the figure with these options
   case $figure in
     B1 | B2)
       operator_programs ringmaster-operator "figure-${figure,,}"

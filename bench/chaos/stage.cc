@@ -122,7 +122,7 @@ Result<Outcome> Stage::Scale(int workers) {
 
 Result<void> Stage::End() {
   // First shrink the world to one worker, so that all steps in the logs are complete: the others
-  // leave after a step that all completed, and no step of the last one depends on another.
+  // leave after a step that all of them completed, and the last worker then trains alone.
   Order(1);
   if (auto alone = AwaitWorldOf(1); !alone.ok()) return alone;
   for (int worker = 0; worker < wanted_; ++worker) {
@@ -194,7 +194,7 @@ Result<Outcome> Stage::ReplaceLost(const Fault& fault, const Applied& before, Ti
   Outcome outcome;
   const auto steps = trail_.steps();
   outcome.first_step = MillisSince(struck, std::find_if(steps.begin(), steps.end(), is_next)->seen);
-  // The agent restarts a killed rank by itself. It restarts a hung rank once that was ended.
+  // The agent restarts a killed rank by itself, and a hung rank once the launcher has ended it.
   if (fault.kind == FaultKind::kKillRank || fault.kind == FaultKind::kHangRank) return outcome;
 
   // Let the fenced Pod continue before it is replaced: the launcher must not admit it again.
