@@ -7,7 +7,7 @@
 
 A page names the origin of a number in the title of a link to RESULTS.md: [54 ms](bench/RESULTS.md "B6.rank_ms").
 Other forms: "B6.value*1000" has a factor, "B13.resnet18.over_peer" names a nested value. Rendering keeps the number of decimals and
-the text around the number. The number is from the figure's newest line without options. If there is no such line, the number must be
+the text around the number. The number is from the figure's newest line without options. If no such line exists, the number must be
 in the earlier results of RESULTS.md.
 
 RINGMASTER_RESULTS names another file to use instead of results.jsonl.

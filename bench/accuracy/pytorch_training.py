@@ -128,7 +128,7 @@ def partial_fc(options):
 
 
 def triplets(labels):
-    """Returns three lists of indices: images, for each image the next one of its class, and the next one of another class, cyclically."""
+    """Returns three lists of indices: of each image, of the next image of its class, and of the next one of another class, cyclically."""
     of_class = {}
     for image, label in enumerate(labels):
         of_class.setdefault(label, []).append(image)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Figure B18: runs jobs in root file systems that do not contain Ringmaster, each with every program that the root file system can
-# contain. Launcher and two agents are started from a volume, as an init container would fill it. User and group have no name, the root
+# contain. Launcher and two agents are started from a volume, where an init container would put them. User and group have no name, the root
 # is read-only except /tmp, and processes cannot gain privileges. mmdebstrap creates the roots once, in the cache.
 #   matrix.sh TOOLS [ROOT...]     TOOLS is ringmaster-tools; the default is all roots
 # Prints a line for each cell and, last, the figure. Needs root.
