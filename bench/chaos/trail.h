@@ -58,8 +58,8 @@ class Trail {
   const std::string folder_;
   const int events_;                           // an inotify descriptor
   const int ended_;                            // an eventfd
-  std::map<std::string, File> files_;          // used only by the thread
-  std::map<control::Epoch, int> world_sizes_;  // used only by the thread
+  std::map<std::string, File> files_;          // used only by thread_
+  std::map<control::Epoch, int> world_sizes_;  // used only by thread_
 
   mutable Mutex mutex_;
   CondVar grown_;
