@@ -1,7 +1,7 @@
 // Figure "backlog": 10,000 jobs of one worker exist when the operator starts; one more is created
 // while the operator processes them. Measures whether the oldest jobs get their Pods first, the
-// rate of jobs, and the operator's memory. Uses its own etcd and API server; nothing runs
-// the Pods.
+// number of jobs per second, and the operator's memory. Uses its own etcd and API server; the
+// Pods are not run.
 
 #include <algorithm>
 #include <atomic>
@@ -25,7 +25,7 @@ using std::chrono::steady_clock;
 constexpr char kNamespace[] = "jobs";
 constexpr char kPods[] = "/api/v1/namespaces/jobs/pods";
 
-// The order of the names is not the order of creation.
+// Returns names whose order is not the order of creation.
 std::string NameOf(int index) { return "job-" + std::to_string(1'000'000 - index); }
 
 Result<void> PostBacklog(testing::ApiClient& admin, int jobs) {
@@ -44,13 +44,13 @@ int PodCount(testing::ApiClient& admin) {
   return items + page.body.at("metadata").value("remainingItemCount", 0);
 }
 
-// Returns the creation time of each object, by name; whole seconds since 1970.
+// Returns the creation time of each object, by name, in whole seconds since 1970.
 Result<std::map<std::string, int64_t>> CreationTimes(testing::ApiClient& admin,
                                                      const std::string& path) {
   std::map<std::string, int64_t> times;
   std::string next;
   do {
-    // After so many writes the API server's cache may lag, so that a list fails for a moment.
+    // After so many writes the API server's cache may lag, so a list may fail: retry.
     testing::Response page;
     testing::WaitUntil([&] {
       page = admin.Get(path + "?limit=500&continue=" + next);
@@ -68,7 +68,7 @@ Result<std::map<std::string, int64_t>> CreationTimes(testing::ApiClient& admin,
   return times;
 }
 
-// Returns by how many seconds, at most, a job's launcher was created before that of an older job.
+// Returns the largest number of seconds by which a job's launcher preceded an older job's launcher.
 int64_t WorstOvertaking(const std::map<std::string, int64_t>& jobs,
                         const std::map<std::string, int64_t>& pods) {
   std::map<int64_t, std::vector<int64_t>> launched_by_age;

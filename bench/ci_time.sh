@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Figure B16: seconds of `.ci/run` in a clean clone of the last commit with this machine's warm caches, and seconds from the change of a
-# file to the end of its tests: the worst of a policy of the operator, a part of the launcher's coordinator and a part of the agent.
+# Figure B16: the duration of `.ci/run` in seconds, in a clean clone of the last commit with this machine's warm caches, and the seconds
+# from the change of a file to the end of its tests. Takes the longest time of three files: of the operator, the coordinator and the agent.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
@@ -15,7 +15,7 @@ whole=$(sed -n 's/^everything took \([0-9]*\) s$/\1/p' "$work/log")
 [ -n "$whole" ] || die "the test output does not contain the duration"
 
 worst=0
-changed() { # file test-program: seconds until the program's tests have passed after a change of the file
+changed() { # FILE TEST-PROGRAM: measures the seconds from a change of the file until the program's tests have passed
   local begun=$SECONDS
   echo 'static_assert(true);' >>"$1"
   { cmake --build build/dev --target "$2" && ctest --test-dir build/dev -R "^$2\$"; } >"$work/log" 2>&1 || die "$2 failed after a change of $1: $(tail -n 3 "$work/log")"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Sourced by figures that need a real cluster: starts three nodes with Ringmaster installed, and a namespace `bench` that enforces Pod
-# Security `restricted`. CLUSTER_NAME names a running cluster to use instead. A cluster that was started here is stopped at the end.
+# Security `restricted`. CLUSTER_NAME names a running cluster to use instead. A cluster that this file starts is stopped at the end.
 . "$(dirname "${BASH_SOURCE[0]}")/../deploy/lib.sh"
 cluster_name=${CLUSTER_NAME:-bench-$$}
 cluster() { "$repository/deploy/local/cluster.sh" --name "$cluster_name" "$@"; }

@@ -20,8 +20,8 @@ constexpr char kSystemNs[] = "ringmaster-system";
 constexpr char kAccount[] = "ringmaster-operator";
 constexpr std::chrono::minutes kLimit(2);
 
-// Watches the Pods of a namespace from now on and waits for `count` distinct new ones whose name
-// contains `part`.
+// Watches a namespace's Pods from construction on, and waits for `count` distinct new Pods whose
+// name contains `part`.
 class PodCounter {
  public:
   PodCounter(testing::ApiClient& client, const std::string& path, std::string part)
@@ -78,7 +78,7 @@ class PodCounter {
   }
 
   const std::string part_;
-  std::string version_;  // newest resourceVersion of the watch; used only by its thread
+  std::string version_;  // the watch's newest resourceVersion; used only by its thread
   Mutex mutex_;
   std::set<std::string> names_ RINGMASTER_GUARDED_BY(mutex_);
   steady_clock::time_point last_ RINGMASTER_GUARDED_BY(mutex_) = steady_clock::now();
@@ -123,7 +123,7 @@ Result<void> PutDefaultProfile(testing::ApiClient& admin,
   const std::string path = std::string("/apis/ringmaster.dev/v1alpha1/namespaces/") + kSystemNs +
                            "/trainingprofiles/bench?fieldManager=bench&force=true";
   testing::Response put;
-  const bool done = testing::WaitUntil([&] {  // the CRD may not be served yet
+  const bool done = testing::WaitUntil([&] {  // the API server may not serve the CRD yet
     put = admin.Send("PATCH", path, profile.dump(), "application/apply-patch+yaml");
     return put.ok();
   });
@@ -148,7 +148,7 @@ Result<void> CreationBench::Prepare() {
       testing::RunCommand({kubectl, "--kubeconfig=" + options_.kubeconfig, "apply", "--server-side",
                            "-f", RINGMASTER_SOURCE_DIR "/deploy/install.yaml"});
   if (applied.status != 0) return Error{ErrorKind::kInternal, applied.text};
-  // The operator runs as a process of this machine, not from its image.
+  // The operator runs as a process on this machine, so remove the Deployment.
   admin_->Delete(std::string("/apis/apps/v1/namespaces/") + kSystemNs +
                  "/deployments/ringmaster-operator");
   for (const char* ns : {kOperatorNs, kBareNs, kOtherNs}) {
@@ -322,8 +322,8 @@ Result<void> CreationBench::Clear(const std::string& ns) {
   if (!testing::WaitUntil([&] { return empty(PodsPath(ns)); }, kLimit)) {
     return Error{ErrorKind::kTimeout, "Pods stay in " + ns};
   }
-  // The next job of this name would have to wait for the garbage collector, which learns of a new
-  // kind of owner only half a minute after its CRD was created.
+  // Wait here, not in the next run: the garbage collector deletes the Services, and it learns of a
+  // new kind of owner only half a minute after the CRD was created.
   if (!testing::WaitUntil([&] { return empty("/api/v1/namespaces/" + ns + "/services"); },
                           kLimit)) {
     return Error{ErrorKind::kTimeout, "Services stay in " + ns};

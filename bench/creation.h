@@ -2,7 +2,7 @@
 
 // Shared parts of figures B1 and B2: a cluster with simulated nodes, the operator with the
 // permissions of install.yaml, and a bare client that posts the manifests that the operator
-// creates. One observer, a watch of the Pods, times both, so that operator and bare client are
+// creates. One watch of the Pods measures the time of both, so that operator and bare client are
 // measured in the same way.
 
 #include <chrono>
@@ -32,8 +32,8 @@ struct CreationOptions {
 
 struct Creation {
   Seconds took{0};
-  // The longest interval without a new Pod, and the number of Pods when it began. They show where a
-  // slow run waited.
+  // The longest interval without a new Pod, and the number of Pods when the interval began. They
+  // show where a slow run waited.
   Seconds longest_pause{0};
   std::size_t pods_before_pause = 0;
 };
@@ -52,19 +52,19 @@ class CreationBench {
   Result<void> StartOperator(bool through_proxy);
   void StopOperator() { operator_.reset(); }
 
-  // Creates a job of one worker and keeps the request with which the operator created the worker's
-  // Pod.
+  // Creates a job of one worker and stores the request with which the operator creates its
+  // worker's Pod.
   Result<void> CapturePodRequest();
 
-  // Each creates `count` Pods. The time runs from the first request to the API server (for the job,
-  // or for the first Pod) to the watch event of the last Pod.
+  // Each creates `count` Pods. The measured time begins with the first request to the API server
+  // (for the job, or for the first Pod) and ends with the watch event of the last Pod.
   Result<Creation> OperatorCreates(int count);
   Result<Creation> BareClientCreates(int count);
-  // The log of the running operator.
+  // Returns the log of the running operator.
   std::string OperatorLog() const { return operator_->Log(); }
 
   nlohmann::json Job(const std::string& ns, const std::string& name, int replicas) const;
-  // The captured manifest with another name, owned by the ConfigMap "owner" of `ns`.
+  // Returns the captured manifest with another name and the ConfigMap "owner" of `ns` as owner.
   nlohmann::json Pod(const std::string& ns, const std::string& name) const;
   std::string PodsPath(const std::string& ns) const { return "/api/v1/namespaces/" + ns + "/pods"; }
   std::string JobsPath(const std::string& ns) const {
@@ -82,7 +82,7 @@ class CreationBench {
   static constexpr char kOperatorNs[] = "bench-operator";
   static constexpr char kBareNs[] = "bench-bare";
   static constexpr char kOtherNs[] = "bench-other";
-  static constexpr int kParallel = 32;  // requests in flight, the same limit as the operator's
+  static constexpr int kParallel = 32;  // concurrent requests, as many as the operator's limit
 
  private:
   CreationBench() = default;
@@ -100,7 +100,7 @@ class CreationBench {
   nlohmann::json pod_;
   std::string pod_query_;
   std::map<std::string, std::string>
-      owner_uids_;  // UIDs of the ConfigMaps that own the bare Pods, by namespace
+      owner_uids_;  // UIDs of the ConfigMaps that own the bare client's Pods, by namespace
 };
 
 // Runs `work(0) … work(count - 1)` on `threads` threads.

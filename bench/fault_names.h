@@ -1,7 +1,7 @@
 #pragma once
 
-// Maps the kinds of faults that a program can inject to the names that its --faults accepts. One
-// table per program; used by chaos/schedule.cc and any_program/faults.cc.
+// Maps the kinds of faults that a program can inject to the names that its --faults accepts. Each
+// program has one table: chaos/schedule.cc and any_program/faults.cc.
 
 #include <array>
 #include <cstddef>
@@ -25,14 +25,14 @@ struct FaultNames {
     return "";
   }
 
-  // All names, separated by commas.
+  // Returns all names, separated by commas.
   std::string All() const {
     std::string all;
     for (const auto& [kind, name] : names) all += (all.empty() ? "" : ",") + std::string(name);
     return all;
   }
 
-  // Parses a list of names. kInvalid contains the word that is not a fault.
+  // Parses a list of names. kInvalid: a word is not a name; the message contains it.
   Result<std::vector<Kind>> Parse(const std::string& comma_separated) const {
     std::vector<Kind> kinds;
     std::istringstream words(comma_separated);

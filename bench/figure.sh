@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Measures one figure: bench/figure.sh B1|B2|B3|B4|B5|B6|B7|B8|B9|B10|B11|B12|B13|B14|B15|B16|B17|B18|B21|accuracy|backlog|partial-fc|mpi-operator [options of that figure]
-# Builds (Release) and starts the programs that it needs, prints readable lines and, last, one JSON object:
-# {"figure", "value", "unit", "reference", "goal", "holds", …}. Leaves nothing running. The object becomes a line of results.jsonl,
-# with the options, and the pages are rendered from it. With RINGMASTER_RESULTS=FILE the line goes to FILE and no page changes.
+# Builds (Release) and starts the programs that it needs. Prints readable lines and, as the last line, one JSON object:
+# {"figure", "value", "unit", "reference", "goal", "holds", …}. Stops all that it starts. The object is added to results.jsonl,
+# with the options, and the pages are rendered from it. With RINGMASTER_RESULTS=FILE it is added to FILE and no page changes.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 here=$root/bench
@@ -19,7 +19,7 @@ simulated_cluster() {
   KUBECONFIG=$("$root/deploy/local/cluster.sh" --name "$cluster" env | sed -n 's/^export KUBECONFIG=//p')
 }
 
-measure() { # options of the figure...
+measure() { # OPTION...: measures the figure with these options
   case $figure in
     B1 | B2)
       operator_programs ringmaster-operator "figure-${figure,,}"
@@ -33,7 +33,7 @@ measure() { # options of the figure...
     B6 | B7 | B8 | B9 | B10) "$here/recovery.sh" "$figure" "$@" ;;
     B11)
       worker_programs figure-b11
-      # The layout of a process' memory affects the time more than the measured difference, so take the median of several runs.
+      # The layout of a process's memory affects the time by more than the measured difference, so take the median of several runs.
       for run in 1 2 3 4 5 6 7; do
         echo "run $run of 7" >&2
         "$worker_build/tests/overhead/figure-b11" "$@" | tail -n 1 # --ranks=2 --global-batch=64 --steps=50 --rounds=24

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Figure B5: time from `kubectl apply` to the first training step, three workers on three nodes, images already unpacked.
-# The end is the time at which the launcher's container wrote the first line of the step log, by the node's clock. The begin is the
-# moment before kubectl starts (what a person waits for); the time from the moment after it returned is also printed.
+# The measurement begins before kubectl starts, because that is how long a user waits; the time since kubectl returned is also printed.
+# It ends when the launcher's container writes the first line of the step log, by the node's clock.
 #   RUNS=5                  number of runs; the figure is their median
 #   CLUSTER_NAME=NAME       use this running cluster (cluster.sh --name NAME), with Ringmaster installed and images loaded
 set -euo pipefail
@@ -20,7 +20,7 @@ spec:
 Y
 }
 
-one_run() { # name -> "milliseconds-from-start milliseconds-from-return nodes"
+one_run() { # NAME: prints "milliseconds-from-start milliseconds-from-return nodes"
   local begin returned line first launcher nodes
   manifest "$1" >"$work/job.yaml"
   begin=$(date +%s%3N)
@@ -43,7 +43,7 @@ results=()
 for run in $(seq 0 "$runs"); do
   result=$(one_run "first-step-$run") || die "run $run did not succeed: $(kubectl -n bench describe trainingjobs | tail -20)"
   read -r from_start from_return nodes <<<"$result"
-  # The first run warms the page cache; it is printed but not counted.
+  # The first run fills the page cache; it is printed but not counted.
   echo "run $run: $from_start ms from the start of kubectl apply, $from_return ms from its return, workers on $nodes nodes" \
     "$([ "$run" = 0 ] && echo '(not counted)')"
   [ "$run" = 0 ] || results+=("$from_start $from_return $nodes")

@@ -1,7 +1,7 @@
 #pragma once
 
-// Converts the API server of a kubeconfig into an endpoint of the harness. Benchmarks use it for
-// clusters that deploy/local/cluster.sh started.
+// Reads the API server's address and credentials from a kubeconfig, as an endpoint of the harness.
+// Benchmarks use it for clusters that deploy/local/cluster.sh started.
 
 #include <filesystem>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace ringmaster::bench {
 
-// Writes the certificates from the file into `directory`.
+// Writes the certificates from the kubeconfig to files in `directory`.
 Result<testing::Endpoint> EndpointOf(const std::string& kubeconfig,
                                      const std::filesystem::path& directory);
 

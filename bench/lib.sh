@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034  # the sourcing scripts use what is set here
+# shellcheck shell=bash disable=SC2034  # the scripts that source this file use the variables
 # Sourced by the scripts of the figures: makes Release builds of the measured programs, each in its own build tree.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1

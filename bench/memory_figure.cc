@@ -1,4 +1,4 @@
-// Figure B3: the operator's resident memory: idle, with 10,000 each of other owners' Secrets,
+// Figure B3: the operator's resident memory when idle, with 10,000 each of other owners' Secrets,
 // ConfigMaps and Pods, and with 100 jobs of 64 running workers. Uses its own etcd and API server;
 // the kubelet and the launchers are simulated.
 
@@ -23,7 +23,7 @@ double StatusMiB(int pid, const std::string& field) {
   return static_cast<double>(testing::StatusField(pid, field)) / 1024;
 }
 
-// Waits two seconds and returns the median of the readings of the next second.
+// Waits two seconds, then returns the median of the memory sizes read in the next second.
 double Resident(int pid) {
   std::this_thread::sleep_for(std::chrono::seconds(2));
   std::vector<double> readings;

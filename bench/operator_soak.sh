@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs 200 random schedules, each with a new operator. Then jobs are created, scaled, suspended and deleted at random with faults, about
-# 50 a minute, under one operator, whose memory must not grow: bench/operator_soak.sh [MINUTES] [FIRST SEED]
+# Runs 200 random schedules, each with a new operator. Then creates, scales, suspends and deletes jobs at random and injects faults, about
+# 50 jobs per minute, under one operator, whose memory must not grow: bench/operator_soak.sh [MINUTES] [FIRST SEED]
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 "$root/deploy/local/build.sh" kubernetes etcd >&2

@@ -1,7 +1,7 @@
 #pragma once
 
-// Jobs for the figures without nodes (B3, B4, backlog): an operator with the permissions of
-// install.yaml, and an etcd and API server for it.
+// Shared parts of the figures without nodes (B3, B4, backlog): jobs, an operator with the
+// permissions of install.yaml, and an etcd and API server for it.
 
 #include <memory>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace ringmaster::bench {
 
-// Starts a control plane with TrainingJobs installed, and a default profile for all namespaces.
+// Starts a control plane with install.yaml applied and a default profile for all namespaces.
 Result<std::unique_ptr<testing::ControlPlane>> StartControlPlane();
 
 // Returns when the operator is ready. `flags` are additional command-line flags.
@@ -25,7 +25,7 @@ std::string JobsPath(const std::string& ns);
 Result<void> PostJob(testing::ApiClient& admin, const std::string& ns, const std::string& name,
                      int workers);
 
-// Creates "job-0" … in a namespace that has a FakeKubelet, and waits until all are Running.
+// Creates jobs "job-0" … in a namespace that has a FakeKubelet. Waits until all are Running.
 Result<void> RunJobs(testing::ApiClient& admin, const std::string& ns, int jobs, int workers);
 
 }  // namespace ringmaster::bench

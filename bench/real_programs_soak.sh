@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests programs from PyPI with every fault: mpi4py under Open MPI 4 and 5, torchrun, DistributedDataParallel, Accelerate and JAX, with
+# Tests programs from PyPI with every kind of fault: mpi4py under Open MPI 4 and 5, torchrun, DistributedDataParallel, Accelerate and JAX, with
 # a killed rank, a deleted worker, a node that is cut off and a deleted launcher (tests/runtime/real_programs_test.cc). Then tests
-# Hugging Face's Trainer in place, on the local cluster, which takes too long for `make test` (tests/e2e, label soak).
+# Hugging Face's Trainer in mode InPlace on the local cluster, which takes too long for `make test` (tests/e2e, label soak).
 # Needs root.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"

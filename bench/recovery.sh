@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Figures B6 to B10: what faults and resizing cost a training of real processes on hosts made of network namespaces.
-#   recovery.sh B6    time from kill -9 of a rank, or of an agent (as when its Pod is lost), to the others' next step
-#   recovery.sh B7    time from the cut of a host to the others' next step; also for the launcher's node, on the local cluster
-#   recovery.sh B8    steps lost or repeated in RUNS schedules of faults of every kind, by audit of the ranks' logs
-#   recovery.sh B9    longest gap between two steps with 2 → 4 → 2 workers
-#   recovery.sh B10   throughput kept with 8 workers and a killed rank or agent every 29 s for 10 minutes (COUNT=20 faults), and
-#                     what PyTorch DDP under torchrun keeps
+# Figures B6 to B10: the cost of faults and of resizing for a job of real processes on hosts made of network namespaces.
+#   recovery.sh B6    time from kill -9 of a rank, or of an agent (as when its Pod is lost), to the survivors' next step
+#   recovery.sh B7    time from the cut of a host to the survivors' next step; also for the launcher's node, on the local cluster
+#   recovery.sh B8    number of steps lost or repeated in RUNS schedules of all faults, found by auditing the ranks' logs
+#   recovery.sh B9    longest gap between two steps while the job is scaled from 2 to 4 and back to 2 workers
+#   recovery.sh B10   throughput kept with 8 workers while a rank or agent is killed every 29 s for 10 minutes (COUNT=20 faults),
+#                     compared with PyTorch DDP under torchrun
 #   RUNS=5            number of faults of each kind; the figure is the median
-# Extra arguments go to ringmaster-chaos.
+# Other arguments are passed to ringmaster-chaos.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 runs=${RUNS:-5}
@@ -15,14 +15,14 @@ figure=$1
 shift
 worker_programs ringmaster-chaos
 
-# The last line is the result; all lines are also printed to standard error, for people.
+# Prints the last line of the input, which is the result, and copies all lines to standard error.
 result() { tee -a /dev/stderr | tail -n 1; }
-# strike KINDS ARGUMENTS... -> the summary
+# strike KINDS ARGUMENTS...: injects faults of these kinds and prints the summary
 strike() { "$ringmaster_chaos" strike --faults="$1" --count="$runs" --every=1 "${@:2}" | result; }
 
 case $figure in
   B6)
-    # torchrun (torch 2.15, one host, 2 ranks) needed 2.85 s, and lost every step since its last checkpoint.
+    # torchrun (torch 2.15, one host, 2 ranks) took 2.85 s and lost all steps since its last checkpoint.
     rank=$(strike kill-rank "$@")
     agent=$(strike kill-agent "$@")
     jq -cn --argjson rank "$rank" --argjson agent "$agent" '
@@ -33,7 +33,7 @@ case $figure in
          rank_ms: $rank.median_first_step_ms, agent_ms: $agent.median_first_step_ms,
          worst_ms: ([$rank.worst_first_step_ms, $agent.worst_first_step_ms] | max), step_ms: $rank.median_step_ms}' ;;
   B7)
-    # The reference is the lost limit: a silent worker is not lost before it.
+    # The reference is the lost limit: a silent worker is not considered lost earlier.
     cut=$(strike cut --lost-after=2000 "$@")
     launcher=$("$root/bench/silent_launcher.sh" | result)
     jq -cn --argjson cut "$cut" --argjson launcher "$launcher" '
@@ -43,7 +43,7 @@ case $figure in
          holds: ($value <= 2.5 and $cut.audit == "clean" and $seconds <= 12), worst_ms: $cut.worst_first_step_ms,
          with_launcher: $seconds, with_launcher_worst: ($launcher.worst_ms / 1000)}' ;;
   B8)
-    # Peers lose every step since their last checkpoint.
+    # The reference is 0: other systems lose all steps since their last checkpoint.
     wrong=0 unknown=0 steps=0
     for seed in $(seq "$runs"); do
       summary=$("$ringmaster_chaos" strike --seed="$seed" --count=5 --every=0.5 --lost-after=500 "$@" | tee -a /dev/stderr | grep '"worlds"')
@@ -60,7 +60,7 @@ case $figure in
          reference: (.median_step_ms / 1000), reference_is: "the median step", goal: ("<= " + (($goal / 1000) | tostring)),
          holds: (.longest_gap_ms <= $goal and .audit == "clean")}' ;;
   B10)
-    # torchft keeps 97.7 % (32 replicas, 16 cores), as reported by others.
+    # torchft keeps 97.7 % (32 replicas, 16 cores), as reported elsewhere.
     # The workers get nine tenths of the machine, in equal parts; the rest is for the programs that inject faults and measure.
     cpus=$(awk -v cores="$(nproc)" 'BEGIN {printf "%.2f", 0.9 * cores / 8}')
     ours=$("$ringmaster_chaos" strike --replicas=8 --cpus="$cpus" --faults=kill-rank,kill-agent --every=29 --count="${COUNT:-20}" "$@" | result)

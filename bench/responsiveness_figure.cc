@@ -1,8 +1,8 @@
 // Figure B2: while a job of 1,000 workers is created, bursts of small jobs arrive. A proxy between
 // operator and API server measures the time from the moment when it passes a small job's event to
 // the operator until the POST of the job's first Pod arrives, and until that POST is answered. The
-// reference of the same run is a bare chain (watch an object, POST one Pod) under the same load, in
-// other bursts, measured by the same proxy at the same two points.
+// reference of the same run is a bare client, which watches objects and POSTs a Pod for each, under
+// the same load, in other bursts, measured by the same proxy at the same two points.
 
 #include <atomic>
 #include <iostream>
@@ -31,7 +31,7 @@ struct Sample {
   double created = 0;
 };
 
-// The time at which each watched object's ADDED event passed the proxy, by name.
+// The times at which the ADDED events of watched objects passed the proxy, by name.
 class EventTimes {
  public:
   void Note(const testing::ProxiedRequest& watch, const std::string& line) {
@@ -55,7 +55,7 @@ class EventTimes {
   std::map<std::string, Time> times_ RINGMASTER_GUARDED_BY(mutex_);
 };
 
-// The bare chain: one watch, and a POST of one Pod per event on a thread of its own.
+// The bare client: watches objects and POSTs one Pod per event, on a separate thread.
 class BareChain {
  public:
   explicit BareChain(CreationBench& bench)
@@ -91,7 +91,7 @@ class Responsiveness {
   }
   ~Responsiveness() { bench_.proxy().SetOnEvent(nullptr); }
 
-  // Creates the large job once, with bursts until all its Pods exist.
+  // Creates the large job once, and bursts of small objects until all Pods of the large job exist.
   Result<void> Round(int pods) {
     bench_.proxy().Forget();
     std::optional<Result<Creation>> took;
@@ -131,7 +131,7 @@ class Responsiveness {
                         {{"metadata", {{"name", name}}}});
   }
 
-  // Takes the samples that are complete; returns how many objects of all rounds have one.
+  // Adds the samples that are complete. Returns the number of objects with a sample, of all rounds.
   int Collect() {
     for (const testing::ProxiedRequest& write : bench_.proxy().Writes()) {
       const bool small = write.Path() == bench_.PodsPath(CreationBench::kOtherNs);
@@ -149,7 +149,7 @@ class Responsiveness {
     return static_cast<int>(done_.size());
   }
 
-  // Prints the requests for the job that waited longest, in milliseconds since its event.
+  // Prints the requests for the job that waited longest, with milliseconds since the job's event.
   void TraceSlowest() {
     const auto event = events_.Of(slowest_.first);
     if (!event) return;
@@ -187,7 +187,7 @@ Result<void> Measure(const CreationOptions& options, int pods, std::size_t jobs,
   CreationBench& b = **bench;
   if (auto captured = b.CapturePodRequest(); !captured.ok()) return captured;
   Responsiveness figure(b, trace);
-  // The first round is not counted: both sides open their connections.
+  // The first round is not counted, because both sides open their connections in it.
   if (auto round = figure.Round(pods); !round.ok()) return round;
   figure.ours.clear();
   figure.bare.clear();

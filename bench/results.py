@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The results of the figures: results.jsonl has one line per measured figure, and pages are rendered from the newest.
+"""Records the results of the figures in results.jsonl, one line per measurement, and renders pages from the newest lines.
 
-  results.py record [OPTION...]  appends the figure that is the last line of standard input, measured with these options
+  results.py record [OPTION...]  appends the figure in the last line of standard input, which was measured with these options
   results.py render              writes the tables of RESULTS.md and the numbers that pages take from figures
-  results.py check               writes nothing, and fails where a page differs
+  results.py check               writes nothing, and fails if a page is not up to date
 
-A page names the origin of a number in the title of a link to RESULTS.md: [54 ms](bench/RESULTS.md "B6.rank_ms"), with a factor
-"B6.value*1000", or for a part "B13.resnet18.over_peer". Rendering keeps the number of decimals and the text around the number. The
-number is from the newest line without options; if the figure has no such line, the number must be in the earlier results of RESULTS.md.
+A page names the origin of a number in the title of a link to RESULTS.md: [54 ms](bench/RESULTS.md "B6.rank_ms").
+Other forms: "B6.value*1000" has a factor, "B13.resnet18.over_peer" names a nested value. Rendering keeps the number of decimals and
+the text around the number. The number is from the figure's newest line without options. If no such line exists, the number must be
+in the earlier results of RESULTS.md.
 
 RINGMASTER_RESULTS names another file to use instead of results.jsonl.
 """
@@ -85,7 +86,7 @@ def read_lines():
 
 
 def newest(lines):
-    """The last line of each figure, by name; one without options if there is any."""
+    """Returns the newest line of each figure, by name, or the newest line without options if there is one."""
     chosen = {}
     for line in lines:
         name = line["result"]["figure"]
@@ -137,7 +138,7 @@ def table(chosen):
 
 
 def with_table(page, chosen):
-    """RESULTS.md: the rendered table, and earlier results without a recorded line."""
+    """Returns the text of RESULTS.md with the rendered table, without earlier results of figures that now have a line."""
     head, rest = page.split(BEGIN)
     middle, tail = rest.split(END)[1].split(EARLIER)
     measured = {name for name, line in chosen.items() if not line["options"]}
@@ -183,7 +184,7 @@ def with_numbers(path, page, chosen, earlier):
 
 
 def pages():
-    """The current and the expected text of each page that shows numbers of figures."""
+    """Yields the path, the current text and the expected text of each page that shows numbers of figures."""
     chosen, earlier = newest(read_lines()), earlier_rows()
     named = git("ls-files", "*.md").splitlines() or [str(path.relative_to(ROOT)) for path in ROOT.glob("**/*.md")]
     for path in (ROOT / name for name in named):

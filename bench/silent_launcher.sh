@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The second half of figure B7: on the local cluster, all packets of the node of a job's launcher (and of one of its workers) are
-# dropped. Measures the milliseconds from the cut to the first step that the others log in a world of the next launcher.
+# The second half of figure B7: cuts off a node of the local cluster on which a job's launcher and one of its workers run, by dropping
+# all packets. Measures the milliseconds from the cut to the first step that the other workers log in a world of the next launcher.
 #   RUNS=3                  number of runs; the figure is their median
 #   CLUSTER_NAME=NAME       use this running cluster (cluster.sh --name NAME), with Ringmaster installed and images loaded
 # Last line: {"median_ms": …, "worst_ms": …, "runs": …}
@@ -9,13 +9,13 @@ set -euo pipefail
 runs=${RUNS:-3}
 begin_bench_cluster
 
-# Prints the newest launcher Pod; its log is read with the node's time before each line.
+# Prints the name of the newest launcher Pod. Its log is read with the node's timestamp before each line.
 launcher_of() { kubectl -n bench get pods -l "ringmaster.dev/role=launcher,ringmaster.dev/job-name=$1" --sort-by=.metadata.creationTimestamp -o name | tail -n 1; }
 node_of() { kubectl -n "$1" get "$2" -o jsonpath='{.spec.nodeName}'; }
 field() { kubectl -n bench get trainingjob "$1" -o jsonpath="{.status.$2}"; }
 
-# The operator must survive: moves it to another node if it is on the launcher's node.
-part_from_operator() { # node
+# Moves the operator to another node if it is on the launcher's node, because the operator must survive the cut.
+part_from_operator() { # NODE
   [ "$(node_of ringmaster-system "$(kubectl -n ringmaster-system get pods -o name | head -n 1)")" = "$1" ] || return 0
   kubectl cordon "$1" >/dev/null
   kubectl -n ringmaster-system delete pods --all --wait >/dev/null
@@ -23,7 +23,7 @@ part_from_operator() { # node
   kubectl uncordon "$1" >/dev/null
 }
 
-one_run() { # name -> milliseconds
+one_run() { # NAME: runs a job of this name and prints the milliseconds from the cut to that step
   local name=$1 silent cut line
   kubectl apply -f - >/dev/null <<Y
 apiVersion: ringmaster.dev/v1alpha1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Figure B14: bytes of the CRDs, and of the images of operator, tools and worker as a registry would store them (compressed).
+# Figure B14: sizes in bytes of the CRDs, and of the images of operator, tools and worker as a registry stores them (compressed).
 # Builds the images that are missing or out of date.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs random schedules of faults, one seed after the other, each with an audit of the ranks' logs: bench/soak.sh [COUNT] [FIRST SEED]
-# A seed that fails stops the soak; the printed command repeats it.
+# Runs random schedules of faults with consecutive seeds and audits the ranks' logs of each: bench/soak.sh [COUNT] [FIRST SEED]
+# Stops at the first schedule that fails; the printed command repeats that schedule.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 count=${1:-200} first=${2:-1}

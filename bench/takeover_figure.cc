@@ -1,7 +1,7 @@
-// Figure B4: leader changes while jobs are running. There are two operators, 50 jobs of 4 workers,
-// and one more job that is scaled at the moment when the leader is killed or stopped. Measures the
-// time until that change's first Pod, and whether any of the 50 jobs was disturbed. Uses its own
-// etcd and API server; the kubelet and the launchers are simulated.
+// Figure B4: the leader changes while jobs are running. There are two operators, 50 jobs of 4
+// workers, and one more job, which is scaled at the moment when the leader is killed or stopped.
+// Measures the time until the scaled job's new Pod exists, and whether any of the 50 jobs was
+// disturbed. Uses its own etcd and API server; the kubelet and the launchers are simulated.
 
 #include <algorithm>
 #include <csignal>
@@ -46,7 +46,7 @@ class Takeovers {
     return {};
   }
 
-  // Returns the time from the leader's end to the Pod that the job's new size needs.
+  // Returns the time from the leader's end to the creation of the scaled job's new Pod.
   Result<Seconds> Measure(Way way) {
     if (way == Way::kKilled) leader_->Kill();
     if (way == Way::kStops) leader_->process().Signal(SIGTERM);
@@ -67,7 +67,7 @@ class Takeovers {
     return took;
   }
 
-  // Returns, for each job, what changes if the job is disturbed: its Pods, its term, its world.
+  // Returns for each job the values that change if it is disturbed: its Pods, term and world.
   std::map<std::string, std::string> State() const {
     std::map<std::string, std::string> state;
     for (const json& job : admin_->Get(JobsPath(kNamespace)).body.at("items")) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Figure B13: training throughput of each network, compared with PyTorch DDP. Options go to ringmaster-bench throughput.
-#   NETWORKS="mnist resnet18 iresnet18"   the networks
-#   ROUNDS=3                              rounds, in which all ways take turns; the figure is computed from medians
+# Figure B13: training throughput of each network, compared with PyTorch DDP. Options are passed to ringmaster-bench throughput.
+#   NETWORKS="mnist resnet18 iresnet18"   the networks to train
+#   ROUNDS=3                              number of rounds; each round measures every variant once; the figure is computed from medians
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 trainer_programs ringmaster-bench

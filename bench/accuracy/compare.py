@@ -1,10 +1,10 @@
-"""The figure accuracy: trains with ringmaster-train and with pytorch_training.py on the same data, with several seeds each, and
-compares the results. The last line is one JSON object.
+"""Measures the figure accuracy: trains with ringmaster-train and with pytorch_training.py on the same data, with several seeds each,
+and compares the results. The last line is one JSON object.
 
     compare.py RINGMASTER_TRAIN FIGURE_TRAINING_DATA [OPTION OF RINGMASTER_TRAIN...]
 
-Two sides are alike in a measure if their means differ by at most LIMIT standard errors of such a difference,
-√((s² + s'²) / seeds), where s and s' are the standard deviations of the sides' seeds.
+The sides agree in a measure if their means differ by at most LIMIT standard errors. The standard error of the difference is
+√((s² + s'²) / seeds), where s and s' are the sides' standard deviations over the seeds.
 """
 
 import concurrent.futures
@@ -84,13 +84,13 @@ class Ringmaster:
 
 
 def measures(result):
-    """Returns the measures of one seed, without partial-fc's accuracy on triplets: it is nearly 1 even if no image is identified."""
+    """Returns the measures of one seed, without partial-fc's accuracy on triplets, which is nearly 1 even if no image is identified."""
     learnt = "identified" if "identified" in result else "accuracy"
     return {"loss": statistics.mean(result["losses"][-LAST:]), learnt: 100 * result[learnt]}
 
 
 def compare(ours, theirs):
-    """Returns for each measure both means, standard deviations and seeds, and the difference of the means in standard errors."""
+    """Returns for each measure both sides' means, standard deviations and values, and the difference of the means in standard errors."""
     compared = {}
     for name in ours[0]:
         sides = [[run[name] for run in side] for side in (ours, theirs)]
@@ -112,7 +112,7 @@ def main():
     sides = {}  # by name: the measures of each seed
 
     def train_seed(flags, ways):
-        """Calls the functions of `ways`, a dict by name, with the data folder and the flags."""
+        """Trains with one seed: calls each function of the dict `ways` with the data folder and the flags, and stores the measures."""
         with tempfile.TemporaryDirectory() as data:
             run(training_data, data, *flags)
             started = {name: pool.submit(way, data, flags) for name, way in ways.items()}

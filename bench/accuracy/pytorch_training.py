@@ -1,9 +1,9 @@
-"""The training of ringmaster-train as PyTorch's users write it: a plain loop in one process, on the same data
-(training_data.cc), with flags of the same names and PyTorch's random numbers.
+"""Trains as ringmaster-train does, but as a plain PyTorch loop in one process, on the same data (training_data.cc),
+with flags of the same names and PyTorch's random numbers.
 
 Prints one JSON object: the loss of each step, and the accuracy on held-out images, measured as in the trainer's workloads.
-For partial-fc also "identified": the share of the held-out images whose class has the closest of all centres. With
---checkpoint nothing is trained: accuracy and "identified" are measured with the state that ringmaster-train left there.
+For partial-fc the object also contains "identified": the share of the held-out images whose own class has the closest
+centre of all. With --checkpoint nothing is trained: both are measured with the state that ringmaster-train wrote there.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def load(options, half):
 
 
 def shifted(images, most):
-    """Shifts each image by up to this many pixels in each direction."""
+    """Returns the images, each shifted at random by at most this many pixels in each direction."""
     side = images.shape[-1]
     padded = F.pad(images, (most,) * 4)
     places = torch.randint(0, 2 * most + 1, (len(images), 2)).tolist()
@@ -95,7 +95,7 @@ def mnist(options):
 
 
 def with_margin(cosines, target):
-    """Applies ArcFace's margin. Beyond π the cosine would increase again; there the logit keeps decreasing (margin.h)."""
+    """Applies ArcFace's margin. For angles over π, where the cosine increases again, the logit continues to decrease (margin.h)."""
     own = cosines.gather(1, target[:, None]).clamp(-1 + 1e-7, 1 - 1e-7)
     angle = own.acos() + MARGIN
     return cosines.scatter(1, target[:, None], torch.where(angle < math.pi, angle.cos(), -angle.cos() - 2))
@@ -128,7 +128,7 @@ def partial_fc(options):
 
 
 def triplets(labels):
-    """Returns three lists: the images, for each one the next image of its class, and the next one of another class, cyclically."""
+    """Returns three lists of indices: of each image, of the next image of its class, and of the next one of another class, cyclically."""
     of_class = {}
     for image, label in enumerate(labels):
         of_class.setdefault(label, []).append(image)
@@ -144,7 +144,7 @@ def triplets(labels):
 
 
 def read_checkpoint(folder, backbone, centres):
-    """Reads the last state of a single rank: parameters from the last to the first (buckets.h), rows of a centre and its momentum."""
+    """Loads a single rank's checkpoint: parameters from the last to the first (buckets.h), and rows of a centre and its momentum."""
     (done,) = folder.glob("*/DONE")
 
     def values(name):

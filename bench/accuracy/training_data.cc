@@ -1,8 +1,8 @@
 // Writes the data that ringmaster-train trains on to files that PyTorch can read. Usage:
 // figure-training-data FOLDER FLAGS..., with the flags of ringmaster-train. FOLDER/training.images
 // has the images one after the other, as bytes (grey values) for --workload=mnist and as floats for
-// partial-fc; FOLDER/training.labels a 64-bit number for each. FOLDER/held-out.* has the held-out
-// images and labels.
+// partial-fc. FOLDER/training.labels has a 64-bit number for each image. FOLDER/held-out.* has the
+// held-out images and labels.
 
 #include <algorithm>
 #include <cstdint>
@@ -22,7 +22,7 @@ using namespace trainer;  // NOLINT(google-build-using-namespace)
 template <typename Value>
 struct Half {
   int64_t images = 0;
-  int64_t values = 0;  // number of values of an image
+  int64_t values = 0;  // number of values per image
   std::function<void(int64_t index, Value* image)> fill;
   std::function<int64_t(int64_t index)> label;
 };

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Figure B18: runs jobs in root file systems without Ringmaster, each with every program that it can contain. Launcher and two agents
-# are in a volume, as an init container leaves them there; user and group have no name, the root is read-only except /tmp, and no
-# process may gain privileges. mmdebstrap makes the roots once, in the cache.
+# Figure B18: runs jobs in root file systems that do not contain Ringmaster, each with every program that the root file system can
+# contain. Launcher and two agents are started from a volume, where an init container would put them. User and group have no name, the root
+# is read-only except /tmp, and processes cannot gain privileges. mmdebstrap creates the roots once, in the cache.
 #   matrix.sh TOOLS [ROOT...]     TOOLS is ringmaster-tools; the default is all roots
 # Prints a line for each cell and, last, the figure. Needs root.
-# shellcheck disable=SC2016 # what is in single quotes is for the shells in the roots
+# shellcheck disable=SC2016 # shells in the roots expand the variables in single quotes
 set -euo pipefail
 fail() { echo "matrix.sh: $*" >&2; exit 1; }
 cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/roots
 uid=54321 address=10.77.0.1
 
 # --- roots ---
-debian_root() { # NAME: SUITE, SUITE-python (python3 alone beside the essential packages) or SUITE-sshd (sshd and shell tools)
+debian_root() { # NAME: SUITE, SUITE-python (adds only python3 to the essential packages) or SUITE-sshd (adds sshd and shell tools)
   local include=()
   case $1 in
     *-python) include=(--include=python3-minimal) ;;
@@ -20,7 +20,7 @@ debian_root() { # NAME: SUITE, SUITE-python (python3 alone beside the essential 
   [ ! -e "$cache/$1" ] || return 0
   mkdir -p "$cache"
   rm -rf "$cache/$1.new"
-  # A frozen mirror has an old release file of sid, which is nevertheless signed.
+  # The release file of sid on a frozen mirror is older than apt allows, but it is signed.
   mmdebstrap --quiet --mode=root --variant=minbase --aptopt='Acquire::Check-Valid-Until "false"' "${include[@]}" \
     "${1%-*}" "$cache/$1.new" "${MIRROR:-http://deb.debian.org/debian}" >&2
   rm -rf "$cache/$1.new"/dev/* "$cache/$1.new"/var/{cache,lib}/apt/*
@@ -43,7 +43,7 @@ work=$(mktemp -d)
 trap 'umount -R -l "$work" && rmdir "$work"' EXIT
 mount -t tmpfs tmpfs "$work"
 
-make_root() { # NAME: its files below $work/NAME
+make_root() { # NAME: creates the root file system $work/NAME
   local root=$work/$1
   mkdir "$root"
   case $1 in
@@ -62,13 +62,13 @@ int main(void) {
   return 0;
 }
 C
-      # A program for another architecture: write arm64's number into the ELF header.
+      # To get a program for another architecture, write arm64's number into the ELF header.
       [ "$1" = scratch ] || printf '\xb7\x00' | dd of="$root/program" bs=1 seek=18 conv=notrunc status=none ;;
     *) mount --bind "$cache/$1" "$root" ;;
   esac
 }
 
-seal() { # NAME: as a container is given it
+seal() { # NAME: prepares the mounts of the root file system as for a container
   local root=$work/$1
   mkdir -p "$root"/{dev,proc,tmp,ringmaster/tools,credentials}
   touch "$root/dev/null"
@@ -96,7 +96,7 @@ make_credentials() {
     jq -sc add >"$work/hashes"
 }
 
-container() { # ROOT NAME PROGRAM [VARIABLE=value...]: as the kubelet starts it, with a log of its own
+container() { # ROOT NAME PROGRAM [VARIABLE=value...]: starts the program as the kubelet would; its output goes to $work/NAME.log
   local root=$work/$1 name=$2 program=$3
   shift 3
   : >"$work/$name.log"
@@ -117,7 +117,7 @@ send_order() {
     "https://$name:8471/v1/order" >/dev/null
 }
 
-# run_job ROOT COMMAND (JSON): runs a job and sets $verdict, and $seconds from start to end; the logs are in $work/*.log.
+# run_job ROOT COMMAND (JSON): runs a job; sets $verdict, and $seconds to the job's duration. The logs are in $work/*.log.
 run_job() {
   local spec began
   spec=$(jq -nc --argjson command "$2" '{command: $command, slotsPerWorker: 2, inPlace: false}')
@@ -138,7 +138,7 @@ run_job() {
 
 # --- cells ---
 cells=0 passed=0 slowest=0
-cell() { # ROOT PROGRAM COMMAND [TEXT]: its four ranks print who they are, or it is refused with the text
+cell() { # ROOT PROGRAM COMMAND [TEXT]: checks that each of the four ranks prints its number, or that the job is refused with TEXT
   local why='' rank
   run_job "$1" "$3"
   cells=$((cells + 1))

@@ -29,7 +29,7 @@ Result<std::vector<FaultKind>> ParseFaults(const std::string& comma_separated) {
   return kNames.Parse(comma_separated);
 }
 
-// The engine gives the same numbers everywhere; the standard library's distributions do not.
+// Uses the engine's numbers directly: distributions differ between standard libraries.
 std::vector<Fault> MakeSchedule(const std::vector<FaultKind>& kinds, int workers, int ranks,
                                 int count, uint64_t seed) {
   std::mt19937_64 random(seed);

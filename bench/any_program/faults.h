@@ -1,7 +1,7 @@
 #pragma once
 
-// Draws which faults hit which worker, and when. A pure function of the seed, so that a failed run
-// can be repeated.
+// Draws at random which fault is injected into which worker, and when. The schedule is a pure
+// function of the seed, so that a failed run can be repeated.
 
 #include <chrono>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace ringmaster::any_program {
 enum class FaultKind {
   kKillRank,     // SIGKILL to one of a worker's ranks
   kKillProgram,  // SIGKILL to a worker's torchrun; its ranks continue
-  kKillAgent,    // SIGKILL to a container's first process: all processes of the worker end
+  kKillAgent,    // SIGKILL to a container's first process, which ends all processes of the worker
   kCut,          // all packets to and from a worker's host are dropped
   kKillLauncher  // SIGKILL to the launcher
 };
@@ -23,14 +23,14 @@ enum class FaultKind {
 const char* ToString(FaultKind kind);
 // Returns all kinds, separated by commas.
 std::string AllFaults();
-// Parses a list of kinds. kInvalid names the word that is not a fault.
+// Parses a list of kinds. kInvalid: a word is not a kind; the message names it.
 Result<std::vector<FaultKind>> ParseFaults(const std::string& comma_separated);
 
 struct Fault {
   FaultKind kind = FaultKind::kKillRank;
   int worker = 0;  // unused for kKillLauncher
-  int rank = 0;    // the local rank on the worker; used for kKillRank
-  // The training time before the fault.
+  int rank = 0;    // the local rank on the worker; used only for kKillRank
+  // How long the job trains before the fault.
   std::chrono::milliseconds after{};
 };
 

@@ -1,5 +1,5 @@
-// Figure B21: an unmodified torchrun job with checkpoints while faults of a random schedule strike
-// it, under Ringmaster and under torchrun's own agents. Built with the tests.
+// Figure B21: injects a random schedule of faults into an unmodified torchrun job with checkpoints,
+// under Ringmaster and under torchrun's own agents. Built with the tests.
 
 #include <algorithm>
 #include <array>
@@ -41,14 +41,14 @@ struct Options {
 
 struct Recovery {
   FaultKind kind = FaultKind::kKillRank;
-  bool recovered = false;         // within the limit, without help
+  bool recovered = false;         // within the limit, without a restart of the job
   double seconds = 0;             // from the fault to the end of the first new step
   int64_t repeated = 0;           // number of repeated steps
   int starts = 0;                 // number of starts of all ranks
   std::optional<double> noticed;  // Site::Strike
 };
 
-// Returns what the script's log says about a fault that struck when the log had `known` steps.
+// Computes the recovery from a fault, which was injected when the script's log had `known` steps.
 std::optional<Recovery> RecoveryIn(const std::vector<Step>& steps, std::size_t known, double struck,
                                    int ranks) {
   const double before = steps.at(known - 1).start;
@@ -76,13 +76,13 @@ std::optional<Recovery> RecoveryIn(const std::vector<Step>& steps, std::size_t k
   return std::nullopt;
 }
 
-// Plays the schedule on one site.
+// Runs the schedule on one site.
 class Run {
  public:
   Run(const Options& options, std::unique_ptr<Site> site, const std::string& log)
       : options_(options), site_(std::move(site)), log_(log) {}
 
-  // Returns a result for each fault that the site supports. Restarts a job that does not recover.
+  // Returns a result per fault that the site supports. Restarts the job if it does not recover.
   std::vector<Recovery> Play(const std::vector<Fault>& schedule) {
     Start();
     std::vector<Recovery> all;
@@ -128,7 +128,7 @@ class Run {
     if (!why.empty()) throw std::runtime_error("the job does not train: " + why);
   }
 
-  // Waits for the condition. Returns an empty text, or why the condition did not become true.
+  // Waits until the condition is true. Returns an empty text, or why it did not become true.
   template <typename Condition>
   std::string Await(const Condition& condition) {
     std::string over;
@@ -164,7 +164,7 @@ double Worst(const std::vector<double>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
-// Returns the seconds of the faults from which the job recovered.
+// Returns the recovery times in seconds, of the faults from which the job recovered.
 std::vector<double> SecondsOf(const std::vector<Recovery>& all) {
   std::vector<double> seconds;
   for (const Recovery& one : all) {
@@ -225,7 +225,7 @@ int Report(const Options& options, const std::vector<Recovery>& ours,
   return EXIT_SUCCESS;
 }
 
-// Puts the script into `folder`, which all hosts must see: each host has its own /tmp.
+// Copies the script to `folder`, which must be visible on all hosts: each has its own /tmp.
 SiteOptions Prepare(const Options& options, const std::string& folder) {
   const std::string bin = folder + "/bin";
   std::filesystem::create_directories(bin);

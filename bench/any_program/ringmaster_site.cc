@@ -118,7 +118,7 @@ class RingmasterSite final : public Site {
 
   void Order(const std::vector<std::string>& dead = {}) { (void)job_.SendOrder(workers_, 0, dead); }
 
-  // Cuts off the worker's host. Its Pod still runs, and nothing reports that it has ended.
+  // Cuts off the worker's host. The Pod continues to run, and no report says that it has ended.
   std::optional<double> Cut(int worker) {
     const double cut = Now();
     int& host = job_.host_network.at(worker);
@@ -141,7 +141,7 @@ class RingmasterSite final : public Site {
   const SiteOptions options_;
   Job job_;
   std::vector<int> workers_;
-  std::map<int, int> pods_;  // number of Pods so far of each worker
+  std::map<int, int> pods_;  // number of Pods created so far for each worker
   int term_ = 0;
   int spare_host_;
   std::unique_ptr<Process> cut_off_;

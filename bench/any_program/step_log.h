@@ -10,20 +10,20 @@
 namespace ringmaster::any_program {
 
 struct Step {
-  double start = 0;  // start time of this run of the ranks; identifies the run
+  double start = 0;  // time at which the ranks were started; identifies the start
   int64_t step = 0;
   int ranks = 0;
-  double at = 0;  // seconds, on the clock of Now()
+  double at = 0;  // when the step ended; seconds, by Now()
 };
 
-// Reads the clock that train.py reads too.
+// Returns the time in seconds, by the clock that train.py uses.
 double Now();
 
 class StepLog {
  public:
   explicit StepLog(std::string path) : path_(std::move(path)) {}
 
-  // All steps logged so far, in the order of writing.
+  // Returns all steps logged so far, in the order of the file.
   const std::vector<Step>& Read();
 
  private:

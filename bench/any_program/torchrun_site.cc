@@ -61,7 +61,7 @@ class TorchrunSite final : public Site {
     return "";
   }
 
-  // Ends the processes on the host first: they would search for the other workers for ever.
+  // Ends the processes on the host first: they would try to reach the other workers for ever.
   bool Heal() override {
     if (cut_off_ == nullptr) return true;
     cut_off_.reset();
@@ -96,7 +96,7 @@ class TorchrunSite final : public Site {
     Variables variables = options_.variables;
     variables["HOME"] = "/root";
     variables["OMP_NUM_THREADS"] = "1";
-    // Otherwise a restarted rank may read a killed rank's addresses (pytorch issue 135712).
+    // Without this, a restarted rank may read a killed rank's addresses (pytorch issue 135712).
     variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1";
     containers_[worker] =
         hosts_.Start(host, "node-" + std::to_string(host), variables, command,

@@ -1,7 +1,7 @@
-"""Trains a tiny network with DistributedDataParallel over Gloo under torchrun, as a user's script does.
+"""Trains a tiny network with DistributedDataParallel over Gloo under torchrun, like a user's script.
 
-Every start begins with the newest checkpoint. Rank 0 adds a line to --steps for each step: when this start began, the step, the
-number of ranks, and when the step was done, in seconds of the monotonic clock.
+After each start it loads the newest checkpoint. Rank 0 adds a line to --steps for each step: the time of the start, the step, the
+number of ranks, and the time at which the step was completed. Times are seconds of the monotonic clock.
 """
 
 import argparse

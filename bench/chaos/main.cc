@@ -1,4 +1,4 @@
-// ringmaster-chaos: injects faults into, or resizes, a job of real processes. Built with the tests,
+// ringmaster-chaos: injects faults into a job of real processes, or resizes it. Built with tests,
 // because it uses their hosts and jobs (tests/runtime).
 
 #include <array>
@@ -54,7 +54,7 @@ void AddStage(CLI::App& app, Options& options) {
   app.add_option("--keep", options.keep, "folder for the audit logs; it is kept");
 }
 
-// Runs an experiment in a folder for the ranks' logs. The folder is kept if an option asks for it.
+// Runs an experiment with a folder for the ranks' logs. Keeps it with --keep or if the run fails.
 int InFolder(const Options& options, const std::function<int(const std::string& folder)>& run) {
   if (!runtime_test::Hosts::Possible()) {
     std::cout << "skipped: network namespaces require root" << std::endl;

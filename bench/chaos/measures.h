@@ -1,6 +1,6 @@
 #pragma once
 
-// Computes figures from the steps of a run. Pure functions.
+// Computes step times and rates from the steps of a run. Pure functions.
 
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace ringmaster::chaos {
 
-// The median time between two consecutive steps; 0 if there are none.
+// Returns the median time between two consecutive steps; 0 if there are none.
 double MedianStepMillis(const std::vector<Applied>& steps);
 
 struct Window {
@@ -16,7 +16,7 @@ struct Window {
   Time end;
 };
 
-// The steps in all windows divided by their total time in seconds; 0 if that time is 0.
+// Returns the steps per second in all windows together; 0 if the windows are empty.
 double RateOf(const std::vector<Applied>& steps, const std::vector<Window>& windows);
 
 }  // namespace ringmaster::chaos

@@ -50,9 +50,9 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
   Stage stage(options.stage, LogsIn(folder));
   if (auto begun = stage.Begin(); !begun.ok()) return Fail(seed, stage, begun.error().message);
 
-  // The undisturbed rate is measured before the first fault, for as long as the time between two
+  // Measure the undisturbed rate before the first fault, for as long as the time between two
   // faults, and between every two faults once the world is complete and has settled. The machine's
-  // speed drifts, so one window is not enough. bench/peers/torchrun measures the same way.
+  // speed varies, so one window is not enough. bench/peers/torchrun measures in the same way.
   const milliseconds pause(static_cast<int64_t>(options.every * 1000));
   const Time begin = steady_clock::now();
   std::this_thread::sleep_for(pause);

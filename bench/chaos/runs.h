@@ -15,7 +15,7 @@ namespace ringmaster::chaos {
 struct ChaosOptions {
   std::vector<FaultKind> kinds;
   int count = 5;
-  double every = 2;  // seconds between two faults; longer if the world is not complete again
+  double every = 2;  // minimum seconds between two faults; the world is complete first
   uint64_t seed = 1;
   StageOptions stage;
 };
@@ -25,7 +25,7 @@ struct ScaleOptions {
   StageOptions stage;
 };
 
-// Return the exit code: 0, or 1 with the reason on standard error. `folder` gets the logs.
+// Return the exit code: 0, or 1 with the reason on standard error. Ranks write logs to `folder`.
 int RunChaos(const ChaosOptions& options, const std::string& folder);
 int RunScale(ScaleOptions options, const std::string& folder);
 

@@ -33,7 +33,7 @@ bool IsSilent(FaultKind kind) {
          kind == FaultKind::kCutIn;
 }
 
-// The engine gives the same numbers everywhere; the standard library's distributions do not.
+// Uses the engine's numbers directly: distributions differ between standard libraries.
 std::vector<Fault> MakeSchedule(const std::vector<FaultKind>& kinds, int workers, int count,
                                 uint64_t seed) {
   std::mt19937_64 random(seed);

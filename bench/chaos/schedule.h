@@ -1,7 +1,7 @@
 #pragma once
 
-// Draws which faults hit which worker, in which order. A pure function of the seed, so that a
-// failed run can be repeated. Used by the chaos program and its test.
+// Draws at random which faults are injected into which worker, in which order. The schedule is a
+// pure function of the seed, so that a failed run can be repeated. Used by main.cc and a test.
 
 #include <cstdint>
 #include <string>
@@ -15,20 +15,20 @@ enum class FaultKind {
   kKillRank,   // SIGKILL to one rank; its Pod continues
   kHangRank,   // SIGSTOP to a worker's ranks; their agent continues
   kKillAgent,  // SIGKILL to the agent: its ranks die with it, and a new Pod replaces it
-  kStop,       // SIGSTOP to all processes of one worker: it is silent, its connections stay
+  kStop,       // SIGSTOP to all processes of one worker; its connections remain open
   kCut,        // all packets to and from one worker's host are dropped
-  kCutIn,      // only packets to it are dropped
+  kCutIn,      // only packets to one worker's host are dropped
   kLauncher    // SIGKILL to the launcher; a launcher of the next term takes over
 };
 
-// Returns the name that --faults uses.
+// Returns the kind's name in --faults.
 const char* ToString(FaultKind kind);
 // Returns all kinds, separated by commas.
 std::string AllFaults();
-// Parses a list of kinds. kInvalid names the word that is not a fault.
+// Parses a list of kinds. kInvalid: a word is not a kind; the message names it.
 Result<std::vector<FaultKind>> ParseFaults(const std::string& comma_separated);
 
-// Whether no process reports the fault, so that only a time limit can detect it.
+// Returns true if no process reports the fault, so that only a time limit can detect it.
 bool IsSilent(FaultKind kind);
 
 struct Fault {

@@ -42,7 +42,7 @@ Error Late(const std::string& what) { return {ErrorKind::kTimeout, what + " time
 }  // namespace
 
 std::vector<std::string> TrainerArguments(const StageOptions& options) {
-  std::vector<std::string> arguments{"--threads=1",  // the hosts share this machine's processors
+  std::vector<std::string> arguments{"--threads=1",  // the hosts share the machine's processors
                                      "--workload=mnist",
                                      "--data=generated",
                                      "--generated-samples=2048",
@@ -121,8 +121,8 @@ Result<Outcome> Stage::Scale(int workers) {
 }
 
 Result<void> Stage::End() {
-  // Shrink the world to one rank first: the others leave after a step that all of them completed,
-  // and a single rank needs no others to complete a step. So the logs end with the last step.
+  // First shrink the world to one worker, so that all steps in the logs are complete: the others
+  // leave after a step that all of them completed, and the last worker then trains alone.
   Order(1);
   if (auto alone = AwaitWorldOf(1); !alone.ok()) return alone;
   for (int worker = 0; worker < wanted_; ++worker) {
@@ -194,10 +194,10 @@ Result<Outcome> Stage::ReplaceLost(const Fault& fault, const Applied& before, Ti
   Outcome outcome;
   const auto steps = trail_.steps();
   outcome.first_step = MillisSince(struck, std::find_if(steps.begin(), steps.end(), is_next)->seen);
-  // An agent restarts a killed rank by itself, and a hanging rank once it has ended.
+  // The agent restarts a killed rank by itself, and a hung rank once the launcher has ended it.
   if (fault.kind == FaultKind::kKillRank || fault.kind == FaultKind::kHangRank) return outcome;
 
-  // Let the fenced Pod run again before it is replaced: the launcher must not admit it.
+  // Let the fenced Pod continue before it is replaced: the launcher must not admit it again.
   if (fault.kind == FaultKind::kStop) SignalWorker(fault.worker, SIGCONT);
   if (fault.kind == FaultKind::kCut || fault.kind == FaultKind::kCutIn) {
     job_.hosts().SetCut(1 + fault.worker, false);
@@ -221,7 +221,7 @@ Result<void> Stage::AwaitWorldOf(int members) {
       return Late("a step of a world of " + std::to_string(members) + " (" + job_.Status().message +
                   ")");
     }
-    // On a busy machine a worker may be lost without a fault: it was silent for too long.
+    // On a busy machine a worker may be lost without a fault, because it was silent for too long.
     for (int worker = 0; worker < members; ++worker) {
       if (!job_.agent(worker).Wait(milliseconds(0))) continue;
       Replace(worker);

@@ -1,7 +1,7 @@
 #pragma once
 
-// One job of real processes on hosts made of network namespaces. Injects faults and plays the
-// operator: it sends orders, replaces workers and starts the next launcher.
+// Runs one job of real processes on hosts made of network namespaces, injects faults, and acts as
+// the operator: it sends orders, replaces workers and starts the next launcher.
 
 #include <chrono>
 #include <cstdint>
@@ -23,16 +23,16 @@ struct StageOptions {
   int min_replicas = 1;
   int64_t global_batch = 48;
   double cpus = 0;  // CPU quota of each worker, so that survivors cannot use a dead one's; 0: none
-  std::vector<std::string> trainer_flags{};  // in addition to the usual ones
-  // A Python script that uses the package and replaces ringmaster-train. It gets only the trainer
-  // flags.
+  std::vector<std::string> trainer_flags{};  // in addition to the default flags
+  // A Python script that uses the package and runs instead of ringmaster-train, with only the
+  // trainer_flags.
   std::string script{};
   runtime_test::Variables variables{};  // for each worker
   std::chrono::milliseconds lost_after{2000};
-  std::chrono::seconds limit{60};  // for each expected event
+  std::chrono::seconds limit{60};  // the maximum wait for each expected event
 };
 
-// The command line of every rank, without the path of its audit log.
+// Returns the command line of every rank, without the path of the rank's audit log.
 std::vector<std::string> TrainerArguments(const StageOptions& options);
 
 // The cost of one fault in milliseconds, measured from the fault unless stated otherwise; -1: does
@@ -43,7 +43,7 @@ struct Outcome {
   double first_step = -1;  // until the first step of the world without the lost member
   double whole = -1;       // until the world has all its members again
   double longest_gap = 0;  // the longest time between two steps until all members are back
-  int64_t steps_lost = 0;  // as reported by the launcher; the audit checks it
+  int64_t steps_lost = 0;  // as the launcher reports; the audit checks this
 };
 
 class Stage {
@@ -53,12 +53,12 @@ class Stage {
 
   // Returns when all workers are training.
   Result<void> Begin();
-  // Injects the fault, plays the operator, and returns when the world is complete and the launcher
-  // reports that the state is protected again. kTimeout says what did not happen.
+  // Injects the fault, acts as the operator, and returns when the world is complete and the
+  // launcher reports that the state is protected again. On kTimeout the message says what is late.
   Result<Outcome> Strike(const Fault& fault);
-  // Orders the first `workers` workers, and returns when the world consists of exactly these.
+  // Sends an order for the first `workers` workers. Returns when they alone form the world.
   Result<Outcome> Scale(int workers);
-  // Shrinks the world to one worker and then ends it.
+  // Shrinks the world to one worker and then ends that worker.
   Result<void> End();
 
   Trail& trail() { return trail_; }
@@ -70,7 +70,7 @@ class Stage {
   void Act(const Fault& fault);
   std::vector<pid_t> RanksOf(int worker);
   void SignalWorker(int worker, int signal);
-  // Return when training continues without the lost process and its replacement has started.
+  // Wait until training continues without the lost process. Start its replacement.
   Result<Outcome> ReplaceLauncher(const Applied& before);
   Result<Outcome> ReplaceLost(const Fault& fault, const Applied& before, Time struck);
   // Creates a new Pod in a worker's place, as the operator would.
@@ -84,7 +84,7 @@ class Stage {
   Trail trail_;
   int wanted_ = 0;
   int term_ = 1;
-  std::vector<int> pods_;  // per worker: the number of Pods so far
+  std::vector<int> pods_;  // for each worker: the number of Pods created so far
 };
 
 }  // namespace ringmaster::chaos

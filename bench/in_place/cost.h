@@ -1,7 +1,7 @@
 #pragma once
 
-// Measures the cost of a step through the package when nothing fails, compared to plain
-// DistributedDataParallel.
+// Measures how much longer a step with the package takes than with plain DistributedDataParallel
+// when nothing fails.
 // Runs train.py --compare as a job.
 
 #include <string>
@@ -12,9 +12,9 @@ struct CostOptions {
   int workers = 4;
   int rounds = 20;         // the number of blocks of each kind
   int block = 50;          // the number of steps per block
-  bool audit = false;      // the ranks also write the audit log
-  std::string pythonpath;  // the folder of PyTorch
-  std::string folder;      // shared by all hosts; has the scripts and the package
+  bool audit = false;      // whether the ranks also write the audit log
+  std::string pythonpath;  // the folder that contains PyTorch
+  std::string folder;      // shared by all hosts; contains the scripts and the package
 };
 
 // Prints one JSON object. Throws std::runtime_error if the job does not succeed.

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Figure B17: a user's PyTorch script trains in place and continues after faults, four workers on hosts made of network namespaces
-# (CPU, Gloo).
-#   RUNS=5      number of kills and of cuts; the figure is the median. torchft and torchrun get the same kills
-#   COUNT=100   number of random schedules of all faults, audited
+# Figure B17: how a PyTorch script in mode InPlace continues after faults, with four workers on hosts made of network namespaces (CPU,
+# Gloo).
+#   RUNS=5      number of kills and of cuts; the figure is the median. The same kills are injected under torchft and torchrun
+#   COUNT=100   number of random schedules of all faults; the ranks' logs of each are audited
 #   ROUNDS=30   number of blocks of 50 steps of each kind: with the package, and with plain DistributedDataParallel
-# Extra arguments go to ringmaster-chaos.
+# Other arguments are passed to ringmaster-chaos.
 set -euo pipefail
 . "$(dirname "$0")/../lib.sh"
 runs=${RUNS:-5} schedules=${COUNT:-100} rounds=${ROUNDS:-30}
@@ -13,7 +13,7 @@ worker_programs ringmaster-chaos in-place-figure
 pytorch=$("$root/deploy/local/pytorch.sh")
 torchft=$("$root/deploy/local/pypi.sh" torchft)
 
-# All hosts must see this folder; each has its own /tmp and /root.
+# This folder must be visible on all hosts; each host has its own /tmp and /root.
 folder=$(mktemp -d /var/tmp/b17-XXXXXX)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/bin"
@@ -25,9 +25,9 @@ chaos() { # COMMAND OPTION...
     --env=PYTHONDONTWRITEBYTECODE=1 --env=PYTHONWARNINGS=ignore --env=CUDA_VISIBLE_DEVICES= "${@:2}"
 }
 in_place() { "$worker_build/tests/in_place/in-place-figure" "$1" --folder="$folder" --pythonpath="$pytorch:$torchft" "${@:2}"; }
-# The last line is the result; all lines are also printed to standard error, for people.
+# Prints the last line of the input, which is the result, and copies all lines to standard error.
 result() { tee -a /dev/stderr | tail -n 1; }
-peer() { # NAME, VICTIMS -> its result
+peer() { # NAME VICTIMS: measures the peer and prints its result
   rm -f "$folder"/peer*
   { in_place peer --peer="$1" --victims="$2" --every="$every" || echo '{"recovered": false}'; } | result
 }

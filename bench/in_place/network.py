@@ -1,4 +1,4 @@
-"""The network and data of all scripts of B17: a perceptron on generated data, which computes on one thread."""
+"""The network and the data that all scripts of B17 use: a perceptron and generated samples. Computes on one thread."""
 
 import os
 

@@ -21,17 +21,17 @@ using any_program::Now;
 using any_program::Site;
 using any_program::Step;
 
-// What one fault cost. A step's `ranks` is 0 if its batch was dropped.
+// The cost of one fault. A step whose batch was dropped has `ranks` 0 in the log.
 struct Cost {
   double seconds = 0;       // from the fault to the end of the first new step
   int64_t repeated = 0;     // number of repeated steps
-  int dropped = 0;          // number of batches of survivors whose samples are lost
+  int dropped = 0;          // number of the survivors' batches that were not used
   int survivors_ended = 0;  // number of survivors that ended; torchft only
 };
 
 struct Before {
   std::size_t known = 0;
-  double start = 0;      // start of the newest steps: torchft's quorum or torchrun's start time
+  double start = 0;      // Step::start of the newest steps: a quorum (torchft) or a time (torchrun)
   int64_t furthest = 0;  // the highest step
 };
 
@@ -67,7 +67,7 @@ class Run {
     return costs;
   }
 
-  // Returns the median time from a step to the next, while all workers train.
+  // Returns the median time between two consecutive steps while all workers train.
   double StepSeconds() {
     std::vector<double> gaps;
     std::map<int64_t, double> made;  // time of the first report of each step
@@ -143,7 +143,7 @@ class Run {
 
   const PeerOptions& options_;
   Site& site_;
-  const TorchftSite* const torchft_;  // nullptr: site_ is not a TorchftSite
+  const TorchftSite* const torchft_;  // site_ as a TorchftSite; nullptr: site_ is another site
   any_program::StepLog log_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Measures how torchft and torchrun handle the faults that the figures inject into our jobs.
+// Measures how torchft and torchrun handle the faults that the figures inject into Ringmaster jobs.
 
 #include <string>
 #include <vector>
@@ -10,20 +10,20 @@
 namespace ringmaster::in_place {
 
 enum class Peer {
-  kTorchft,       // as in its documentation
-  kTorchftTuned,  // with short time limits, and with gradients reduced by the script
-  kTorchrun       // restarts all ranks from a checkpoint
+  kTorchft,       // torchft as in its documentation
+  kTorchftTuned,  // torchft with short time limits, and gradients reduced by the script
+  kTorchrun       // torchrun, which restarts all ranks from a checkpoint
 };
 
 struct PeerOptions {
   Peer peer = Peer::kTorchft;
   any_program::FaultKind fault = any_program::FaultKind::kKillRank;
-  std::vector<int> victims;  // workers that get the fault, one after the other
+  std::vector<int> victims;  // workers into which the fault is injected, one after the other
   double every = 3;          // seconds of training before each fault
   int workers = 4;
-  int limit = 120;         // seconds for a recovery
-  std::string pythonpath;  // the folders of PyTorch and torchft
-  std::string folder;      // shared by all hosts; has the scripts
+  int limit = 120;         // maximum seconds for a recovery
+  std::string pythonpath;  // the folders that contain PyTorch and torchft
+  std::string folder;      // shared by all hosts; contains the scripts
 };
 
 // Injects the faults, and prints a line for each fault and one JSON object. Throws

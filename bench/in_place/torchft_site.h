@@ -17,7 +17,7 @@ namespace ringmaster::in_place {
 class TorchftSite final : public any_program::Site {
  public:
   // `options.script` is train_torchft.py with the flags that all replicas share. Its folder also
-  // has torchft_lighthouse, which gets the flags `lighthouse`.
+  // contains torchft_lighthouse, which is started with the flags `lighthouse`.
   TorchftSite(const any_program::SiteOptions& options, std::vector<std::string> lighthouse);
 
   void Start() override;
@@ -27,7 +27,7 @@ class TorchftSite final : public any_program::Site {
   bool Heal() override;
   std::string Log() const override;
 
-  // The number of replicas that ended although no fault was injected into them.
+  // Returns the number of replicas that ended although no fault was injected into them.
   int survivors_ended() const { return survivors_ended_; }
 
  private:

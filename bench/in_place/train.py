@@ -1,7 +1,7 @@
-"""A PyTorch script that trains in place, into which B17 injects faults. Except for --compare it is like a user's script.
+"""A PyTorch script in mode InPlace, into whose job B17 injects faults. Except for --compare it is like a user's script.
 
---compare measures, in the same processes, what a step costs compared with plain DistributedDataParallel: after every block of steps
-it trains a copy of the model for as many steps, and rank 0 writes a line to the file: the seconds of both, then the CPU seconds of both.
+--compare compares the time of a step with that of plain DistributedDataParallel in the same processes: after every block of steps, it
+trains a copy of the model for as many steps. Rank 0 then writes a line to the file: the seconds of both, and the CPU seconds of both.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 class Plain:
-    """Does the same training with plain DistributedDataParallel, among the ranks of this process's world."""
+    """Trains the same network with plain DistributedDataParallel among the ranks of this process's world."""
 
     def __init__(self, job, dataset, store):
         rank, size = job.rank, job.world_size
@@ -42,7 +42,7 @@ class Plain:
 
 
 class Comparison:
-    """Runs alternating blocks; calls on_batch() whenever a step of the job has its batch."""
+    """Alternates blocks of the job's steps with blocks of Plain. Call on_batch() in each step of the job, before its computation."""
 
     def __init__(self, job, dataset, path, block):
         self._plain = Plain(job, dataset, path + ".store")

@@ -1,7 +1,7 @@
-"""The training of train.py as PyTorch's users write it: DistributedDataParallel under torchrun, restarted from a checkpoint.
+"""Trains as train.py does, but with DistributedDataParallel under torchrun, which restarts from a checkpoint.
 
-Rank 0 adds a line to --steps for each step: when this start began, the step, the number of ranks, and when the step was done, in
-seconds of the monotonic clock.
+Rank 0 adds a line to --steps for each step: the time of this start, the step, the number of ranks, and the time at which the step was
+completed. Times are seconds of the monotonic clock.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""The training of train.py as torchft's users write it: one replica group of one rank, and a checkpoint at a fixed number of steps.
+"""Trains as train.py does, but with torchft: as one replica group of one rank, with a checkpoint after a fixed number of steps.
 
-Adds a line to --steps for each step: the number of the quorum, the step, how many replicas took part (0: the step failed and its
-batch is dropped), and when it was done, in seconds of the monotonic clock.
+Adds a line to --steps for each step: the number of the quorum, the step, the number of replicas in it (0: the step failed and its
+batch is dropped), and the time at which it was completed, in seconds of the monotonic clock.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from torch import nn
 
 
 def average(manager, model):
-    """Reduces all gradients in one tensor; after an error they are not used."""
+    """Reduces all gradients in one tensor. After an error the manager does not commit the step, so the values are not used."""
     gradients = [parameter.grad for parameter in model.parameters()]
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     manager.allreduce(flat).wait()

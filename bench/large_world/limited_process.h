@@ -1,7 +1,7 @@
 #pragma once
 
 // Runs a process with the limits of a launcher's container: one CPU and 512 MiB, by cgroups v1 or
-// v2. Without write access to them, uses CPU affinity, and only measures memory.
+// v2. Without write access to cgroups, uses CPU affinity and only measures the memory.
 
 #include <chrono>
 #include <cstdint>
@@ -16,17 +16,17 @@ class LimitedProcess {
  public:
   static constexpr int64_t kMemory = int64_t{512} << 20;
 
-  // Writes the output to `log`.
+  // Writes the process's output to the file `log`.
   LimitedProcess(const std::vector<std::string>& arguments,
                  const std::map<std::string, std::string>& environment, const std::string& log);
   ~LimitedProcess();
 
-  // "cgroup v1", "cgroup v2", or a description of the limits in use instead.
+  // Returns "cgroup v1", "cgroup v2", or a description of the limits that are used instead.
   const std::string& limits() const { return limits_; }
   bool Runs() const;
-  // User and system time since the start.
+  // Returns the process's user and system time since its start.
   std::chrono::duration<double> Cpu() const;
-  // The peak resident memory, in bytes.
+  // Returns the peak resident memory, in bytes.
   int64_t PeakMemory() const;
 
  private:

@@ -1,5 +1,5 @@
-// Figure B15: how soon a launcher with its container's default limits tells all ranks of a large
-// world that one of them is lost.
+// Figure B15: the time from the loss of a rank or agent in a large world until a launcher with its
+// container's default limits has sent the next world to all agents.
 
 #include <algorithm>
 #include <cstdio>
@@ -47,7 +47,7 @@ std::pair<int, int> FreePorts() {
   return {one.local_endpoint().port(), two.local_endpoint().port()};
 }
 
-// A folder with the job's credentials and a program that acts as mpirun without starting anything.
+// A folder with the job's credentials and a fake mpirun, which starts nothing.
 class Job {
  public:
   explicit Job(const std::string& launcher) {
@@ -93,7 +93,7 @@ class Job {
                       folder_.path() + "/launcher.log");
   }
 
-  // Sends the order, or without one a status request. Returns the status that the launcher answers.
+  // Sends the order, or a status request if `order` is empty. Returns the launcher's status.
   std::optional<control::LauncherStatus> Ask(const std::string& order = {}) {
     asio::io_context io;
     asio::ssl::stream<tcp::socket> stream(io, client_->asio());
@@ -173,7 +173,7 @@ class Figure {
       if (!lost) return std::nullopt;
       ranks.push_back(lost->took);
       cpu.push_back(lost->cpu);
-      // The rank returns, so that the world has the same size at each loss.
+      // Restart the rank, so that the world has the same size at each loss.
       if (!Loss([&] { agents_.RestartRank(agent, i % kSlots); })) return std::nullopt;
     }
     for (int i = 0; i < losses && i < count_ / 4; ++i) {
@@ -234,7 +234,7 @@ class Figure {
     std::optional<control::LauncherStatus> status;
     auto asked_at = Clock::now();
     const bool starts = Until([&] {
-      // Ask no more often than an operator does, so that the agents run meanwhile.
+      // Request the status only as often as an operator does, so that the agents can run meanwhile.
       if (Clock::now() - asked_at < std::chrono::milliseconds(500)) return false;
       asked_at = Clock::now();
       status = job_.Ask();
@@ -252,10 +252,10 @@ class Figure {
     return (job_.launcher().Cpu() - before) / Seconds(Clock::now() - began);
   }
 
-  // The time until all ranks know the next world, in seconds.
+  // `took`: the seconds until all agents have received the next world.
   struct Lost {
     double took = 0;
-    double cpu = 0;  // CPU time of the launcher, s
+    double cpu = 0;  // the launcher's CPU time, in seconds
   };
   std::optional<Lost> Loss(const std::function<void()>& lose) {
     const control::Epoch before = agents_.epoch();
@@ -302,7 +302,7 @@ int Measure(const std::string& launcher, const std::vector<int>& sizes, int loss
   nlohmann::ordered_json worlds;
   for (const auto& [ranks, one] : all) {
     if (ranks <= 1000) holds = holds && one.rank_lost <= kGoalOfThousand;
-    // The time must not grow faster than the ranks. Below 1,000 ranks, round trips dominate it.
+    // The time must not grow faster than the number of ranks. Below 1,000, round trips dominate it.
     if (ranks >= 1000) holds = holds && last.rank_lost * ranks <= one.rank_lost * most;
     worlds.push_back({{"ranks", ranks},
                       {"rankLost", one.rank_lost},

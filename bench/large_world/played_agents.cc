@@ -20,7 +20,7 @@ using tcp = asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kTick{10};
 constexpr std::chrono::milliseconds kRedial{50};
-// A longer line is a whole world, of which a simulated agent needs only the epoch.
+// A longer line contains a whole world, of which a simulated agent needs only the epoch.
 constexpr std::size_t kLongLine = 64 << 10;
 
 control::Epoch EpochOf(const std::string& line) {
@@ -35,7 +35,7 @@ control::Epoch EpochOf(const std::string& line) {
 
 }  // namespace
 
-// One connection. Lines are kept as text, so that the many agents of this process cost little.
+// One connection. Passes lines on as text, so that long lines need not be decoded.
 class PlayedAgents::Line : public std::enable_shared_from_this<Line> {
  public:
   Line(asio::io_context& io, control::TlsContext& tls,
@@ -287,7 +287,7 @@ void PlayedAgents::LoseAgent(int agent) {
   one.line->Close();
 }
 
-// Each tick sends the heartbeats of a part of the agents, so that each agent beats once a period.
+// Sends the heartbeats of some of the agents at each tick, so that each sends one per period.
 void PlayedAgents::Beat() {
   const std::size_t count = std::max<std::size_t>(
       1, agents_.size() * static_cast<std::size_t>(kTick / std::chrono::milliseconds(1)) /

@@ -1,8 +1,8 @@
 #pragma once
 
-// Simulates the agents of many workers in one process. Each has its own TLS connection to the
-// launcher and sends exactly what the agent of an elastic job sends when its ranks load, attach,
-// run and are lost. Positions of ranks are sent with each heartbeat. Single-threaded, on its
+// Simulates the agents of many workers in one process. Each agent has its own TLS connection to the
+// launcher and sends the same messages as the agent of an elastic job when its ranks load, attach,
+// run and are lost, with the ranks' positions at each heartbeat. Single-threaded, on its
 // io_context.
 
 #include <cstdint>
@@ -40,22 +40,22 @@ class PlayedAgents {
   static std::string Node(int agent) { return "node-" + std::to_string(agent); }
 
   void Dial();
-  // Attaches mpirun's processes, one for each slot.
+  // Reports for every slot that mpirun's process has attached.
   void AttachAll(int64_t cohort);
 
   // Reports that a rank was killed by SIGKILL.
   void LoseRank(int agent, int slot);
   // Reports that the agent has restarted the rank, and that the rank has loaded.
   void RestartRank(int agent, int slot);
-  // Ends the agent and its ranks for good.
+  // Closes the agent's connection. The agent and its ranks do not return.
   void LoseAgent(int agent);
 
   int Welcomed() const { return welcomed_; }
-  // The newest epoch, and whether every running agent with a member in it has received it.
+  // The newest epoch, and whether every running agent that has a member in it has received it.
   const control::Epoch& epoch() const { return epoch_; }
   bool AllTold() const;
   std::size_t ranks() const { return world_.size(); }
-  // Connections that ended without a loss that the figure caused. Their agents reconnect.
+  // The number of connections that ended although LoseAgent() was not called. Agents reconnect.
   int Dropped() const { return dropped_; }
 
  private:
@@ -64,7 +64,7 @@ class PlayedAgents {
     std::shared_ptr<Line> line;
     control::Epoch told;
     std::vector<std::string> starts;
-    std::vector<int> ranks;  // by slot; -1: none in the newest world
+    std::vector<int> ranks;  // rank of each slot; -1: the slot has none in the newest world
     bool welcomed = false;
     bool lost = false;
   };
@@ -84,7 +84,7 @@ class PlayedAgents {
   control::TlsContext& tls_;
   const Options options_;
   std::vector<Agent> agents_;
-  std::vector<std::pair<int, int>> world_;  // agent and slot, by rank
+  std::vector<std::pair<int, int>> world_;  // agent and slot of each rank
   std::map<std::string, int> by_uid_;
   control::Epoch epoch_;
   int welcomed_ = 0;

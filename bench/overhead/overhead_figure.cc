@@ -1,10 +1,10 @@
-// Figure B11: what fault tolerance costs a step when nothing fails. A world of ranks over Gloo, one
-// process each, trains in alternating blocks of steps of three kinds: with a session as in a job,
-// whose agent could change the world at any time and which writes snapshots to shared memory; with
-// a session that also writes the audit log; and in a bare loop that only reduces and updates.
+// Figure B11: how much time fault tolerance adds to a step when nothing fails. A world of ranks
+// over Gloo, one process each, trains alternating blocks of steps of three kinds: with a session as
+// in a job, which an agent could move to another world and which writes snapshots to shared memory;
+// with a session that also writes the audit log; and in a bare loop that only reduces and updates.
 // Model, buckets, communicator and optimizer are the same objects, so only the session differs. The
-// figure is the median, over the rounds, of the ratio between the time of the session's block and
-// that of the bare block.
+// figure is the median, over the rounds, of the time of the session's block divided by that of the
+// bare block.
 
 #include <algorithm>
 #include <array>
@@ -52,7 +52,7 @@ constexpr double kGoalPercent = 1;
 struct Options {
   int ranks = 2;
   int64_t global_batch = 64;
-  int64_t steps = 50;  // steps of a block
+  int64_t steps = 50;  // steps per block
   int rounds = 24;
 };
 
@@ -83,7 +83,7 @@ control::RankEpoch WorldOf(int rank, int size) {
   return world;
 }
 
-// Makes the page in which a rank reports its position, as an agent does.
+// Creates the page to which a rank writes its position, as an agent does.
 std::shared_ptr<Position> PositionAt(const std::string& path) {
   std::ofstream(path).close();
   std::filesystem::resize_file(path, control::kPositionFileBytes);
@@ -92,7 +92,7 @@ std::shared_ptr<Position> PositionAt(const std::string& path) {
   return position;
 }
 
-// Trains with a session that has its own agent and takes snapshots.
+// Trains with a session that is connected to a QuietAgent and takes snapshots.
 class Elastic {
  public:
   Elastic(const std::string& name, const std::string& audit_log, const std::string& model,
@@ -142,7 +142,7 @@ class Elastic {
   Session session_;
 };
 
-// Makes the same step without a session.
+// Trains the same step without a session.
 class Bare {
  public:
   Bare(Communicator& communicator, Buckets& buckets, const Options& options)
@@ -171,7 +171,7 @@ class Bare {
   std::vector<WorkHandle> works_;
 };
 
-// Milliseconds of each block, by kind: bare, session, session with the audit log.
+// Milliseconds of all blocks of each kind: bare, session, session with the audit log.
 using Blocks = std::array<std::vector<double>, 3>;
 
 Blocks RunRank(const World& world, const Options& options, const std::string& folder) {
@@ -195,7 +195,7 @@ Blocks RunRank(const World& world, const Options& options, const std::string& fo
       [&](int64_t step) { plain.Step(*workload, optimizer, step); },
       [&](int64_t step) { audited.Step(*workload, optimizer, step); }};
 
-  // Use each order of the kinds in turn, so that its place favours none of them.
+  // Use each order of the kinds in turn, so that no kind benefits from its place in the order.
   std::array<std::size_t, 3> order{0, 1, 2};
   Blocks blocks;
   int64_t step = 0;
@@ -211,7 +211,7 @@ Blocks RunRank(const World& world, const Options& options, const std::string& fo
   return blocks;
 }
 
-// Returns by how many percent the blocks of `kind` took longer than the bare ones of their round.
+// Returns by how many percent blocks of `kind` took longer than the bare blocks of their rounds.
 double OverBare(const Blocks& blocks, std::size_t kind) {
   std::vector<double> percent;
   for (std::size_t round = 0; round < blocks[0].size(); ++round) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// An agent that gives its rank one world and then only listens. It measures the overhead of an
-// agent while nothing happens.
+// An agent that sends its rank one world and then only reads messages, for measuring the overhead
+// of a session while nothing happens.
 
 #include <string>
 #include <thread>
@@ -13,7 +13,7 @@ namespace ringmaster::overhead {
 // Serves one rank until the rank closes the connection.
 class QuietAgent {
  public:
-  // Listens on the unix socket `path`. Ends the process if it cannot.
+  // Listens on the unix socket `path`. Ends the process if that fails.
   QuietAgent(const std::string& path, const control::RankEpoch& world);
   ~QuietAgent();
   QuietAgent(const QuietAgent&) = delete;

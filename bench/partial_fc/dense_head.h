@@ -1,9 +1,9 @@
 #pragma once
 
-// Computes the head as an ordinary layer: every class takes part, normalised centres, logits and
-// the gradient of the centres are full-size tensors, as in autograd, and the update visits every
-// row. Kernels and shards are the same as in the sparse head, so that only the sparsity differs.
-// For measurements of one rank, because both heads exchange the same data with other ranks.
+// Computes the head as an ordinary layer: all classes are used; normalised centres, logits and the
+// gradient of the centres are full-size tensors, as in autograd; and the update changes every row.
+// Kernels and shards are the same as in the sparse head, so that only the sparsity differs. Only
+// one rank is measured, because both heads exchange the same data with other ranks.
 
 #include <cstdint>
 #include <span>
@@ -16,12 +16,12 @@ namespace ringmaster::partial_fc_bench {
 
 class DenseHead {
  public:
-  // Has the rows of `range`, for batches of `samples`.
+  // Contains the rows of `range`. Each batch has `samples` samples.
   DenseHead(const trainer::partial_fc::HeadOptions& options, trainer::partial_fc::ClassRange range,
             int64_t samples);
 
-  // Runs forward, backward and update. `embeddings` are unit vectors. Writes their gradients to
-  // `gradients`.
+  // Computes forward pass, backward pass and update. `embeddings` are unit vectors. Writes their
+  // gradients to `gradients`.
   void Step(int64_t step, std::span<const int64_t> labels, std::span<const float> embeddings,
             std::span<float> gradients);
 

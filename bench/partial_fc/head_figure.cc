@@ -1,6 +1,6 @@
-// Measures the memory and the time per step of the head of a partial-fc model on one of N ranks: as
-// it is, with every class, and as an ordinary dense layer. Each is measured in its own process, for
-// its memory; random embeddings replace a backbone. The last line is one JSON object.
+// Measures the memory and the time per step of a partial-fc model's head on one of N ranks: with
+// sampled classes, with all classes, and as a dense layer. Each is measured in its own process;
+// random embeddings replace a backbone. The last line is one JSON object.
 
 #include <chrono>
 #include <cstdio>
@@ -116,7 +116,7 @@ double MeasureDense(const Options& options) {
   });
 }
 
-// Runs one measurement in its own process, so that each has its own memory.
+// Runs one measurement in its own process, so that its memory is measured separately.
 Measured Apart(const Options& options, const std::function<double()>& measure) {
   const auto said = bench::InAProcess([&] {
     at::set_num_threads(options.threads);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures mpi-operator as figures B1, B3 and B14 measure us: memory when idle, seconds until the Pods of one MPIJob exist (with its
-# default limits on requests, and with 1,000 requests a second), and the bytes of its CRD. Uses the control plane of B1.
+# Measures mpi-operator as figures B1, B3 and B14 measure Ringmaster: memory when idle, seconds until the Pods of one MPIJob exist (with
+# the default rate limits, and with 1,000 requests a second), and the size of the CRD in bytes. Uses the control plane of B1.
 #   MPI_OPERATOR=DIR        a checkout of github.com/kubeflow/mpi-operator, built with its own Go modules
 #   PODS=1000               number of workers of the job
 set -euo pipefail
@@ -57,7 +57,7 @@ spec:
       template: {spec: {tolerations: [{key: kwok, operator: Exists}], containers: [{name: main, image: example.com/mpi}]}}
 Y
 }
-create() { # name -> seconds until its last worker exists; the operator creates it last
+create() { # NAME: prints the seconds until the job's last worker exists, which the operator creates last
   local begin
   kubectl create namespace peer >/dev/null
   begin=$(date +%s%3N)
@@ -67,7 +67,7 @@ create() { # name -> seconds until its last worker exists; the operator creates 
   kubectl delete namespace peer --wait --timeout=600s >/dev/null
 }
 
-start_operator # returns once its caches are filled
+start_operator # returns once the operator's caches are filled
 idle=$(resident_mib)
 echo "idle: $idle MiB"
 default=$(create default-limits)

@@ -1,4 +1,4 @@
-"""The networks that both sides of the figures train, as in worker/trainer/workloads/mnist.cc,
+"""The networks that both sides of the figures train, with the same layers as in worker/trainer/workloads/mnist.cc,
 worker/bench/training/image_classifier.cc and, for SmallNet, worker/trainer/backbones/small_net.cc."""
 
 import typing

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The reference of B10: how much of its throughput PyTorch DDP under torchrun keeps while its ranks are killed.
+# The reference of B10: the share of its throughput that PyTorch DDP under torchrun keeps while its ranks are killed.
 #   run.sh [--replicas=8] [--every=29] [--count=8] [--checkpoint-every=50] [--seed=1] [--limit=300]
 # Prints one JSON line; progress goes to standard error.
 set -euo pipefail

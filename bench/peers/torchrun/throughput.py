@@ -40,7 +40,7 @@ def parse():
 
 
 def start_ranks(options, setting):
-    """Parses torchrun's last line."""
+    """Runs torchrun and returns the JSON object in its last line."""
     command = [
         sys.executable, "-B", "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.ranks}",
         os.path.abspath(__file__), f"--network={options.network}", f"--ranks={options.ranks}", f"--threads={options.threads}",
@@ -62,7 +62,7 @@ def start_ranks(options, setting):
 
 
 def python_headers():
-    """Sets the path at which torch.compile's programs find Python.h, if the compiler does not find it by itself."""
+    """Returns the folder of Python.h, which programs of torch.compile include; empty if it is not there."""
     import sysconfig
 
     folder = pathlib.Path(sysconfig.get_paths()["include"])

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The reference of B13: samples per second of PyTorch DDP. Options are those of throughput.py:
+# The reference of B13: samples per second of PyTorch DDP. It has the options of throughput.py:
 # throughput.sh --network=mnist|resnet18|iresnet18|iresnet50 [--choose] …
 # Prints one JSON line; progress goes to standard error.
 set -euo pipefail

@@ -6,7 +6,7 @@ object. A step that is repeated after a restart counts once. A rank is killed on
 longer than the time between two faults, the schedule gets longer, and fewer faults fit into the limit.
 
 The undisturbed rate is measured before the first fault and, between two faults, from the time when the group trains again
-and has settled, as bench/chaos measures ours. With --cpus each rank gets that CPU quota from a control group, so that
+and has settled, in the same way as in bench/chaos. With --cpus each rank gets that CPU quota from a control group, so that
 survivors cannot use a dead rank's share.
 """
 
@@ -35,7 +35,7 @@ class Step(typing.NamedTuple):
 
 
 class CpuGroups:
-    """A control group per rank, version 1 or 2, with a CPU limit."""
+    """A control group (version 1 or 2) with a CPU limit for each rank."""
 
     def __init__(self, ranks, cpus):
         unified = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
@@ -112,7 +112,7 @@ class Job:
             return "".join(file.readlines()[-40:])
 
     def steps(self, restarts="*"):
-        """Returns the steps of the group after this many restarts, or of all groups. Incomplete lines are ignored."""
+        """Returns the steps of the group after this number of restarts, or of all groups. Ignores incomplete lines."""
         result = []
         for path in glob.glob(f"{self.folder}/progress-{restarts}"):
             with open(path) as file:
@@ -127,7 +127,7 @@ class Job:
         return max((int(path.rpartition("-")[2]) for path in glob.glob(f"{self.folder}/progress-*")), default=-1)
 
     def await_group(self, after, since):
-        """Waits for a step of a group with more than AFTER restarts; returns (restarts, step)."""
+        """Waits for the first step of a group with more than `after` restarts. Returns (restarts, step)."""
         while time.monotonic() < self.deadline:
             if self.process.poll() is not None:
                 raise SystemExit(f"{since}, torchrun ended with exit code {self.process.returncode}")
@@ -151,7 +151,7 @@ class Job:
 
 
 def committed(steps, seconds):
-    """Returns the latest step at that time."""
+    """Returns the last step that was completed by that time."""
     return max((step.step for step in steps if step.at <= seconds), default=0)
 
 

@@ -1,8 +1,8 @@
-"""The training of ringmaster-train --workload=mnist as PyTorch's users write it: DistributedDataParallel over Gloo, one
-thread a rank, started by torchrun, with a checkpoint every so many steps from which a restarted group goes on.
+"""Trains as ringmaster-train --workload=mnist does, but with DistributedDataParallel over Gloo, one thread per rank,
+under torchrun. Writes a checkpoint after a fixed number of steps, from which a restarted group continues.
 
-Rank 0 appends a line (seconds, step) to FOLDER/progress-RESTARTS for each step, and each rank says its process id in
-FOLDER/rank-N. Runs until it is ended, at the latest with the torchrun that started it.
+Rank 0 appends a line (seconds, step) to FOLDER/progress-RESTARTS for each step, and each rank writes its process ID to
+FOLDER/rank-N. Runs until it is killed. It ends together with the torchrun that started it.
 """
 
 import argparse
