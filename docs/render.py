@@ -210,7 +210,7 @@ def render_version(kind, version):
 
 def render_api():
     lines = []
-    # What people only look at comes last.
+    # The CRD of the read-only copies comes last.
     for path in sorted((ROOT / "crds").glob("*.yaml"), key=lambda path: (".dev_local" in path.name, path.name)):
         crd = yaml.safe_load(path.read_text(encoding="utf-8"))["spec"]
         for version in crd["versions"]:
@@ -225,8 +225,8 @@ CONSTANT = re.compile(r'inline constexpr (?:char k\w+\[\] = "(\w+)"|int k\w+ = (
 
 
 def render_reasons():
-    sections = []  # of [title, what stands below it, rows]
-    comment = []  # since the last line that is none
+    sections = []  # items: [title, text below it, rows]
+    comment = []  # the comment lines since the last other line
     title = False  # the comment begins a section
     for line in (line for header in HEADERS for line in (ROOT / header).read_text(encoding="utf-8").splitlines()):
         if line.startswith("// --- "):

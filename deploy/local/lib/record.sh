@@ -15,7 +15,7 @@ recorded() { # kind -> prints the recorded lines of that kind, without the kind,
 # --- Resources that all clusters of the machine share ---------------------------------------------------------------
 
 # Each cluster owns one 10.SLOT.0.0/16: .0.0/24 nodes, .64.0/18 Pods (a /24 per node), .128.0/17 Services.
-take_slot() { # prints the slot; run it with machine_wide
+take_slot() { # prints the slot that it took; run it with machine_wide
   local slot used
   used=$(ip -4 -o addr show; ip -4 route show table all)
   mkdir -p "$SLOTS"
