@@ -167,7 +167,7 @@ stop_nodes() {
 kill_shims() {
   local process line
   for process in /proc/[0-9]*; do
-    # A process may end while we look at it.
+    # A process may end while this loop reads it.
     line=$({ tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null) || continue
     if [[ $line == *containerd-shim* && $line == *" -address $STATE/node"* ]]; then kill -9 "${process#/proc/}" 2>/dev/null || true; fi
   done
