@@ -9,7 +9,7 @@ REGISTRY ?=
 
 .PHONY: demo test unit lint lint-all transcripts figure soak images wheel release reproduce cluster-up cluster-down clean help
 
-demo: ## start a cluster, install Ringmaster and train on handwritten digits: CLUSTER=local (default) or CLUSTER=existing with KUBECONFIG
+demo: ## run the demo: install Ringmaster on a cluster and train on handwritten digits; CLUSTER=local (default) or CLUSTER=existing with KUBECONFIG
 	@CLUSTER=$(CLUSTER) NAME=$(NAME) deploy/demo.sh
 
 test: ## build everything and run every test: unit, fuzz, integration, runtime, end to end
