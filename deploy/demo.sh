@@ -26,7 +26,7 @@ start_local_cluster() {
   deploy/local/cluster.sh --name "$NAME" load $(images/build.sh --archives operator tools worker-debian13)
 }
 
-# Prints the kubeconfig of a user who may edit one namespace. On an existing cluster it is the caller's own kubeconfig.
+# Prints the kubeconfig of a user who may edit one namespace. On an existing cluster it prints the caller's kubeconfig.
 user_kubeconfig() {
   if [ "$CLUSTER" = local ]; then
     deploy/local/cluster.sh --name "$NAME" user ada "$namespace"

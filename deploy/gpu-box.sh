@@ -8,12 +8,12 @@
 #                                      neither a network nor our Debian packages. Run the other two commands there with FOLDER
 #
 # Without FOLDER the machine must run Debian 12 or similar; PyTorch and nvcc are downloaded once from PyPI (deploy/local/cuda.sh).
-# RINGMASTER_GLOO=OFF (for build) builds without Gloo: then a job with several ranks needs GPUs. RINGMASTER_BUILD (default
+# RINGMASTER_GLOO=OFF (for build) builds without Gloo; a job with several ranks then needs GPUs. RINGMASTER_BUILD (default
 # build/gpu-box) is the build folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Files and whole folders of /usr/include. Boost is too large: only the headers that our sources include are copied.
+# These are files and whole folders of /usr/include. Boost is too large: only the headers that our sources include are copied.
 headers=(nlohmann CLI spdlog fmt gtest gmock openssl x86_64-linux-gnu/openssl zlib.h zconf.h
   x86_64-linux-gnu/zconf.h)
 libraries=(libspdlog libfmt libssl libcrypto libz libgtest libgtest_main libgmock libgmock_main)
@@ -23,7 +23,8 @@ cmake_packages=(lib/x86_64-linux-gnu/cmake/{spdlog,fmt,GTest,Boost-1.74.0,boost_
 boost_headers() {
   local source
   for source in common/control/*.cc worker/trainer/{*,*/*}/*.cc tests/unit/trainer/fake_launcher.h; do
-    # The compiler fails for a source that includes LibTorch; such a source needs no other Boost headers than the rest.
+    # The compiler fails for a source that includes LibTorch; such a source needs only Boost headers that the other sources need
+    # as well.
     g++ -std=c++20 -M -I. "$source" 2>/dev/null || true
   done | tr ' ' '\n' | sed -n 's#^/\(usr/include/boost/.*\)#\1#p' | sort -u
 }
@@ -49,7 +50,7 @@ collect() { # folder
 }
 
 build_folder=${RINGMASTER_BUILD:-build/gpu-box}
-peer=(bench/peers/torchrun/throughput.sh) # for figure B13: the same training by PyTorch
+peer=(bench/peers/torchrun/throughput.sh) # figure B13 compares with the same training by PyTorch
 carried=() # environment of the programs built with FOLDER; other programs, such as compilers, must run without it
 
 compile() { # [folder]
@@ -90,7 +91,8 @@ figure() {
   [ $code = 0 ] || tail -n 3 "$results/$1.log"
 }
 
-# Trains IResNet-50 as docs/gpu.md measures it: one rank per GPU. Each rank sees only its own GPU, as the ranks of a Pod do.
+# Trains IResNet-50 as for the figures of docs/gpu.md, with one rank per GPU. Each rank sees only its own GPU, as the ranks of a
+# Pod do.
 train() { # ringmaster-train gpus options...
   local store pids=() rank code=0
   store=$(mktemp -d)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the report of a machine with GPUs: what gpu-box.sh measured there, without names of hosts, users or paths.
+"""Makes the report of a machine with GPUs: the results of gpu-box.sh, without names of hosts or users and without paths.
 
   gpu_report.py FOLDER   writes report.json and report.md into FOLDER, from the files that gpu-box.sh left there
 
@@ -59,7 +59,7 @@ def build(text):
 
 
 def cases(said):
-    """Returns the test cases of a GoogleTest program, with what they measured."""
+    """Returns the test cases of a GoogleTest program, with the values that they measured."""
     found = []
     for line in said.splitlines():
         if ended := CASE.match(line):

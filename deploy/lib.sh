@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# Shared by the demo, the end-to-end tests and the figures: install Ringmaster into a cluster and prepare a namespace for its users.
-# Sourced, not run. Needs KUBECONFIG (cluster admin) and kubectl in PATH; sets functions, `repository`, `version` and the images' names.
+# Functions that the demo, the end-to-end tests and the figures share: they install Ringmaster into a cluster and prepare a
+# namespace for its users. Sourced, not run. Needs KUBECONFIG (cluster admin) and kubectl in PATH; defines functions,
+# `repository`, `version` and the images' names.
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 RINGMASTER_CACHE=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
 version=$("$repository/release/version.sh")

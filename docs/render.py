@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Renders what pages say about the API, between two marks on each page; the text around them is written by hand.
+"""Renders the parts of pages that describe the API, between two marks on each page; the text around the marks is written by hand.
 
   render.py           writes the pages
-  render.py --check   writes nothing, and fails where a page differs
+  render.py --check   writes nothing, and fails if a page differs
 
 docs/api.md has the fields of every CRD in crds/: one table for each group of fields. docs/reasons.md has the constants of
 common/control/reasons.h and exit_codes.h: one table for each section. docs/gpu-reports.md has the reports in docs/gpu-reports/. The CRD of
@@ -53,7 +53,7 @@ class NoAliases(yaml.SafeDumper):
 
 
 def without_defaults(field):
-    """What is not written is not set."""
+    """Returns the field without default values, because a profile sets only the fields that are written in it."""
     if not isinstance(field, dict):
         return [without_defaults(item) for item in field] if isinstance(field, list) else field
     return {key: without_defaults(value) for key, value in field.items() if key != "default" or isinstance(value, dict) and "type" in value}
@@ -97,7 +97,7 @@ def plural(field):
 
 
 def bounds_of(field):
-    """Of the field itself, and of what a list or map holds where that is no object of named fields."""
+    """Returns the bounds of the field and, for a list or map of other values than objects with named fields, the bounds of these values."""
     found = []
     if "enum" in field:
         found.append(", ".join(code(word) for word in field["enum"]))
@@ -124,7 +124,7 @@ def bounds_of(field):
 
 
 def children(field):
-    """The named fields of an object, or of a list's items, with what stands between the two names."""
+    """Returns the separator between the two names, and the schema with the named fields of an object or of a list's items."""
     if "properties" in field:
         return ".", field
     if field.get("items", {}).get("properties"):
@@ -133,7 +133,7 @@ def children(field):
 
 
 def rules_of(path, field):
-    """What CEL refuses, in the CRD's own sentences."""
+    """Yields the path and the message of each CEL rule of the field."""
     for rule in field.get("x-kubernetes-validations", []):
         yield path, rule["message"]
     if "items" in field:
@@ -143,7 +143,7 @@ def rules_of(path, field):
 
 
 def render_group(path, field, sections, depth):
-    """One table: the fields below `path`, deeper ones by their path; `sections` have tables of their own."""
+    """Renders one table of the fields below `path`, named by their paths below it; fields in `sections` have separate tables."""
     rows, rules = [], list(rules_of(path, field))
 
     def add(prefix, parent):
@@ -152,7 +152,7 @@ def render_group(path, field, sections, depth):
             full = f"{path}.{shown}"
             joint, inside = children(child) if full not in [COPY, *SOURCES] else ("", {})
             about, kind = child.get("description", ""), type_of(child)
-            if full in sections:  # its own table has all of the description
+            if full in sections:  # the table of this section has the whole description
                 about, kind = about.split(". ")[0].rstrip(".") + ".", f"[{kind}](#{anchor(sections[full])})"
             elif full != COPY:
                 rules.extend(rules_of(full, child))
@@ -210,7 +210,7 @@ def render_version(kind, version):
 
 def render_api():
     lines = []
-    # What people only look at comes last.
+    # The CRD of the read-only copies comes last.
     for path in sorted((ROOT / "crds").glob("*.yaml"), key=lambda path: (".dev_local" in path.name, path.name)):
         crd = yaml.safe_load(path.read_text(encoding="utf-8"))["spec"]
         for version in crd["versions"]:
@@ -225,8 +225,8 @@ CONSTANT = re.compile(r'inline constexpr (?:char k\w+\[\] = "(\w+)"|int k\w+ = (
 
 
 def render_reasons():
-    sections = []  # of [title, what stands below it, rows]
-    comment = []  # since the last line that is none
+    sections = []  # items: [title, text below it, rows]
+    comment = []  # the comment lines since the last other line
     title = False  # the comment begins a section
     for line in (line for header in HEADERS for line in (ROOT / header).read_text(encoding="utf-8").splitlines()):
         if line.startswith("// --- "):
@@ -256,14 +256,14 @@ def render_reasons():
 
 
 def render_gpu_reports():
-    """All of them in one table, the newest first, and then each."""
+    """Renders a table of all reports, newest first, and then each report."""
     reports = [gpu_report.read(path) for path in sorted((ROOT / "docs/gpu-reports").glob("*.json"), reverse=True)]
     if not reports:
         return ["No report has come yet.", ""]
     return gpu_report.overview(reports) + [line for report in reports for line in gpu_report.markdown(report)]
 
 
-# In this order: a page shows what an earlier one has got.
+# The pages are rendered in this order, because a page may contain what was rendered into an earlier one.
 PAGES = {
     "crds/ringmaster.dev_trainingprofiles.yaml": (COPY_BEGIN, render_workload, " " * 20 + COPY_END),
     "docs/api.md": (BEGIN, lambda: "\n".join(["", *render_api()]), END),

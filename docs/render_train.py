@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Renders the flags on docs/ringmaster-train.md from what the program says of itself.
+"""Renders the flags on docs/ringmaster-train.md from the output of `ringmaster-train --help`.
 
   render_train.py PROGRAM           writes the page; PROGRAM is a ringmaster-train, for example build/dev/worker/trainer/ringmaster-train
-  render_train.py PROGRAM --check   writes nothing, and fails where the page differs
+  render_train.py PROGRAM --check   writes nothing, and fails if the page differs
 """
 
 import os
@@ -23,7 +23,7 @@ def help_of(program):
 
 
 def read_help(text):
-    """The groups of options: (title, [option]) with an option's names, bounds, default and description."""
+    """Returns the groups of options as (title, [option]); an option has names, bounds, a default and a description."""
     groups = []
     for line in text.splitlines():
         if re.fullmatch(r"\S.*:", line):

@@ -18,13 +18,13 @@ inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUserError = 2;
 // Rank: it exits because it lost a peer. The launcher looks for the rank that failed first.
 inline constexpr int kExitPeerLost = 75;
-// Rank: its GPU does not work, whatever program runs on it. Its agent leaves the job and exits with
-// the same code, so that its Pod is replaced. It does not count against the restart limit.
+// Rank: its GPU does not work with any program. The rank's agent leaves the job and exits with the
+// same code, so that its Pod is replaced. The exit does not count against the restart limit.
 inline constexpr int kExitDeviceUnhealthy = 76;
 // mpirun started a process on a host that is not one of the job's workers: WorldMismatch.
 inline constexpr int kExitNoAgent = 79;
-// Rank: its agent could not start it, for example because MASTER_PORT is in use. It is retried, and
-// counts as killed by a signal. If the program itself exits with 80, it failed as with code 1.
+// Rank: its agent could not start it, for example because MASTER_PORT is in use. The start is
+// retried, and counts like a kill by a signal. A program that exits with 80 failed, as with code 1.
 inline constexpr int kExitNotStarted = 80;
 // Rank: the program does not exist or cannot be executed, as in a shell.
 inline constexpr int kExitCannotStart = 127;

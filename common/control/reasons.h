@@ -20,10 +20,10 @@ inline constexpr char kWorkersReady[] = "WorkersReady";
 // Ranks train together. False before the first world, during a pause and after the job
 // ends.
 inline constexpr char kRunning[] = "Running";
-// The workers that train differ from the requested ones. Absent before the first world.
+// The workers that train differ from the requested workers. Absent before the first world.
 inline constexpr char kResizing[] = "Resizing";
-// Checkpoints, snapshots and copies are kept as the job requests. Added once one of them could not
-// be written or read; the message says what a failure would cost.
+// Checkpoints, snapshots and copies are kept as the job requests. The condition is added once one
+// of them could not be written or read; the message says what a failure would cost.
 inline constexpr char kProtected[] = "Protected";
 // True: the job started from a checkpoint of another job. False: it started from its first step
 // although checkpoints of an earlier job of the same name exist. Absent otherwise.
@@ -37,7 +37,7 @@ inline constexpr char kManaged[] = "Managed";
 // The spec or its TrainingProfile changed, but the running job still uses the old values. Suspend
 // and resume the job to apply the change.
 inline constexpr char kChangePending[] = "ChangePending";
-// Set on a deleted job with spec.checkpoint.onDelete: Delete. Says what blocks its deletion.
+// Set on a deleted job with spec.checkpoint.onDelete: Delete. The message says what it waits for.
 inline constexpr char kCheckpointsRemoved[] = "CheckpointsRemoved";
 // The job has completed successfully.
 inline constexpr char kSucceeded[] = "Succeeded";
@@ -51,11 +51,11 @@ inline constexpr char kStalled[] = "Stalled";
 
 // --- States
 //
-// `status.state`, a summary for people. More states may be added; programs read the conditions.
+// Values of `status.state`, for people. More may be added; programs should read the conditions.
 
 // Pods are being created, or the launcher Pod is waiting for a node or an image.
 inline constexpr char kStatePending[] = "Pending";
-// The launcher is running, but no ranks are. The reason says what the workers are waiting for.
+// The launcher is running, but no ranks run yet. The reason says what the workers wait for.
 inline constexpr char kStateStarting[] = "Starting";
 // Ranks are training.
 inline constexpr char kStateRunning[] = "Running";
@@ -70,8 +70,8 @@ inline constexpr char kStateFailed[] = "Failed";
 
 // --- Reasons: the job waits for its Pods
 //
-// For Created, WorkersReady and Reconciling. A waiting container keeps the kubelet's reason, for
-// example ErrImagePull.
+// Reasons of Created, WorkersReady and Reconciling. While a container waits, the reason is that of
+// the kubelet, for example ErrImagePull.
 
 // Pods are being created. No action is needed.
 inline constexpr char kReasonCreating[] = "CreatingPods";
@@ -86,7 +86,7 @@ inline constexpr char kReasonWaitingForLauncher[] = "WaitingForLauncher";
 inline constexpr char kReasonLauncherUnreachable[] = "LauncherUnreachable";
 // A Pod cannot be scheduled; the message says why and what to do.
 inline constexpr char kReasonUnschedulable[] = "Unschedulable";
-// A scheduled Pod does not start. Correct what the message names: the kubelet's latest event.
+// A scheduled Pod does not start. Correct the cause in the message, the kubelet's latest event.
 inline constexpr char kReasonPodNotStarting[] = "PodNotStarting";
 // Too many nodes are not ready at once, so their workers are not replaced. Check the nodes.
 inline constexpr char kReasonNodesUnreachable[] = "NodesUnreachable";
@@ -98,7 +98,7 @@ inline constexpr char kReasonWorkersReady[] = "WorkersReady";
 
 // --- Reasons: a request was refused
 //
-// For WorkersReady and Reconciling. The operator retries with exponential back-off.
+// Reasons of WorkersReady and Reconciling. The operator retries with exponential back-off.
 
 // A ResourceQuota of the namespace is exhausted. Free quota or raise it.
 inline constexpr char kReasonQuotaExceeded[] = "QuotaExceeded";
@@ -121,7 +121,7 @@ inline constexpr char kReasonUnknown[] = "Unknown";
 
 // --- Reasons: Running
 //
-// In addition to those of a paused job.
+// The reasons of a paused job are also used.
 
 // Ranks are training.
 inline constexpr char kReasonTraining[] = "Training";
@@ -134,7 +134,7 @@ inline constexpr char kReasonFinished[] = "Finished";
 
 // --- Reasons: Resizing
 //
-// In addition to those of a paused job.
+// The reasons of a paused job are also used.
 
 // The requested workers are training.
 inline constexpr char kReasonStable[] = "Stable";
@@ -174,7 +174,7 @@ inline constexpr char kReasonSpecInUse[] = "SpecInUse";
 
 // --- Reasons: CheckpointsRemoved
 //
-// In addition to those of a refused request. Set onDelete to Retain to delete the job at once.
+// The reasons of a refused request are also used. Set onDelete to Retain to delete the job at once.
 
 // The job's Pods, which write to its folder, have not terminated yet.
 inline constexpr char kReasonEndingPods[] = "EndingPods";
@@ -183,7 +183,7 @@ inline constexpr char kReasonRemoving[] = "Removing";
 
 // --- Reasons: NetworkIsolated
 
-// The policies exist. They take effect if the network plugin enforces NetworkPolicies.
+// The policies exist. Policies take effect only if the network plugin enforces NetworkPolicies.
 inline constexpr char kReasonPoliciesCreated[] = "PoliciesCreated";
 // A policy could not be created. The message says why.
 inline constexpr char kReasonPoliciesMissing[] = "PoliciesMissing";
@@ -196,12 +196,12 @@ inline constexpr char kReasonPoliciesOff[] = "PoliciesOff";
 
 // The state is saved as requested again.
 inline constexpr char kReasonKept[] = "Kept";
-// Checkpoints fail; losing all workers resumes from the last complete one. Check the
-// volume.
+// Checkpoints fail; if all workers are lost, the job resumes from the last complete checkpoint.
+// Check the volume.
 inline constexpr char kReasonCheckpointFailing[] = "CheckpointFailing";
-// Snapshots in memory fail; losing all ranks at once resumes from the last checkpoint.
+// Snapshots in memory fail; if all ranks are lost, the job resumes from the last checkpoint.
 inline constexpr char kReasonSnapshotFailing[] = "SnapshotFailing";
-// No other worker has a copy of a rank's shard; losing it resumes from the last checkpoint.
+// No other worker has a copy of a rank's shard; if it is lost, the job resumes from a checkpoint.
 inline constexpr char kReasonCopyFailing[] = "CopyFailing";
 // Training waits because its saved state cannot be read or written. Check the volume.
 inline constexpr char kReasonCheckpointUnreadable[] = "CheckpointUnreadable";
@@ -216,8 +216,8 @@ inline constexpr char kReasonStartedAfresh[] = "StartedAfresh";
 
 // --- Reasons of failures
 //
-// `status.failures[].reason`, in addition to WorkerLost, OOMKilled, the reasons for Failed below
-// and those of Kubernetes (Evicted, Preempting, Error).
+// Values of `status.failures[].reason`, in addition to WorkerLost, OOMKilled, the reasons for
+// Failed below and those of Kubernetes (Evicted, Preempting, Error).
 
 // A worker's Pod ended for an unknown reason.
 inline constexpr char kReasonWorkerFailed[] = "WorkerFailed";
@@ -267,7 +267,7 @@ inline constexpr char kReasonRankFailed[] = "RankFailed";
 // A rank or Pod ran out of memory crashLimit times in a row. Raise the memory limit. Also used in
 // `status.failures` and by the kubelet.
 inline constexpr char kReasonOOMKilled[] = "OOMKilled";
-// Ranks or Pods failed crashLimit times in a row. Correct what the message names and apply again.
+// Ranks or Pods failed crashLimit times in a row. Correct the cause in the message and apply again.
 inline constexpr char kReasonCrashLoop[] = "CrashLoop";
 // A rank exited with code 2: the program rejects its arguments or data. Correct them.
 inline constexpr char kReasonUserError[] = "UserError";
@@ -283,7 +283,7 @@ inline constexpr char kReasonLauncherError[] = "LauncherError";
 
 // --- Reasons: the job is paused
 //
-// For Running and Resizing.
+// Reasons of Running and Resizing.
 
 // At least half of the last world's Pods are missing but not known to be dead, so they might still
 // be training. Training pauses until they return or are confirmed gone.
@@ -293,8 +293,8 @@ inline constexpr char kPauseBelowMinReplicas[] = "BelowMinReplicas";
 
 // --- Causes of a recovery
 //
-// `status.lastRecovery.cause`: how the first worker or rank was lost. Also OOMKilled. More may
-// come.
+// Values of `status.lastRecovery.cause`: how the first worker or rank was lost. OOMKilled is also a
+// cause, and more may be added.
 
 // A rank was killed by a signal.
 inline constexpr char kCauseRankKilled[] = "RankKilled";
@@ -304,7 +304,7 @@ inline constexpr char kCauseRankExited[] = "RankExited";
 inline constexpr char kCauseDeviceUnhealthy[] = "DeviceUnhealthy";
 // Another process replaced a rank whose exit was not reported.
 inline constexpr char kCauseRankReplaced[] = "RankReplaced";
-// The agent's connection broke, and its port refuses connections or it did not reconnect.
+// The agent's connection broke, and it did not reconnect or its worker's port refuses connections.
 inline constexpr char kCauseAgentLost[] = "AgentLost";
 // The agent's connection ended while its worker was leaving.
 inline constexpr char kCauseAgentLeft[] = "AgentLeft";
@@ -337,20 +337,20 @@ namespace ringmaster::api {
 
 // --- Conditions and reasons of TrainingProfiles
 //
-// `status.conditions` of a TrainingProfile in the operator's namespace. If they are missing, no
-// operator is watching it. In other namespaces a TrainingProfile has no effect and no status.
+// `status.conditions` of a TrainingProfile in the operator's namespace. If it has no conditions, no
+// operator watches it. In other namespaces a TrainingProfile has no effect and no status.
 
-// Jobs may use the profile, and all of its spec applies. If False, the reason says what does
-// not apply. If True, the reason is also Accepted.
+// Jobs may use the profile, and all of its spec applies. If False, the reason says why not. If
+// True, the reason is also Accepted.
 inline constexpr char kAccepted[] = "Accepted";
-// spec.workload sets something that the profile's own allows and limits do not cover, so no job may
-// use the profile. The message names the field. Allow it or remove it from workload.
+// spec.workload sets something that the profile's allows and limits do not cover, so no job may use
+// the profile. The message names the field. Allow the field or remove it from workload.
 inline constexpr char kReasonNotCovered[] = "NotCovered";
 // Another profile of the same precedence is also the default of a namespace, so jobs there that do
-// not name a profile get no Pods. The message names both. Keep one default.
+// not name a profile get no Pods. The message names both profiles. Keep one default.
 inline constexpr char kReasonDefaultConflict[] = "DefaultConflict";
-// The API server rejects Pods with what spec.workload sets, because of an invalid field or value,
-// so no job can start with the profile. The message names the field. Correct it.
+// The API server rejects Pods with the settings of spec.workload because of an invalid field or
+// value, so no job can start with the profile. The message names the field. Correct it.
 inline constexpr char kReasonPodsRefused[] = "PodsRefused";
 // The operator failed to decode the profile although the API server accepted it; the message names
 // the field. If the profile is a default, jobs without spec.profile wait.
@@ -364,7 +364,7 @@ inline constexpr char kReasonUnreadable[] = "Unreadable";
 
 // All Pods were created.
 inline constexpr char kEventCreated[] = "PodsCreated";
-// The first world is training, or the first one after a pause.
+// The first world, or the first world after a pause, is training.
 inline constexpr char kEventRunning[] = "TrainingStarted";
 // spec.worker.replicas was changed.
 inline constexpr char kEventResized[] = "Resized";

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the programs of the local cluster, helm, oras, a registry and Prometheus from Go modules, once, into a cache outside the tree.
-# It returns at once if all are present; of two builds at the same time, one waits for the other.
+# It returns at once if all programs are present. If two builds run at the same time, one waits for the other.
 #
 #   build.sh [GROUP...]     groups: kubernetes etcd coredns kwok helm oras registry prometheus containerd (default: the first two)
 #   build.sh --print        prints the cache folder of this version (programs in bin/; containerd/ has a containerd newer than the system's)
@@ -22,18 +22,18 @@ refuse() {
   exit 1
 }
 
-packages() { # group -> the packages that its tools.go names
+packages() { # group -> prints the packages that the group's tools.go names
   sed -n 's/^\t_ "\(.*\)"$/\1/p' "$tools/$1/tools.go"
 }
 
-program() { # package -> the name of its program
+program() { # package -> prints the name of its program
   case $1 in
     go.etcd.io/etcd/server/v3) echo etcd ;;
     *) basename "$1" ;;
   esac
 }
 
-# containerd is not put into bin/, where it would replace the system's.
+# containerd is not put into bin/, where it would take precedence over the system's containerd.
 folder_of() { # package
   case $1 in
     github.com/containerd/*) echo "$CACHE/containerd" ;;
@@ -41,8 +41,8 @@ folder_of() { # package
   esac
 }
 
-# Prints a hash for the programs whose version is not part of the cache's name: our own program is built again when its source
-# changes; helm and others when their go.mod or go.sum changes.
+# Prints a hash for the programs whose version is not part of the cache's name: our own program is rebuilt when its source
+# changes; helm and the others are rebuilt when their go.mod or go.sum changes.
 source_of() { # package
   case $1 in
     github.com/containerd/*) cat "$tools"/containerd/go.* | sha256sum ;;
@@ -61,7 +61,7 @@ present() { # package
   [ -x "$(folder_of "$1")/$name" ] && [ "$(cat "$CACHE/source/$name" 2>/dev/null)" = "$(source_of "$1")" ]
 }
 
-# The go.mod files ask for a Go version. Go 1.21 and newer fetch it through the module proxy; older ones cannot.
+# The go.mod files require a Go version. Go 1.21 and newer fetch that version through the module proxy; older versions cannot.
 check_go() {
   local have need
   command -v go >/dev/null || refuse "no 'go' on this machine: install Go 1.21 or newer to build the local cluster"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs a real multi-node Kubernetes on one Linux machine, without Docker: etcd, API server, controllers, scheduler and, in one
-# network namespace per node, containerd, kubelet, kube-proxy and a NetworkPolicy enforcer. README.md here says how it works.
+# network namespace per node, containerd, kubelet, kube-proxy and a NetworkPolicy enforcer. README.md in this folder says how it
+# works.
 #
 #   cluster.sh up [NODES]           start (default 3 nodes); prints the KUBECONFIG to use. 0 nodes: control plane only, no root
 #       --no-controllers            with 0 nodes: only etcd and API server
@@ -16,10 +17,10 @@
 #   cluster.sh fake N               simulate N nodes with 64 CPUs and 8 GPUs each, tainted kwok=fake:NoSchedule
 #   cluster.sh cut NODE | heal NODE drop every packet of a node (a silent host) | let packets pass again
 #
-# --name NAME (default: ringmaster) chooses the cluster: several run side by side.
+# --name NAME (default: ringmaster) selects the cluster; several clusters can run at the same time.
 # RINGMASTER_STATE (default /var/tmp/ringmaster-cluster) is the folder of running clusters; RINGMASTER_CACHE (default
-# ~/.cache/ringmaster) that of built programs and unpacked images. RINGMASTER_CONTAINERD names a folder with another containerd for
-# the nodes (build.sh containerd).
+# ~/.cache/ringmaster) is the folder of built programs and unpacked images. RINGMASTER_CONTAINERD names a folder with another
+# containerd for the nodes (build.sh containerd).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 BASE=${RINGMASTER_STATE:-/var/tmp/ringmaster-cluster}

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Records the run that docs/recovery.svg shows: a job on three nodes in which a rank is killed, a worker joins and a node falls silent.
+# Records the run that docs/recovery.svg shows: a job on three nodes in which a rank is killed, a worker joins and a node is
+# disconnected.
 #
 #   eval "$(tests/e2e/job_cluster.sh up)"       a local cluster with Ringmaster, as root
 #   docs/recovery/record.sh                     docs/recovery/run.json, in two minutes
@@ -50,7 +51,7 @@ mark "scaled to 4 workers"
 as_user scale tj/digits --replicas=4 >/dev/null
 wait_for "four workers" 60 world_is 4
 lives
-# A node with as few workers as there are, and neither the launcher nor the operator.
+# Selects a node that runs neither the launcher nor the operator and has the fewest workers.
 others=$(as_user get "$(launcher_pod digits)" -o jsonpath='{.spec.nodeName} '
   kubectl -n ringmaster-system get pods -o jsonpath='{.items[*].spec.nodeName}')
 cut_node=$(as_user get pods -l ringmaster.dev/role=worker -o jsonpath='{range .items[*]}{.spec.nodeName}{"\n"}{end}' |

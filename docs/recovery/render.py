@@ -3,10 +3,10 @@
 
   render.py                             writes docs/recovery.svg
   render.py --check                     writes nothing, and fails where the picture differs
-  render.py --record LOG MARKS FROM TO  prints run.json, from a launcher's log with time stamps; record.sh calls it, and says how to record anew
+  render.py --record LOG MARKS FROM TO  prints run.json, from a launcher's log with time stamps; record.sh calls it, and describes how to record a new run
 
-run.json has, in milliseconds from the start of the picture: `steps`, when each step was reported; `worlds`, from when on how many ranks
-trained together; `marks`, what was done to the job.
+run.json has these lists, with times in milliseconds from the start of the picture: `steps` (when each step was reported), `worlds` (from
+when on how many ranks trained together) and `marks` (what was done to the job, and when).
 """
 
 import datetime
@@ -21,7 +21,7 @@ PICTURE = HERE.parent / "recovery.svg"
 BIN = 1000  # milliseconds of a bar
 WIDTH, LEFT, RIGHT = 880, 62, 16
 TOP, RATE_HEIGHT, GAP, WORLD_HEIGHT, BOTTOM = 66, 150, 34, 70, 34
-# Readable on white and on black.
+# These colours are readable on white and on black.
 INK, GRID, RATE, WORLD, MARK = "#7d8590", "#7d859055", "#2f81f7", "#3fb950", "#db6d28"
 
 
@@ -57,7 +57,7 @@ def record(log, marks, begin, end):
 
 
 def longest_gap(steps, begin, end):
-    """Between two steps, the later of them within these times."""
+    """Returns the longest time between two consecutive steps of which the later one is within these times."""
     return max((later - step for step, later in zip(steps, steps[1:]) if begin <= later <= end), default=0)
 
 
@@ -71,7 +71,7 @@ def line(x1, y1, x2, y2, colour, width=1.0, dash=""):
 
 
 def round_up(value):
-    """To a number that looks well on an axis."""
+    """Returns the value, rounded up to a number that is suitable for an axis."""
     scale = 10 ** len(str(int(value))[1:])
     return next(step * scale for step in (1, 1.2, 1.6, 2, 3, 4, 6, 8, 10) if step * scale >= value)
 

@@ -59,7 +59,7 @@ write_controller() { # controller +|-
   echo "$2$1" >/sys/fs/cgroup/cgroup.subtree_control
 }
 
-cgroup_processes() { # prints every process in the recorded cgroups
+cgroup_processes() { # prints the pid of every process in the recorded cgroups
   local directory
   for directory in $(recorded cgroup); do
     if [ -d "$directory" ]; then find "$directory" -name cgroup.procs -exec cat {} + 2>/dev/null || true; fi

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The commands of cluster.sh. Each takes the cluster's lock, checks its input and then does its steps in order.
+# The commands of cluster.sh. Each command takes the cluster's lock, checks its arguments and then runs its steps in order.
 
 find_programs() { # group...
   "$here/build.sh" "$@"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Functions and paths that every part of the local cluster uses: to print, to fail, to start a program, to wait for it.
+# Paths that every part of the local cluster uses, and functions that print, fail, start a program and wait for it.
 # Sourced by cluster.sh after it has set the names below.
 
 : "${here:?}" "${NAME:?}" "${BASE:?}" "${CACHE:?}"
@@ -16,7 +16,7 @@ die() {
 
 kubectl() { "$BIN/kubectl" --kubeconfig "$STATE/admin.kubeconfig" "$@"; }
 
-# Reads or writes a cluster setting that later commands need (address, port, number of nodes). Each is a small file.
+# Reads or writes a cluster setting that later commands need (address, port, number of nodes). Each setting is a small file.
 setting() { cat "$STATE/setting/$1" 2>/dev/null || true; }
 set_setting() { printf '%s\n' "$2" >"$STATE/setting/$1"; }
 
@@ -61,9 +61,9 @@ start_time() { # pid
   [ "$1" = Z ] || echo "${20}"
 }
 
-# Starts a program in the background, detached, with its output in log/NAME.log. It is recorded before it runs and before this
-# function returns, so that a clean-up that follows at once finds it. Descriptors 7 to 9 are locks: a child that kept them open
-# would lock the cluster for ever.
+# Starts a program in the background, detached, with its output in log/NAME.log. The program is recorded before it runs and before
+# this function returns, so that a clean-up at any time finds it. Descriptors 7 to 9 are locks: a child that kept them open would
+# hold the locks for as long as it runs.
 start() { # name command...
   local name=$1
   shift
@@ -88,7 +88,7 @@ why() { # name
   printf '%s\n' "${lines:-$(tail -n 5 "$log" 2>/dev/null | cut -c -400)}" | sed "s/^/  $1: /" >&2
 }
 
-# Polls a command until it succeeds; gives up when the program that it waits for has ended or the time is over.
+# Polls a command until it succeeds; gives up when the program has ended or the time is over.
 # RINGMASTER_PATIENCE multiplies the time, for machines that are busy with other work.
 wait_until() { # seconds program what command...
   local deadline=$((SECONDS + $1 * ${RINGMASTER_PATIENCE:-1})) program=$2 what=$3

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Starts etcd, kube-apiserver and, without --no-controllers, controller manager, scheduler and DNS, as processes of the root network
-# namespace. They listen on one address only: 127.0.0.1 without nodes, otherwise that of the cluster's bridge.
+# Starts etcd, kube-apiserver and, without --no-controllers, the controller manager, the scheduler and DNS, as processes of the
+# root network namespace. They listen on one address only: 127.0.0.1 without nodes, otherwise the address of the cluster's bridge.
 
 # Extra kube-apiserver flags for tests that need them, separated by blanks.
 APISERVER_ARGS=${RINGMASTER_APISERVER_ARGS:-}
@@ -75,8 +75,8 @@ wait_for_apiserver() {
   wait_until 60 apiserver "the API server" apiserver_ready
 }
 
-# Starts DNS for names inside the cluster, such as those of headless Services. Jobs do not need it, so it is started only if CoreDNS
-# was built.
+# Starts DNS for names inside the cluster, such as those of headless Services. Jobs do not need DNS, so it is started only if
+# CoreDNS was built.
 start_dns() {
   [ -x "$BIN/coredns" ] || { say "no DNS: CoreDNS is not built (deploy/local/build.sh coredns)"; return 0; }
   identity dns /CN=ringmaster:dns

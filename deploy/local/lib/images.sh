@@ -15,7 +15,8 @@ command_load() { # archive...
   need_up
   need_commands ctr jq tar
   mkdir -p "$CACHE/unpacked"
-  # Only one cluster at a time unpacks or links: to unpack a newer image of the same name removes layers that another one links.
+  # Only one cluster at a time unpacks or links: when a newer image of the same name is unpacked, layers are removed that another
+  # cluster may be linking.
   exec 7>"$CACHE/unpacked/.lock"
   flock 7
   for archive in "$@"; do
@@ -78,7 +79,8 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt"
   "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
 [grpc]
   address = "$1"
-# While one image replaces another, nothing refers to the layers that they share. They must not be collected then.
+# While one image replaces another, nothing refers to the layers that they share. containerd must not collect them as garbage
+# then.
 [plugins."io.containerd.gc.v1.scheduler"]
   startup_delay = "24h"
   deletion_threshold = 0
@@ -98,7 +100,7 @@ remove_garbage() { # socket name
 stop_unpacker() {
   local pid
   pid=$(cat "$STATE/pid/unpacker")
-  # SIGTERM, not SIGKILL: its databases in the cache are used again.
+  # Send SIGTERM and not SIGKILL, because containerd's databases in the cache are used again.
   kill "$pid"
   for _ in $(seq 200); do
     running unpacker || break
@@ -164,7 +166,7 @@ give_image() { # node cache-entry
   # The CRI plugin of containerd would keep using the old image of the same name, so remove it first.
   image_is_listed "$(cat "$2/config")" "${control[@]}" || "${control[@]}" image rm --sync "$(cat "$2/image")" >/dev/null 2>&1 || true
   "${control[@]}" image import --no-unpack "$2/thin.tar" >/dev/null
-  # The CRI plugin of containerd learns of the image a moment later and then also lists it under its config's digest; a Pod
+  # The CRI plugin of containerd learns of the image a moment later and then also lists the image under its config's digest; a Pod
   # created before that would wait for kubelet's next attempt.
   wait_until 20 "containerd-$1" "containerd of $1 to offer $(cat "$2/image")" image_is_listed "$(cat "$2/config")" "${control[@]}"
 }
@@ -179,7 +181,7 @@ upper_folder() {
   jq -r '.[0] | if .Type == "bind" then .Source else .Options[] | select(startswith("upperdir=")) | ltrimstr("upperdir=") end'
 }
 
-copy_layer() { # from to: hard links where both are on one file system
+copy_layer() { # from to: copies a folder, as hard links if both are on one file system
   if [ "$(stat -c %d "$1")" = "$(stat -c %d "$2")" ]; then
     cp -al "$1/." "$2/"
   else
@@ -189,8 +191,8 @@ copy_layer() { # from to: hard links where both are on one file system
 
 # --- The pause image ---------------------------------------------------------------------------------------------------
 
-# Builds the pause image, whose container keeps a Pod's namespaces open: a static program that waits and reaps. The archive is
-# written by this script, because the image has only one file.
+# Builds the pause image, whose container keeps a Pod's namespaces open: a static program that waits and reaps child processes.
+# The archive is written by this script, because the image has only one file.
 pause_image() {
   local archive work
   mkdir -p "$CACHE/unpacked"

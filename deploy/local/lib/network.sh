@@ -24,7 +24,8 @@ make_bridge() {
   local slot bridge
   slot=$(machine_wide take_slot)
   set_setting slot "$slot"
-  # Packets to addresses that do not exist here, such as a Service's outside a node, must not reach the real network.
+  # Packets to addresses that do not exist on this machine, such as the address of a Service outside a node, must not reach the
+  # real network.
   record route unreachable "10.$slot.0.0/16"
   ip route add unreachable "10.$slot.0.0/16"
   bridge=br-$(short_name)

@@ -8,7 +8,7 @@ need_node_commands() {
   [ -x /usr/lib/cni/ptp ] || die "no CNI plugins in /usr/lib/cni; run deploy/local/prerequisites.sh cluster"
 }
 
-NODE_JOBS=()  # nodes that are being prepared, as processes of the shell
+NODE_JOBS=()  # pids of the shell processes that prepare the nodes
 
 up_with_nodes() { # nodes
   local nodes=$1 i
@@ -18,7 +18,7 @@ up_with_nodes() { # nodes
   start_control_plane "$(host_address)" "$(service_cidr)" "10.$(setting slot).128.1"
   identity kube-proxy /CN=system:kube-proxy
   identity netpol /CN=ringmaster:netpol
-  # While the API server starts, do for all nodes at once what does not need it.
+  # While the API server starts, run the steps that do not need it for all nodes at once.
   for i in $(seq "$nodes"); do
     prepare_node "$i" "$nodes" &
     NODE_JOBS+=($!)
@@ -42,7 +42,7 @@ up_with_nodes() { # nodes
   done
 }
 
-# We need ip_forward; every kubelet writes the others when it starts. They are taken here so that `down` restores them, too.
+# We need ip_forward; every kubelet writes the others when it starts. All are set here so that `down` restores them, too.
 take_kernel_settings() { # run it with machine_wide
   take_setting net.ipv4.ip_forward 1
   take_setting vm.overcommit_memory 1
@@ -167,13 +167,13 @@ stop_nodes() {
 kill_shims() {
   local process line
   for process in /proc/[0-9]*; do
-    # A process may end while we look at it.
+    # A process may end while this loop reads it.
     line=$({ tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null) || continue
     if [[ $line == *containerd-shim* && $line == *" -address $STATE/node"* ]]; then kill -9 "${process#/proc/}" 2>/dev/null || true; fi
   done
 }
 
-# Removes what the programs of a node leave at fixed places outside the state directory: shim sockets, CNI results, links to
+# Removes what the programs of a node leave at fixed places outside the state directory: shim sockets, CNI results, and links to
 # container logs.
 remove_traces() {
   local id file

@@ -1,4 +1,4 @@
-// The pause container: keeps a Pod's namespaces open, reaps orphans, ends at once when told to.
+// The pause container: keeps a Pod's namespaces open, reaps orphans, and ends on SIGTERM or SIGINT.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

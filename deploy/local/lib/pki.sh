@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Keys, certificates and kubeconfig files of one cluster. Everything is P-256 and lives in $STATE/pki, readable by its owner alone.
+# Creates the keys, certificates and kubeconfig files of one cluster. All keys are P-256 keys; the files are in $STATE/pki, and
+# only their owner can read them.
 
 pki_begin() {
   mkdir -p "$STATE/pki"
@@ -34,7 +35,7 @@ certificate() { # file subject [subjectAltName]
     ${3:+-addext "subjectAltName=$3"}
 }
 
-# A kubeconfig that carries its keys inside, so that it can be copied anywhere on this machine.
+# Writes a kubeconfig that contains its keys, so that it can be copied anywhere on this machine.
 kubeconfig() { # file certificate [namespace]
   local pki=$STATE/pki out=$STATE/$1.kubeconfig
   (
@@ -56,7 +57,7 @@ Y
   )
 }
 
-identity() { # name subject [subjectAltName]: a certificate and the kubeconfig that goes with it
+identity() { # name subject [subjectAltName]: makes a certificate and a kubeconfig that contains it
   certificate "$1" "$2" "${3:-}"
   kubeconfig "$1" "$1"
 }

@@ -8,14 +8,14 @@ record() {
   echo "$*" >>"$RECORD"
 }
 
-recorded() { # kind -> its lines without the kind, newest first
+recorded() { # kind -> prints the recorded lines of that kind, without the kind, newest first
   [ ! -f "$RECORD" ] || tac "$RECORD" | sed -n "s/^$1\t//p"
 }
 
-# --- Things that all clusters of the machine share ---------------------------------------------------------------
+# --- Resources that all clusters of the machine share ---------------------------------------------------------------
 
 # Each cluster owns one 10.SLOT.0.0/16: .0.0/24 nodes, .64.0/18 Pods (a /24 per node), .128.0/17 Services.
-take_slot() { # prints the slot; run it with machine_wide
+take_slot() { # prints the slot that it took; run it with machine_wide
   local slot used
   used=$(ip -4 -o addr show; ip -4 route show table all)
   mkdir -p "$SLOTS"
@@ -31,7 +31,7 @@ take_slot() { # prints the slot; run it with machine_wide
 }
 
 # Takes the first port, from the requested one upwards, that is not in use and not taken by another cluster.
-take_port() { # wish -> prints the port; run it with machine_wide
+take_port() { # requested port -> prints the port that it took; run it with machine_wide
   local port used
   used=$(ss -Htln | awk '{print $4}')
   mkdir -p "$PORTS"
@@ -46,8 +46,8 @@ take_port() { # wish -> prints the port; run it with machine_wide
   die "no free port between $1 and $(($1 + 400))"
 }
 
-# A setting is a sysctl, or a controller of the cgroup v2 root, that needs another value while clusters run. The first cluster
-# saves the old value; the last one restores it.
+# A setting is a sysctl, or a controller of the cgroup v2 root, that must have another value while clusters run. The first cluster
+# saves the old value; the last cluster restores it.
 read_setting() { # key
   case $1 in cgroup.*) read_controller "${1#cgroup.}" ;; *) sysctl -n "$1" ;; esac
 }
