@@ -22,7 +22,7 @@ struct Scene {
   job::Observed observed;
   std::optional<job::LauncherView> launcher{};
   job::JobMemory memory{};
-  // By default, there are two launchers, and that of the other job answers.
+  // By default, there are two launchers, and the other job's launcher answers.
   job::LaunchersHeard launchers{.watched = 2, .unheard = 1};
   Clock::Time now{std::chrono::hours(1)};
   Clock::WallTime wall_now =
@@ -53,7 +53,7 @@ struct Scene {
     launcher->silent_since = launcher->unheard_since = now - silence;
     launcher->unheard_times = times;
   }
-  // Sets the last order that the launcher was sent: these workers.
+  // Sets the last order that the operator sent to the launcher: these workers.
   void Ordered(const std::vector<int>& indices) {
     control::Order order;
     for (const int index : indices) {

@@ -85,8 +85,8 @@ none_there() { ! as_user get pods -l ringmaster.dev/role=worker -o jsonpath='{.i
 wait_for "the drained node to be empty" 30 none_there
 kubectl uncordon "$drained" >/dev/null
 
-# A node is cut off that runs one worker (if most workers were silent, the training would pause with NoQuorum), but neither the
-# launcher nor the operator. These are moved until there is such a node.
+# Cut off a node that runs exactly one worker (if most workers were silent, the training would pause with NoQuorum) and neither the
+# launcher nor the operator. Launcher and operator are moved until there is such a node.
 # workers_on also lists workers that train but that the kubelet has not yet reported as running.
 workers_on() { as_user get pods -l ringmaster.dev/role=worker --field-selector="status.phase!=Succeeded,status.phase!=Failed,spec.nodeName=$1" -o name; }
 other_nodes() { kubectl get nodes -o name | cut -d/ -f2 | grep -vx "$1"; }

@@ -121,7 +121,7 @@ generated() { # steps: prints the command of a training on generated digits
 
 condition() { as_user get trainingjob "$1" -o jsonpath="{.status.conditions[?(@.type=='$2')].$3}"; }
 condition_is() { [ "$(condition "$1" "$2" status)" = "$3" ]; }
-wait_condition() { # job type status [seconds]
+wait_condition() { # job type status [seconds]: waits until the condition has this status
   wait_for "condition $2=$3 of job $1" "${4:-90}" as_user wait "trainingjob/$1" --for="condition=$2=$3" --timeout=10s
 }
 launcher_pod() { as_user get pods -l "ringmaster.dev/role=launcher,ringmaster.dev/job-name=$1" -o name --sort-by=.metadata.creationTimestamp | tail -1; }

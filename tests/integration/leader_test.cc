@@ -95,7 +95,7 @@ TEST_F(InstallationTest, TwoThatWatchTheSameNamespaceShareItsJobsAndNeverFightOv
               owners[name]);
   }
 
-  // When the other installation is down, each manages only its own jobs.
+  // When one installation is down, the other still manages only the jobs assigned to it.
   op().Kill();
   for (const auto& [name, owner] : owners) {
     ASSERT_TRUE(

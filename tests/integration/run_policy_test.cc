@@ -201,7 +201,7 @@ TEST_F(RunPolicyTest, ADeadlineEndsTheJobAndItsPods) {
   WaitFor("an event", [&] { return Events("DeadlineExceeded").size() == 1; });
 }
 
-// The operator's view of the Pods is stale: the launcher ends, then the deadline passes.
+// While the operator's view of the Pods is stale, the launcher ends, then the deadline passes.
 TEST_F(RunPolicyTest, ADeadlineDoesNotOverruleAVerdictThatWasNotSeenYet) {
   RunJob("digits", 2);
   const std::string started = TextAt(Job("digits"), "/status/startTime");

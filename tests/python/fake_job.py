@@ -34,7 +34,7 @@ class Rank:
 
 
 class FakeJob:
-    """`script`: Python source. `server`: the ForkServer that forks the ranks; None: they start as in a Pod.
+    """`script` is Python source. `server` is the ForkServer that forks the ranks; None: the ranks start as in a Pod.
     Use it as a context manager: at its end all ranks are killed."""
 
     def __init__(self, folder, script, environment=None, arguments=(), server=None):
