@@ -159,7 +159,7 @@ def _run(script, arguments, environment):
 
 
 def _exit_code_of(function, **arguments):
-    """Calls the function and returns the exit code of an interpreter that ran it. All its output has been written."""
+    """Calls the function and ends as an interpreter does: prints an exception and flushes the output. Returns the exit code."""
     code = 0
     try:
         function(**arguments)

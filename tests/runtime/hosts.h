@@ -26,7 +26,7 @@ class Hosts {
   explicit Hosts(int count);
   ~Hosts();
 
-  // Whether we can create control groups that limit memory: root with cgroups v1.
+  // Whether control groups can limit memory here. They need root and cgroup v1.
   static bool CanLimitMemory();
 
   // Puts each process started later on this host in its own control group with this limit. The
@@ -37,7 +37,7 @@ class Hosts {
   // control group (v1 or v2). REQUIRES: root.
   void LimitCpu(int host, double cpus);
 
-  // Hides this program from processes started later on any host. REQUIRES: it exists here.
+  // Hides this program from processes started later on any host. REQUIRES: the program exists.
   void Hide(const std::string& program) { hidden_.push_back(program); }
 
   std::string Address(int host) const;
@@ -49,10 +49,10 @@ class Hosts {
                                  const std::vector<std::string>& argv, const std::string& log_file,
                                  const std::string& working_dir = "") const;
 
-  // Signals PID 1 of the namespace that a Start() created, not the process that holds it.
+  // Signals PID 1 of the namespace that Start() created, not the process that Start() returned.
   static void Signal(const Process& process, int signal);
 
-  // The processes below a Start() that run a program with this name, in the order of their starts.
+  // Returns the descendants of `process` that run this program, in the order of their starts.
   static std::vector<pid_t> Find(const Process& process, const std::string& program);
 
   // Disconnects or reconnects a host: packets are dropped both ways, without an error.

@@ -175,7 +175,7 @@ TEST_F(WithoutSshd, AJobThatSetsSpecMpiFailsWhereTheLaunchersImageHasNoMpirun) {
             "or 5, or remove spec.mpi");
 }
 
-// A job may require SSH for the start of daemons.
+// A job may require that mpirun starts daemons over SSH.
 TEST_F(WithoutSshd, AProgramThatWantsMpirunIsRefusedWhereTheJobWantsSsh) {
   control::LaunchSpec spec;
   spec.command = {"true"};

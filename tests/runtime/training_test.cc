@@ -42,7 +42,7 @@ class Training : public testing::Test {
     return job->AwaitVerdict(Seconds(240));
   }
 
-  // The loss of each step, from rank 0's step log.
+  // Returns the loss of each step, from rank 0's step log.
   static std::vector<double> Losses(const std::string& step_log) {
     std::vector<double> losses;
     std::istringstream lines(step_log);

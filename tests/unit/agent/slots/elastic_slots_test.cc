@@ -93,7 +93,7 @@ TEST_F(ElasticSlotsTest, AKilledRankIsReportedAtOnceAndStartedAgainOnceItHasEnde
   EXPECT_THAT(actions.started, ElementsAre(0)) << "its memory is in use";
   EXPECT_TRUE(slots.AnyRankRunning());
 
-  // The exit report keeps the first explanation: a later one may be for the kill of another rank.
+  // The exit report keeps the first explanation: a later one may explain another rank's kill.
   actions.out_of_memory = control::OutOfMemory{100, 98};
   Exit({-1, SIGKILL}, seconds(60), {"last words"});
 

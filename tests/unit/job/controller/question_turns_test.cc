@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Jobs that always have a request, and retry when they are told to.
+// Jobs that always have a request, and retry when the turns notify them.
 struct Crowd {
   struct Job {
     std::string ns;
