@@ -55,7 +55,7 @@ class FakeBackend final : public Backend {
     return {};
   }
 
-  std::string trace;  // a digit: this many calls at once; '.': a wait; '|': a barrier
+  std::string trace;  // a digit: calls at once; '.': Finish(); '|': Barrier()
   std::vector<Call> calls;
 
  private:
