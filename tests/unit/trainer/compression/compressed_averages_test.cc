@@ -31,7 +31,7 @@ at::Tensor NormalInput(int rank) {
       .view({kNormalShare, kChannels});
 }
 
-// Trains, and returns the channels' running means, followed by their running variances.
+// Trains, and returns the running means of the channels, then their running variances.
 std::vector<float> TrainNormal(const World& world, Compression compression) {
   Layers layers(BackboneOptions{.shape = {}, .seed = 1, .global_batch = kNormalBatch});
   const BatchNorm normal = layers.MakeBatchNorm("bn", kChannels);
