@@ -217,7 +217,7 @@ class SceneBuilder {
     }
     return *this;
   }
-  // Adds a node of the job. After the first one, the Nodes count as known.
+  // Adds a node of the job, and marks the Nodes as known to the operator.
   SceneBuilder& Node(const std::string& name, bool ready = true) {
     job::NodeView node;
     node.name = name;

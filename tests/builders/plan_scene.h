@@ -46,7 +46,7 @@ struct Scene {
     launcher->status = std::move(status);
     launcher->answered_since = now - std::chrono::minutes(1);
   }
-  // The launcher has not answered for this long.
+  // Makes the launcher silent for this long.
   void Silent(std::chrono::milliseconds silence, int times = 3) {
     if (!launcher) launcher.emplace();
     launcher->pod_uid = "uid-launcher-" + std::to_string(job.status.launcher_term);

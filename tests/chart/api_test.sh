@@ -55,7 +55,7 @@ lists_without_type=$(kubectl get "${crds[@]}" -o json | jq -r '.items[].spec.ver
 [ -z "$lists_without_type" ] || fail "server-side apply has no merge type for $lists_without_type"
 becomes_ready "$work/default.yaml" ringmaster-operator
 
-# A valid spec with a likely mistake is accepted with a warning that names the field; others are accepted without one.
+# A valid spec with a likely mistake is accepted with a warning that names the field; other valid specs cause no warning.
 kubectl create namespace samples >/dev/null
 job() { # name spec
   echo "{apiVersion: ringmaster.dev/v1alpha1, kind: TrainingJob, metadata: {name: $1}, spec: {$2}}"

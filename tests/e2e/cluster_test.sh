@@ -115,7 +115,7 @@ unchanged() {
   fi
 }
 
-strangers_stay() { # the foreign bridge, its address and its rules
+strangers_stay() { # checks that the foreign bridge, its address and its rules have not changed
   ip -4 -o addr show dev $stranger | grep '192\.0\.2\.1/24' >/dev/null &&
     diff "$work/rules" <(nft --stateless --terse list table inet $stranger)
 }
@@ -233,7 +233,7 @@ test_silent_node() {
   check "a healed node answers" eventually connects far "$server" 8000
 }
 
-silent() { # address: a connect without an answer within 2 s ends with timeout's 124, a refused one with 1
+silent() { # address: checks that a connect gets no answer within 2 s; the exit code is then timeout's 124, and 1 if it is refused
   local status=0
   in_pod far timeout 2 bash -c "exec 3<>/dev/tcp/$1/8000" 2>/dev/null || status=$?
   [ $status = 124 ]

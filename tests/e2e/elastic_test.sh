@@ -49,7 +49,7 @@ survives "a killed rank" 3 kill -9 "$before"
 victim=$(last_worker)
 uid=$(uid_of "$victim")
 survives "a killed agent" 3 kill -9 "$(processes ringmaster-agen "$victim")"
-# The kubelet may report the Pod's end after the others have continued.
+# The kubelet may report the Pod's end after the other workers have continued.
 victim_ended() { ! as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}' | grep "$uid" >/dev/null; }
 wait_for "the end of the Pod of the killed agent" 30 victim_ended
 

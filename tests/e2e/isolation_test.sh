@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests who may connect to a job's Pods, and the rights that a profile can allow. A Pod of another namespace that knows every address
-# and port gets no access. Without the job's NetworkPolicies, keys, tokens and TLS prevent it. The policies are tested after a deny-all
-# policy has shown that this cluster enforces policies. Then two jobs of two workers each run on one node's network; then privileged
+# and port gets no access. As long as the job has no NetworkPolicies, keys, tokens and TLS prevent access. The policies are tested after
+# a deny-all policy has shown that this cluster enforces policies. Then two jobs of two workers each run on one node's network; then privileged
 # jobs and jobs that run as root are tested.
 . "$(dirname "$0")/lib.sh"
 new_namespace isolation

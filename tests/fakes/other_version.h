@@ -9,7 +9,7 @@
 
 namespace ringmaster {
 
-// Adds an unknown field to each of its objects. REQUIRES: `document` is a JSON object.
+// Adds an unknown field to each object in `document`. REQUIRES: `document` is a JSON object.
 std::string AsNewer(const std::string& document);
 
 // Removes every field without which `understood` still accepts the document.

@@ -184,7 +184,7 @@ TEST_F(KillTest, AtEveryWriteOfAScaleDown) {
     if (write.Path().find("/pods") == std::string::npos) continue;
     written[write.method].insert(write.Path().substr(write.Path().rfind('/') + 1));
   }
-  // An operator killed before it stored a worker's mark may be followed by one that marks another.
+  // If an operator is killed before it stores a worker's mark, the next may mark another worker.
   // No worker that stays may have a mark.
   for (const auto& [name, pod] : List("pods")) {
     EXPECT_EQ(TextAt(pod, "/metadata/annotations/ringmaster.dev~1leaving"), "") << name;

@@ -50,7 +50,7 @@ class FakeAgent:
 
 
 class Call:
-    """A call that runs on its own thread."""
+    """A call that runs on a separate thread."""
 
     def __init__(self, function, *arguments):
         self._function, self._arguments = function, arguments

@@ -45,7 +45,7 @@ def environment(**variables):
 
 
 class ForkServer:
-    """A process that has imported `modules`, none of which starts a thread. Thread-safe, but each Process only one call at a time."""
+    """A process that has imported `modules`, none of which starts a thread. Thread-safe, but use each Process on one thread at a time."""
 
     def __init__(self, modules):
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -113,7 +113,7 @@ class Process:
 
 
 def _serve(control):
-    """Serves requests. Returns only in a fork: the script to run and its arguments."""
+    """Serves requests. Returns only in a fork, with the script to run and its arguments."""
     server = os.getpid()
     while True:
         text, descriptors, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 2)

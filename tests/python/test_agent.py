@@ -41,7 +41,7 @@ class SteppedClock:
 
 
 class Watch:
-    """A watch's callback, and the arguments of its calls."""
+    """The callback of a watch. Records the arguments of its calls."""
 
     def __init__(self, membership, epoch):
         self.reasons = []

@@ -36,7 +36,7 @@ class Wire:
 
 
 class SenderState(TrainingState):
-    """Sends data that the test has changed."""
+    """A state that sends data that the test has changed."""
 
     def as_dict(self):
         state = super().as_dict()

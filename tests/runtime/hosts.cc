@@ -27,15 +27,15 @@ constexpr char kEnter[] = R"(hostname "$1" && mount -t tmpfs tmpfs /dev/shm &&
 mount -t tmpfs tmpfs /run && printf '127.0.0.1 localhost\n%s %s\n' "$2" "$1" >/run/hosts &&
 mount --bind /run/hosts /etc/hosts && shift 2 && exec env -i "$@")";
 
-// The folder in which the build keeps the libraries that the programs are linked with.
+// Returns the folder in which the build keeps the libraries that the programs are linked with.
 std::string CacheFolder() {
   if (const char* cache = std::getenv("RINGMASTER_CACHE")) return cache;
   const char* home = std::getenv("HOME");
   return home == nullptr ? std::string() : std::string(home) + "/.cache/ringmaster";
 }
 
-// Commands that mount a separate /tmp, and a home without the start-up files that a shell under ssh
-// would read. If the build tree or the cache is below one of them, it stays visible there.
+// Returns commands that mount a separate /tmp, and a home without the start-up files that a shell
+// under ssh would read. If the build tree or cache is below one of them, it stays visible there.
 std::string MountOwnFolders() {
   std::string mounts;
   for (const std::string folder : {"/tmp", "/root"}) {
@@ -67,7 +67,7 @@ std::string OwnMemoryGroup() {
   return "";
 }
 
-// Returns the folder of a control group below the root, in cgroup v1 or v2, as the machine has.
+// Returns the folder of a control group below the root, for the machine's cgroup version, v1 or v2.
 std::string CpuGroup(const std::string& name) {
   const bool unified = std::filesystem::exists("/sys/fs/cgroup/cgroup.controllers");
   return std::string("/sys/fs/cgroup") + (unified ? "/" : "/cpu/") + name;
@@ -171,7 +171,7 @@ Hosts::Hosts(int count) : count_(count), prefix_(kMark + std::to_string(getpid()
   }
 }
 
-// The helper removes the hosts when this process ends, unless it gets a line: nothing is left.
+// A helper removes the hosts when this process ends, unless a line tells it that none are left.
 void Hosts::StartRemover() {
   std::string script = "read -r line && exit 0; ";
   for (int host = 0; host < count_; ++host) {

@@ -59,7 +59,7 @@ class Job {
   Process& agent(int worker) { return *agents_.at(worker); }
   // Returns the agent, which keeps running. REQUIRES: StartAgent() is the next call for the worker.
   std::unique_ptr<Process> TakeAgent(int worker) { return std::move(agents_.at(worker)); }
-  // The hashes that an operator would set in a worker's Pod for the items in `directory`.
+  // Returns the hashes that an operator would set in a worker's Pod for the items in `directory`.
   std::string WorkerItemHashes(const std::string& directory) const;
   std::string Log() const;  // logs of all processes, for messages of failed assertions
   const Hosts& hosts() const { return hosts_; }

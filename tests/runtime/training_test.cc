@@ -70,9 +70,9 @@ TEST_F(Training, ThreeWorkersTrainAndSayHowWell) {
   EXPECT_THAT(job.launcher().Log(), HasSubstr("accuracy"));
 }
 
-// The largest relative difference between the losses of 100 steps with 1 worker and with 2 or 3.
-// Trains without momentum, with which a single rounding difference grows by a factor of a thousand
-// within a hundred steps.
+// Returns the largest relative difference between the losses of 100 steps with 1 worker and with 2
+// or 3. Trains without momentum, with which a single rounding difference grows by a factor of a
+// thousand within a hundred steps.
 double LargestDifference(int seed) {
   std::vector<std::vector<double>> curves;
   for (const int workers : {1, 2, 3}) {

@@ -59,7 +59,7 @@ CommandOutput RunCommand(const std::vector<std::string>& argv, const std::string
                          std::chrono::milliseconds limit = std::chrono::seconds(60));
 
 // Returns a folder in memory, so that files do not wait for a busy disk; the temporary folder if
-// the former has less than 1 GiB of space.
+// less than 1 GiB of memory is free for it.
 std::filesystem::path MemoryFolder();
 
 // A directory that the destructor removes.

@@ -53,7 +53,7 @@ struct RankScript {
   CheckpointPlace place{};  // on the volume of `checkpoints`
   std::string shaping{};
   std::string snapshots{};
-  bool every_checkpoint = false;  // none is skipped, because each step waits for the previous one
+  bool every_checkpoint = false;  // each step waits for the previous checkpoint, so none is skipped
   Compression compression = Compression::kNone;
   // Replaces ExactWorkload. It must call `at` and `at_evaluation` itself.
   std::function<std::unique_ptr<Workload>(const RankScript& script)> workload{};

@@ -33,7 +33,7 @@ void RunIn(ElasticSlots& slots, Epoch epoch, const std::string& start) {
   slots.OnStartEpoch(TestStart(epoch, 1, {start}));
 }
 
-// All states, each reached from a process that has just started ("n-1"). Worlds have epoch 1.5.
+// Returns all states, reached from a process that has just started ("n-1"). Worlds have epoch 1.5.
 std::vector<State> States() {
   const auto in_world = [](ElasticSlots& slots) {
     slots.OnRankHello(0);

@@ -62,7 +62,7 @@ class FakeSlotActions final : public SlotActions {
     printed += "[" + std::to_string(rank) + "]" + std::string(data);
   }
 
-  // The actions since the last call, such as "launcher:EpochAccepted 1.3, rank:RankLeave 1.3".
+  // Returns the actions since the last call: "launcher:EpochAccepted 1.3, rank:RankLeave 1.3".
   std::string Done() { return std::exchange(done_, ""); }
 
   template <typename Wanted>
@@ -128,8 +128,8 @@ inline SlotsOptions TestSlotsOptions(int slots, bool elastic) {
           .nonce = "n"};
 }
 
-// A world in which one rank of another worker precedes this worker's slots. `starts` are the starts
-// of this worker's members, by slot; an empty one stands for the process in the slot.
+// Returns a world in which a rank of another worker precedes this worker's slots. `starts` are the
+// starts of this worker's members, by slot; an empty one stands for the process in the slot.
 inline control::StartEpoch TestStart(control::Epoch epoch, std::int64_t cohort,
                                      const std::vector<std::string>& starts) {
   control::StartEpoch start{epoch, cohort, {}};

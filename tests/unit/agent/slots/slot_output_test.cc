@@ -19,7 +19,7 @@ class SlotOutputTest : public testing::Test {
  protected:
   using Way = SlotOutput::Way;
 
-  // All output that was sent to the launcher, in order.
+  // Returns all output that was sent to the launcher, in order.
   std::string AtLauncher() const {
     std::string text;
     for (const auto& sent : actions.Told<control::SlotOutput>()) text += sent.data;

@@ -121,7 +121,7 @@ TEST(Pods, TheNetworkFieldsReachTheWorkersContainerAlone) {
   EXPECT_EQ(managed["securityContext"]["privileged"], true);
   // The API server rejects a privileged container with allowPrivilegeEscalation: false.
   EXPECT_FALSE(managed["securityContext"].contains("allowPrivilegeEscalation"));
-  // Capabilities are effective only as root. sshd needs three named ones to log in root.
+  // Capabilities are effective only as root. sshd needs three of these to log in root.
   EXPECT_EQ(managed["securityContext"]["runAsUser"], 0);
   EXPECT_EQ(managed["securityContext"]["runAsNonRoot"], false);
   EXPECT_EQ(managed["securityContext"]["capabilities"],

@@ -518,7 +518,7 @@ TEST_F(ElasticWorld, AnotherProcessInTheSlotIsTheMembersEnd) {
   Run(3);
   world->Close(1);
   world->Dial(1, 901);
-  world->starts[{1, 0}] = "third";  // the launcher missed the end of the second process
+  world->starts[{1, 0}] = "third";  // the launcher missed the ends of the first two
   world->Ready(1);
 
   EXPECT_EQ(world->phase(), LauncherPhase::kForming);

@@ -309,7 +309,7 @@ class RunningWorld : public testing::Test {
     world.AttachAll();
   }
 
-  // The worker's agent, which has accepted the first world, connects again.
+  // Makes the worker's agent, which has accepted the first world, connect again.
   void Redial(int worker) {
     control::AgentHello hello = world.MakeHello(worker);
     hello.highest_epoch = {3, 1};
@@ -317,7 +317,7 @@ class RunningWorld : public testing::Test {
     world.Take(world.membership.OnHello(world.now, 501, hello));
   }
 
-  // The survivors report that their ranks have stopped, and mpirun ends.
+  // Makes the survivors report that their ranks have stopped, and ends mpirun.
   void Stopped(const std::vector<int>& survivors) {
     for (const int worker : survivors) world.Exit(worker, 0, 15);
     world.MpirunEnds(143);

@@ -107,7 +107,7 @@ class Model {
   std::vector<Choice> Choices() const;
   void Do(const Choice& choice);
 
-  // Ends all faults: ends cuts, tells the launchers the dead Pods, ends the older launcher of two.
+  // Ends all faults: ends cuts, tells the launchers which Pods are dead, kills an older launcher.
   // Returns true if a step is committed within a time limit, or if no rank is left for that.
   bool Recovers();
 

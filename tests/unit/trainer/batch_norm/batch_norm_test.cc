@@ -30,7 +30,7 @@ struct Layer {
 
 struct Made {
   at::Tensor y, mean, variance;
-  std::vector<at::Tensor> gradients;  // of x, weight, bias, and the slope or the shortcut
+  std::vector<at::Tensor> gradients;  // gradients of x, weight, bias, and slope or shortcut
 };
 
 at::Tensor Leaf(const at::Tensor& values) { return values.detach().clone().requires_grad_(true); }

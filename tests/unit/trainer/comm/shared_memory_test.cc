@@ -32,7 +32,7 @@ class SharedMemoryTest : public ::testing::Test {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(InMemory, CommunicatorTest, SharedMemoryCommunicator);
 
-// Any waiting thread may run queued operations, also of others. No thread may block forever.
+// Any waiting thread may run the queued operations of others. No thread may block forever.
 TEST_F(SharedMemoryTest, WaitersOnSeveralThreadsAllEnd) {
   RunRanks(2, [&](const World& world) {
     SharedMemoryCommunicator communicator(world, In(kFar), abandoned_connects);
@@ -172,7 +172,7 @@ TEST_F(SharedMemoryTest, NobodySharesWhereOneDoesNotWantTo) {
   });
 }
 
-// A rank on another machine, where the memory of rank 0 does not exist, would see the same.
+// Simulates a rank on another machine, where the memory of rank 0 does not exist.
 TEST_F(SharedMemoryTest, NobodySharesWhereOneCannotMapTheMemory) {
   RunRanks(3, [&](const World& world) {
     if (world.rank == 0) {

@@ -106,7 +106,7 @@ TEST(Codes, EveryCodeOf16BitsIsThatOfTheScalarReference) {
 }
 
 TEST(Codes, FloatsAreRoundedTo16BitsAsTheScalarReferenceRounds) {
-  for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 4093) {  // a prime: all low bits occur
+  for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 4093) {  // prime, so all low bits occur
     const auto value = std::bit_cast<float>(static_cast<uint32_t>(bits));
     if (!std::isfinite(value)) continue;
     if (std::abs(value) < 65520) {

@@ -23,7 +23,7 @@ namespace ringmaster::trainer {
 
 class Fiber {
  public:
-  // `function` starts at the first resumption. It must call ComeFrom() first and never return.
+  // `function` starts when the fiber is resumed. It must first call ComeFrom() and never return.
   explicit Fiber(void (*function)())
       : stack_(std::make_unique_for_overwrite<std::byte[]>(kStackBytes)),
         begin_(stack_.get()),

@@ -4,7 +4,7 @@
     PYTHONPATH=$(deploy/local/pytorch.sh) tests/unit/trainer/partial_fc/make_reference.py > tests/unit/trainer/partial_fc/reference.json
 
 The script computes in double precision, with autograd, in one process with all centres in one matrix. It draws the sampled
-classes with its own Philox, written from the published definition.
+classes with a separate implementation of Philox, written from the published definition.
 """
 
 import json

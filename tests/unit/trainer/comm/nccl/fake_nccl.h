@@ -82,7 +82,7 @@ class FakeNccl {
     const std::lock_guard lock(mutex_);
     return static_cast<int>(ranks_);
   }
-  // The inputs of integer sums.
+  // Returns the inputs of integer sums.
   std::vector<uint64_t> summed() {
     const std::lock_guard lock(mutex_);
     return summed_;
