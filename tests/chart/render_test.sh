@@ -4,7 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 operator=${1:?the operator\'s program}
 
-# Prints the configuration that the operator reads from the arguments. The identity and the address of the API server are fixed, because they would differ in each run.
+# Prints the configuration that the operator reads from the arguments. The identity and the address of the API server are fixed,
+# because they would differ in each run.
 configuration() { # arguments...
   POD_NAME=operator "$operator" --kubeconfig="$work/kubeconfig" --namespace=ringmaster-system --identity=me --print-config "$@"
 }

@@ -54,7 +54,7 @@ step=$(status_field long progress.step)
 wait_for "progress under the new operator" 60 at_step long $((step + 1))
 assert_equal "Pods and epoch across the operator's death" "$before" "$(as_user get pods -o jsonpath='{.items[*].metadata.uid}')$(status_field long epoch)"
 
-# While the operator is down one job ends and another is submitted.
+# While the operator is down, one job ends and another is submitted.
 job ends 1 "$(generated 400)" | as_user apply -f -
 wait_for "the first step" 60 at_step ends 1
 kubectl -n ringmaster-system scale deployment/ringmaster-operator --replicas=0 >/dev/null

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests that one training continues after every fault: a Pod is deleted; a rank, an agent, the launcher and the operator are killed;
-# 2 → 4 → 2 workers; a node is drained, a node is cut off. At the end ringmaster-audit checks with the ranks' logs that no sample was
-# lost or used twice, and the model is as good as without faults.
+# the job grows from 2 to 4 workers and shrinks again; a node is drained, a node is cut off. At the end, ringmaster-audit checks with
+# the ranks' logs that no sample was lost or used twice, and the model is as good as without faults.
 . "$(dirname "$0")/lib.sh"
 new_namespace elastic
 
@@ -28,7 +28,7 @@ spec:
   checkpoint: {everySteps: 1000000, volume: {persistentVolumeClaim: {claimName: states}}}
   worker:
     replicas: 3
-    resources: {requests: {cpu: 150m}, limits: {cpu: 150m}}  # other tests run beside this one
+    resources: {requests: {cpu: 150m}, limits: {cpu: 150m}}  # other tests run at the same time
     template:
       spec:
         containers: [{name: worker, volumeMounts: [{name: audit, mountPath: /audit}]}]

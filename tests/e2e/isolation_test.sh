@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests who may connect to a job's Pods, and the rights that a profile can allow. A Pod of another namespace that knows every address
-# and port gets no access. As long as the job has no NetworkPolicies, keys, tokens and TLS prevent access. The policies are tested after
-# a deny-all policy has shown that this cluster enforces policies. Then two jobs of two workers each run on one node's network; then privileged
-# jobs and jobs that run as root are tested.
+# and port gets no access. Keys, tokens and TLS prevent access while the job has no NetworkPolicies. The policies are tested after a
+# deny-all policy has shown that this cluster enforces policies. Then two jobs of two workers each run on one node's network; then
+# privileged jobs and jobs that run as root are tested.
 . "$(dirname "$0")/lib.sh"
 new_namespace isolation
 strangers=isolation-strangers
@@ -95,7 +95,7 @@ kubectl -n "$namespace" delete networkpolicy deny-all >/dev/null
 wait_for "the stranger to connect again" 20 connects "$worker" "$ssh_port"
 as_user delete trainingjob open --cascade=foreground >/dev/null
 
-# With the job's NetworkPolicies only its Pods and the operator can connect.
+# With the job's NetworkPolicies, only the job's Pods and the operator can connect.
 install_chart --reset-values
 CPU=200m job closed 2 "$(generated 1000000)" | as_user apply -f -
 wait_for "the first step of an isolated job" 90 at_step closed 1

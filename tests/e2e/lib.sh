@@ -99,7 +99,7 @@ assert_equal() { [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"; }
 assert_contains() { grep -qE -- "$2" <<<"$3" || fail "$1: expected /$2/ in: $3"; }
 assert_lacks() { ! grep -qE -- "$2" <<<"$3" || fail "$1: did not expect /$2/ in: $3"; }
 
-# job NAME REPLICAS COMMAND-AS-JSON [more lines under spec]: prints a TrainingJob. For a job that trains until the test ends set
+# job NAME REPLICAS COMMAND-AS-JSON [more lines under spec]: prints a TrainingJob. For a job that trains until the test ends, set
 # CPU=200m, the CPU request of each worker, because other tests run at the same time.
 job() {
   local limits=${CPU:+", resources: {limits: {cpu: $CPU}}"}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests that a new job does not use the checkpoints of a deleted job of the same name: it trains from its first step, and an event
-# says how to continue from a checkpoint instead. With restoreFrom it continues; if no steps are left, it says so. With `onDelete: Delete`, only the folder
-# of the deleted job is deleted.
+# says how to continue from a checkpoint instead. With restoreFrom it continues; if no steps are left, it says so. With
+# `onDelete: Delete`, only the folder of the deleted job is deleted.
 . "$(dirname "$0")/lib.sh"
 new_namespace restore
 shared_volume states

@@ -32,7 +32,7 @@ for verb in get list watch update patch delete; do
 done
 assert_lacks "wildcards in the operator's rules" '\*' "$(kubectl get clusterrole ringmaster-operator -o jsonpath='{.rules}')"
 
-# A job's Pods cannot connect to the operator's ports, and bytes from a Pod of its own namespace do not crash the operator.
+# A job's Pods cannot connect to the operator's ports, and bytes from a Pod of the operator's namespace do not crash the operator.
 operators() { kubectl -n ringmaster-system get pods -l app.kubernetes.io/component=operator -o jsonpath="{.items[*].$1}"; }
 restarts() { operators 'metadata.uid' && operators 'status.containerStatuses[*].restartCount'; }
 address=$(operators status.podIP)

@@ -1,6 +1,6 @@
 #pragma once
 
-// Worlds that the test process orders through a pipe, one line each, followed by the end:
+// A MembershipSource whose worlds the test process orders through a pipe, in lines of these forms:
 //   world <number> <rank> <size> <folder of its store>
 //   leave <number>
 //   end

@@ -1,5 +1,5 @@
 // Tests invalid input. The API server rejects what it can check, with a message. For other invalid
-// input the operator sets a condition and creates no Pods. Problems that may go away, such as a
+// input, the operator sets a condition and creates no Pods. Problems that may go away, such as a
 // full quota or a name that is in use, are reported differently.
 
 #include <algorithm>
@@ -637,7 +637,7 @@ TEST_F(ProfileTest, OneInAnotherNamespaceHasNoEffect) {
   EXPECT_EQ(At(List("pods")["unnamed-worker-0"], "/spec/hostNetwork"), json());
 }
 
-// The operator watches its own namespace, in which that namespace's users could create profiles.
+// The operator watches the namespace in which it runs, whose users could create profiles there.
 TEST_F(ProfileTest, InTheOperatorsOwnNamespaceOneGrantsNothing) {
   json spec = kHostNetwork;
   spec["namespaces"] = json::array({kOperatorNamespace});

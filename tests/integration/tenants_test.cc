@@ -236,7 +236,7 @@ constexpr int64_t kCostOfSanitizer = 3;  // it adds guards to each allocation
 constexpr int64_t kCostOfSanitizer = 1;
 #endif
 
-// An operator that kept the texts of 300 such jobs would exceed its memory limit. With 75 jobs
+// An operator that kept the texts of 300 such jobs would exceed its memory limit. With 75 jobs,
 // the test notices whether it keeps too much of each job. A list of 75 jobs is larger than the
 // longest list that the client accepts.
 TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKept) {

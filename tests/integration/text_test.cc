@@ -155,7 +155,7 @@ class TextTest : public ClusterTest {
     ASSERT_TRUE(changed.ok()) << changed.Text();
   }
 
-  // The conditions of this type by job name. Jobs without the condition are omitted.
+  // Returns the conditions of this type by job name. Jobs without the condition are omitted.
   std::map<std::string, json> Conditions(const std::string& type) {
     std::map<std::string, json> found;
     const Response all =
@@ -193,7 +193,7 @@ class TextTest : public ClusterTest {
       });
     });
   }
-  // UIDs of the workers, by name.
+  // Returns the UIDs of the workers by name.
   std::map<std::string, std::string> Workers() {
     std::map<std::string, std::string> workers;
     for (const auto& [name, pod] : List("pods")) {

@@ -68,7 +68,7 @@ class FakeJob:
     # --- ranks
 
     def start(self, number, agent=True):
-        """Starts a rank as worker `number`; it sends RankHello and waits for a world. Without an agent it trains alone."""
+        """Starts a rank as worker `number`; it sends RankHello and waits for a world. Without an agent, it trains alone."""
         rank = Rank(number, f"start-{len(self.ranks)}")
         path = os.path.join(self.folder, f"agent-{len(self.ranks)}.sock")
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

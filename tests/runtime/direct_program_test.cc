@@ -111,7 +111,7 @@ TEST_F(DirectProgram, NamesTheRankThatFails) {
 }
 
 TEST_F(DirectProgram, IsStartedAnewAfterARanksError) {
-  // In /var/tmp, which all hosts share; they have separate /tmp and /dev/shm.
+  // The folder is in /var/tmp, which all hosts share; each has a separate /tmp and /dev/shm.
   const std::string failed = "/var/tmp/ringmaster-test-failed-" + std::to_string(::getpid());
   control::LaunchSpec spec;
   spec.command = {"sh", "-c", "mkdir " + failed + " || exit 0; echo a timeout; exit 1"};

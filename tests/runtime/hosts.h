@@ -1,8 +1,8 @@
 #pragma once
 
 // Simulates a few hosts on one machine: network namespaces joined by a bridge. Each host has an
-// address, a name, and its own /tmp, /dev/shm and /run. A process started on a host is PID 1 of its
-// own PID namespace, so that its descendants end with it. Needs root. Names contain the test's pid.
+// address, a name, and its own /tmp, /dev/shm and /run. A process started on a host is PID 1 of a
+// new PID namespace, so that its descendants end with it. Needs root. Names contain the test's pid.
 // A helper process removes the hosts after the test, even if the test is killed. If the helper is
 // killed too, the next test removes them.
 
@@ -29,7 +29,7 @@ class Hosts {
   // Whether control groups can limit memory here. They need root and cgroup v1.
   static bool CanLimitMemory();
 
-  // Puts each process started later on this host in its own control group with this limit. The
+  // Puts each process started later on this host in a separate control group with this limit. The
   // process sees the group as a container does. REQUIRES: CanLimitMemory().
   void LimitMemory(int host, int64_t bytes);
 
@@ -57,7 +57,7 @@ class Hosts {
 
   // Disconnects or reconnects a host: packets are dropped both ways, without an error.
   void SetCut(int host, bool cut) const;
-  // Drops packets to the host; its own packets still leave. SetCut(host, false) undoes this.
+  // Drops packets to the host; packets from the host still leave. SetCut(host, false) undoes this.
   void CutInward(int host) const;
 
  private:

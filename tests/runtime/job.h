@@ -28,7 +28,7 @@ class Job {
   // another mpirun.
   Variables launcher_extra;
   Variables worker_extra;
-  std::string working_dir;  // of the workers' containers; empty: that of the test
+  std::string working_dir;  // working directory of the workers; empty: the test's
   // The uid of the workers' containers. A uid other than root has no user name and no HOME.
   int worker_user = 0;
   // The host of each worker that does not run on host 1 + worker. Such workers have the network and

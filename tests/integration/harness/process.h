@@ -54,7 +54,7 @@ struct CommandOutput {
   std::string text;  // standard output and error
 };
 
-// Runs a command and waits for it. After `limit` times Patience(), the status is 124.
+// Runs a command and waits for it. The status is 124 if it runs longer than `limit` * Patience().
 CommandOutput RunCommand(const std::vector<std::string>& argv, const std::string& stdin_text = "",
                          std::chrono::milliseconds limit = std::chrono::seconds(60));
 

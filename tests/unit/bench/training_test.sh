@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests that small runs of the benchmarks that train complete and print the expected lines: training_test.sh PROGRAM
+# Tests that small runs of the training benchmarks complete and print the expected lines: training_test.sh PROGRAM
 set -euo pipefail
 program=$1
 table=$("$program" compression --generated-samples=256 --epochs=1 --ranks=2,3 --json=- | tee /dev/stderr | tail -n 1)

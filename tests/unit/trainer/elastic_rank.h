@@ -31,7 +31,7 @@ inline constexpr std::chrono::seconds kRankTimeout{40};
 
 // The events of one rank. Steps count from 1.
 struct RankScript {
-  std::function<void(int64_t step)> at{};  // before the forward pass of each attempt at a step
+  std::function<void(int64_t step)> at{};  // runs before the forward pass of each attempt at a step
   std::function<void()> at_evaluation{};
   std::function<void(const World& world)> entered{};
   int64_t fail_reduction_of = 0;  // the step whose reduction fails on this rank only
@@ -50,7 +50,7 @@ struct RankScript {
   int64_t micro_batch = 0;  // 0: the job's setting
   // Folders; empty: nothing is stored.
   std::string checkpoints{};
-  CheckpointPlace place{};  // on the volume of `checkpoints`
+  CheckpointPlace place{};  // the job's place on the volume `checkpoints`
   std::string shaping{};
   std::string snapshots{};
   bool every_checkpoint = false;  // each step waits for the previous checkpoint, so none is skipped

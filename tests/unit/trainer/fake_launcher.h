@@ -123,7 +123,7 @@ class FakeLauncher {
     changed_.notify_all();
   }
 
-  // Wait until these ranks are in this state. AwaitBoundary() returns the step of the boundary.
+  // Wait until these ranks are in the named state. AwaitBoundary() returns the boundary's step.
   void AwaitBroken(const Names& names) {
     Await("broken", [&] { return Contains(broken_, names); });
   }

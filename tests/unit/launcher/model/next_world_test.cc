@@ -56,7 +56,7 @@ TEST(NextWorld, LetsLeaversGoOnlyWhenTheStateStays) {
 TEST(HasQuorum, IsMoreThanHalfOrHalfOfOnesOwn) {
   struct Case {
     const char* what;
-    Quorum quorum;  // Pods, known dead, accepted, formed here, all accounted for
+    Quorum quorum;  // in order: Pods, known dead, accepted, formed here, all accounted
     bool enough;
   };
   const Case cases[] = {

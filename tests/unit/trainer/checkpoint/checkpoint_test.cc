@@ -186,7 +186,7 @@ TEST_F(CheckpointTest, DamageMeansThePreviousOneAndIsNamed) {
        "does not list"},
   };
 
-  InitLog("test", "info", LogFormat::kText);  // to stderr, which is captured
+  InitLog("test", "info", LogFormat::kText);  // logs to stderr, which is captured
   for (const Case& c : cases) {
     SCOPED_TRACE(c.what);
     for (const auto& entry : fs::directory_iterator(temporary_.path())) fs::remove_all(entry);

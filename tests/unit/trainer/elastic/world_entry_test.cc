@@ -158,7 +158,7 @@ TEST(WorldEntry, AWorldThatLosesARankIsReportedAndTheNextOneIsEntered) {
 }
 
 TEST(WorldEntry, LogsHowLongItTookToEnterAWorld) {
-  InitLog("test", "info", LogFormat::kText);  // to stderr, which is captured
+  InitLog("test", "info", LogFormat::kText);  // logs to stderr, which is captured
   EnteringRank rank(1);
   testing::internal::CaptureStderr();
 
