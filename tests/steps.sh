@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+
 # Sourced by run.sh: functions for steps, for the tests of a build tree as one step, and for the last line.
 reports=$(mktemp -d)
 started=$SECONDS

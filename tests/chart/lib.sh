@@ -1,4 +1,5 @@
 # shellcheck shell=bash disable=SC2034  # the sourcing scripts use what is set here
+
 # Functions and variables for every test of the chart. Sourced first: `. "$(dirname "$0")/lib.sh"`.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

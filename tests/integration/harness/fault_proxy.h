@@ -50,7 +50,7 @@ struct Fault {
   std::chrono::milliseconds delay{0};  // before anything else
   std::function<void()> at_cut;        // called just before the connection is cut
   int status = 0;                      // for kAnswer; the body is a metav1.Status
-  std::string reason;                  // of the metav1.Status, for example "Conflict"
+  std::string reason;                  // reason of the metav1.Status, for example "Conflict"
   int retry_after = 0;                 // seconds; 0: no Retry-After header
 };
 

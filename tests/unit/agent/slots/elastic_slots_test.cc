@@ -34,7 +34,7 @@ class ElasticSlotsTest : public testing::Test {
     ASSERT_TRUE(slots.OnWelcome(1));
   }
 
-  // Starts the first world: the rank says hello, mpirun's attach connects, and the gate opens.
+  // Starts the first world: the rank sends RankHello, mpirun's attach connects, the gate opens.
   void OpenGate(AttachId attach = 7) {
     slots.OnRankHello(0);
     slots.OnAttach(attach, TestAttach(1, 0));
