@@ -1,5 +1,5 @@
 /* An MPI program as a user would write it. The ranks sum their rank numbers plus one and print the
-   sum. The rank named by an argument fails instead: with "2", rank 2 exits with code 3. */
+   sum. The rank named by an argument then fails: with "2", rank 2 exits with code 3. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
