@@ -1,7 +1,7 @@
 """Counts the test cases in ctest's JUnit reports: count.py REPORT... prints "PASSED FAILED SKIPPED".
 
-For a GoogleTest program the cases are counted, from its last lines (with GTEST_BRIEF=1), and also for Python's unittest; anything
-else counts as one case. Tests that did not run because a fixture failed are skipped; the fixture's failure counts.
+The cases of programs that use GoogleTest (with GTEST_BRIEF=1) or Python's unittest are counted from their last lines; any other
+program counts as one case. Tests that did not run because a fixture failed count as skipped, and the fixture as failed.
 """
 
 import os

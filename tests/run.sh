@@ -6,13 +6,13 @@
 #
 # Builds: everything with the preset dev (ASan); with TSan and UBSan everything except the LibTorch parts, which dev builds with UBSan;
 # the trainer with CUDA, which needs no GPU (deploy/gpu-box.sh runs all its tests on a machine with one); libFuzzer targets with clang.
-# What is slow to make or to download (LibTorch, Kubernetes, root file systems, compiled objects) is cached outside the tree, keyed by
+# Files that are slow to build or to download (LibTorch, Kubernetes, root file systems, compiled objects) are cached outside the tree by
 # version. Kubernetes and the images are built in the background, with the CPU time that the other builds leave.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 what=${1:-all}
-export RINGMASTER_PATIENCE=${RINGMASTER_PATIENCE:-4}  # factor for timeouts, for busy machines
+export RINGMASTER_PATIENCE=${RINGMASTER_PATIENCE:-4}  # factor by which busy machines lengthen timeouts
 export OMP_WAIT_POLICY=passive  # waiting threads do not spin
 export GTEST_BRIEF=1  # print only failed tests, because logs are truncated
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-10G}
@@ -25,14 +25,14 @@ clean_up() {
   rm -rf "$reports"
 }
 
-meanwhile() { # name command...: starts the command in the background, in its own process group, for `outcome`
+meanwhile() { # name command...: starts the command in the background, in a new process group; see `outcome`
   set -m
   nice -n 19 "${@:2}" >"$reports/$1.log" 2>&1 &
   set +m
   background[$1]=$!
 }
 
-outcome() { # name: shows the command's output until its end
+outcome() { # name: shows the output of the command until it ends, and returns its exit code
   local process=${background[$1]}
   tail -n +1 --follow --pid="$process" "$reports/$1.log"
   unset "background[$1]"
@@ -67,7 +67,7 @@ fi
 if [ "$what" = all ]; then
   if step "build: tsan (TSan, UBSan)" build tsan --target unit_tests; then
     # cpprestsdk is not built with the sanitizer, which cannot see the synchronisation of its threads and reports false races.
-    # kubectl-trainingjob has one thread, and sometimes misses the end of a child under TSan, which delays signals.
+    # kubectl-trainingjob has one thread, and under TSan, which delays signals, it sometimes misses the end of a child.
     step "unit tests under TSan and UBSan" run_tests tsan tsan -j3 -L '^unit$' -E '^(http|cli)_test$' || true
   fi
   if step "build: CUDA and PyTorch" install_cuda && step "build: the GPU trainer" build gpu --target ringmaster-train ringmaster-bench trainer_gpu_test; then

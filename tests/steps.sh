@@ -1,11 +1,12 @@
 # shellcheck shell=bash
+
 # Sourced by run.sh: functions for steps, for the tests of a build tree as one step, and for the last line.
 reports=$(mktemp -d)
 started=$SECONDS
 failed_steps=()
 declare -A report_of=()  # report file by the title of a step that ran tests
 
-step() { # what command...: runs the command, says how long it took, remembers a failure
+step() { # what command...: runs the command, prints how long it took, and records a failure
   local title=$1 begin=$SECONDS
   shift
   echo "=== [$((SECONDS - started)) s] $title"

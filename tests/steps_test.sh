@@ -49,7 +49,7 @@ add_test(needs_fixture true)
 set_tests_properties(needs_fixture PROPERTIES FIXTURES_REQUIRED fixture)
 add_test(not_built "$work/nowhere")
 C
-closing() { # ctest-arguments...: the last line after a step with these tests
+closing() { # ctest-arguments...: prints the last line of run.sh after a step with these tests
   . tests/steps.sh
   step "some tests" run_tests dev some "$@" >/dev/null 2>&1 || true
   summary | tail -n 1 || true

@@ -27,7 +27,7 @@ class Site {
  public:
   virtual ~Site() = default;
 
-  // Starts the whole job anew; parts that are still running are ended first.
+  // Restarts the whole job, after ending the parts that are still running.
   virtual void Start() = 0;
   virtual bool Knows(FaultKind kind) const = 0;
   // Injects the fault and simulates the cluster's reaction. After kCut, a site that detects silent

@@ -198,7 +198,7 @@ class SceneBuilder {
   SceneBuilder& With(const PodBuilder& builder) {
     job::PodPtr pod = builder.Build();
     if (pod->role == job::Role::kLauncher) {
-      // As in observe.cc: the first term's Pod may exist before the status names its term.
+      // As in observe.cc: the first launcher's Pod may exist before the status contains a term.
       if (pod->term == std::max<int64_t>(1, job_.status.launcher_term)) {
         scene_.launcher = pod;
       } else {
@@ -217,7 +217,7 @@ class SceneBuilder {
     }
     return *this;
   }
-  // Adds a node of the job. After the first one, the Nodes count as known.
+  // Adds a node of the job, and marks the Nodes as known to the operator.
   SceneBuilder& Node(const std::string& name, bool ready = true) {
     job::NodeView node;
     node.name = name;

@@ -22,7 +22,7 @@ struct Scene {
   job::Observed observed;
   std::optional<job::LauncherView> launcher{};
   job::JobMemory memory{};
-  // By default, there are two launchers, and that of the other job answers.
+  // By default, there are two launchers, and the other job's launcher answers.
   job::LaunchersHeard launchers{.watched = 2, .unheard = 1};
   Clock::Time now{std::chrono::hours(1)};
   Clock::WallTime wall_now =
@@ -46,14 +46,14 @@ struct Scene {
     launcher->status = std::move(status);
     launcher->answered_since = now - std::chrono::minutes(1);
   }
-  // The launcher has not answered for this long.
+  // Makes the launcher silent for this long.
   void Silent(std::chrono::milliseconds silence, int times = 3) {
     if (!launcher) launcher.emplace();
     launcher->pod_uid = "uid-launcher-" + std::to_string(job.status.launcher_term);
     launcher->silent_since = launcher->unheard_since = now - silence;
     launcher->unheard_times = times;
   }
-  // Sets the last order that the launcher was sent: these workers.
+  // Sets the last order that the operator sent to the launcher: these workers.
   void Ordered(const std::vector<int>& indices) {
     control::Order order;
     for (const int index : indices) {

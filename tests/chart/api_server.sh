@@ -1,4 +1,5 @@
 # shellcheck shell=bash disable=SC2154  # lib.sh sets them
+
 # Starts an API server for the test, without controllers. Sourced after lib.sh.
 [ -x "$programs/kube-apiserver" ] || fail "no API server: run deploy/local/build.sh"
 cluster=chart-$$

@@ -11,7 +11,7 @@ apply() { # file: deletes the previous objects, whose Pods and selectors cannot 
   ! grep -i warning "$work/applied" || fail "$1: a warning"
 }
 
-# Prints two free ports outside of the ephemeral range: outgoing connections may take those at any time.
+# Prints two free ports outside the ephemeral range, whose ports outgoing connections may take at any time.
 free_ports() {
   python3 -c 'import random, socket
 def free(port):
@@ -55,7 +55,7 @@ lists_without_type=$(kubectl get "${crds[@]}" -o json | jq -r '.items[].spec.ver
 [ -z "$lists_without_type" ] || fail "server-side apply has no merge type for $lists_without_type"
 becomes_ready "$work/default.yaml" ringmaster-operator
 
-# A valid spec with a likely mistake is accepted with a warning that names the field; others are accepted without one.
+# A valid spec with a likely mistake is accepted with a warning that names the field; other valid specs cause no warning.
 kubectl create namespace samples >/dev/null
 job() { # name spec
   echo "{apiVersion: ringmaster.dev/v1alpha1, kind: TrainingJob, metadata: {name: $1}, spec: {$2}}"
@@ -90,7 +90,7 @@ spec.checkpoint.volume|image: "a:1", command: [b], checkpoint: {volume: {emptyDi
 spec.runPolicy.startTimeoutSeconds|image: "a:1", command: [b], runPolicy: {startTimeoutSeconds: 60, activeDeadlineSeconds: 60}
 |image: "a:1", command: [b], checkpoint: {volume: {persistentVolumeClaim: {claimName: a}}}, runPolicy: {startTimeoutSeconds: 60, activeDeadlineSeconds: 600}
 T
-suspension_of() { # name spec: the warnings
+suspension_of() { # name spec: suspends a new job and prints the warnings
   job "$1" "$2" | kubectl -n samples apply -f - >/dev/null || fail "$1 is refused"
   kubectl -n samples patch "trainingjob/$1" --type=merge -p '{"spec": {"suspend": true}}' 2>"$work/advice" >/dev/null || fail "refused: $(cat "$work/advice")"
   cat "$work/advice"
@@ -136,7 +136,7 @@ done
 release_name=the-longest-name-that-a-release-may-have-is-this-long render --set metrics.service.enabled=true >"$work/long.yaml"
 apply "$work/long.yaml"
 
-# A release for one namespace: the cluster-wide rights are removed; the others are enough there and grant nothing elsewhere.
+# Install a release for one namespace without cluster-wide rights: its Roles are enough there and grant nothing in other namespaces.
 kubectl delete clusterrolebinding ringmaster-operator training-operator --ignore-not-found >/dev/null
 for name in watched_namespace own_namespace; do
   ! grep -E '^kind: Cluster' "$work/$name.yaml" >/dev/null || fail "$name contains cluster-scoped objects"

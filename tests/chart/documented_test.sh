@@ -19,10 +19,10 @@ keys() {
 bare=$(keys | awk -F'\t' '$2 {print $1}')
 [ -z "$bare" ] || fail "values.yaml has no comment for: $bare"
 
-schema_keys() { # properties of objects, not of a list's items
+schema_keys() { # prints the paths of all properties, except those of list items
   jq -r 'def walk($p): (.properties // {}) | to_entries[] | ($p + [.key]) as $q | ($q | join(".")), (.value | walk($q)); walk([])' "$chart/values.schema.json"
 }
-# Kubernetes defines the fields of these keys; global belongs to Helm.
+# Kubernetes defines the fields of these keys, and Helm those of `global`.
 elsewhere='^(global|(resources|affinity|podSecurityContext|securityContext)\..*)$'
 diff <(keys | cut -f1 | grep -vE "$elsewhere" | sort) <(schema_keys | grep -vE "$elsewhere" | sort) ||
   fail "values.yaml and values.schema.json name different keys"

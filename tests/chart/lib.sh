@@ -1,4 +1,5 @@
 # shellcheck shell=bash disable=SC2034  # the sourcing scripts use what is set here
+
 # Functions and variables for every test of the chart. Sourced first: `. "$(dirname "$0")/lib.sh"`.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,7 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export HELM_CACHE_HOME=$work/cache HELM_CONFIG_HOME=$work/config HELM_DATA_HOME=$work/data
 
-# The chart's default values, and the registry that has to be set.
+# The chart's default values, with the registry, which every installation must set.
 defaults=$work/defaults.yaml
 echo 'image: {registry: registry.example.com}' >"$defaults"
 
@@ -20,7 +21,7 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 [ -x "$programs/helm" ] || fail "helm is not built: run deploy/local/build.sh helm"
 
 name_of() { basename "$1" .yaml; }
-render() { # helm's arguments...: the whole release with its test, as YAML
+render() { # helm's arguments...: prints the whole release and its test as YAML
   helm template "${release_name:-ringmaster}" "$chart" --namespace ringmaster-system --values "$defaults" "$@"
 }
 

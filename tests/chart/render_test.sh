@@ -4,7 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 operator=${1:?the operator\'s program}
 
-# Prints the configuration that the operator reads from the arguments. Identity and address are fixed, because they differ each time.
+# Prints the configuration that the operator reads from the arguments. The identity and the address of the API server are fixed,
+# because they would differ in each run.
 configuration() { # arguments...
   POD_NAME=operator "$operator" --kubeconfig="$work/kubeconfig" --namespace=ringmaster-system --identity=me --print-config "$@"
 }
@@ -24,7 +25,7 @@ for values in "$defaults" "${variations[@]}"; do
   configuration "${arguments[@]}" >"$work/$name.configuration" || fail "$name: the operator rejected ${arguments[*]}"
 done
 configuration >"$work/own.configuration"
-# With its default values the chart has one profile, which allows nothing, and the names of its images.
+# By default, only the chart has a preset (gpu, which allows nothing beyond an ordinary Pod) and sets the names of its images.
 grep -F 'presets: {"gpu":{"description"' "$work/defaults.configuration" >/dev/null || fail "the defaults do not include the preset gpu"
 of_charts='^(presets|toolsImage|workerImage|ownImages):'
 diff <(grep -vE "$of_charts" "$work/own.configuration") <(grep -vE "$of_charts" "$work/defaults.configuration") ||

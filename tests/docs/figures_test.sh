@@ -7,11 +7,11 @@ unset RINGMASTER_RESULTS RUNS COUNT
 
 bench/results.py check || fail "run bench/results.py render, or measure the figures that the pages name"
 
-# A line that names a figure, or our column of a comparison table, has no number with a unit except rendered ones.
+# In a line that names a figure, and in our column of a comparison table, every number with a unit must be a rendered one.
 unit='(ms|s|seconds|samples/s|Pods/s|[KMG]iB|[kMG]B|%|×)'
 for page in README.md docs/comparison.md docs/comparison-details.md docs/elasticity.md; do
   bare=$(sed -E 's/\[[^]]*\]\([^)]*RESULTS\.md "[^"]*"\)//g' "$page" | awk -F'|' '
-    NF < 5 {print; next}  # in a table: our column, not the other systems
+    NF < 5 {print; next}  # in a table, check our column only
     {print $(NF - 2) " |" $(NF - 1)}' | grep -E '\bB[0-9]+\b' | grep -E "[0-9] ?$unit( |[,.;)|]|$)" || true)
   [ -z "$bare" ] || fail "$page contains numbers without a link to their figure: $bare"
 done
@@ -40,12 +40,12 @@ cat >"$work/bench/RESULTS.md" <<'M'
 M
 echo '[1.71 s](bench/RESULTS.md "B5.value"), [2.08 s](bench/RESULTS.md "B7.value")' >"$work/README.md"
 results() { "$work/bench/results.py" "$@"; }
-refused() { # what it says, command...
+refused() { # text command...: checks that the command fails and prints the text
   local said
   ! said=$("${@:2}" 2>&1) || fail "${*:2} succeeded"
   grep -F -- "$1" <<<"$said" >/dev/null || fail "expected '$1' from ${*:2}, got: $said"
 }
-figure() { # seconds [exit code [options...]]
+figure() { # seconds [exit code [options...]]: runs figure B5, which prints this value and exits with this code
   echo "{\"figure\": \"B5\", \"value\": $1, \"unit\": \"s\", \"reference\": null, \"goal\": \"<= 3\", \"holds\": true, \"parts\": [{\"n\": 2}]}" >"$work/bench/says"
   echo "${2:-0}" >"$work/bench/ends"
   "$work/bench/figure.sh" B5 "${@:3}" >"$work/said" 2>&1
@@ -75,7 +75,7 @@ refused 'README.md' results check
 results render
 grep '1.23 s' "$work/README.md" >/dev/null || fail "the number in the page was not corrected"
 
-# A figure measured with options changes no page. A figure that fails keeps its exit code, and its line if it printed one.
+# A figure measured with options changes no page. If a figure fails, its exit code is kept, and its line, if any, is recorded.
 RUNS=1 figure 9 0 --fast || fail "options were rejected"
 [ "$(tail -n 1 "$work/bench/results.jsonl" | jq -c .options)" = '["--fast","RUNS=1"]' ] || fail "the result does not contain the options"
 grep '1.23 s' "$work/README.md" >/dev/null || fail "a run with options changed a page"

@@ -31,7 +31,7 @@ uid=$(as_user get "$victim" -o jsonpath='{.metadata.uid}')
 as_user delete "$victim" --wait=false >/dev/null
 newer_epoch() { [ "$(status_field long epoch)" != "$epoch" ] && world_is long "$1"; }
 wait_for "the replacement in a new epoch" 60 newer_epoch 2
-# The kubelet may report the Pod's end after the others have continued.
+# The kubelet may report the Pod's end after the other workers have continued.
 victim_ended() { ! as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}' | grep "$uid" >/dev/null; }
 wait_for "the end of the deleted Pod" 30 victim_ended
 follows_the_replacement() { [ "$(grep -c 'agent Started a rank' "$followed")" -ge 3 ]; }
@@ -54,7 +54,7 @@ step=$(status_field long progress.step)
 wait_for "progress under the new operator" 60 at_step long $((step + 1))
 assert_equal "Pods and epoch across the operator's death" "$before" "$(as_user get pods -o jsonpath='{.items[*].metadata.uid}')$(status_field long epoch)"
 
-# While the operator is down one job ends and another is submitted.
+# While the operator is down, one job ends and another is submitted.
 job ends 1 "$(generated 400)" | as_user apply -f -
 wait_for "the first step" 60 at_step ends 1
 kubectl -n ringmaster-system scale deployment/ringmaster-operator --replicas=0 >/dev/null

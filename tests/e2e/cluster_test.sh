@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests the local cluster (deploy/local): two clusters at once, NetworkPolicy, a silent node, users' rights, images, and that a
-# stopped cluster leaves nothing and keeps a bridge and firewall rules that are not ours.
+# Tests the local cluster (deploy/local): two clusters at once, NetworkPolicy, a silent node, users' rights, and images. A stopped
+# cluster must leave nothing behind, and must keep a bridge and firewall rules of other software.
 # Needs root, and the programs of deploy/local/build.sh. Usage: cluster_test.sh [CHECK...] (default: all, in order).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -35,13 +35,13 @@ check() { # description command...
 
 refuses() { ! "$@"; }
 
-says() { # text command...: the output has the text; the exit code does not matter
+says() { # text command...: checks that the output contains the text, whatever the exit code
   local text=$1
   shift
   grep -F "$text" <<<"$("$@" 2>&1 || true)" >/dev/null
 }
 
-# Policies and Services reach the kernel a moment after the API server, so conditions are polled until a deadline.
+# Policies and Services take effect in the kernel a moment after they are created, so conditions are polled until a deadline.
 eventually() { # command...
   local deadline=$((SECONDS + 20 * patience))
   until "$@"; do
@@ -100,8 +100,8 @@ machine() {
   find "$RINGMASTER_STATE" /dev/shm -maxdepth 1 -name '*test-*' ! -name 'ringmaster-test-*' 2>/dev/null | sed 's/^/state /' || true
 }
 
-# Checks that nothing new has the test's names. Links, namespaces, cgroups and mounts of other software may change; rules, routes
-# and settings may not, unless other clusters run, which have routes, too.
+# Checks that nothing new has the test's names, and that rules, routes and settings have not changed. Links, namespaces, cgroups
+# and mounts of other software may change. If other clusters run, rules, routes and settings are not compared.
 unchanged() {
   local came others
   machine | LC_ALL=C sort >"$work/after"
@@ -115,7 +115,7 @@ unchanged() {
   fi
 }
 
-strangers_stay() { # the foreign bridge, its address and its rules
+strangers_stay() { # checks that the foreign bridge, its address and its rules have not changed
   ip -4 -o addr show dev $stranger | grep '192\.0\.2\.1/24' >/dev/null &&
     diff "$work/rules" <(nft --stateless --terse list table inet $stranger)
 }
@@ -233,7 +233,7 @@ test_silent_node() {
   check "a healed node answers" eventually connects far "$server" 8000
 }
 
-silent() { # address: a connect without an answer within 2 s ends with timeout's 124, a refused one with 1
+silent() { # address: checks that a connect gets no answer within 2 s; the exit code is then timeout's 124, and 1 if it is refused
   local status=0
   in_pod far timeout 2 bash -c "exec 3<>/dev/tcp/$1/8000" 2>/dev/null || status=$?
   [ $status = 124 ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests that one training continues after every fault: a Pod is deleted; a rank, an agent, the launcher and the operator are killed;
-# 2 → 4 → 2 workers; a node is drained, a node is cut off. At the end ringmaster-audit checks with the ranks' logs that no sample was
-# lost or used twice, and the model is as good as without faults.
+# the job grows from 2 to 4 workers and shrinks again; a node is drained, a node is cut off. At the end, ringmaster-audit checks with
+# the ranks' logs that no sample was lost or used twice, and the model is as good as without faults.
 . "$(dirname "$0")/lib.sh"
 new_namespace elastic
 
@@ -28,7 +28,7 @@ spec:
   checkpoint: {everySteps: 1000000, volume: {persistentVolumeClaim: {claimName: states}}}
   worker:
     replicas: 3
-    resources: {requests: {cpu: 150m}, limits: {cpu: 150m}}  # other tests run beside this one
+    resources: {requests: {cpu: 150m}, limits: {cpu: 150m}}  # other tests run at the same time
     template:
       spec:
         containers: [{name: worker, volumeMounts: [{name: audit, mountPath: /audit}]}]
@@ -49,7 +49,7 @@ survives "a killed rank" 3 kill -9 "$before"
 victim=$(last_worker)
 uid=$(uid_of "$victim")
 survives "a killed agent" 3 kill -9 "$(processes ringmaster-agen "$victim")"
-# The kubelet may report the Pod's end after the others have continued.
+# The kubelet may report the Pod's end after the other workers have continued.
 victim_ended() { ! as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}' | grep "$uid" >/dev/null; }
 wait_for "the end of the Pod of the killed agent" 30 victim_ended
 
@@ -85,8 +85,8 @@ none_there() { ! as_user get pods -l ringmaster.dev/role=worker -o jsonpath='{.i
 wait_for "the drained node to be empty" 30 none_there
 kubectl uncordon "$drained" >/dev/null
 
-# A node is cut off that runs one worker (if most workers were silent, the training would pause with NoQuorum), but neither the
-# launcher nor the operator. These are moved until there is such a node.
+# Cut off a node that runs exactly one worker (if most workers were silent, the training would pause with NoQuorum) and neither the
+# launcher nor the operator. Launcher and operator are moved until there is such a node.
 # workers_on also lists workers that train but that the kubelet has not yet reported as running.
 workers_on() { as_user get pods -l ringmaster.dev/role=worker --field-selector="status.phase!=Succeeded,status.phase!=Failed,spec.nodeName=$1" -o name; }
 other_nodes() { kubectl get nodes -o name | cut -d/ -f2 | grep -vx "$1"; }

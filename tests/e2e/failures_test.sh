@@ -33,7 +33,7 @@ fails_with bad-flag UserError 'global-batch'
 job no-script 1 '[sh, /code/train.sh]' | as_user apply -f -
 fails_with no-script UserError 'cannot open /code/train.sh'
 
-worker() { # NAME FIELDS: a job whose worker has these fields
+worker() { # NAME FIELDS: applies a job whose worker has these fields
   job "$1" 1 "$(generated 10)" | sed "s|worker: {replicas: 1}|worker: {replicas: 1, $2}|" | as_user apply -f -
 }
 worker misspelt 'template: {spec: {nodeSelektor: {a: b}}}'

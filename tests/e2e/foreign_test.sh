@@ -25,7 +25,7 @@ log=$(as_user logs "$(launcher_pod per-slot)" -c launcher)
 assert_contains "the launcher's log" 'rank 0 of 4, slot 0, uid 1000, at home in /tmp' "$log"
 assert_contains 'where ranks find the Python package' '/ringmaster/tools/lib/ringmaster/python/ringmaster/py.typed' "$log"
 
-# One process per worker, which starts its ranks itself. After a worker is deleted, all processes start again.
+# Each worker has one process, which starts the ranks itself. After a worker is deleted, all processes start again.
 command='[sh, -c, "echo node $PET_NODE_RANK of $PET_NNODES starts $PET_NPROC_PER_NODE, meets at $PET_MASTER_ADDR:$PET_MASTER_PORT; exec sleep 600"]'
 job per-worker 2 "$command" '  slotsPerWorker: 8
   launchMode: PerWorker' | as_user apply -f -

@@ -8,7 +8,7 @@ clean_up() { install_chart; }
 CPU=200m job long 2 "$(generated 1000000)" | as_user apply -f -
 CPU=200m job held 1 "$(generated 1000000)" '  checkpoint: {onDelete: Delete, volume: {emptyDir: {}}}' | as_user apply -f -
 wait_for "the first step" 60 at_step long 1
-# Reads as administrator: without the release the user's roles do not include TrainingJobs.
+# Reads the job as administrator, because without the release the user's roles do not include TrainingJobs.
 of_job() { kubectl -n "$namespace" get trainingjob long -o jsonpath="{.status.$1}"; }
 pods_and_epoch() { kubectl -n "$namespace" get pods -l ringmaster.dev/job-name=long -o jsonpath='{range .items[*]}{.metadata.uid} {.status.containerStatuses[*].restartCount} {end}' && of_job epoch; }
 undisturbed() { # after what

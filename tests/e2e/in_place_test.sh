@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests a PyTorch script of examples/pytorch-in-place that trains in place, in an image with Python but without Ringmaster: PyTorch is
-# on a read-only volume, an init container adds our programs and package. Training continues after a killed rank, a cut node, changes
+# on a read-only volume, and an init container adds our programs and package. Training continues after a killed rank, a cut node, changes
 # of the number of workers, a drained node and a suspension; at the end ringmaster-audit checks that no step was lost or repeated.
 # Usage: in_place_test.sh gpt|huggingface
 . "$(dirname "$0")/lib.sh"
@@ -46,7 +46,7 @@ spec:
   worker:
     replicas: 3
     minReplicas: 1
-    resources: {requests: {cpu: 100m}, limits: {cpu: 300m}}  # other tests run beside this one
+    resources: {requests: {cpu: 100m}, limits: {cpu: 300m}}  # other tests run at the same time
     env:
     - {name: PYTHONPATH, value: "$(each_claim '/packages/&' | paste -sd :)"}
     - {name: OMP_NUM_THREADS, value: "1"}
@@ -65,7 +65,7 @@ scale() { as_user scale "trainingjob/$job" --replicas="$1" >/dev/null; }
 went_on "the beginning" 3
 survives "a killed rank" 3 kill_rank
 
-# A node is cut off that runs one worker, but neither the launcher nor the operator.
+# Cut off a node that runs exactly one worker and neither the launcher nor the operator.
 busy() { { node_of "$(launcher_pod "$job")"; echo; kubectl -n ringmaster-system get pods -o jsonpath='{.items[*].spec.nodeName}'; } | grep -w "$1" >/dev/null; }
 workers_on() { as_user get pods -l "ringmaster.dev/role=worker,ringmaster.dev/job-name=$job" --field-selector="spec.nodeName=$1" -o name; }
 silent=
@@ -75,7 +75,7 @@ done
 [ -n "$silent" ] || fail "no node has one worker alone: $(kubectl get pods -A -o wide)"
 lone=$(workers_on "$silent")
 survives "a cut node" 3 cluster cut "$silent"
-# Search all events instead of the last recovery: on a busy machine others may follow before the third worker has joined.
+# Search all events instead of the last recovery: on a busy machine other recoveries may follow before the third worker has joined.
 told() { as_user get events.events.k8s.io -o jsonpath="{range .items[?(@.reason=='Recovered')]}{.note}{'\n'}{end}" | grep -F "loss of ${lone#pod/} on node $silent (Silence)" >/dev/null; }
 wait_for "the event that tells who was lost with the cut node" 30 told
 cluster heal "$silent" >/dev/null

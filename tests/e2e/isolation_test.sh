@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests who may connect to a job's Pods, and the rights that a profile can allow. A Pod of another namespace knows every address and
-# port but gets no access: first without the job's NetworkPolicies, because of keys, tokens and TLS; then with them, after a deny-all
-# policy has shown that this cluster enforces policies. Then jobs on the nodes' network are tested, two jobs of two workers each on one
-# node; then privileged jobs and jobs that run as root.
+# Tests who may connect to a job's Pods, and the rights that a profile can allow. A Pod of another namespace that knows every address
+# and port gets no access. Keys, tokens and TLS prevent access while the job has no NetworkPolicies. The policies are tested after a
+# deny-all policy has shown that this cluster enforces policies. Then two jobs of two workers each run on one node's network; then
+# privileged jobs and jobs that run as root are tested.
 . "$(dirname "$0")/lib.sh"
 new_namespace isolation
 strangers=isolation-strangers
@@ -95,7 +95,7 @@ kubectl -n "$namespace" delete networkpolicy deny-all >/dev/null
 wait_for "the stranger to connect again" 20 connects "$worker" "$ssh_port"
 as_user delete trainingjob open --cascade=foreground >/dev/null
 
-# With the job's NetworkPolicies only its Pods and the operator can connect.
+# With the job's NetworkPolicies, only the job's Pods and the operator can connect.
 install_chart --reset-values
 CPU=200m job closed 2 "$(generated 1000000)" | as_user apply -f -
 wait_for "the first step of an isolated job" 90 at_step closed 1
@@ -107,14 +107,14 @@ for target in "$launcher 8470" "$launcher 8471" "$worker $ssh_port"; do
 done
 address=$(as_user get service closed-launcher -o jsonpath='{.spec.clusterIP}')
 refuses "$address" 8470 || fail "a Pod outside of the job connected through the launcher's Service"
-# Steps prove that the operator can connect to the launcher, and that workers can connect to each other and to sshd.
+# Completed steps prove that the operator can connect to the launcher, and that workers can connect to each other and to sshd.
 as_user scale trainingjob closed --replicas=3 >/dev/null
 of_three() { [ "$(status_field closed worldSize)" = 3 ]; }
 wait_for "a third worker of an isolated job" 90 of_three
 as_user delete trainingjob closed --cascade=foreground >/dev/null
 assert_equal "policies after the job" "" "$(kubectl -n "$namespace" get networkpolicies -o name)"
 
-# The nodes' network is refused at first; then two jobs with two workers each run on one node.
+# A job on the nodes' network waits until a profile allows it. Then two jobs with two workers each run on one node.
 on_node() { # job steps
   cat <<Y
 apiVersion: ringmaster.dev/v1alpha1
@@ -150,7 +150,7 @@ replaced() { [ "$(status_field first workers.members)" = 2 ] && as_user get pod 
 wait_for "another worker on the same node" 90 replaced
 as_user delete trainingjob first second --cascade=foreground >/dev/null
 
-# With privileges: checks a rank's capabilities in the kernel, and that mpirun works as root.
+# Jobs with privileges: check a rank's capabilities in the kernel, and that mpirun works as root.
 with_privileges() { # job field-of-worker security-context
   cat <<Y
 apiVersion: ringmaster.dev/v1alpha1

@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+
 # Functions for every end-to-end test of a job. Sourced first: `. "$(dirname "$0")/lib.sh"`.
 # The cluster of job_cluster.sh (a ctest fixture) must be running, with Ringmaster installed. Each test acts as an editor of its own
 # namespace, which enforces Pod Security `restricted` and is removed at the end.
@@ -99,7 +100,7 @@ assert_equal() { [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"; }
 assert_contains() { grep -qE -- "$2" <<<"$3" || fail "$1: expected /$2/ in: $3"; }
 assert_lacks() { ! grep -qE -- "$2" <<<"$3" || fail "$1: did not expect /$2/ in: $3"; }
 
-# job NAME REPLICAS COMMAND-AS-JSON [more lines under spec]: prints a TrainingJob. For a job that trains until the test ends set
+# job NAME REPLICAS COMMAND-AS-JSON [more lines under spec]: prints a TrainingJob. For a job that trains until the test ends, set
 # CPU=200m, the CPU request of each worker, because other tests run at the same time.
 job() {
   local limits=${CPU:+", resources: {limits: {cpu: $CPU}}"}
@@ -121,7 +122,7 @@ generated() { # steps: prints the command of a training on generated digits
 
 condition() { as_user get trainingjob "$1" -o jsonpath="{.status.conditions[?(@.type=='$2')].$3}"; }
 condition_is() { [ "$(condition "$1" "$2" status)" = "$3" ]; }
-wait_condition() { # job type status [seconds]
+wait_condition() { # job type status [seconds]: waits until the condition has this status
   wait_for "condition $2=$3 of job $1" "${4:-90}" as_user wait "trainingjob/$1" --for="condition=$2=$3" --timeout=10s
 }
 launcher_pod() { as_user get pods -l "ringmaster.dev/role=launcher,ringmaster.dev/job-name=$1" -o name --sort-by=.metadata.creationTimestamp | tail -1; }
@@ -142,7 +143,7 @@ went_on() {
   wait_for "$1: steps after it" 60 at_step "$job" $((step + 1))
   echo "[$SECONDS s] $job: $1: went on at step $(status_field "$job" progress.step), last recovery $(status_field "$job" lastRecovery)"
 }
-survives() { # what members command...: the command injects a fault
+survives() { # what members command...: the command injects a fault; waits until training continues with so many members
   local epoch
   epoch=$(status_field "$job" epoch)
   "${@:3}" >/dev/null

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Tests that a new job does not use the checkpoints of a deleted job of the same name: it trains from its first step and says how to
-# continue instead. With restoreFrom it continues; if no steps are left, it says so. With onDelete: Delete only the job's own folder is
-# deleted with it.
+# Tests that a new job does not use the checkpoints of a deleted job of the same name: it trains from its first step, and an event
+# says how to continue from a checkpoint instead. With restoreFrom it continues; if no steps are left, it says so. With
+# `onDelete: Delete`, only the folder of the deleted job is deleted.
 . "$(dirname "$0")/lib.sh"
 new_namespace restore
 shared_volume states
 
-kept() { # name, steps, learning rate[, more under checkpoint]
+kept() { # name, steps, learning rate[, more under checkpoint]: applies a job that keeps its checkpoints on the volume
   job "$1" 1 "[ringmaster-train, --workload=mnist, --data=generated, --global-batch=48, --steps=$2, --seed=7, --learning-rate=$3]" \
     "  checkpoint: {everySteps: 50, volume: {persistentVolumeClaim: {claimName: states}}${4:+, $4}}" | as_user apply -f - >/dev/null
 }

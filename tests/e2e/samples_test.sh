@@ -49,7 +49,7 @@ sample_bench_throughput() {
   printed '.samples_per_second > 0 and .of_independent > 0'
 }
 before_checkpoints() { volume_for mnist-kept; }
-sample_checkpoints() { # loses all workers after its first checkpoint; a start from the first step would lose at least 100 steps
+sample_checkpoints() { # the job loses all workers after its first checkpoint; a start from the first step would lose at least 100 steps
   kept() { [ -n "$(status_field "$job" checkpoint.step)" ]; }
   wait_for "a checkpoint" 120 kept
   as_user delete pod -l "ringmaster.dev/job-name=$job,ringmaster.dev/role=worker" --force --grace-period=0 >/dev/null 2>&1

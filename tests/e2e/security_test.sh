@@ -32,7 +32,7 @@ for verb in get list watch update patch delete; do
 done
 assert_lacks "wildcards in the operator's rules" '\*' "$(kubectl get clusterrole ringmaster-operator -o jsonpath='{.rules}')"
 
-# A job's Pods cannot connect to the operator's ports, and bytes from a Pod of its own namespace do not crash the operator.
+# A job's Pods cannot connect to the operator's ports, and bytes from a Pod of the operator's namespace do not crash the operator.
 operators() { kubectl -n ringmaster-system get pods -l app.kubernetes.io/component=operator -o jsonpath="{.items[*].$1}"; }
 restarts() { operators 'metadata.uid' && operators 'status.containerStatuses[*].restartCount'; }
 address=$(operators status.podIP)
@@ -85,7 +85,7 @@ second=$(secret_of long)
 [ "$first" != "$second" ] || fail "the second job with this name uses the first one's Secret"
 as_user delete trainingjob long --cascade=foreground >/dev/null
 
-# A field that ADR 9 refuses: the job names its path and gets no Pod.
+# If ADR 9 forbids a field, the job's status contains the field's path and the job gets no Pod.
 with_launcher() { # name template
   job "$1" 1 "$(generated 10)" "  launcher: {template: {spec: $2}}" | as_user apply -f -
 }
@@ -97,7 +97,7 @@ refused() { # name path template
   assert_equal "Pods of $1" "" "$(as_user get pods -l "ringmaster.dev/job-name=$1" -o name)"
   wait_for "the event of $1" 10 eval "as_user get events --field-selector involvedObject.name=$1 | grep InvalidSpec >/dev/null"
 }
-# A field that a profile could allow: the job waits for such a profile.
+# If a profile could allow the field, the job waits for such a profile.
 held_up() { # name path template
   with_launcher "$1" "$3"
   wait_for "the refusal of $1" 20 eval "[ \"\$(condition $1 WorkersReady reason)\" = RefusedByProfile ]"
@@ -142,7 +142,7 @@ changed replaced | jq 'del(.metadata.resourceVersion)' | as_user replace -f - >/
 for name in merged json-patched applied replaced; do never_runs "$name"; done
 as_user delete trainingjob merged json-patched applied replaced --cascade=foreground >/dev/null
 
-# A running job keeps the template that it started with: a new worker has it, too, even one that a new operator creates.
+# A running job keeps the template that it started with: a new worker gets the same one, even from a new operator.
 CPU=200m job kept 1 "$(generated 100000)" | as_user apply -f -
 as_user patch trainingjob kept --type=merge -p "$marked" >/dev/null
 wait_for "the first step" 60 at_step kept 1

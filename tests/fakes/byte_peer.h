@@ -29,7 +29,7 @@ class BytePeer {
     boost::asio::write(socket_, boost::asio::buffer(bytes), error);
     return !error;
   }
-  // Reads up to and including the next `end`. Empty if the other side closes before.
+  // Returns the bytes up to and including the next `end`; empty if the other side closes first.
   std::string ReadUpTo(const std::string& end) {
     boost::system::error_code error;
     const std::size_t size =

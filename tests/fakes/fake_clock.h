@@ -1,6 +1,6 @@
 #pragma once
 
-// A Clock that moves only when a test advances it. Both times move together. Thread-safe.
+// A Clock that moves only when a test advances it. Now() and WallNow() move together. Thread-safe.
 
 #include <atomic>
 #include <chrono>

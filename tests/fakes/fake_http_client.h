@@ -31,8 +31,8 @@ struct FakeStream {
   int status = 200;    // 0: no response, only `error`
   std::string body{};  // the body of a response other than 2xx
   Headers headers{};
-  std::vector<std::string> chunks{};  // passed on one by one
-  std::optional<Error> error{};       // how it ends after the chunks; unset: without an error
+  std::vector<std::string> chunks{};  // passed to the caller one by one
+  std::optional<Error> error{};       // the error after the chunks; unset: success
   bool until_stopped = false;  // stays open until stop is requested, then ends with kCancelled
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // Converts a document to that of another version: with added fields that this build does not know,
-// or without the fields that are optional. For the tests of the compatibility rules
+// or without the fields that are optional. Used by the tests of the compatibility rules
 // (common/control/README.md, "Versions").
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace ringmaster {
 
-// Adds an unknown field to each of its objects. REQUIRES: `document` is a JSON object.
+// Adds an unknown field to each object in `document`. REQUIRES: `document` is a JSON object.
 std::string AsNewer(const std::string& document);
 
 // Removes every field without which `understood` still accepts the document.

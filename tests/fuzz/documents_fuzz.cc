@@ -1,4 +1,4 @@
-// Fuzzes the decoders of orders, statuses, verdicts and launch specs. The first byte selects one.
+// Fuzzes the decoders of orders, statuses, verdicts and launch specs. Byte 0 selects the decoder.
 
 #include <cstdint>
 #include <cstdlib>

@@ -39,7 +39,7 @@ int FreePort() {
   return ntohs(address.sin_port);
 }
 
-// Without this, the fuzzer's alarm would interrupt system calls.
+// Restarts system calls after the fuzzer's alarm, which would otherwise interrupt them.
 bool RestartInterruptedCalls() {
   struct sigaction action {};
   if (sigaction(SIGALRM, nullptr, &action) != 0) std::abort();

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests every type and operation over NCCL, in the GPU's memory and checked there, alone and in groups: bench_test.sh <ringmaster-bench>
+# Tests ringmaster-bench over NCCL with every type and operation, alone and in groups; the GPU checks the results in its memory:
+# bench_test.sh <ringmaster-bench>
 #
 # Two ranks share one GPU, and NCCL treats them as two hosts; the backend is the default of a machine with a GPU. Without a GPU the
 # program must end with exit code 2 and name the missing device; the test then counts as skipped.

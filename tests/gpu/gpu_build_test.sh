@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests a trainer that is built with CUDA, on any machine: gpu_build_test.sh <ringmaster-train>
 #
-# It is linked with LibTorch's CUDA part; prints its build settings and the effects of flags; trains in fp16, and with two ranks over
-# Gloo on the CPU; and refuses a GPU job on a machine without a GPU, with the reason and exit code 2.
+# The trainer must be linked with LibTorch's CUDA part, print its build settings and the effects of flags, train in fp16 and with two
+# ranks over Gloo on the CPU, and refuse a GPU job on a machine without a GPU, with the reason and exit code 2.
 set -euo pipefail
 train=$1
 folder=$(mktemp -d)

@@ -1,11 +1,11 @@
 #pragma once
 
-// Worlds that the test process orders through a pipe, one line each, followed by the end:
+// A MembershipSource whose worlds the test process orders through a pipe, in lines of these forms:
 //   world <number> <rank> <size> <folder of its store>
 //   leave <number>
 //   end
-// A new world aborts the one that is in use at once, as a launcher does after a loss. Ranks that
-// are told to leave their world do so together at the end of a step, as when workers join or leave
+// A new world aborts the one that is in use at once, as a launcher does after a loss. After
+// `leave`, the ranks leave their world together at the end of a step, as when workers join or leave
 // gracefully; the next world may be ordered at once.
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace ringmaster::trainer {
 
-// Must live as long as its process.
+// Must live as long as the process.
 class PipedMembership final : public MembershipSource {
  public:
   explicit PipedMembership(int orders);

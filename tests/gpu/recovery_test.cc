@@ -1,4 +1,4 @@
-// Tests the kill of a rank while it trains over NCCL: the others continue in a world without it,
+// Kills a rank while it trains over NCCL, and tests that the others continue in a world without it
 // and then in a world with a new rank. Uses the same session code as a job.
 
 #include <array>

@@ -1,4 +1,4 @@
-// Compares what the trainer computes on a GPU with the same on the CPU.
+// Tests that the trainer computes the same on a GPU as on the CPU.
 
 #include <cmath>
 #include <string>
@@ -116,7 +116,7 @@ TEST(GpuMnist, LossAndGradientsAreTheCpus) {
             0);
 }
 
-// All gradients of a backbone, with those of the running statistics first.
+// Returns all gradients of a backbone; those of the running statistics come first.
 at::Tensor BackbonesGradientsOn(const std::string& device) {
   const auto backbone = MakeBackbone("r18", {.shape = {.channels = 3, .side = 32},
                                              .dimension = 64,

@@ -29,13 +29,13 @@ file=$image/ringmaster/bin/ringmaster-tools
 ! readelf -dW "$file" | grep NEEDED || fail "the program requires shared libraries"
 [ "$(stat -c %s "$file")" -le 20000000 ] || fail "the program is larger than 20 MB: $(stat -c %s "$file") bytes"
 
-as_user() { # root [NAME=value...] command...: as a container is started
+as_user() { # root [NAME=value...] command...: runs the command as a container runtime would
   local root=$1 variables=()
   shift
   while [[ $1 == *=* ]]; do variables+=("$1") && shift; done
   setpriv --no-new-privs env -i PATH=/bin "${variables[@]}" "$(type -P chroot)" --userspec=$uid:$uid --groups= "$root" "$@"
 }
-expect() { # text command...: it fails and says so
+expect() { # text command...: checks that the command fails and prints the text
   local text=$1 said
   shift
   ! said=$("$@" 2>&1) || fail "expected '$text', but the command succeeded: $*"
@@ -45,7 +45,7 @@ expect() { # text command...: it fails and says so
 # The volume has the mode and group that an emptyDir has with fsGroup.
 as_empty_dir=mode=2775,gid=$uid
 mount -t tmpfs -o "$as_empty_dir" tmpfs "$volume"
-seal() { # root: it becomes read-only but for the volume
+seal() { # root: makes it read-only, except for the volume
   mkdir -p "$1"/{dev,proc,volume}
   touch "$1/dev/null"
   mount --bind "$1" "$1"
@@ -121,7 +121,7 @@ module = /lib/x86_64-linux-gnu/libnss_trap.so.2
 activate = 1
 CNF
 
-# Make the files that the agent reads in its Pod, up to the certificate that it trusts.
+# Make the files that the agent reads in its Pod. The certificates are not valid, so the agent fails when it loads one.
 mkdir "$volume/credentials"
 hashes=
 for item in agent-token ssh-host-key ssh-user-key ssh-host-key.pub ssh-user-key.pub tls.key tls.crt operator-token; do
@@ -154,7 +154,7 @@ as_user "$work/busybox" /bin/sh -c : || fail "the busybox root has no shell"
 expect 'musl libc' as_user "$work/musl" /lib/ld-musl-x86_64.so.1
 as_user "$debian" getent passwd $uid && fail "getent found the uid" || [ $? = 99 ] || fail "getent of the Debian root did not read nsswitch.conf"
 
-# Checks the GPUs as nvidia-smi lists them; the process that reports them ends with this script.
+# Checks the GPUs that the agent reports, in the form of nvidia-smi. The process that reports them ends with this script.
 expect_gpus() { # root text
   local said
   IFS= read -r said < <(as_user "$work/$1" /volume/bin/ringmaster-agent --watch-gpus any 2>&1)

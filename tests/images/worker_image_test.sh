@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the steps of images/worker.Dockerfile on root file systems that resemble Ubuntu's and Debian's: runs the image's scripts in a
-# chroot, with stand-ins for apt, for PyTorch's wheels and for our programs, which the real linker and loader use. Then tests that its
-# check rejects wrong images. Nothing is downloaded. Needs no root if user namespaces are allowed.
+# chroot, with stand-ins for apt, for PyTorch's wheels and for our programs, which the real linker and loader use. Then tests
+# that the image's check rejects wrong images. Nothing is downloaded. Needs no root if user namespaces are allowed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }
@@ -91,8 +91,8 @@ C
 link=$(sed -n 's/^ *"\(-Wl,.*libtorch_cuda\.so.*\)"$/\1/p' worker/trainer/CMakeLists.txt)
 [ -n "$link" ] || fail "worker/trainer/CMakeLists.txt links no libtorch_cuda"
 
-# last_stage BUILD ROOT: does the steps of worker.Dockerfile after `FROM runtime`, except RUN, whose command is put into `run`; the ENV
-# is put into `variables`.
+# last_stage BUILD ROOT: does the COPY steps of worker.Dockerfile after `FROM runtime`, and sets `run` to the command of RUN and
+# `variables` to the variables of ENV.
 last_stage() {
   local instruction words from
   variables=() run=
@@ -106,7 +106,7 @@ last_stage() {
     esac
   done < <(sed '1,/^FROM runtime$/d' images/worker.Dockerfile)
 }
-copy() { # root source target, from a root or tree
+copy() { # root source target: copies the source, a path below $from, into the root
   mkdir -p "$1$3"
   if [ -d "$from$2" ]; then cp -r "$from$2/." "$1$3"; else cp "$from$2" "$1$3"; fi
 }
@@ -119,7 +119,7 @@ cuda_of_the_base() { # root
   chmod +x "$1/usr/bin/dpkg-query.new" && mv -f "$1/usr/bin/dpkg-query.new" "$1/usr/bin/dpkg-query"
 }
 
-make_image() { # name os-release link...: an image in $work/NAME
+make_image() { # name os-release link...: makes an image in $work/NAME
   local build=$work/$1-build root=$work/$1
   shape "$build" "$2"
   cp -r images/worker/. "$build/opt/ringmaster/images"
@@ -133,7 +133,7 @@ make_image() { # name os-release link...: an image in $work/NAME
   within "$root" bash /opt/ringmaster/images/install-runtime.sh >/dev/null
   last_stage "$build" "$root"
 }
-check() { # name [NAME=value...]: the RUN of the last stage
+check() { # name [NAME=value...]: executes the RUN of the last stage in the image
   within "$work/$1" env "${variables[@]}" "${@:2}" bash -c "$run"
 }
 

@@ -27,7 +27,7 @@ using nlohmann::json;
 inline constexpr char kOperatorNamespace[] = "ringmaster-system";
 inline constexpr char kOperatorAccount[] = "ringmaster-operator";
 
-// A typical job manifest. Tests change the fields that differ.
+// Returns a typical job manifest. Tests change the fields that matter to them.
 json JobManifest(const std::string& ns, const std::string& name, int replicas);
 
 class ClusterTest : public ::testing::Test {
@@ -69,7 +69,7 @@ class ClusterTest : public ::testing::Test {
   void CreateJob(const std::string& name, int replicas) {
     CreateJob(JobManifest(ns_, name, replicas));
   }
-  // The path of the collection if `name` is empty.
+  // Returns the profile's path, or the collection's path if `name` is empty.
   static std::string ProfilePath(const std::string& ns, const std::string& name = "");
   // Creates a TrainingProfile for the test's namespace, unless `spec` lists others.
   void PutProfile(const std::string& name, json spec);
@@ -77,7 +77,7 @@ class ClusterTest : public ::testing::Test {
   std::string JobUid(const std::string& name) { return TextAt(Job(name), "/metadata/uid"); }
   json Condition(const std::string& name, const std::string& type);
 
-  // Objects of the test's namespace by name, including those being deleted.
+  // Returns the objects of the test's namespace by name, including those being deleted.
   std::map<std::string, json> List(const std::string& plural);
   std::vector<std::string> Names(const std::string& plural);
   std::vector<json> Events(const std::string& reason);

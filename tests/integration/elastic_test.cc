@@ -176,7 +176,7 @@ TEST_F(ElasticTest, TheOrderNamesPodsThatAreCertainlyGone) {
 }
 
 TEST_F(ElasticTest, ASilentLauncherIsReplacedUnderTheNextTermAndWorkersStay) {
-  RunJob("witness", 1);  // its launcher answers, so the operator itself has a network
+  RunJob("witness", 1);  // its launcher answers, so the network of the operator works
   RunJob("digits", 2);
   const Strings workers{Uid("digits-worker-0"), Uid("digits-worker-1")};
   Launcher()->Stop();
@@ -191,7 +191,7 @@ TEST_F(ElasticTest, ASilentLauncherIsReplacedUnderTheNextTermAndWorkersStay) {
   EXPECT_EQ(TextAt(At(Job("digits"), "/status/failures/0"), "/reason"), "LauncherLost");
 }
 
-// The operator's view of the Pods is stale: the launcher ends, and so does not answer.
+// The launcher has ended and cannot answer, but the operator's view of the Pods is stale.
 TEST_F(ElasticTest, AVerdictThatWasNotSeenYetIsNotDeletedWithItsLauncher) {
   RunJob("witness", 1);
   RunJob("digits", 2);

@@ -15,7 +15,7 @@ using ::testing::UnorderedElementsAre;
 
 class FaultTest : public ClusterTest {
  protected:
-  // Pods that the API server created, by name, through this proxy.
+  // Returns how often the API server created each Pod through this proxy, by Pod name.
   std::map<std::string, int> Created() {
     std::map<std::string, int> created;
     for (const ProxiedRequest& write : proxy().Writes()) {
@@ -37,7 +37,7 @@ class FaultTest : public ClusterTest {
     return job + "-launcher-" + TextAt(Job(job), "/status/internal/launcherTerm");
   }
 
-  // Ends the job. The workers exit by themselves first, as the operator deletes running workers.
+  // Ends the job. The workers exit first, because the operator deletes running workers.
   void End(const std::string& job) {
     for (const std::string& worker : {job + "-worker-0", job + "-worker-1"}) {
       // The Pod may not run yet, although the fake launcher already reports it.
@@ -58,7 +58,7 @@ class FaultTest : public ClusterTest {
     return request.target.find("/" + ns() + "/") != std::string::npos;
   }
 
-  std::atomic<int> broken_{0};  // counted by the proxy's policy, and outlives the proxy
+  std::atomic<int> broken_{0};  // counted by the proxy's policy; outlives the proxy
 };
 
 TEST_F(FaultTest, WatchesThatAreCutLoseNothing) {
@@ -134,7 +134,7 @@ TEST_F(FaultTest, ServerErrorsAndCutConnectionsAreNoVerdict) {
       case 2:
         return CutBefore();
       case 4:
-        return CutAfter();  // stored, but the operator does not get the answer
+        return CutAfter();  // the write is stored, but the operator gets no answer
       case 6:
         return Answer(503, "ServiceUnavailable");
       case 8:

@@ -18,8 +18,8 @@ namespace {
 
 using ::testing::IsSupersetOf;
 
-// Two writes with the same fingerprint count as the same write, even by different processes. It
-// contains the object and, for a status, the content.
+// Returns the object and, for a status, the content of a write. Writes with the same fingerprint
+// count as the same write, even if different processes send them.
 std::string Fingerprint(const ProxiedRequest& write) {
   const json body = json::parse(write.body, nullptr, false);
   if (write.Path().find("/events") != std::string::npos) return "event " + TextAt(body, "/reason");
@@ -36,7 +36,7 @@ std::string Fingerprint(const ProxiedRequest& write) {
 
 class KillTest : public ClusterTest {
  protected:
-  // Each distinct write kills twice: before it arrives, then after it was stored.
+  // Kills the operator twice at each distinct write: before it arrives, then after it was stored.
   Fault Decide(const ProxiedRequest& request) {
     const std::lock_guard lock(mutex_);
     if (dead_) return CutBefore();
@@ -184,7 +184,7 @@ TEST_F(KillTest, AtEveryWriteOfAScaleDown) {
     if (write.Path().find("/pods") == std::string::npos) continue;
     written[write.method].insert(write.Path().substr(write.Path().rfind('/') + 1));
   }
-  // If the operator was killed before it stored its mark, the next one may choose another worker.
+  // If an operator is killed before it stores a worker's mark, the next may mark another worker.
   // No worker that stays may have a mark.
   for (const auto& [name, pod] : List("pods")) {
     EXPECT_EQ(TextAt(pod, "/metadata/annotations/ringmaster.dev~1leaving"), "") << name;

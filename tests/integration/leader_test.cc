@@ -95,7 +95,7 @@ TEST_F(InstallationTest, TwoThatWatchTheSameNamespaceShareItsJobsAndNeverFightOv
               owners[name]);
   }
 
-  // When the other installation is down, each manages only its own jobs.
+  // When one installation is down, the other still manages only the jobs assigned to it.
   op().Kill();
   for (const auto& [name, owner] : owners) {
     ASSERT_TRUE(
@@ -118,7 +118,7 @@ TEST_F(InstallationTest, TwoThatWatchTheSameNamespaceShareItsJobsAndNeverFightOv
 TEST_F(InstallationTest, AnExcludedNamespaceIsLeftAlone) {
   StartOperator({"--no-leader-elect", "--exclude-namespaces=kube-system," + ns()});
   CreateJob("digits", 1);
-  // Wait until the second operator has handled its own job, so that it has also seen this one.
+  // The second operator does not exclude the namespace, so it takes the job.
   const auto second = AnotherOperator("second", {"--no-leader-elect", "--lease-name=second"});
   ASSERT_TRUE(second != nullptr && second->WaitReady());
   WaitFor("both Pods", [&] { return Names("pods").size() == 2; });

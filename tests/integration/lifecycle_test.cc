@@ -164,7 +164,7 @@ TEST_F(LifecycleTest, ReplacesADeletedWorkerAndGivesTheLauncherTheNewOne) {
     for (const auto& worker : order.workers) uids.insert(worker.pod_uid);
     return uids.size() == 2 && !uids.contains(before);
   });
-  // Members may not run here, so the new worker may exist before the old one is gone.
+  // The Pods of members may not run here, so the new Pod may exist before the old one is gone.
   WaitFor("the old one to go", [&] { return Names("pods").size() == 3; });
   WaitFor("an event that names the worker", [&] {
     for (const json& event : Events("WorkerReplaced")) {

@@ -50,7 +50,7 @@ std::vector<Expression> OfDashboard(const json& dashboard) {
   return found;
 }
 
-// The expressions of the rules, from Prometheus' list of the rules that it loaded.
+// Returns the expressions of the rules that Prometheus has loaded.
 std::vector<Expression> OfRules(const json& groups) {
   std::vector<Expression> found;
   for (const json& group : groups) {
@@ -90,7 +90,7 @@ class PrometheusTest : public ClusterTest {
   }
   const PrometheusServer& prometheus() const { return *prometheus_; }
 
-  // The value of a query whose result is a single sample; nothing for any other result.
+  // Returns the value of a query whose result is a single sample; nullopt for other results.
   std::optional<double> Value(const std::string& expression) const {
     const json samples = prometheus().Query(expression);
     if (!samples.is_array() || samples.size() != 1) return std::nullopt;
@@ -111,7 +111,7 @@ class PrometheusTest : public ClusterTest {
     return metric + "{job_namespace=\"" + ns() + "\"}";
   }
 
-  // Runs a job through all that is counted: training, a lost worker, scaling down and its end.
+  // Runs a job through every event that metrics count: training, a lost worker, scaling down, end.
   void LiveThroughEverything() {
     StartKubelet();
     ASSERT_NO_FATAL_FAILURE(CreateJob(JobWithGpus("digits", 3)));

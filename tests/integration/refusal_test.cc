@@ -1,6 +1,6 @@
-// Tests invalid input. The API server rejects what it can check, with a message. The operator sets
-// a condition for the rest and creates no Pods. Problems that may go away, such as a full quota or
-// a name that is in use, are reported differently.
+// Tests invalid input. The API server rejects what it can check, with a message. For other invalid
+// input, the operator sets a condition and creates no Pods. Problems that may go away, such as a
+// full quota or a name that is in use, are reported differently.
 
 #include <algorithm>
 #include <tuple>
@@ -637,7 +637,7 @@ TEST_F(ProfileTest, OneInAnotherNamespaceHasNoEffect) {
   EXPECT_EQ(At(List("pods")["unnamed-worker-0"], "/spec/hostNetwork"), json());
 }
 
-// An operator that watches its own namespace: the namespace's users could create profiles there.
+// The operator watches the namespace in which it runs, whose users could create profiles there.
 TEST_F(ProfileTest, InTheOperatorsOwnNamespaceOneGrantsNothing) {
   json spec = kHostNetwork;
   spec["namespaces"] = json::array({kOperatorNamespace});
@@ -684,7 +684,7 @@ TEST_F(ProfileTest, PeopleSeeThoseOfTheirNamespaceAloneAndGainNothingByWritingOn
   EXPECT_THAT(plane().Kubectl({"get", "ltp", ns(), "-n", ns()}).text,
               AllOf(HasSubstr("DEFAULT"), HasSubstr("DESCRIPTION"), HasSubstr("AGE")));
 
-  // The operator did not create this one, so it stays, but the operator does not apply it to jobs.
+  // The operator did not create this profile, so the profile stays but does not apply to jobs.
   ASSERT_EQ(admin()
                 .Post(local, {{"apiVersion", "ringmaster.dev/v1alpha1"},
                               {"kind", "LocalTrainingProfile"},
@@ -753,7 +753,7 @@ TEST_F(ProfileTest, EachSaysWhetherJobsCanUseIt) {
   EXPECT_THAT(table, HasSubstr("ACCEPTED"));
   EXPECT_THAT(table, HasSubstr("NotCovered"));
 
-  // One write for each change: the operator does not react to its own writes.
+  // The operator writes once for each change: it does not react to its own writes.
   RunJob("digits", 1);
   int writes = 0;
   for (const ProxiedRequest& request : proxy().Requests()) {
@@ -789,7 +789,7 @@ TEST_F(ProfileTest, AMistakeInATemplateIsSaidOfTheProfileAndNoJobBeginsUnderIt) 
        "spec.workload.launcher.template.spec.dnsPolicy"},
       {"class", "worker", R"({"priorityClassName": "absent", "dnsPolicy": "Never"})",
        "spec.workload.worker.template.spec.dnsPolicy"},
-      // Fields that the job's own template completes.
+      // The job's template completes these fields.
       {"part", "worker", R"({"containers": [
            {"name": "worker", "volumeMounts": [{"name": "data", "mountPath": "/data"}],
             "resources": {"limits": {"hugepages-2Mi": "4Mi"}}}, {"name": "side"}]})",
@@ -1054,7 +1054,7 @@ TEST_F(RefusalTest, AnUnknownFieldOfATemplateIsInvalid) {
   EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"), HasSubstr("tolerationz"));
 }
 
-// The API server rejects the Pod with a message that contains the label, too long for a status.
+// The API server's message contains the label, so it is too long for the job's status.
 TEST_F(RefusalTest, ALongLabelInATemplateIsSaidInTheCondition) {
   json manifest = JobManifest(ns(), "big", 1);
   manifest["spec"]["worker"]["template"] = {
@@ -1076,7 +1076,7 @@ TEST_F(RefusalTest, AFullQuotaIsSaidAndTheJobStartsWhenThereIsRoom) {
   json manifest = quota("1");
   manifest["metadata"] = {{"name", "pods"}};
   ASSERT_EQ(admin().Post(Path("resourcequotas"), manifest).status, 201);
-  // Do the quota controller's part: admission reads the quota's status.
+  // Set the quota's status, as the quota controller would: admission reads it.
   ASSERT_TRUE(admin()
                   .MergePatch(Path("resourcequotas", "pods") + "/status",
                               {{"status", {{"hard", {{"pods", "1"}}}, {"used", {{"pods", "0"}}}}}})

@@ -94,7 +94,7 @@ TEST_F(RemovalTest, AJobThatIsToldToRetainIsNeverHeldNorOneThatIsToldSoWhileItGo
   WaitForRelease();
 }
 
-// No controller here ends the namespace, so it stays as kubectl delete leaves it.
+// No namespace controller runs here, so a deleted namespace stays Terminating.
 TEST_F(RemovalTest, ANamespaceThatIsDeletedIsNotHeld) {
   RunKeeper();
   ASSERT_TRUE(admin().Delete("/api/v1/namespaces/" + ns()).ok());

@@ -153,9 +153,9 @@ TEST_F(RightsTest, NeitherAPlantedNorAPredecessorsSecretIsUsed) {
   // Delete the job and create it again under the same name. The first job's Secret stays, as if
   // another user had created it for the second job.
   ASSERT_TRUE(admin().Delete(JobPath("digits")).ok());
-  // If the operator saw a Pod deleted first, it would create another, which nothing here deletes.
+  // If the operator first saw a Pod's deletion, it would create a Pod that nothing here deletes.
   WaitFor("the operator to know", [&] {
-    const std::string metrics = op().Metrics();  // they name the namespaces that have jobs
+    const std::string metrics = op().Metrics();  // labels name the namespaces that have jobs
     return metrics.find("\nringmaster_jobs{") != std::string::npos &&
            metrics.find("job_namespace=\"" + ns() + "\"") == std::string::npos;
   });

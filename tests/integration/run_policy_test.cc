@@ -187,7 +187,7 @@ TEST_F(RunPolicyTest, ADeadlineEndsTheJobAndItsPods) {
   RunJob("digits", 2);
   const std::string started = TextAt(Job("digits"), "/status/startTime");
   ASSERT_NE(started, "");
-  // Let the deadline pass while no operator runs. The next one knows only the job's startTime.
+  // Let the deadline pass while no operator runs. The next operator knows only startTime.
   ASSERT_EQ(op().Stop(), 0);
   WaitFor("a second to pass",
           [&] { return FormatTime(std::chrono::system_clock::now()) > started; });
@@ -201,7 +201,7 @@ TEST_F(RunPolicyTest, ADeadlineEndsTheJobAndItsPods) {
   WaitFor("an event", [&] { return Events("DeadlineExceeded").size() == 1; });
 }
 
-// The operator's view of the Pods is stale: the launcher ends, then the deadline passes.
+// While the operator's view of the Pods is stale, the launcher ends, then the deadline passes.
 TEST_F(RunPolicyTest, ADeadlineDoesNotOverruleAVerdictThatWasNotSeenYet) {
   RunJob("digits", 2);
   const std::string started = TextAt(Job("digits"), "/status/startTime");

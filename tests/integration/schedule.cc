@@ -23,7 +23,7 @@ class Drawing {
   }
 
  private:
-  // Not std::uniform_int_distribution, whose results for a seed differ between libraries.
+  // Unlike this, std::uniform_int_distribution has different results in different libraries.
   int Between(int least, int most) {
     return least + static_cast<int>(random_() % static_cast<uint64_t>(most - least + 1));
   }
@@ -80,7 +80,7 @@ class Drawing {
         return {.kind = StepKind::kSlowEvents, .number = Between(1, 40)};
       default: {
         const auto fault = static_cast<RequestFault>(Between(0, 6));
-        // Only one throttled request, because each makes the operator wait at least a second.
+        // Throttle only one request, because each makes the operator wait at least a second.
         const int most = fault == RequestFault::kThrottled ? 1 : 4;
         return {.kind = StepKind::kBurst, .number = Between(1, most), .fault = fault};
       }

@@ -1,8 +1,8 @@
 #pragma once
 
 // A random schedule: actions of users and the cluster on a few jobs, and faults between the
-// operator and the API server. A seed always produces the same schedule, so that a failed one can
-// be repeated by its number. Plain values; schedule_test.cc plays them.
+// operator and the API server. A seed always produces the same schedule, so that a schedule that
+// failed can be repeated. Schedules are plain values; schedule_test.cc plays them.
 
 #include <array>
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace ringmaster::testing {
 enum class StepKind {
   kCreate,        // with `number` workers
   kScale,         // to `number` workers
-  kDeletePod,     // the worker at position `number` in the list of the job's workers
-  kLoseLauncher,  // its container ends without a verdict
+  kDeletePod,     // deletes the worker at position `number` in the list of the job's workers
+  kLoseLauncher,  // the launcher's container ends without a verdict
   kFinish,        // the job succeeds; `number` 0: its workers do not end by themselves
   kSuspend,
   kResume,
@@ -23,10 +23,10 @@ enum class StepKind {
   kKillOperator,
   kCutWatches,
   kExpireWatches,
-  kRepeatEvents,  // until the end of the schedule
-  kSlowEvents,    // by `number` ms, until the end of the schedule
+  kRepeatEvents,  // sends each watch event twice, until the end of the schedule
+  kSlowEvents,    // delays watch events by `number` ms, until the end of the schedule
   kBurst,         // the next `number` requests get `fault`
-  kPauseEtcd,     // for `number` ms
+  kPauseEtcd,     // stops etcd for `number` ms
   kRestartApiServer,
 };
 
@@ -54,7 +54,7 @@ struct JobGoal {
   bool finished = false;
   bool suspended = false;
   int replicas = 0;
-  int launchers_lost = 0;  // since it was created
+  int launchers_lost = 0;  // since the job was created
 };
 
 inline constexpr int kScheduleJobs = 2;

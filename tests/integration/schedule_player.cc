@@ -114,7 +114,7 @@ void SchedulePlayer::Do(const ScheduleStep& step) {
       const std::string victim = *std::next(workers.begin(), step.number);
       const std::string uid = Uid(victim);
       ASSERT_TRUE(admin().Delete(Path("pods", victim)).ok()) << victim;
-      // Until the Pod is gone, the job would still look settled.
+      // Wait, because the job looks settled until the Pod is gone.
       WaitFor("the Pod's end", [&] { return Uid(victim) != uid; });
       break;
     }
@@ -202,8 +202,8 @@ std::set<std::string> SchedulePlayer::Live(const std::string& job, const std::st
   return {names.begin(), names.end()};
 }
 
-// Returns how the job differs from its goal; "" if it does not. Lists its Pods only once its status
-// is right, because frequent polling would slow down the API server for the operator.
+// Returns how the job differs from its goal; "" if it does not. Lists Pods only once the status is
+// right, because frequent polling would slow down the API server for the operator.
 std::string SchedulePlayer::Unsettled(const std::string& name, const JobGoal& goal) {
   const json job = Job(name);
   if (!goal.exists) return TextAt(job, "/reason") == "NotFound" ? "" : name + " exists";

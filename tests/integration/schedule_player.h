@@ -1,8 +1,8 @@
 #pragma once
 
-// Plays schedules, one after the other with one operator, and checks the results: every job must
-// reach its goal, with its own objects and no others, each created once, and with a bounded number
-// of requests. The fixture of schedule_test.cc and soak_test.cc.
+// The fixture of schedule_test.cc and soak_test.cc. Plays schedules one after the other with one
+// operator, and checks the results: every job must reach its goal with only the expected objects,
+// each created once, and with a bounded number of requests.
 
 #include <chrono>
 #include <mutex>
@@ -56,7 +56,7 @@ class SchedulePlayer : public ClusterTest {
   }
   std::string Uid(const std::string& pod);
   std::string Launcher(const std::string& job);
-  // The job's Pods that have not ended. Ended Pods stay for their logs.
+  // Returns the job's Pods that have not ended. Ended Pods are kept for their logs.
   std::set<std::string> Live(const std::string& job, const std::string& role);
   std::string Unsettled(const std::string& name, const JobGoal& goal);
 

@@ -25,7 +25,7 @@ Sample SampleOf(int pid) {
   return sample;
 }
 
-// The greatest value of `what` among the samples [from, to).
+// Returns the greatest value of `what` among the samples [from, to).
 int64_t Most(const std::vector<Sample>& samples, std::size_t from, std::size_t to,
              int64_t Sample::*what) {
   int64_t most = 0;

@@ -168,8 +168,8 @@ TEST_F(InstallationsTest, AnUninstalledInstallationSaysThatNobodyRunsItsJobsAndA
   WaitCondition("digits", "Managed", "False", "Uninstalled");
   WaitCondition("digits", "Running", "True");
 
-  // The other installation ignores the job until a user names that installation in the job. It
-  // needs a profile with the name of the job's profile to create more Pods for the job.
+  // The other installation ignores the job until a user names that installation in the job.
+  // That installation then needs a profile of the same name to create more Pods for the job.
   LaunchOperator({"--no-leader-elect", "--lease-name=strict",
                   R"(--presets={"a":{"namespaces":[")" + ns() + R"("]}})"});
   ASSERT_TRUE(op().WaitReady());
@@ -210,8 +210,8 @@ TEST_F(TenantsTest, JobsAreReleasedOnlyOnceNoOperatorOfTheirInstallationRuns) {
   WaitCondition("digits", "Managed", "False", "Uninstalled");
 }
 
-// The memory of a process in MiB, from /proc: the current amount ("VmRSS:") or the maximum so far
-// ("VmHWM:").
+// Returns the memory of a process in MiB, from /proc: the current amount ("VmRSS:") or the maximum
+// so far ("VmHWM:").
 int64_t ResidentMiB(int pid, const std::string& what) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(status, line);) {
@@ -220,7 +220,7 @@ int64_t ResidentMiB(int pid, const std::string& what) {
   return -1;
 }
 
-// `limits.memory` of the chart's operator, in MiB.
+// Returns the operator's `limits.memory` in the chart, in MiB.
 int64_t MemoryLimitMiB() {
   std::ifstream install(RINGMASTER_SOURCE_DIR "/deploy/install.yaml");
   std::stringstream text;
@@ -231,14 +231,14 @@ int64_t MemoryLimitMiB() {
 }
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr int64_t kCostOfSanitizer = 3;  // it adds guards to each block
+constexpr int64_t kCostOfSanitizer = 3;  // it adds guards to each allocation
 #else
 constexpr int64_t kCostOfSanitizer = 1;
 #endif
 
-// An operator that kept the texts of 300 such jobs would exceed its memory limit. A quarter of them
-// is enough to notice when too much of each job is kept. Together they are larger than the longest
-// list that the client accepts.
+// An operator that kept the texts of 300 such jobs would exceed its memory limit. With 75 jobs,
+// the test notices whether it keeps too much of each job. A list of 75 jobs is larger than the
+// longest list that the client accepts.
 TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKept) {
   constexpr int kJobs = 75;
   constexpr int64_t kMostKeptMiB = kJobs / 2;  // half a MiB for each job; its text is 1.4 MiB
@@ -280,7 +280,7 @@ TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKe
   RunJob("others", 1);
   for (const int job : {0, kJobs / 2, kJobs - 1}) {
     const std::string name = "huge-" + std::to_string(job);
-    // Wait with the job's table row first, because it does not contain the text.
+    // Poll the job's table row first, which is short because it does not contain the spec.
     WaitFor("the row of " + name, [&] {
       const Response row = admin().SendForTable("GET", JobPath(name));
       return row.Text().find("\"InvalidSpec\"") != std::string::npos;

@@ -1,5 +1,5 @@
-// Tests on a real API server from which text the operator creates Pods: however and whenever a spec
-// changes, no Pod violates the policies, and all Pods of a run have the same template.
+// Tests with a real API server which version of a spec the operator creates Pods from. However and
+// whenever a spec changes, no Pod violates the policies, and a run's Pods have the same template.
 
 #include <algorithm>
 #include <set>
@@ -72,7 +72,7 @@ json Evil(const Item& item) {
   return {{"metadata", {{"labels", {{kMark, "yes"}}}}}, {"spec", json::parse(item.spec)}};
 }
 
-// The merge patch that changes `from` into `to`.
+// Returns the merge patch that changes `from` into `to`.
 json MergePatch(const json& from, const json& to) {
   json patch = json::object();
   for (const auto& [key, value] : from.items()) {
@@ -155,7 +155,7 @@ class TextTest : public ClusterTest {
     ASSERT_TRUE(changed.ok()) << changed.Text();
   }
 
-  // The conditions of this type by job name. Jobs without the condition are omitted.
+  // Returns the conditions of this type by job name. Jobs without the condition are omitted.
   std::map<std::string, json> Conditions(const std::string& type) {
     std::map<std::string, json> found;
     const Response all =
@@ -180,7 +180,7 @@ class TextTest : public ClusterTest {
       });
     });
   }
-  // Waits until all jobs are refused until their spec changes or a profile allows it.
+  // Waits until every job is refused: each waits for another spec, or for a profile that allows it.
   void WaitAllRefused(const std::vector<std::string>& jobs) {
     WaitFor("all to be refused", [&] {
       const auto stalled = Conditions("Stalled");
@@ -193,7 +193,7 @@ class TextTest : public ClusterTest {
       });
     });
   }
-  // UIDs of the workers, by name.
+  // Returns the UIDs of the workers by name.
   std::map<std::string, std::string> Workers() {
     std::map<std::string, std::string> workers;
     for (const auto& [name, pod] : List("pods")) {
@@ -230,7 +230,7 @@ class TextTest : public ClusterTest {
     }
     RecordProperty("pods", static_cast<int>(pods));
   }
-  // The values of the revision label of a job's Pods.
+  // Returns the values of the revision label of a job's Pods.
   std::set<std::string> Revisions(const std::string& job) {
     std::set<std::string> revisions;
     for (const auto& [name, pod] : List("pods")) {
@@ -248,8 +248,8 @@ class TextTest : public ClusterTest {
   }
 };
 
-// The template is checked while the job is suspended, and then merge-patched to one that has no key
-// of the first. CEL does not notice that change.
+// The template is checked while the job is suspended. A merge patch then replaces it with one that
+// has none of its keys. CEL does not notice this change.
 TEST_F(TextTest, ASuspendedJobsTemplateIsJudgedAgainWhenItIsResumed) {
   CreateJob(Manifest("digits", {{"metadata", {{"labels", {{"a", "b"}}}}}}, true));
   WaitCondition("digits", "Suspended", "True");

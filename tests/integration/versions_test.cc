@@ -13,7 +13,7 @@ namespace {
 
 class VersionsTest : public ClusterTest {
  protected:
-  // Names and UIDs of all Pods.
+  // Returns the UIDs of all Pods by name.
   std::map<std::string, std::string> Pods() {
     std::map<std::string, std::string> pods;
     for (const auto& [name, pod] : List("pods")) pods[name] = TextAt(pod, "/metadata/uid");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Refuses includes that layers.txt does not allow: it lists the folders that each folder may include."""
+"""Refuses includes that are not allowed by layers.txt, which lists the folders that each folder may include."""
 
 import fnmatch
 import os
@@ -20,7 +20,7 @@ def lines(path):
 
 
 def read_layers():
-    """The folders that each folder may include."""
+    """Returns the folders that each folder may include."""
     allowed = {}
     for number, line in lines(LAYERS):
         folder, _, names = line.partition(":")

@@ -3,9 +3,9 @@
 
 The flags are those of the preset "lint" (build/lint/compile_commands.json) for the source of the same name, for a source that
 includes the header, or for a source in its folder. Headers that only the CUDA build uses are skipped and counted.
-With ccache the next run compiles only what has changed.
+With ccache, the next run compiles only the headers that have changed.
 
-  headers.py --built FILE...    prints the files that the preset builds, or has flags for
+  headers.py --built FILE...    prints those of the files that the preset builds or has flags for
 """
 
 import concurrent.futures

@@ -28,7 +28,7 @@ jq -e '[.panels[] | select(.type != "row") | .title != "" and (.targets | length
 jq -e '[.panels[].gridPos as {$x, $y, $w, $h} | range($x; $x + $w) as $c | range($y; $y + $h) as $r | [$c, $r]] | length == (unique | length)' \
   "$dashboard" >/dev/null || fail "two panels of the dashboard overlap"
 
-render() { # template, without the empty lines that helm ends with
+render() { # template: prints the rendered template without the empty lines at its end
   local rendered
   rendered=$("$programs/helm" template ringmaster "$root/charts/ringmaster" --namespace ringmaster-system --set image.registry=registry.example.com --show-only "templates/$1" \
     --set metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true) || fail "helm does not render $1"

@@ -5,7 +5,7 @@
 
 SIDE is `operator` or `worker`; areas.json lists its sources and tests. A fault changes one operator or one constant of one line. A
 fault that does not compile is replaced by another one. The tree is not changed; do not edit or build the product meanwhile.
-Prints the faults that no test noticed and, last, one JSON object. Exits with 1 if fewer than nine in ten were noticed.
+Prints the faults that no test noticed and, last, one JSON object. Exits with 1 if the tests noticed fewer than nine in ten.
 """
 
 import argparse
@@ -125,7 +125,7 @@ def run(*command):
 
 
 def fails(program, seconds, folder):
-    """Returns whether the test program fails. A timeout, or too much memory, counts as a failure."""
+    """Returns whether the test program fails. A timeout counts as a failure, and so does too much memory."""
     command = ["prlimit", "--core=0", program, "--gtest_fail_fast"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:

@@ -1,4 +1,4 @@
-"""The agent's end of one rank's connection, line by line."""
+"""The agent's end of one rank's connection, which sends and receives messages line by line."""
 
 import json
 import os
@@ -10,7 +10,7 @@ LIMIT = 20.0  # seconds; timeout of everything that a test waits for
 
 
 class FakeAgent:
-    """Listens on `path`. Nothing here waits longer than LIMIT."""
+    """Listens on `path`. No method waits longer than LIMIT."""
 
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory()
@@ -50,7 +50,7 @@ class FakeAgent:
 
 
 class Call:
-    """A call that runs on its own thread."""
+    """A call that runs on a separate thread."""
 
     def __init__(self, function, *arguments):
         self._function, self._arguments = function, arguments

@@ -34,7 +34,7 @@ class Rank:
 
 
 class FakeJob:
-    """`script`: Python source. `server`: the ForkServer that forks the ranks; None: they start as in a Pod.
+    """`script` is Python source. `server` is the ForkServer that forks the ranks; None: the ranks start as in a Pod.
     Use it as a context manager: at its end all ranks are killed."""
 
     def __init__(self, folder, script, environment=None, arguments=(), server=None):
@@ -68,7 +68,7 @@ class FakeJob:
     # --- ranks
 
     def start(self, number, agent=True):
-        """Starts a rank as worker `number`; it sends RankHello and waits for a world. Without an agent it trains alone."""
+        """Starts a rank as worker `number`; it sends RankHello and waits for a world. Without an agent, it trains alone."""
         rank = Rank(number, f"start-{len(self.ranks)}")
         path = os.path.join(self.folder, f"agent-{len(self.ranks)}.sock")
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""Runs scripts that use PyTorch in processes forked from one that has imported it: an import takes seconds of CPU time.
+"""Runs scripts that use PyTorch in processes forked from a process that has imported it, because an import takes seconds of CPU time.
 
 The server is a new interpreter with one thread, which the test program starts when it first needs it. A fork runs a script
 like `python3 script`, with its own arguments, environment and output. All forks have the modules in their state after the
@@ -45,7 +45,7 @@ def environment(**variables):
 
 
 class ForkServer:
-    """Has imported `modules`, none of which starts a thread. Thread-safety: any thread, each process one at a time."""
+    """A process that has imported `modules`, none of which starts a thread. Thread-safe, but use each Process on one thread at a time."""
 
     def __init__(self, modules):
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -57,7 +57,7 @@ class ForkServer:
                                              env=environment(), pass_fds=[number], stdout=subprocess.DEVNULL)
 
     def start(self, script, arguments, environment, stderr):
-        """Runs the file `script`. `stderr`: a file; standard output is a pipe, as subprocess.PIPE."""
+        """Runs the file `script`. Standard error goes to the file `stderr`; standard output is a pipe, as with subprocess.PIPE."""
         reader, writer = os.pipe()
         try:
             pid = self.ask([stderr.fileno(), writer], script=script, arguments=arguments, environment=environment)
@@ -66,7 +66,7 @@ class ForkServer:
         return Process(self, pid, open(reader, "rb"))
 
     def ask(self, descriptors, **message):
-        """Of Process: its answer to a message."""
+        """Sends a message and returns the answer. Only for Process."""
         with self._lock:
             socket.send_fds(self._socket, [json.dumps(message).encode()], descriptors)
             answer = self._socket.recv(_MESSAGE_BYTES)
@@ -75,13 +75,13 @@ class ForkServer:
         return json.loads(answer)
 
     def close(self):
-        """Ends it, and all its forks."""
+        """Ends the server and all its forks."""
         self._socket.close()
         self._process.wait()
 
 
 class Process:
-    """A fork, as subprocess.Popen has it."""
+    """A fork, with the same interface as subprocess.Popen."""
 
     def __init__(self, server, pid, stdout):
         self.pid = pid
@@ -113,7 +113,7 @@ class Process:
 
 
 def _serve(control):
-    """Returns in each fork, with what it is to run."""
+    """Serves requests. Returns only in a fork, with the script to run and its arguments."""
     server = os.getpid()
     while True:
         text, descriptors, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 2)
@@ -159,7 +159,7 @@ def _run(script, arguments, environment):
 
 
 def _exit_code_of(function, **arguments):
-    """What an interpreter exits with after running it; it has said all that it has to say."""
+    """Calls the function and ends as an interpreter does: prints an exception and flushes the output. Returns the exit code."""
     code = 0
     try:
         function(**arguments)

@@ -41,7 +41,7 @@ class SteppedClock:
 
 
 class Watch:
-    """A watch's callback, and the arguments of its calls."""
+    """The callback of a watch. Records the arguments of its calls."""
 
     def __init__(self, membership, epoch):
         self.reasons = []
@@ -74,7 +74,7 @@ class AgentTest(unittest.TestCase):
         self.agent.send(type="RankLeave", below=wire(below))
 
     def enter(self):
-        """Makes the rank rank 0 of two, on two nodes."""
+        """Puts the rank into a world of two ranks on two nodes, as rank 0."""
         self.send_world(EPOCH)
         world = self.membership.await_world(Epoch())
         self.receive("RankHello")
@@ -88,7 +88,7 @@ class AgentTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def reader_has_read(self):
-        """Messages sent inside the block are processed at its end: a message after them ends the world."""
+        """At the end of the block, the rank has processed all messages sent in it: a last message ends the world."""
         watch = Watch(self.membership, EPOCH)
         yield
         self.send_leave(NEXT)

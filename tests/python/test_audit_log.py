@@ -1,4 +1,4 @@
-"""Tests that the audit log has the same lines as the C++ trainer's, and that training continues after the log has ended."""
+"""Tests that the audit log has the same lines as the C++ trainer's, and that training continues if the log cannot be written."""
 
 import os
 import pathlib

@@ -31,7 +31,7 @@ warnings.filterwarnings("ignore", "Failed to initialize NumPy")
 
 
 class Augmented(Dataset):
-    """Each sample draws from torch and `random`."""
+    """A dataset whose samples use random numbers of torch and of `random`."""
 
     def __init__(self, length=13):
         self.length = length
@@ -60,7 +60,7 @@ class Unpicklable(Exception):
 
 
 class Sockets(Augmented):
-    """Each sample tells which of the worker process's files are sockets."""
+    """A dataset whose samples are the number of sockets that the worker process has open."""
 
     def __getitem__(self, index):
         links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
@@ -68,7 +68,7 @@ class Sockets(Augmented):
 
 
 class Dying(Augmented):
-    """The first worker process ends without an error message."""
+    """A dataset whose first worker process ends without an error message."""
 
     def __init__(self):
         super().__init__()

@@ -24,7 +24,7 @@ LIMIT = 60.0
 START = LocalState()
 
 class RecordingMembership(LoneMembership):
-    """Grants a checkpoint at once, or when the test chooses."""
+    """Grants each checkpoint at once, or only when the test sets `granted`."""
 
     def __init__(self):
         super().__init__()

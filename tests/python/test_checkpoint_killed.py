@@ -1,4 +1,4 @@
-"""Tests that a writer that is killed at any moment leaves no incomplete checkpoint that counts as complete."""
+"""Kills the writer of a checkpoint at any moment, and tests that an incomplete checkpoint never counts as complete."""
 
 import faulthandler
 import itertools
@@ -74,7 +74,7 @@ class KilledWriterTest(unittest.TestCase):
         return step
 
     def fork(self, function, *arguments):
-        """Runs it in a separate process; returns the process id."""
+        """Runs the function in a separate process; returns the process id."""
         self.assertEqual(threading.active_count(), 1)
         child = os.fork()
         if child == 0:
@@ -86,7 +86,7 @@ class KilledWriterTest(unittest.TestCase):
         return child
 
     def killed_at(self, call, step):
-        """Returns whether a process that writes this step ended at this number of calls to the file system."""
+        """Writes this step in a process that is killed at this call to the file system; returns whether it was killed."""
         _, status = os.waitpid(self.fork(self.write_until_killed, call, step), 0)
         self.assertIn(status, (0, signal.SIGKILL))
         return status != 0
@@ -137,7 +137,7 @@ class KilledWriterTest(unittest.TestCase):
         self.assertEqual(status, signal.SIGKILL)
 
     def write_steps(self, lines):
-        """Writes checkpoints of increasing steps, as fast as it can, and a line for each that it has begun."""
+        """Writes checkpoints of increasing steps as fast as possible, and a line for each checkpoint that has begun."""
         keeper = self.open()
         restored = keeper.restore(LocalState())
         for step in itertools.count(1 if restored is None else restored.held.version.step + 1):

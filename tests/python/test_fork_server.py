@@ -1,4 +1,4 @@
-"""Forks run scripts as an interpreter of their own does."""
+"""Tests that a fork of the server runs a script as a new interpreter does."""
 
 import json
 import os
@@ -61,7 +61,7 @@ class ForksAndProcesses(unittest.TestCase):
         return process
 
     def both(self, source):
-        """Exit code, output and errors of a fork, and of a process."""
+        """Returns the output, exit code and errors of the source in a fork, and those in a new process."""
         fork = self.start(source)
         forked = fork.stdout.read(), fork.wait(LIMIT), self.log.read_text(encoding="utf-8")
         process = subprocess.run([sys.executable, self.script, "a", "b c"], env=environment(EXTRA="1"), capture_output=True,

@@ -33,7 +33,7 @@ class ScriptTest(unittest.TestCase):
         return job, started
 
     def finish(self, job, ranks):
-        """Waits until all ranks are done; returns their last lines, and each step's mean loss over all ranks."""
+        """Waits until all ranks are done; returns their last line, which must be the same on all ranks."""
         job.wait_for(ranks, "RankDone")
         job.release()
         for rank in ranks:
@@ -44,7 +44,7 @@ class ScriptTest(unittest.TestCase):
         return ends.pop()
 
     def kill_and_join(self, job, ranks):
-        """With three ranks, two of them in the world, kills the first and lets the third join. Returns finish()'s result."""
+        """Of three ranks, two of which are in the world, kills the first and lets the third join. Returns finish()'s result."""
         job.wait_for_line(ranks[0], "8 ")
         job.kill(ranks[0])
         job.wait_until_lost(ranks[0])
@@ -56,7 +56,7 @@ class ScriptTest(unittest.TestCase):
         return self.finish(job, ranks[1:])
 
     def assert_same_curve(self, job, joined, curve):
-        """Asserts that the job has the losses of `curve`, 100 steps, from the first step of the rank that joined last."""
+        """Asserts that the job has the losses of `curve` (100 steps) after the first step of the rank that joined last."""
         last = min(int(line.split()[0]) for _, line in joined.lines if line[0].isdigit())
         for step, loss in self.losses(job).items():
             if step > last:  # no rank is dead or repeats steps: all ranks' parts make up the step
@@ -64,7 +64,7 @@ class ScriptTest(unittest.TestCase):
         self.assertLess(curve[99], 0.5 * curve[0])
 
     def losses(self, job):
-        """Returns the loss of each step, as rank 0 reported or computed it."""
+        """Returns the mean loss of each step over the samples of all ranks, from the lines that the ranks printed."""
         sums = {}
         for rank in job.ranks:
             last = {}
@@ -78,7 +78,7 @@ class ScriptTest(unittest.TestCase):
                 for step, parts in sums.items()}
 
     def mean_losses(self, ranks):
-        """Returns for each step except the last one the mean loss over the global batch, which all ranks must have."""
+        """Returns the mean loss over the global batch of each step except the last; it must be the same on all ranks."""
         found = {}
         for rank in ranks:
             for _, line in rank.lines:
@@ -188,7 +188,7 @@ class Training(ScriptTest):
 
 class Suspension(ScriptTest):
     def suspended(self, script=TRAIN):
-        """Returns a job of two ranks, and the step of its checkpoint, which was not scheduled."""
+        """Returns a job, its two ranks, and the step of its checkpoint, which was not scheduled."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         job, ranks = self.job(2, 60, "slow", script=script, RINGMASTER_CHECKPOINT_DIR=folder.name)
@@ -230,7 +230,7 @@ class Suspension(ScriptTest):
 
 class EndedEarly(ScriptTest):
     def finish_with_a_newcomer(self, loop):
-        """Lets a rank join two that wait in finish(): all three must end with the state of these two."""
+        """Lets a rank join two ranks that wait in finish(): all three must end with the state of those two."""
         job, ranks = self.job(2, 300, script=BEGIN + loop + END)
         job.world(ranks)
         job.wait_for(ranks, "RankDone")

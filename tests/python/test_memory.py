@@ -34,7 +34,7 @@ for batch in job.batches(dataset, steps=1000):
 
 class HalfOfTheRanksGo(ScriptTest):
     def growth(self, micro_batch):
-        """Returns a survivor's peak memory in bytes when two of four ranks are lost."""
+        """Returns by how many bytes a survivor's peak memory grows when two of four ranks are lost."""
         job, ranks = self.job(4, micro_batch, script=SCRIPT)
         job.world(ranks)
         job.wait_for_line(ranks[0], "4 4")

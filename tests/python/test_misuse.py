@@ -1,4 +1,5 @@
-"""Tests scripts that use the package wrongly or by habit, and what a failed step has changed. Each script runs in its own process."""
+"""Tests scripts that use the package wrongly or as they would use plain PyTorch, and what a failed step has changed. Each script runs
+in a separate process."""
 
 import os
 import sys

@@ -46,7 +46,7 @@ def checksum(words):
 
 
 class SentenceTest(unittest.TestCase):
-    """The text of an error of the connection."""
+    """Tests the message of a connection error."""
 
     def test_says_what_the_rank_was_doing_also_without_a_page(self):
         position = Position()

@@ -50,7 +50,7 @@ class Precision(ScriptTest):
         return self.losses(job)
 
     def same_curves(self, variants, delta):
-        """Returns the losses of each step with one rank and with two."""
+        """Asserts that each step has the same loss with one rank and with two, and that the loss falls."""
         alone, two = self.curve(1, 40, *variants), self.curve(2, 40, *variants)
         self.assertEqual(len(two), 40)
         for step, loss in alone.items():

@@ -16,7 +16,7 @@ TRAINED = LocalState(StateVersion(Epoch(1, 1), 3), origin="training")
 
 
 class Wire:
-    """Collectives of two ranks."""
+    """A fake communicator of two ranks, which are threads."""
 
     device = torch.device("cpu")
     size = 2
@@ -36,7 +36,7 @@ class Wire:
 
 
 class SenderState(TrainingState):
-    """Sends data that the test has changed."""
+    """A state that sends data that the test has changed."""
 
     def as_dict(self):
         state = super().as_dict()
@@ -46,7 +46,7 @@ class SenderState(TrainingState):
 
 class Sync(unittest.TestCase):
     def sync(self, change=lambda state: None):
-        """Rank 0 has trained and rank 1 joins. Returns the models of both; raises the exception if both raise the same."""
+        """Lets rank 1 join rank 0, which has trained. Returns the models of both; raises the exception if both raise the same."""
         barrier, shared = threading.Barrier(2), [None, None]
         runs, models = [], []
         for rank in range(2):

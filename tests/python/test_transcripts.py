@@ -34,7 +34,7 @@ def progress_of(fields):
 
 
 def eventually(look):
-    """Waits for a change that the rank's reader makes and that nothing signals."""
+    """Waits for a change by the rank's reader, which sends no notification of it."""
     limit = time.monotonic() + LIMIT
     while not look():
         if time.monotonic() > limit:
@@ -43,7 +43,7 @@ def eventually(look):
 
 
 class Player:
-    """The agent and the program above the protocol, around one AgentMembership."""
+    """Plays a transcript against one AgentMembership, as its agent and as the program that uses it."""
 
     def __init__(self, transcript):
         self.lines = transcript[1:]
@@ -57,7 +57,7 @@ class Player:
         self.call = {}  # running calls by their kind
 
     def later(self):
-        """Each read of the clock is a second later, because reports that are too frequent are dropped."""
+        """A clock that advances a second at each read, because reports that are too frequent are dropped."""
         self.now += 1.0
         return self.now
 

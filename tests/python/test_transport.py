@@ -1,4 +1,4 @@
-"""Tests how the ranks of a world connect to each other, and that the end of a world closes only its own connections."""
+"""Tests how the ranks of a world connect to each other, and that the end of a world closes only the connections of that world."""
 
 import os
 import tempfile

@@ -31,7 +31,7 @@ class Wheel(unittest.TestCase):
         return pathlib.Path(run(sys.executable, SOURCE / "build_wheel.py", self.folder / name).strip())
 
     def install(self, source):
-        """Returns the files of the installed package and its modules after an import."""
+        """Installs the package; returns its version and the folder of its modules."""
         target = self.folder / "installed"
         run(sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--disable-pip-version-check",
             "--root-user-action=ignore", "--no-compile", "--target", target, source)

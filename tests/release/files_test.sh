@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the files that release.sh makes, without a registry: two runs give the same bits, and the files agree with each other.
+# Tests the files that release.sh makes, without a registry: two runs produce the same bytes, and the files are consistent.
 # Uses the images that images/build.sh has built.
 set -euo pipefail
 repository=$(cd "$(dirname "$0")/../.." && pwd)
@@ -37,7 +37,7 @@ done
 jq -e '[.packages[].externalRefs[0].referenceLocator] | any(startswith("pkg:pypi/torch@")) and any(startswith("pkg:github/pytorch/gloo@"))' \
   sbom/worker-debian13-linux-amd64.spdx.json >/dev/null || fail "the worker's SBOM lacks LibTorch or Gloo"
 
-# The chart needs no values for an installation, and install.yaml is its rendering.
+# The chart can be installed without any values, and install.yaml is the rendered chart.
 image=registry.example.com/team/ringmaster-operator@$(jq -r '.[] | select(.layout == "operator") | .digest' images.json)
 "$programs/helm" template ringmaster ringmaster-*.tgz | grep -F "image: $image" >/dev/null || fail "the chart does not name $image"
 grep -F "image: $image" install.yaml >/dev/null || fail "install.yaml does not name $image"

@@ -105,7 +105,7 @@ TEST_F(ChangingJob, AWorkerToldToEndLeavesInOrderAndItsReplacementJoins) {
   EXPECT_TRUE(job.AwaitVerdict().succeeded);
 }
 
-// A Pod is killed after its grace period of 10 s, so the agent must have sent its messages by then.
+// A Pod is killed after a grace period of 10 s, so the agent must send all messages before that.
 TEST_F(ChangingJob, AWorkerToldToEndWithoutALauncherEndsInTime) {
   Job job(2, Endless());
   job.StartLauncher();
@@ -158,7 +158,7 @@ TEST_F(ChangingJob, AnOldLauncherIsNotFollowed) {
   job.StartLauncher(1);
   job.SendOrder({0});
 
-  // The launcher closes the connection, and the agent redials without becoming its worker.
+  // The launcher closes the connection. The agent connects again, but its worker is not admitted.
   EXPECT_FALSE(
       WaitUntil(Seconds(4), [&] { return job.Status().phase == LauncherPhase::kRunning; }));
   EXPECT_FALSE(job.agent(0).Wait(Seconds(0)).has_value());

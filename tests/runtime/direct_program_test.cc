@@ -1,4 +1,4 @@
-// Tests programs of direct jobs, which mpirun or the agents start.
+// Tests the programs of direct jobs, which are started by mpirun or by the agents.
 
 #include <algorithm>
 #include <csignal>
@@ -73,7 +73,7 @@ TEST_F(DirectProgram, AnMpiProgramReducesOnWorkersThatShareTheirNodesNetwork) {
   EXPECT_THAT(log, HasSubstr("rank 5 of 6 on node-2: sum 21"));
 }
 
-// The program blocks while its worker's log is behind, so that the log is complete.
+// A program that prints faster than its worker's log is written blocks, so no line is lost.
 TEST_F(DirectProgram, MayPrintALot) {
   constexpr int kLines = 200'000;
   control::LaunchSpec spec;
@@ -111,7 +111,7 @@ TEST_F(DirectProgram, NamesTheRankThatFails) {
 }
 
 TEST_F(DirectProgram, IsStartedAnewAfterARanksError) {
-  // In /var/tmp, which all hosts share; they have separate /tmp and /dev/shm.
+  // The folder is in /var/tmp, which all hosts share; each has a separate /tmp and /dev/shm.
   const std::string failed = "/var/tmp/ringmaster-test-failed-" + std::to_string(::getpid());
   control::LaunchSpec spec;
   spec.command = {"sh", "-c", "mkdir " + failed + " || exit 0; echo a timeout; exit 1"};
@@ -361,7 +361,7 @@ TEST_F(ForeignImage, ANewLaunchersProgramWaitsForTheEndOfTheLastOnes) {
   EXPECT_FALSE(std::filesystem::exists(beside));
 }
 
-// Otherwise a program on a disconnected worker would run in parallel with its replacement.
+// A program on a disconnected worker must not run in parallel with its replacement.
 TEST_F(ForeignImage, AProgramWhoseLauncherIsSilentForHalfAMinuteIsEnded) {
   const std::string began = bin_ + "/began";
   const std::string ended = bin_ + "/ended";
@@ -396,7 +396,7 @@ TEST_F(ForeignImage, AnotherMpirunThanOpenMpisIsLeftAlone) {
               testing::AllOf(HasSubstr("HYDRA build details"), HasSubstr("rank 0 of 2")));
 }
 
-// Ranks of torchrun, for example, survive when torchrun is killed.
+// Children in another session, such as the ranks of torchrun, survive when their parent is killed.
 TEST_F(ForeignImage, WhatAProgramLeavesInASessionOfItsOwnEndsWithIt) {
   const std::string left = bin_ + "/left-$RANK";
   control::LaunchSpec spec;

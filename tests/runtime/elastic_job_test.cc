@@ -29,7 +29,7 @@ using control::LauncherStatus;
 using std::chrono::steady_clock;
 using testing::HasSubstr;
 
-constexpr std::int64_t kSteps = 300;  // more than twice the steps done while two workers load
+constexpr std::int64_t kSteps = 300;  // over twice the steps that complete while two workers load
 // Enough for two checkpoints, even if the volume needs seconds for each.
 constexpr std::int64_t kStepsWithCheckpoints = 1000;
 constexpr std::int64_t kEvery = 40;  // steps from one checkpoint to the next
@@ -37,7 +37,7 @@ constexpr Seconds kLimit{120};
 
 struct Step {
   std::int64_t step = 0;
-  Epoch epoch;  // of the world that computed it
+  Epoch epoch;  // epoch of the world that computed the step
   int world_size = 0;
 };
 
@@ -62,13 +62,13 @@ class ElasticJob : public LoggedTest {
     return spec;
   }
   std::string Checkpoints() const { return logs_ + "/checkpoints"; }
-  // The checkpoint folder of the test's job; empty until its first rank has created it.
+  // Returns the job's checkpoint folder; empty until the job's first rank has created it.
   std::string JobsOwn() const {
     std::error_code none_yet;
     const std::filesystem::directory_iterator own(Checkpoints() + "/team/digits", none_yet);
     return own == std::filesystem::directory_iterator() ? "" : own->path().string();
   }
-  // The steps of the complete checkpoints, newest last.
+  // Returns the steps of the complete checkpoints, newest last.
   std::vector<std::int64_t> CompleteSteps() const {
     std::vector<std::int64_t> steps;
     std::error_code none_yet;
@@ -82,7 +82,7 @@ class ElasticJob : public LoggedTest {
     std::sort(steps.begin(), steps.end());
     return steps;
   }
-  // The step from which training resumed, according to the step log; -1: it has no such line.
+  // Returns the step from which training resumed, from the step log; -1: it has no such line.
   std::int64_t ResumedFrom(const std::string& what) const {
     const std::string log = ReadFile(StepLog());
     const std::size_t at = log.find("{\"resumed\"");
@@ -105,7 +105,7 @@ class ElasticJob : public LoggedTest {
     ASSERT_TRUE(WaitUntil(kLimit, [&] { return LastStep().step >= 5; })) << job.Status().message;
   }
 
-  // Requests a checkpoint of a job whose checkpoint interval never ends, and expects that one.
+  // Requests a checkpoint of a job that has none scheduled, and expects exactly one checkpoint.
   void ExpectCheckpointOnDemand(control::LaunchSpec spec) {
     spec.command.insert(spec.command.end(),
                         {"--checkpoint-dir=" + Checkpoints(), "--checkpoint-every=1000000"});
@@ -123,7 +123,7 @@ class ElasticJob : public LoggedTest {
     EXPECT_EQ(CompleteSteps().size(), 1U);
   }
 
-  // The last step in the step log; all fields are 0 before the first.
+  // Returns the last step in the step log; all fields are 0 before the first step.
   Step LastStep() const {
     const std::string log = ReadFile(StepLog());
     const std::size_t end = log.rfind('\n');
@@ -230,7 +230,7 @@ TEST_F(ElasticJob, ClassCentresFollowAJobThatGrowsFromTwoToFourAndShrinksAgain) 
   job.SendOrder({0, 1, 2, 3}, 2);
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 4, two));
   const Epoch four = LastStep().epoch;
-  job.SendOrder({0, 1}, 2);  // two leave at once; one has the other's copy
+  job.SendOrder({0, 1}, 2);  // two leave at once; one has the copy of the other's rows
 
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 2, four));
   ExpectEndsWell(job);

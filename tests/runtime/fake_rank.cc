@@ -73,8 +73,8 @@ std::vector<std::string> Lines(std::istream&& text, char end = '\n') {
   return lines;
 }
 
-// The working GPUs, as CUDA lists them. If CUDA_VISIBLE_DEVICES is set, the list ends before its
-// first GPU that does not work.
+// Returns the working GPUs, as CUDA lists them. If CUDA_VISIBLE_DEVICES is set, the list ends
+// before the first GPU in it that does not work.
 std::vector<std::string> VisibleGpus(const std::string& file) {
   std::vector<std::string> working = Lines(std::ifstream(file));
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");

@@ -111,7 +111,7 @@ TEST_F(FakeRankJob, NamesTheRankThatExitsWithACode) {
   EXPECT_EQ(job.launcher().Wait(Seconds(1))->exit_code, 3);
 }
 
-// Two workers with four GPUs each. One file lists the GPUs that CUDA finds, another those of NVML.
+// Two workers with four GPUs each. One file lists the GPUs for CUDA, another the GPUs for NVML.
 class GpuJob : public FakeRankJob {
  protected:
   void SetUp() override {

@@ -27,15 +27,15 @@ constexpr char kEnter[] = R"(hostname "$1" && mount -t tmpfs tmpfs /dev/shm &&
 mount -t tmpfs tmpfs /run && printf '127.0.0.1 localhost\n%s %s\n' "$2" "$1" >/run/hosts &&
 mount --bind /run/hosts /etc/hosts && shift 2 && exec env -i "$@")";
 
-// The folder in which the build keeps the libraries that the programs are linked with.
+// Returns the folder in which the build keeps the libraries that the programs are linked with.
 std::string CacheFolder() {
   if (const char* cache = std::getenv("RINGMASTER_CACHE")) return cache;
   const char* home = std::getenv("HOME");
   return home == nullptr ? std::string() : std::string(home) + "/.cache/ringmaster";
 }
 
-// Commands that mount a separate /tmp, and a home without the start-up files that a shell under ssh
-// would read. If the build tree or the cache is below one of them, it stays visible there.
+// Returns commands that mount a separate /tmp, and a home without the start-up files that a shell
+// under ssh would read. If the build tree or cache is below one of them, it stays visible there.
 std::string MountOwnFolders() {
   std::string mounts;
   for (const std::string folder : {"/tmp", "/root"}) {
@@ -57,7 +57,7 @@ constexpr char kMountGroups[] =
     "mount -t tmpfs tmpfs /sys/fs/cgroup && mkdir /sys/fs/cgroup/memory && "
     "mount -t cgroup -o memory memory /sys/fs/cgroup/memory && ";
 
-// The folder of the cgroup v1 memory group of this process; empty if there is none.
+// Returns the folder of the cgroup v1 memory group of this process; empty if there is none.
 std::string OwnMemoryGroup() {
   std::istringstream lines(ReadFile("/proc/self/cgroup"));
   for (std::string line; std::getline(lines, line);) {
@@ -67,7 +67,7 @@ std::string OwnMemoryGroup() {
   return "";
 }
 
-// The folder of a control group below the root, for cgroup v1 or v2, whichever the machine has.
+// Returns the folder of a control group below the root, for the machine's cgroup version, v1 or v2.
 std::string CpuGroup(const std::string& name) {
   const bool unified = std::filesystem::exists("/sys/fs/cgroup/cgroup.controllers");
   return std::string("/sys/fs/cgroup") + (unified ? "/" : "/cpu/") + name;
@@ -87,7 +87,7 @@ void Ip(const std::string& arguments) {
   EXPECT_EQ(ran.exit_code, 0) << "ip " << arguments << ": " << ran.output;
 }
 
-// The children of all threads of the process: prted does not start ranks on its first thread.
+// Returns the children of all threads, because prted does not start ranks on its first thread.
 std::vector<pid_t> Children(pid_t process) {
   std::vector<pid_t> children;
   std::error_code gone;
@@ -100,7 +100,7 @@ std::vector<pid_t> Children(pid_t process) {
   return children;
 }
 
-// The pid in "rmt1234h0", or 0.
+// Returns the pid in a name such as "rmt1234h0", or 0.
 int OwnerOf(const std::string& name) {
   int pid = 0;
   if (name.starts_with(kMark)) {
@@ -171,7 +171,7 @@ Hosts::Hosts(int count) : count_(count), prefix_(kMark + std::to_string(getpid()
   }
 }
 
-// The helper's pipe closes when this process ends. A line in it means that nothing is left.
+// A helper removes the hosts when this process ends, unless a line tells it that none are left.
 void Hosts::StartRemover() {
   std::string script = "read -r line && exit 0; ";
   for (int host = 0; host < count_; ++host) {

@@ -1,8 +1,8 @@
 #pragma once
 
 // Simulates a few hosts on one machine: network namespaces joined by a bridge. Each host has an
-// address, a name, and its own /tmp, /dev/shm and /run. A process started on a host is PID 1 of its
-// own PID namespace, so that its descendants end with it. Needs root. Names contain the test's pid.
+// address, a name, and its own /tmp, /dev/shm and /run. A process started on a host is PID 1 of a
+// new PID namespace, so that its descendants end with it. Needs root. Names contain the test's pid.
 // A helper process removes the hosts after the test, even if the test is killed. If the helper is
 // killed too, the next test removes them.
 
@@ -26,10 +26,10 @@ class Hosts {
   explicit Hosts(int count);
   ~Hosts();
 
-  // Whether we can create control groups that limit memory: root with cgroups v1.
+  // Whether control groups can limit memory here. They need root and cgroup v1.
   static bool CanLimitMemory();
 
-  // Puts each process started later on this host in its own control group with this limit. The
+  // Puts each process started later on this host in a separate control group with this limit. The
   // process sees the group as a container does. REQUIRES: CanLimitMemory().
   void LimitMemory(int host, int64_t bytes);
 
@@ -37,7 +37,7 @@ class Hosts {
   // control group (v1 or v2). REQUIRES: root.
   void LimitCpu(int host, double cpus);
 
-  // Hides this program from processes started later on any host. REQUIRES: it exists here.
+  // Hides this program from processes started later on any host. REQUIRES: the program exists.
   void Hide(const std::string& program) { hidden_.push_back(program); }
 
   std::string Address(int host) const;
@@ -49,15 +49,15 @@ class Hosts {
                                  const std::vector<std::string>& argv, const std::string& log_file,
                                  const std::string& working_dir = "") const;
 
-  // Signals PID 1 of the namespace that a Start() created, not the process that holds it.
+  // Signals PID 1 of the namespace that Start() created, not the process that Start() returned.
   static void Signal(const Process& process, int signal);
 
-  // The processes below a Start() that run a program with this name, in the order of their starts.
+  // Returns the descendants of `process` that run this program, in the order of their starts.
   static std::vector<pid_t> Find(const Process& process, const std::string& program);
 
   // Disconnects or reconnects a host: packets are dropped both ways, without an error.
   void SetCut(int host, bool cut) const;
-  // Drops packets to the host; its own packets still leave. SetCut(host, false) undoes this.
+  // Drops packets to the host; packets from the host still leave. SetCut(host, false) undoes this.
   void CutInward(int host) const;
 
  private:

@@ -22,7 +22,7 @@ bool Left(pid_t owner) {
          RunCommand({"ip", "-o", "link"}).output.find(prefix) != std::string::npos;
 }
 
-// The number of periods in which the processes of a control group used up their CPU time.
+// Returns in how many periods the processes of a control group used up their CPU time.
 int Throttled(const std::string& group) {
   std::istringstream words(ReadFile(group + "/cpu.stat"));
   std::string name;

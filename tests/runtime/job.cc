@@ -39,7 +39,7 @@ std::string ItemHashes(const std::string& directory, const std::vector<std::stri
 int jobs = 0;  // number of jobs created by this process
 
 std::string NewDirectory() {
-  // The path is short because it contains unix sockets. Not in /tmp, which hosts do not share.
+  // The path must be short, because it contains unix sockets. The hosts do not share /tmp.
   std::array<char, 32> name{"/var/tmp/rmt-XXXXXX"};
   return mkdtemp(name.data());
 }
@@ -215,7 +215,7 @@ control::LauncherStatus Job::Status() {
   return StatusIn(Call("the-operators-token", {"/v1/status"}));
 }
 
-// The status in the launcher's answer; a default status if there is none or it cannot be decoded.
+// Returns the status in the launcher's answer, or a default status if it cannot be decoded.
 control::LauncherStatus Job::StatusIn(const Ran& ran) const {
   std::string text = ran.output.substr(0, ran.output.rfind('\n'));
   if (as_launcher_says && ran.output.ends_with("\n200")) text = as_launcher_says(text);

@@ -28,13 +28,13 @@ class Job {
   // another mpirun.
   Variables launcher_extra;
   Variables worker_extra;
-  std::string working_dir;  // of the workers' containers; empty: the test's
+  std::string working_dir;  // working directory of the workers; empty: the test's
   // The uid of the workers' containers. A uid other than root has no user name and no HOME.
   int worker_user = 0;
-  // Worker to host, for workers that run on another host than 1 + worker. They have its network and
-  // name, like Pods with hostNetwork.
+  // The host of each worker that does not run on host 1 + worker. Such workers have the network and
+  // name of the host, like Pods with hostNetwork.
   std::map<int, int> host_network;
-  bool wants_checkpoint = false;  // orders request a checkpoint out of turn
+  bool wants_checkpoint = false;  // true: orders request an unscheduled checkpoint
   // Convert messages between operator and launcher to another version; empty: no conversion.
   std::function<std::string(const std::string&)> as_operator_says;
   std::function<std::string(const std::string&)> as_launcher_says;
@@ -59,9 +59,9 @@ class Job {
   Process& agent(int worker) { return *agents_.at(worker); }
   // Returns the agent, which keeps running. REQUIRES: StartAgent() is the next call for the worker.
   std::unique_ptr<Process> TakeAgent(int worker) { return std::move(agents_.at(worker)); }
-  // The hashes that an operator would set in a worker's Pod for the items in `directory`.
+  // Returns the hashes that an operator would set in a worker's Pod for the items in `directory`.
   std::string WorkerItemHashes(const std::string& directory) const;
-  std::string Log() const;  // of all processes, for messages of failed assertions
+  std::string Log() const;  // logs of all processes, for messages of failed assertions
   const Hosts& hosts() const { return hosts_; }
   // The job's UID. No other job has it.
   const std::string& uid() const { return job_uid_; }
@@ -74,7 +74,7 @@ class Job {
 
  private:
   void MakeCredentials();
-  std::string SharedMemory() const;  // for the agents' snapshots; all hosts share it
+  std::string SharedMemory() const;  // folder for the agents' snapshots; all hosts share it
   Variables CommonVariables(const std::string& host_name, const std::string& item_hashes);
   std::string PodUid(int worker) const;
   control::LauncherStatus StatusIn(const Ran& ran) const;

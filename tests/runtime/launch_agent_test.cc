@@ -110,7 +110,7 @@ TEST_F(WithoutSshd, TheExitCodeOfTheRankThatFailsArrives) {
 }
 
 TEST_F(WithoutSshd, AKilledRankHasTheProgramStartedAnew) {
-  // In /var/tmp, which all hosts share.
+  // The folders are in /var/tmp, which all hosts share.
   const std::string ran = "/var/tmp/ringmaster-test-ran-" + std::to_string(::getpid()) + "-";
   control::LaunchSpec spec;
   spec.command = {"sh", "-c", "mkdir " + ran + "$RANK && exec sleep 600; exit 0"};
@@ -175,7 +175,7 @@ TEST_F(WithoutSshd, AJobThatSetsSpecMpiFailsWhereTheLaunchersImageHasNoMpirun) {
             "or 5, or remove spec.mpi");
 }
 
-// A job may require SSH for the start of daemons.
+// A job may require that mpirun starts daemons over SSH.
 TEST_F(WithoutSshd, AProgramThatWantsMpirunIsRefusedWhereTheJobWantsSsh) {
   control::LaunchSpec spec;
   spec.command = {"true"};

@@ -31,7 +31,7 @@ class LoggedTest : public testing::Test {
     }
   }
 
-  // The real trainer with an audit log, for every worker. `step_log` is a file, or "none".
+  // Returns a job that runs the real trainer with an audit log. `step_log` is a file, or "none".
   control::LaunchSpec TrainerSpec(std::int64_t steps, const std::string& step_log) const {
     control::LaunchSpec spec;
     spec.command = {TrainProgram(),

@@ -1,5 +1,5 @@
-/* A user's own MPI program: every rank adds its number plus one, and says so when the sum is right.
-   With an argument, that rank fails instead: "2" exits with code 3 on rank 2. */
+/* An MPI program as a user would write it. The ranks sum their rank numbers plus one and print the
+   sum. The rank named by an argument then fails: with "2", rank 2 exits with code 3. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

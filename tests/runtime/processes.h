@@ -28,8 +28,8 @@ struct Ran {
 };
 Ran RunCommand(const std::vector<std::string>& argv);
 
-// A process that runs while the test does. It is killed by the destructor, and by the kernel if the
-// test dies.
+// A child process of the test. The destructor kills it, and so does the kernel if the test process
+// dies.
 class Process {
  public:
   Process(const std::vector<std::string>& argv, std::string log_file);

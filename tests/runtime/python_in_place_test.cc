@@ -24,8 +24,8 @@ using control::LauncherPhase;
 using control::LauncherStatus;
 using testing::HasSubstr;
 
-constexpr std::int64_t kSteps = 3000;  // more than the steps done while workers load PyTorch
-constexpr Seconds kFetchLimit{1000};   // enough to create the folder, if it does not exist yet
+constexpr std::int64_t kSteps = 3000;  // more steps than complete while workers load PyTorch
+constexpr Seconds kFetchLimit{1000};   // long enough to create the folder if it is missing
 constexpr Seconds kLimit{120};
 constexpr Seconds kTrainingLimit{300};
 

@@ -23,7 +23,7 @@ using testing::Not;
 
 constexpr int kSteps = 1500;
 constexpr int kEvery = 50;
-constexpr Seconds kFetchLimit{1000};  // enough to create the folder, if it does not exist yet
+constexpr Seconds kFetchLimit{1000};  // long enough to create the folder if it is missing
 constexpr Seconds kLimit{120};
 
 class PyTorch : public LoggedTest {
@@ -36,7 +36,7 @@ class PyTorch : public LoggedTest {
     Process fetch({RINGMASTER_PYTORCH}, logs_ + "/pytorch.log");
     const std::optional<Outcome> outcome = fetch.Wait(kFetchLimit);
     ASSERT_TRUE(outcome.has_value() && outcome->exit_code == 0) << fetch.Log();
-    const std::string text = fetch.Log();  // its last line is the folder
+    const std::string text = fetch.Log();  // the last line is the folder
     const std::size_t end = text.find_last_not_of('\n');
     folder_ = text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
   }
@@ -51,7 +51,7 @@ class PyTorch : public LoggedTest {
     return spec;
   }
 
-  // The newest checkpoint's step; 0: there is none.
+  // Returns the step of the newest checkpoint; 0: there is none.
   int NewestStep() const {
     int newest = 0;
     std::error_code none_yet;
@@ -65,7 +65,7 @@ class PyTorch : public LoggedTest {
   std::string folder_;
 };
 
-// The steps after which the ranks started, in the order of their starts.
+// Returns the last step before each start of the ranks, in the order of the starts.
 std::vector<int> Beginnings(const std::string& log, int ranks = 3) {
   const std::string words = std::to_string(ranks) + " ranks on cpu begin after step ";
   std::vector<int> steps;

@@ -27,7 +27,7 @@ using testing::HasSubstr;
 constexpr int kWorkers = 3;
 constexpr int kVictim = 1;
 constexpr int kSpareHost = 1 + kWorkers;
-constexpr Seconds kFetchLimit{1000};  // enough to create the folder, if it does not exist yet
+constexpr Seconds kFetchLimit{1000};  // long enough to create the folder if it is missing
 constexpr Seconds kLimit{120};
 
 enum class Fault { kKilledRank, kDeletedWorker, kCutNode, kDeletedLauncher };
@@ -38,7 +38,7 @@ const std::vector<std::string> kPrograms = {"OpenMpi4", "OpenMpi5",   "Torchrun"
 const std::vector<Fault> kFaults = {Fault::kKilledRank, Fault::kDeletedWorker, Fault::kCutNode,
                                     Fault::kDeletedLauncher};
 
-// `make soak` runs all of them, which takes minutes of processor time.
+// `make soak` runs every program with every fault, which takes minutes of processor time.
 std::vector<Case> Cases() {
   if (std::getenv("RINGMASTER_ALL_FAULTS") == nullptr) {
     return {{"OpenMpi4", Fault::kDeletedWorker}, {"OpenMpi4", Fault::kCutNode},
@@ -129,7 +129,7 @@ class RealProgram : public LoggedTest, public testing::WithParamInterface<Case> 
   std::string Enough() const { return logs_ + "/enough"; }
   bool ByMpirun() const { return std::get<std::string>(GetParam()).starts_with("OpenMpi"); }
 
-  // Causes the fault, and does what the cluster would do about it.
+  // Causes the fault, and reacts to it as the cluster would.
   void Strike(Job* job) {
     switch (std::get<Fault>(GetParam())) {
       case Fault::kKilledRank: {
@@ -169,7 +169,7 @@ class RealProgram : public LoggedTest, public testing::WithParamInterface<Case> 
     });
   }
 
-  // The steps from which the ranks started, according to the log of rank 0's worker.
+  // Returns the last step before each start of the ranks, from the log of rank 0's worker.
   std::vector<int> Beginnings(Job* job) const {
     const int ranks = kWorkers * std::max(1, spec_.ranks_per_process);
     const std::string words = std::to_string(ranks) + " ranks begin after step ";

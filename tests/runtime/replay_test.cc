@@ -49,7 +49,7 @@ class Replay : public LoggedTest {
     }
   }
 
-  // `arguments` come after the job's own.
+  // `arguments` follow the arguments of the job.
   Ran RunReplay(const std::string& schedule, const std::vector<std::string>& arguments) {
     // Unset OPENBLAS_CORETYPE, which selects OpenBLAS's kernels; the job's ranks did not have it.
     std::vector<std::string> command = {
@@ -64,8 +64,8 @@ class Replay : public LoggedTest {
     return {outcome ? outcome->exit_code : -1, replay.Log()};
   }
 
-  // Writes the schedule with one change: the next world, which has another size, computes the last
-  // step of a world. Returns that step.
+  // Writes the schedule with one change: a world's last step is computed by the next world instead,
+  // which has another size. Returns that step.
   int64_t AlterOneStep(const std::string& file) {
     int64_t altered = 0;
     for (std::size_t i = 0; i + 1 < runs_.size() && altered == 0; ++i) {

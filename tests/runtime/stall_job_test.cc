@@ -1,6 +1,6 @@
 // Tests the real trainer when a rank hangs while its agent works. The rank must be found, and its
 // stack recorded with the failure. The others must continue within a second after the limit, and
-// the rank must come back. No step may be lost or repeated.
+// the rank must be restarted. No step may be lost or repeated.
 
 #include <array>
 #include <csignal>
@@ -61,7 +61,7 @@ class StallJob : public LoggedTest {
     return status;
   }
 
-  // How long the rank made no progress before it was ended, according to its record.
+  // Returns how long the rank made no progress before it was ended, according to its record.
   static milliseconds StoodStill(const RankExit& failure) {
     static constexpr std::string_view kText = " made no progress for ";
     const std::string reason = failure.last_lines.empty() ? "" : failure.last_lines.back();
@@ -75,7 +75,7 @@ class StallJob : public LoggedTest {
     return ranks.empty() ? -1 : ranks.front();
   }
 
-  // The newest record of a rank that hung, on this worker.
+  // Returns the newest record of a rank that hung on this worker.
   static RankExit HungRank(const LauncherStatus& status, int worker) {
     for (auto failure = status.failures.rbegin(); failure != status.failures.rend(); ++failure) {
       if (failure->pod == "digits-worker-" + std::to_string(worker)) return *failure;

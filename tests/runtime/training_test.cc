@@ -42,7 +42,7 @@ class Training : public testing::Test {
     return job->AwaitVerdict(Seconds(240));
   }
 
-  // The loss of each step, from rank 0's step log.
+  // Returns the loss of each step, from rank 0's step log.
   static std::vector<double> Losses(const std::string& step_log) {
     std::vector<double> losses;
     std::istringstream lines(step_log);
@@ -70,9 +70,9 @@ TEST_F(Training, ThreeWorkersTrainAndSayHowWell) {
   EXPECT_THAT(job.launcher().Log(), HasSubstr("accuracy"));
 }
 
-// The largest relative difference between the losses of 100 steps with 1 worker and with 2 or 3.
-// Trains without momentum, with which a single rounding difference grows by a factor of a thousand
-// within a hundred steps.
+// Returns the largest relative difference between the losses of 100 steps with 1 worker and with 2
+// or 3. Trains without momentum, with which a single rounding difference grows by a factor of a
+// thousand within a hundred steps.
 double LargestDifference(int seed) {
   std::vector<std::vector<double>> curves;
   for (const int workers : {1, 2, 3}) {

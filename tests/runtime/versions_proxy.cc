@@ -34,7 +34,7 @@ using boost::system::error_code;
 
 std::string g_mode_file;
 
-// The text to pass on for a line: one or more lines, each with its newline.
+// Returns the text to pass on for a line: one or more lines, each with its newline.
 std::string Translate(const std::string& line, bool first) {
   std::string mode;
   std::ifstream(g_mode_file) >> mode;

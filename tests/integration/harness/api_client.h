@@ -20,9 +20,9 @@ struct Endpoint {
   std::string address = "127.0.0.1";
   int port = 0;
   std::string ca_file;
-  std::string certificate_file;  // either a client certificate and key …
+  std::string certificate_file;  // client certificate; empty: `token` is used
   std::string key_file;
-  std::string token;  // … or a bearer token
+  std::string token;  // bearer token; empty: the certificate is used
 };
 
 struct Response {
@@ -33,7 +33,7 @@ struct Response {
   std::string Text() const { return body.is_string() ? body.get<std::string>() : body.dump(); }
 };
 
-// The value at a JSON pointer, or null. TextAt() returns it as text, empty for null.
+// Returns the value at a JSON pointer, or null. TextAt() returns it as text, empty for null.
 nlohmann::json At(const nlohmann::json& object, const std::string& pointer);
 std::string TextAt(const nlohmann::json& object, const std::string& pointer);
 
@@ -67,7 +67,7 @@ class ApiClient {
   Response SendForTable(const std::string& method, const std::string& path,
                         const std::string& body = "");
 
-  // The names of a list's objects, from its table. Empty if the server does not answer.
+  // Returns the names of a list's objects; empty if the server does not answer.
   std::vector<std::string> Names(const std::string& path);
 
   // Calls `on_event` for the events of one watch request, in order, until the request ends, `stop`

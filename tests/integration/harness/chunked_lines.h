@@ -15,7 +15,7 @@ class ChunkedLines {
  public:
   // Takes received bytes; returns the lines that they complete, each with its newline.
   std::vector<std::string> Append(std::string_view bytes);
-  bool Ended() const { return ended_; }  // the last chunk has arrived
+  bool Ended() const { return ended_; }  // true: the last chunk has arrived
 
  private:
   bool TakeChunk();

@@ -17,7 +17,7 @@ namespace ringmaster::testing {
 
 class ControlPlane {
  public:
-  // Returns when the API is served. An error has the last output of etcd or the API server.
+  // Returns when the API is served. An error contains the last output of etcd or the API server.
   static Result<std::unique_ptr<ControlPlane>> Start();
 
   // Applies deploy/install.yaml and waits until the API serves TrainingJobs.
@@ -36,7 +36,7 @@ class ControlPlane {
   Result<void> RestartApiServer();
 
   Endpoint AdminEndpoint() const;  // as system:masters
-  // A token of the ServiceAccount, as the kubelet would project it.
+  // Returns a token of the ServiceAccount, as the kubelet would project it.
   Result<std::string> ServiceAccountToken(const std::string& ns, const std::string& name) const;
   static constexpr char kAdminToken[] =
       "admin-token-of-a-test";  // system:masters, for use through the proxy
@@ -66,10 +66,10 @@ class ControlPlane {
   std::unique_ptr<Process> controller_manager_;
 };
 
-// The folder of the Kubernetes programs; empty if deploy/local/build.sh has not run.
+// Returns the folder of the Kubernetes programs; empty if deploy/local/build.sh has not run.
 std::filesystem::path KubernetesPrograms();
 
-// A kubeconfig with either a client certificate (endpoint.certificate_file) or a token file.
+// Returns a kubeconfig with a client certificate (endpoint.certificate_file) or a token file.
 std::string Kubeconfig(const Endpoint& endpoint, const std::string& token_file = "");
 
 }  // namespace ringmaster::testing

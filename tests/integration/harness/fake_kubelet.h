@@ -25,13 +25,13 @@ class FakeKubelet {
   FakeKubelet(ApiClient& admin, std::string ns);
   ~FakeKubelet();
 
-  // The launcher of a Pod, once it serves; null after `limit`. It stops when its Pod ends, but
-  // tests can still read what it received.
+  // Waits until a Pod's launcher serves, and returns it; null after `limit`. The launcher stops
+  // when its Pod ends, but tests can still read what it received.
   std::shared_ptr<FakeLauncher> Launcher(
       const std::string& pod, std::chrono::milliseconds limit = std::chrono::seconds(60));
 
-  // Ends the Pod's container: phase Succeeded or Failed. `message` is its termination message;
-  // `reason` is the kubelet's reason, if it does not follow from the exit code.
+  // Ends the Pod's container; the phase becomes Succeeded or Failed. `message` is the termination
+  // message; `reason` is the kubelet's reason if the exit code does not imply it.
   Response Terminate(const std::string& pod, int exit_code, const std::string& message,
                      const std::string& reason = "");
 
@@ -63,10 +63,10 @@ class FakeKubelet {
   std::jthread thread_;
 };
 
-// The value of a Pod's environment variable in its container, or "".
+// Returns the value of an environment variable of the Pod's container, or "".
 std::string PodEnvironment(const nlohmann::json& pod, const std::string& name);
 
-// The name of the Secret that a Pod mounts, or "".
+// Returns the name of the Secret that a Pod mounts, or "".
 std::string PodSecret(const nlohmann::json& pod);
 
 }  // namespace ringmaster::testing

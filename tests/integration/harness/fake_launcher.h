@@ -32,7 +32,7 @@ class FakeLauncher {
   std::optional<control::Order> LastOrder() const;
   control::LauncherStatus Status() const;
   int Calls() const;
-  int Unauthorized() const;  // calls without the right token: answered 401
+  int Unauthorized() const;  // number of calls without the right token, answered 401
 
   // Converts the messages of either side to another version, from the next call on. Empty: no
   // conversion.
@@ -56,7 +56,7 @@ class FakeLauncher {
   const std::unique_ptr<Impl> impl_;
 };
 
-// A loopback address with a free kApiPort. Each call returns another address.
+// Returns a loopback address on which kApiPort is free; each call returns another address.
 std::string FreeLoopbackAddress();
 
 }  // namespace ringmaster::testing

@@ -218,7 +218,7 @@ class FaultProxy::Impl {
     while (!error && !stopping_) {
       http::request_parser<http::string_body> parser;
       parser.body_limit(
-          std::numeric_limits<int64_t>::max());  // "none" refuses every body in Boost 1.74
+          std::numeric_limits<int64_t>::max());  // Boost 1.74 rejects every body with "none"
       http::read(session.down, session.down_buffer, parser, error);
       if (error || !ServeRequest(session, parser.release())) break;
     }

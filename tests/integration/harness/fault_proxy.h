@@ -5,8 +5,8 @@
 // answer, a delay, an answer of the proxy itself (409, 410, 429, 500, 503), or a watch that is cut,
 // repeats its events or ends with 410.
 //
-// One thread per connection, blocking; HTTP/1.1 over TLS on both sides; credentials pass through
-// untouched. Hooks run on those threads and must not call back into the proxy's Stop().
+// Each connection has a blocking thread. Both sides use HTTP/1.1 over TLS; credentials pass through
+// unchanged. Hooks run on the threads of the connections and must not call the proxy's Stop().
 
 #include <atomic>
 #include <chrono>
@@ -26,14 +26,14 @@ namespace ringmaster::testing {
 struct ProxiedRequest {
   using Time = std::chrono::steady_clock::time_point;
 
-  uint64_t number = 0;  // from 1, in order of arrival
-  uint64_t write = 0;   // from 1, counting writes except those of Leases; 0 for other requests
+  uint64_t number = 0;  // counts requests from 1, in order of arrival
+  uint64_t write = 0;   // counts writes from 1, except those of Leases; 0 for other requests
   std::string method;
   std::string target;  // including its query
   std::string body;
   std::string authorization;
   Time received;
-  Time answered;   // when the API server's answer was complete; the epoch before that
+  Time answered;   // when the API server's answer was complete; until then, Time()
   int status = 0;  // HTTP status that the operator got; 0: no answer
 
   bool IsWrite() const { return method != "GET"; }
@@ -50,7 +50,7 @@ struct Fault {
   std::chrono::milliseconds delay{0};  // before anything else
   std::function<void()> at_cut;        // called just before the connection is cut
   int status = 0;                      // for kAnswer; the body is a metav1.Status
-  std::string reason;                  // of the metav1.Status, for example "Conflict"
+  std::string reason;                  // reason of the metav1.Status, for example "Conflict"
   int retry_after = 0;                 // seconds; 0: no Retry-After header
 };
 
@@ -74,16 +74,16 @@ class FaultProxy {
 
   int port() const;
 
-  void SetPolicy(Policy policy);  // for new requests; nullptr: all pass
+  void SetPolicy(Policy policy);  // applies to new requests; nullptr: all pass
   void SetOnEvent(OnEvent on_event);
   void SetRepeatEvents(bool repeat);                    // every watch event is sent twice
-  void SetEventDelay(std::chrono::milliseconds delay);  // for every watch event
-  void CutWatches();                                    // in the middle of a line
+  void SetEventDelay(std::chrono::milliseconds delay);  // applies to every watch event
+  void CutWatches();                                    // cuts each watch in the middle of a line
   void ExpireWatches();  // each open watch gets an ERROR event of code 410 and ends
 
   std::vector<ProxiedRequest> Requests() const;
-  std::vector<ProxiedRequest> Writes() const;  // except those of Leases
-  void Forget();                               // clears the record; numbers continue
+  std::vector<ProxiedRequest> Writes() const;  // all writes except those of Leases
+  void Forget();                               // clears the record; the numbers continue
 
  private:
   class Impl;

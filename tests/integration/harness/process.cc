@@ -43,7 +43,7 @@ int InputFile(const std::string& text) {
   ::dup2(in, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(out, STDERR_FILENO);
-  // Close inherited descriptors: connections that the child has open cannot be closed by us.
+  // Close inherited descriptors: a connection stays open for as long as the child has it open.
   ::close_range(STDERR_FILENO + 1, ~0U, 0);
   ::setpgid(0, 0);
   ::execvpe(argv[0], argv, env);

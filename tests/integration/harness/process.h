@@ -1,8 +1,8 @@
 #pragma once
 
 // Child processes of a test. Their output goes to a file, and the destructor kills them. A child
-// also dies with the thread that started it (PR_SET_PDEATHSIG). Start long-lived ones from the main
-// thread: then an aborted test leaves nothing running.
+// also dies with the thread that started it (PR_SET_PDEATHSIG). Start long-lived children from the
+// main thread: then an aborted test leaves nothing running.
 
 #include <chrono>
 #include <cstdint>
@@ -54,12 +54,12 @@ struct CommandOutput {
   std::string text;  // standard output and error
 };
 
-// Runs a command and waits for it. After `limit` times Patience(), the status is 124.
+// Runs a command and waits for it. The status is 124 if it runs longer than `limit` * Patience().
 CommandOutput RunCommand(const std::vector<std::string>& argv, const std::string& stdin_text = "",
                          std::chrono::milliseconds limit = std::chrono::seconds(60));
 
-// A folder in memory, so that files do not wait for a busy disk. The temporary folder if there is
-// less than 1 GiB of space.
+// Returns a folder in memory, so that files do not wait for a busy disk; the temporary folder if
+// less than 1 GiB of memory is free for it.
 std::filesystem::path MemoryFolder();
 
 // A directory that the destructor removes.
@@ -77,7 +77,7 @@ class TemporaryDirectory {
 };
 
 std::string ReadFile(const std::filesystem::path& path);
-// The number in a line of /proc/<pid>/status ("VmRSS", in KiB); -1 if there is none.
+// Returns a number of /proc/<pid>/status, such as "VmRSS" in KiB; -1 if there is none.
 int64_t StatusField(int pid, const std::string& field);
 void WriteFile(const std::filesystem::path& path, const std::string& text);
 

@@ -20,7 +20,7 @@ class PrometheusServer {
                                                          const std::string& rule_file,
                                                          const std::string& token);
 
-  // Returns "data" of an HTTP API answer; null if the request failed. `path` follows
+  // Returns the field "data" of an HTTP API answer; null if the request failed. `path` follows
   // "/api/v1/".
   nlohmann::json Get(const std::string& path) const;
   // Returns the error of a query that Prometheus rejects; empty for a valid query.

@@ -1,4 +1,4 @@
-"""A training with Hugging Face's Accelerate on CPUs, as `accelerate launch` starts it: begins with what it saved last."""
+"""A training with Hugging Face's Accelerate on CPUs, as `accelerate launch` starts it. Continues from its last checkpoint."""
 
 import argparse
 import itertools

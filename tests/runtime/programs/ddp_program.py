@@ -1,4 +1,4 @@
-"""A training with PyTorch's DistributedDataParallel on CPUs, with torchrun or without: begins with what it saved last."""
+"""A training with PyTorch's DistributedDataParallel on CPUs, with torchrun or without. Continues from its last checkpoint."""
 
 import argparse
 import os

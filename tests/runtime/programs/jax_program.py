@@ -1,4 +1,4 @@
-"""A data-parallel training with JAX on CPUs, a process a slot: begins with what it saved last."""
+"""A data-parallel training with JAX on CPUs, with one process per slot. Continues from its last checkpoint."""
 
 import argparse
 import io

@@ -345,7 +345,7 @@ TEST(Codec, MergePatchOfEqualsIsEmpty) {
   EXPECT_TRUE(kube::MakeMergePatch(status, status).empty());
 }
 
-// A job whose template has about `bytes` bytes.
+// Returns a job whose template has about `bytes` bytes.
 json JobWithTemplate(std::size_t bytes) {
   return {
       {"metadata", {{"name", "digits"}, {"namespace", "n"}, {"uid", "u"}}},

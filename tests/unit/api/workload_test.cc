@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// A job's spec with `spec`, an image and a command.
+// Returns a job's spec that consists of `spec`, an image and a command.
 TrainingJobSpec JobSpec(const json& spec) {
   json object{{"metadata", {{"name", "d"}, {"uid", "u"}}},
               {"spec", {{"image", "i"}, {"command", {"x"}}}}};
@@ -29,7 +29,7 @@ TrainingJobSpec Merge(const char* own, const char* under,
   return MergeWorkload(JobSpec(json::parse(own)), *workload);
 }
 
-// The result of merging `under` into the spec `own`, without image and command.
+// Returns the result of merging `under` into the spec `own`, without image and command.
 json Merged(const char* own, const char* under, const std::vector<std::string>& overridable = {}) {
   return EncodeRunSpec(Merge(own, under, overridable));
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kBatch = 12;
 
-// The logs of a job, as its ranks would write them. Tests change the lines that they are about.
+// The logs of a job, as its ranks would write them. Tests change the lines that they test.
 class Job {
  public:
   // Adds a world of `members` that adopts step `step` of `adopted` and applies steps up to `last`.
@@ -77,7 +77,7 @@ class Job {
   std::map<std::string, std::vector<AuditLine>> logs;
 };
 
-// A job: a, b and c train 5 steps; c is killed in step 6; a and b train to 8; d joins for 9 and 10.
+// Ranks a, b and c train 5 steps; c is killed in step 6; a and b train to 8; d joins for 9 and 10.
 Job ElasticJob() {
   Job job;
   job.World({1, 1}, {"a", "b", "c"}, {0, 0}, 0, 5);
@@ -106,7 +106,7 @@ TEST(Audit, AJobWhoseWorldsChangeIsClean) {
 }
 
 // ElasticJob() with a state that is sharded over the ranks. The whole state's checksum after step s
-// is 100 * s, and each rank logs that of its share.
+// is 100 * s, and each rank logs the checksum of its share.
 Job ShardedJob() {
   Job job = ElasticJob();
   for (auto& [member, lines] : job.logs) {

@@ -15,7 +15,7 @@ using trainer::ReduceOp;
 
 constexpr std::size_t kCount = 12;
 
-// The result of an allreduce of `ranks` ranks, computed with the trainer's reduction.
+// Returns the result of an allreduce of `ranks` ranks, computed with the trainer's reduction.
 std::vector<std::byte> Reduced(ElementType type, ReduceOp op, int ranks) {
   std::vector<std::byte> result(kCount * SizeOf(type));
   std::vector<std::byte> next(result.size());
@@ -46,7 +46,7 @@ TEST(CheckData, TheReducedDataOfAllRanksIsRightForEveryTypeAndOperation) {
   }
 }
 
-// The data that rank `rank` of `ranks` sends.
+// Returns the data that rank `rank` of `ranks` sends.
 std::vector<float> SentBy(int rank, int ranks, ReduceOp op, std::size_t count) {
   std::vector<float> sent(count);
   const Elements elements = std::span(sent);
@@ -82,7 +82,7 @@ TEST(CheckData, TellsRanksAndPlacesApart) {
 TEST(CheckData, FindsAPieceOfAnotherRank) {
   constexpr int kRanks = 8;
   std::vector<float> gathered;
-  for (const int rank : {7, 1, 2, 3, 4, 5, 6, 0}) {  // the first and last are swapped
+  for (const int rank : {7, 1, 2, 3, 4, 5, 6, 0}) {  // the first and last ranks are swapped
     const std::vector<float> piece = SentBy(rank, kRanks, ReduceOp::kSum, kCount);
     gathered.insert(gathered.end(), piece.begin(), piece.end());
   }

@@ -97,7 +97,7 @@ TEST(Collective, WhatOnlyMovesPiecesIsMessagesBetweenRanks) {
   EXPECT_THAT(messages_of(Collective::kSendRecv, 12, 12, 2).from, ElementsAre(0, 48, 0));
 }
 
-// The agent makes only that GPU visible to the rank.
+// A job's rank requests its slot's GPU, the only GPU that the agent makes visible to the rank.
 TEST(GpuRequest, OfAJobsRankIsTheGpuThatItsSlotHas) {
   EXPECT_EQ(GpuRequestOf(3).local_rank, 3) << "one of this machine's";
   ::setenv(control::kEnvGpuUuid, "GPU-1", 1);

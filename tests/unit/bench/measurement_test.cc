@@ -19,8 +19,8 @@ namespace {
 using std::chrono::microseconds;
 using ::testing::ElementsAre;
 
-// Rank 1 of two. An operation takes 10 us on this rank and 40 us on the other; a meeting takes a
-// second.
+// The backend of rank 1 of two. An operation takes 10 us on this rank and 40 us on the other; a
+// barrier takes a second.
 class FakeBackend final : public Backend {
  public:
   explicit FakeBackend(FakeClock& clock) : clock_(clock) {}
@@ -55,7 +55,7 @@ class FakeBackend final : public Backend {
     return {};
   }
 
-  std::string trace;  // a digit: so many calls at once; '.': a wait; '|': a meeting
+  std::string trace;  // a digit: calls at once; '.': Finish(); '|': Barrier()
   std::vector<Call> calls;
 
  private:
@@ -146,7 +146,7 @@ TEST_F(MeasurementTest, MakesOneTimeOfTheRanks) {
 }
 
 TEST_F(MeasurementTest, EachOperationWorksASizeFurtherOnInBuffersOfTheLargestSize) {
-  sweep.sizes = {256, 800};  // the buffers have room for three places of 256 bytes
+  sweep.sizes = {256, 800};  // the buffers have room for three blocks of 256 bytes
   sweep.iterations = 2;
   sweep.aggregated = 2;
 

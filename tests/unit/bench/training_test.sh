@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests that small runs of the benchmarks that train complete and print the expected lines: training_test.sh PROGRAM
+# Tests that small runs of the training benchmarks complete and print the expected lines: training_test.sh PROGRAM
 set -euo pipefail
 program=$1
 table=$("$program" compression --generated-samples=256 --epochs=1 --ranks=2,3 --json=- | tee /dev/stderr | tail -n 1)
@@ -8,7 +8,7 @@ jq -e '[.table.rows[] | select(.accuracy < 0 or .seconds <= 0 or .accuracy_stand
 jq -e '[.table.rows[] | [.compression, .ranks]] == [["none",1],["none",2],["none",3],["fp8-e4m3",2],["fp8-e4m3",3],["fp16",2],["fp16",3]]' \
   <<<"$table" >/dev/null
 
-# A command replaces PyTorch's training: the benchmark asks for its best setting once, and then uses it.
+# A command replaces PyTorch's training: the benchmark asks it for the best setting once, and then uses that setting.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cat >"$work/peer" <<'P'

@@ -32,7 +32,7 @@ json OwnSpec() {
     "worker": {"gpus": 8, "env": [{"name": "A", "value": "mine"}], "nodeSelector": {"b.c/d": "1"}}})");
 }
 
-// The source of a field; empty if the field is missing.
+// Returns the source of a field; empty if the field is missing.
 std::string From(const json& explained, const std::string& field) {
   for (const json& each : explained["fields"]) {
     if (each["field"] == field) return each["from"].get<std::string>();

@@ -1,7 +1,7 @@
 #pragma once
 
-// A folder with a program `kubectl` that gives a test's answers. Runs kubectl-trainingjob with this
-// folder first in PATH.
+// A folder with a program `kubectl` that prints the answers that a test sets. Runs
+// kubectl-trainingjob with this folder first in PATH.
 
 #include <chrono>
 #include <fcntl.h>
@@ -62,7 +62,7 @@ class FakeKubectl {
     On(pattern, "echo '" + error + "' >&2; exit 1");
   }
 
-  // Runs it on a terminal and returns the output.
+  // Runs kubectl-trainingjob on a terminal and returns the output.
   std::string RunOnTerminal(const std::vector<std::string>& arguments) {
     WriteProgram();
     int terminal = -1;
@@ -114,7 +114,7 @@ class FakeKubectl {
     return ran;
   }
 
-  // Creates a named pipe. sh blocks when it reads from it until the test writes a line.
+  // Creates a named pipe. sh blocks when it reads from the pipe, until the test writes a line.
   std::string Gate(const std::string& name) {
     const std::string path = folder_ / name;
     if (mkfifo(path.c_str(), 0600) == 0) gates_[name] = open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -122,7 +122,7 @@ class FakeKubectl {
   }
   void Pass(const std::string& name) { EXPECT_EQ(write(gates_.at(name), "x\n", 2), 2); }
 
-  // The arguments of all calls, one line per call.
+  // Returns the arguments of all calls, one line per call.
   std::string Calls() const {
     std::ifstream file(folder_ / "calls");
     return {std::istreambuf_iterator<char>(file), {}};

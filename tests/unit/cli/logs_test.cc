@@ -41,7 +41,7 @@ void AddJob(FakeKubectl& kubectl) {
                  At("01.000000001", "[rank 0] first") + At("06", "[rank 0] second"));
   kubectl.Prints(LogOf("digits-worker-1"), At("00.25", "2026-11-20T10:00:00.250Z info agent Ran") +
                                                At("01", "[rank 1] oops") +
-                                               // in the node's time zone
+                                               // a time in the node's time zone
                                                "2026-11-20T12:00:05.5+02:00 [rank 1] between\n" +
                                                At("07", "no newline"));
 }

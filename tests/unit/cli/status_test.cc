@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// The output of `status` for this job.
+// Returns the output of `status` for this job.
 FakeKubectl::Ran StatusOf(const json& job, const json& pods = ListOf({}),
                           const json& events = ListOf({}), const char* format = nullptr) {
   FakeKubectl kubectl;
@@ -240,7 +240,7 @@ TEST(Status, SaysWhatItCouldNotRead) {
               HasSubstr("\nNot shown: Error from server (Forbidden): events is forbidden\n"));
 }
 
-// The error message after kubectl failed with this output.
+// Returns the error message after kubectl failed with this output.
 std::string ErrorAfter(const std::string& printed) {
   FakeKubectl kubectl;
   kubectl.Refuses("*", printed);

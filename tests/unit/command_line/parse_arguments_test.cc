@@ -26,7 +26,7 @@ struct Program {
     measure->add_option("--json", json);
   }
 
-  // The error message; empty if there is no error.
+  // Returns the error message; empty if there is no error.
   std::string Parse(std::vector<const char*> arguments) {
     arguments.insert(arguments.begin(), "program");
     try {

@@ -54,8 +54,8 @@ TEST_F(CpprestHttpClientTest, SendsMethodPathHeadersAndBodyAsGiven) {
   EXPECT_EQ(seen.body, "{\"x\":1}");
 }
 
-// The library returns a connection to its pool shortly after the answer, so more than one may be
-// opened.
+// The library returns a connection to its pool shortly after the answer, so requests may use more
+// than one connection.
 TEST_F(CpprestHttpClientTest, ReusesConnections) {
   LoopbackServer server(AnswerOk);
   const auto client = Make({.base_url = server.url()});

@@ -91,7 +91,7 @@ struct LoopbackServer::Impl {
   tcp::acceptor acceptor{io, tcp::endpoint(asio::ip::address_v4::loopback(), 0)};
   std::unique_ptr<asio::ssl::context> tls;
   std::mutex mutex;
-  std::list<tcp::socket> open;  // guarded by mutex; ended by the destructor
+  std::list<tcp::socket> open;  // guarded by mutex; closed by the destructor
   std::vector<std::thread> serving;
   std::atomic<int> connections{0};
   std::atomic<bool> stopping{false};
@@ -162,7 +162,7 @@ LoopbackServer::LoopbackServer(Handler handler, const Identity* identity)
 LoopbackServer::~LoopbackServer() {
   impl_->stopping = true;
   boost::system::error_code error;
-  // A connection ends accept(), which closing the socket from another thread does not.
+  // Connect to end accept(): closing the socket from another thread would not end it.
   tcp::socket waker(impl_->io);
   waker.connect(impl_->acceptor.local_endpoint(), error);
   impl_->accepting.join();

@@ -2,7 +2,7 @@
 
 // A small HTTP/1.1 server on loopback, plain or over TLS, for tests of the real client. A function
 // of the test writes the answers, and can inject faults (no answer, cut connections, incomplete
-// lines). One thread per connection.
+// lines). Each connection has a thread.
 
 #include <atomic>
 #include <functional>
@@ -14,7 +14,7 @@ namespace ringmaster::http {
 struct SeenRequest {
   std::string head;  // request line and headers, as received
   std::string body;
-  int connection = 0;  // number of the connection of the request
+  int connection = 0;  // number of the connection that sent the request
 };
 
 // The server's answer to one request. Write() sends bytes unchanged. The test decides whether to

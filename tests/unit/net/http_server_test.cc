@@ -30,8 +30,8 @@ class HttpServerTest : public ::testing::Test {
     if (thread_.joinable()) thread_.join();
   }
 
-  // Starts a server. If `checked`, only requests with "Authorization: good" get an answer of the
-  // handler.
+  // Starts a server. If `checked`, the handler answers only requests with
+  // "Authorization: good".
   void Start(HttpServerOptions options, bool checked = false) {
     HttpHandlers handlers{.answer = [](const HttpRequest& request) -> HttpAnswer {
       if (request.target == "/broken") throw std::runtime_error("bug");
@@ -82,7 +82,7 @@ TEST_F(HttpServerTest, RefusesWhatIsTooLargeOrNoHttpAndServesOn) {
   const std::string chunked = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   struct Case {
     std::string request;
-    std::string answer;  // its beginning; empty: the connection is closed without an answer
+    std::string answer;  // how the answer begins; empty: the connection is closed without one
   };
   const Case cases[] = {
       {chunked + "-2\r\n", ""},

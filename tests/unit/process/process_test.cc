@@ -105,7 +105,7 @@ TEST(CapturedProcess, TakesItsDescendantsAlong) {
   EXPECT_EQ(shell.end.exit_code, 0);
   const pid_t descendant = std::atoi(shell.output.c_str());
   ASSERT_GT(descendant, 0);
-  // Its group was killed, and this process reaps it, so it is gone once KillAll returns.
+  // The descendant is killed with its group and reaped here, so it is gone when KillAll returns.
   ChildReaper::KillAll(std::chrono::seconds(10));
   EXPECT_EQ(kill(descendant, 0), -1);
 }

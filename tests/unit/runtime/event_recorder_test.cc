@@ -35,7 +35,7 @@ class EventRecorderTest : public testing::Test {
     };
   }
 
-  // The notes of all events that were sent, in order.
+  // Returns the notes of all events that were sent, in order.
   std::vector<std::string> Notes() const {
     std::vector<std::string> notes;
     for (const http::Request& request : http_.Sent()) {

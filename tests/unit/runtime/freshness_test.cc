@@ -22,7 +22,7 @@ class FreshnessTest : public testing::Test {
 
 TEST_F(FreshnessTest, HoldsAKeyUntilItsWritesAreSeen) {
   gate_.Wrote("job", kube::kPods, "105");
-  gate_.Wrote("job", kube::kPods, "103");  // an earlier write that was answered later
+  gate_.Wrote("job", kube::kPods, "103");  // an earlier write whose answer arrived later
 
   EXPECT_FALSE(gate_.Fresh("job"));
   EXPECT_TRUE(gate_.Fresh("other"));

@@ -92,7 +92,7 @@ TEST_F(LeaderElectorTest, ALeaseMadeAnewGoesOnAboveTheDeletedOne) {
   clock_.Advance(seconds(4));
   b_.elector.Step();
   const int64_t before = b_.elector.term();
-  const FakeClock behind;  // the other clocks have advanced
+  const FakeClock behind;  // a clock that lags: the others have advanced
   Candidate c(lease_, behind, "c");
 
   lease_.lease = nullptr;
@@ -141,7 +141,7 @@ TEST_F(LeaderElectorTest, KeepsTheLeaseWhileItRenews) {
 
 TEST_F(LeaderElectorTest, TakesOverWhenNothingChangedForTheLeaseDuration) {
   a_.elector.Step();
-  b_.elector.Step();  // b sees the record now
+  b_.elector.Step();  // b reads the Lease record now
 
   clock_.Advance(milliseconds(3999));
   b_.elector.Step();
@@ -160,7 +160,7 @@ TEST_F(LeaderElectorTest, JudgesExpiryByItsOwnObservationNotByTheTimesWritten) {
   lease_.lease["spec"]["renewTime"] = "2001-01-01T00:00:00.000000Z";
   clock_.Advance(seconds(60));
 
-  b_.elector.Step();  // the first look at the record
+  b_.elector.Step();  // the first read of the record
 
   EXPECT_EQ(b_.elected, 0);
 }
@@ -253,7 +253,7 @@ TEST_F(LeaderElectorTest, ReleaseLetsAStandbyTakeOverAtOnce) {
 
 TEST_F(LeaderElectorTest, ConflictByAForeignFieldIsNoLoss) {
   a_.elector.Step();
-  // A user annotates the Lease, so its version changes, but not its holder.
+  // A user annotates the Lease, which changes its version but not its holder.
   lease_.lease["metadata"]["resourceVersion"] = "99";
   clock_.Advance(seconds(1));
 

@@ -51,7 +51,7 @@ class ReflectorTest : public testing::Test {
     });
   }
 
-  // Runs the reflector until it has sent the next request. Returns the delay that it then requests.
+  // Runs the reflector until it has sent the next request. Returns the delay before its next step.
   milliseconds Exchange() {
     const std::size_t before = http_.Sent().size();
     milliseconds delay{0};

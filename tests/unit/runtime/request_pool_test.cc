@@ -48,8 +48,8 @@ TEST(RequestPool, AJobsOtherRequestsWaitForTheEndOfItsFirst) {
   std::atomic<bool> first_ended = false;
   std::atomic<int> early{0};
   std::vector<std::function<void()>> closures(9, [&] { early += first_ended ? 0 : 1; });
-  // Meanwhile another job has so many turns that this job's other requests would have had turns,
-  // too, if they had been queued.
+  // Meanwhile the requests of another job run, so many that this job's other requests would run as
+  // well if they were queued.
   closures.front() = [&] {
     std::jthread([&] {
       pool.RunAll("other", std::vector<std::function<void()>>(33, [] {}));
@@ -109,7 +109,7 @@ TEST(RequestPool, KeepsAJobGoingWhileOthersStart) {
                         [&] { last.count_down(); }});
   });
   begun.wait();
-  // The newcomer occupies the only thread that runs first requests.
+  // The request of newcomer occupies the only thread that runs first requests.
   std::jthread newcomer([&] { pool.RunAll("newcomer", {gate.Closure()}); });
 
   last.wait();
@@ -117,7 +117,7 @@ TEST(RequestPool, KeepsAJobGoingWhileOthersStart) {
   gate.Open();
 }
 
-// Tests the order in which jobs get turns while all of them wait for one request to end.
+// Tests the order in which the requests of jobs run after all of them waited for one to end.
 class TurnsTest : public ::testing::Test {
  protected:
   TurnsTest() { gate_.AwaitInside(1); }
@@ -133,7 +133,7 @@ class TurnsTest : public ::testing::Test {
   }
 
   std::vector<std::string> Order() {
-    // Only one first request runs at a time, so the pool has seen the others end before this one.
+    // First requests run one at a time, so all earlier ones have ended when this one ends.
     pool_.RunAll("witness", {[] {}});
     gate_.Open();
     jobs_.clear();
@@ -148,7 +148,7 @@ class TurnsTest : public ::testing::Test {
   std::vector<std::jthread> jobs_;
 };
 
-// The blocker's request had the first turn.
+// The first turn was that of the request that blocks the pool.
 TEST_F(TurnsTest, EverySecondOneIsThatOfWhoWaitedLongest) {
   Add("big", 5);
   for (const char* job : {"a", "b", "c"}) Add(job, 1);

@@ -60,7 +60,7 @@ TEST_F(StoreTest, IndexesByControllingOwner) {
   ASSERT_TRUE(store_.Apply(Object(1), Meta("a", "1", "job1")).ok());
   ASSERT_TRUE(store_.Apply(Object(2), Meta("b", "2", "job1")).ok());
   ASSERT_TRUE(store_.Apply(Object(3), Meta("c", "3", "job2")).ok());
-  ASSERT_TRUE(store_.Apply(Object(4), Meta("b", "4", "job2")).ok());  // has a new owner
+  ASSERT_TRUE(store_.Apply(Object(4), Meta("b", "4", "job2")).ok());  // b has a new owner
 
   EXPECT_EQ(store_.ByOwner("n", "job1").size(), 1u);
   EXPECT_EQ(store_.ByOwner("n", "job2").size(), 2u);

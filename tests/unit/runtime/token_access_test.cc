@@ -36,7 +36,7 @@ class TokenAccessTest : public testing::Test {
     };
   }
 
-  // The decision for a token, which comes at once or after the reviews of all waiting tokens.
+  // Returns the decision for a token, made at once or after the reviews of all waiting tokens.
   Access Judge(const std::string& token) {
     std::optional<Access> said;
     access_.Judge(token, [&](Access access) { said = access; });

@@ -152,7 +152,7 @@ TEST(WorkQueue, WakesForADeadlineEarlierThanTheOneWaitedFor) {
   EXPECT_EQ(popped, "near");
 }
 
-// Workers that take keys from a queue. Counts how often all of them went to sleep.
+// Workers that take keys from a queue. Counts how often the workers went to sleep, in total.
 class CountedWorkers {
  public:
   CountedWorkers(WorkQueue& queue, int count) : queue_(queue) {
@@ -202,7 +202,7 @@ class CountedWorkers {
 
 constexpr int kIdleWorkers = 100;
 constexpr int kAddedKeys = 200;
-// Allows a few sleeps per worker and key. Waking all workers for each key would be 20,000 sleeps.
+// Allows a few sleeps per worker and key. Waking all workers for each key takes 20,000 sleeps.
 constexpr long kFewSleeps = 10 * (kIdleWorkers + kAddedKeys);
 
 TEST(WorkQueue, WakesOneWorkerForAKey) {

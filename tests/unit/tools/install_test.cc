@@ -31,7 +31,7 @@ class Installing : public testing::Test {
   Result<void> InstallHere() const {
     return Install({folder / "program", {"all", "one", "two"}, folder / "python"}, folder / "to");
   }
-  // The entries of <folder>/to/bin by name: a file's content, or a link's target.
+  // Returns the entries of <folder>/to/bin by name: a file's content, or a link's target.
   std::map<std::string, std::string> Installed() const {
     std::map<std::string, std::string> found;
     for (const auto& entry : fs::directory_iterator(folder / "to/bin")) {

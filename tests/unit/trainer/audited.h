@@ -1,6 +1,6 @@
 #pragma once
 
-// The result of ringmaster-audit for the logs that a test's ranks wrote to a folder.
+// Audits the logs that a test's ranks wrote to a folder, as ringmaster-audit does.
 
 #include <string>
 
@@ -11,7 +11,7 @@
 
 namespace ringmaster::trainer {
 
-// `steps` is the number of steps of the run.
+// Returns the report of the audit. `steps` is the number of steps of the run.
 inline audit::Report AuditLogsIn(const std::string& folder, int64_t steps) {
   audit::Audit audit;
   const auto files = audit::FindLogs({folder});

@@ -38,7 +38,7 @@ class BlackHole {
   BlackHole(const BlackHole&) = delete;
   BlackHole& operator=(const BlackHole&) = delete;
 
-  // A Gloo address with this socket address, which is how the bytes of a Gloo address begin.
+  // Returns a Gloo address that begins with this socket address, as all Gloo addresses begin.
   std::string AddressLike(std::string gloo_address) const {
     std::memcpy(gloo_address.data(), &address_, sizeof(address_));
     return gloo_address;

@@ -31,29 +31,29 @@ inline constexpr std::chrono::seconds kRankTimeout{40};
 
 // The events of one rank. Steps count from 1.
 struct RankScript {
-  std::function<void(int64_t step)> at{};  // before the forward pass of each attempt at a step
+  std::function<void(int64_t step)> at{};  // runs before the forward pass of each attempt at a step
   std::function<void()> at_evaluation{};
   std::function<void(const World& world)> entered{};
   int64_t fail_reduction_of = 0;  // the step whose reduction fails on this rank only
   int64_t reductions_before = 0;  // number of reductions before those of the buckets
-  // The operation with this number, from 1, fails on this rank only; 0: none does.
+  // The number, from 1, of the operation that fails on this rank only; 0: none.
   int64_t fail_all_to_all = 0;
   int64_t fail_all_gather = 0;
-  // Such an operation succeeds with garbage instead, as on GPUs when another rank aborted it.
+  // A failing operation succeeds with garbage, as on GPUs when another rank aborted it.
   bool sees_rubbish = false;
   bool confirms = false;      // confirmations reach all ranks, as on GPUs
   int64_t corrupt_at = 0;     // changes a parameter before this step
   int64_t not_finite_at = 0;  // this rank's gradient of the second parameter is NaN in that step
   bool skip_not_finite = false;
-  bool scale_loss = false;  // only in the optimizer; the workload's sums do not change
+  bool scale_loss = false;  // only in the optimizer; does not change the workload's sums
   std::chrono::seconds timeout = kRankTimeout;
   int64_t micro_batch = 0;  // 0: the job's setting
   // Folders; empty: nothing is stored.
   std::string checkpoints{};
-  CheckpointPlace place{};  // on the volume of `checkpoints`
+  CheckpointPlace place{};  // the job's place on the volume `checkpoints`
   std::string shaping{};
   std::string snapshots{};
-  bool every_checkpoint = false;  // none is skipped, because each step waits for the previous one
+  bool every_checkpoint = false;  // each step waits for the previous checkpoint, so none is skipped
   Compression compression = Compression::kNone;
   // Replaces ExactWorkload. It must call `at` and `at_evaluation` itself.
   std::function<std::unique_ptr<Workload>(const RankScript& script)> workload{};
@@ -154,7 +154,7 @@ class ExactWorkload final : public Workload {
   Share share_;
 };
 
-// The number of operations that succeed before one fails; 0: all succeed.
+// How many operations of each kind succeed before one fails; 0: all succeed.
 struct Blindness {
   int64_t reductions = 0;
   int64_t all_to_alls = 0;
@@ -167,7 +167,7 @@ struct Blindness {
 // success although the result is garbage. After a failure it confirms nothing.
 class HalfBlindCommunicator final : public CommunicatorWrapper {
  public:
-  // Counts `left` down, across communicators.
+  // Decrements `left`, which several communicators may share.
   HalfBlindCommunicator(std::unique_ptr<Communicator> owned, Blindness& left)
       : CommunicatorWrapper(*owned), owned_(std::move(owned)), left_(left) {}
 
@@ -225,15 +225,15 @@ class ElasticRank {
 
   const std::string& name() const { return name_; }
 
-  // REQUIRES, for all functions below: Await() has returned.
+  // REQUIRES for all functions below: Await() has returned.
   const Result<RunSummary>& Await() {
     if (thread_.joinable()) thread_.join();
     return summary_;
   }
   SessionEnd end() const { return end_; }
-  // Parameters, then velocity, then the loss scale, if any.
+  // Returns the parameters, then the velocity, then the loss scale, if any.
   const std::vector<float>& state() const { return state_; }
-  // For a sharded state: this rank's rows at the end, and the index of the first one.
+  // For a sharded state: this rank's rows at the end, and the index of the first row.
   const std::vector<float>& shard() const { return shard_; }
   int64_t first_row() const { return first_row_; }
   int summaries() const { return static_cast<int>(Logged("summary").size()); }
@@ -345,7 +345,7 @@ class ElasticRank {
   std::jthread thread_;
 };
 
-// The state after a run of one rank without faults.
+// Returns the state after a run of one rank without faults.
 inline std::vector<float> TrainAlone(int64_t steps) {
   const TemporaryFolder folder;
   FakeLauncher launcher;

@@ -22,7 +22,7 @@
 
 namespace ringmaster::trainer {
 
-// The in-memory store of a world. It ends when the world does.
+// The in-memory store of a world. It ends with the world.
 class EndingStore final : public Store {
  public:
   Result<void> Set(const std::string& key, const std::string& value) override {
@@ -64,7 +64,7 @@ class FakeLauncher {
   static constexpr std::chrono::seconds kLimit{60};
   using Names = std::vector<std::string>;
 
-  // Ends the current world: its ranks wait.
+  // Ends the current world; its ranks then wait for the next one.
   void Prepare() {
     std::unique_lock lock(mutex_);
     if (world_.store) std::static_pointer_cast<EndingStore>(world_.store)->End();
@@ -72,13 +72,13 @@ class FakeLauncher {
     TellWatchers(lock);
   }
 
-  // Whether the ranks of future worlds are on one machine.
+  // Sets whether the ranks of future worlds are on one machine.
   void SetOneMachine(bool one) {
     const std::lock_guard lock(mutex_);
     one_machine_ = one;
   }
 
-  // Starts the next world, with `names` by rank. Names without a rank are members that never come.
+  // Starts the next world, with `names` by rank. A name without a rank never joins.
   std::shared_ptr<Store> Form(const Names& names) {
     Prepare();
     std::unique_lock lock(mutex_);
@@ -116,18 +116,18 @@ class FakeLauncher {
     TellWatchers(lock);
   }
 
-  // Whether to delay the release of ranks that are all done.
+  // Sets whether the release of ranks is delayed after all of them are done.
   void HoldRelease(bool hold) {
     const std::lock_guard lock(mutex_);
     hold_ = hold;
     changed_.notify_all();
   }
 
-  // Wait until these ranks have acted. AwaitBoundary() returns the step of their boundary.
+  // Wait until these ranks are in the named state. AwaitBoundary() returns the boundary's step.
   void AwaitBroken(const Names& names) {
     Await("broken", [&] { return Contains(broken_, names); });
   }
-  // The peer that a broken rank reported.
+  // Returns the peer that a broken rank reported as lost.
   int LostPeerOf(const std::string& name) {
     const std::lock_guard lock(mutex_);
     return broken_.at(name);
@@ -148,12 +148,12 @@ class FakeLauncher {
   void AwaitFault(const std::string& what, bool holds = true) {
     Await("without a fault", [&] { return faults_.contains(what) == holds; });
   }
-  // The checkpoint that the newest world resumed from, among worlds that resumed from one.
+  // Returns the checkpoint from which the newest of the worlds that used one resumed.
   std::optional<control::KeptCheckpoint> kept() {
     const std::lock_guard lock(mutex_);
     return kept_;
   }
-  // The last beginning that rank 0 of a world reported.
+  // Returns the last beginning that rank 0 of a world reported.
   std::optional<Beginning> beginning() {
     const std::lock_guard lock(mutex_);
     return beginning_;
@@ -222,10 +222,10 @@ class FakeLauncher {
   bool hold_ = false;
   std::set<std::string> leaving_;
   std::set<std::string> waiting_, done_;
-  std::map<std::string, int> broken_;  // rank to the peer that it reported
+  std::map<std::string, int> broken_;  // by rank: the peer that it reported
   std::map<std::string, int64_t> boundary_;
   std::vector<std::pair<control::Epoch, int64_t>> reports_;
-  std::map<std::string, std::set<std::string>> faults_;  // fault to the ranks that have it
+  std::map<std::string, std::set<std::string>> faults_;  // by fault: the ranks that have it
   std::optional<Beginning> beginning_;
   std::optional<control::KeptCheckpoint> kept_;
   bool nothing_trained_ = false;

@@ -44,7 +44,7 @@ class MemoryStore final : public Store {
   std::map<std::string, std::string> values_;
 };
 
-// Runs `rank_main` once per rank of a world, each on its own thread, and waits for all of them.
+// Runs `rank_main` once per rank of a world, each on a separate thread, and waits for all of them.
 inline void RunRanks(int size, const std::function<void(const World& world)>& rank_main) {
   const auto store = std::make_shared<MemoryStore>();
   std::vector<std::jthread> ranks;

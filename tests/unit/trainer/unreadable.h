@@ -19,7 +19,7 @@ class Unreadable {
   Unreadable& operator=(const Unreadable&) = delete;
 
   bool mounted() const { return mounted_; }
-  // Works even while another process has the file open.
+  // Makes the content readable again, even while another process has the file open.
   void Heal() {
     if (std::exchange(mounted_, false)) ::umount2(path_.c_str(), MNT_DETACH);
   }

@@ -39,7 +39,7 @@ class DataCacheFolders {
     std::ofstream(file, std::ios::binary) << bytes;
     return file;
   }
-  // The content of a file in the cache; "<none>" if there is no such file.
+  // Returns the content of a file in the cache; "<none>" if there is no such file.
   std::string Cached(const std::string& name) const {
     std::ifstream file(cache() / name, std::ios::binary | std::ios::ate);
     if (!file) return "<none>";

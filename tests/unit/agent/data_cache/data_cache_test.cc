@@ -29,7 +29,7 @@ Result<void> Fill(const DataCacheFolders& folders, const MemorySources& memory =
 
 std::string WhyNot(const Result<void>& filled) { return filled.ok() ? "" : filled.error().message; }
 
-// Text in which each page depends on its position.
+// Returns text in which the content of each page depends on its position.
 std::string Pattern(std::size_t bytes) {
   constexpr std::size_t kPage = 4096;
   std::string pattern;
@@ -104,7 +104,7 @@ TEST(FillDataCache, AHalfCopyIsMadeAnew) {
   DataCacheFolders folders;
   folders.Put("file", "whole");
   ASSERT_TRUE(Fill(folders).ok());
-  // The cache as an agent leaves it that is killed while filling it.
+  // The agent was killed while it filled the cache.
   std::ofstream(folders.cache() / kCacheMark) << "filling\n";
   std::filesystem::remove(folders.cache() / "file");
   std::ofstream(folders.cache() / "file") << "ha";

@@ -146,7 +146,7 @@ TEST(OomWatch, OnlyWhatTheKernelEndsIsALackOfMemory) {
 
   EXPECT_FALSE(watch.Explain({-1, SIGSEGV}, now).has_value());
   EXPECT_FALSE(watch.Explain({1, 0}, now).has_value());
-  EXPECT_TRUE(watch.Explain({128 + SIGKILL, 0}, now).has_value());  // a shell around the program
+  EXPECT_TRUE(watch.Explain({128 + SIGKILL, 0}, now).has_value());  // the exit code of a shell
 }
 
 TEST(OomWatch, AKillOfSomebodyElseExplainsNothingLater) {

@@ -26,7 +26,7 @@ class ProgramCheck : public ProgramFolder {
     config.container = {{"PATH", Path()}};
     return config;
   }
-  // The message of the finding; "" if the program can run.
+  // Returns the message of the finding; "" if the program can run.
   std::string Said(std::vector<std::string> command, bool in_place = false, int own_ranks = 0) {
     const std::optional<Finding> found =
         CheckProgram(With(std::move(command), in_place, own_ranks));

@@ -34,7 +34,7 @@ class ProgramNeeds : public ProgramFolder {
     config.container = {{"PATH", Path()}, {"LD_LIBRARY_PATH", "/lib"}};
     return config;
   }
-  // The finding for a program "python3 train.py" whose Python check prints `answer`.
+  // Returns the finding for a program "python3 train.py" whose Python check prints `answer`.
   std::optional<Finding> TorchFinding(const std::string& script, const std::string& answer) {
     const std::vector<Question> questions =
         QuestionsAboutProgram(With({Write("python3", ""), Write("train.py", script)}, 8));

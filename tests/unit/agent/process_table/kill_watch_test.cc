@@ -131,7 +131,7 @@ TEST(SaysKilled, OfAProcessThatSigkillEndsAlone) {
 }
 
 TEST(SaysKilled, NothingOfWhatIsNoStat) {
-  const std::string fields = " Z 1 1 1 0 -1 4";  // the flags say that it is exiting
+  const std::string fields = " Z 1 1 1 0 -1 4";  // the flags show that the process is exiting
   std::string rest;
   for (int field = 0; field < 42; ++field) rest += " 0";
   EXPECT_TRUE(SaysKilled("7 (a) b)" + fields + rest + " 9"));

@@ -38,7 +38,7 @@ TEST(StackText, SurvivesAnyText) {
 TEST(StackText, SaysFramesShortly) {
   const std::pair<const char*, std::string> cases[] = {
       {"/usr/lib/libc.so.6(read+0x1) [0x7f]", "libc.so.6(read+0x1)"},
-      {"/bin/program(i+0x1) [0x7f]", "program(i+0x1)"},  // a function in C, not the type int
+      {"/bin/program(i+0x1) [0x7f]", "program(i+0x1)"},  // a C function named i, not the type int
       {"libc.so.6(+0x1) [0x7f]", "libc.so.6(+0x1)"},
       {"/usr/lib/lib.so(_ZNSt6vectorIiSaIiEE9push_backEOi+0x5) [0x7f]",
        "lib.so(std::vector<int, std::allocator<int> >::push_back(int&&)+0x5)"},
@@ -60,7 +60,7 @@ TEST(StackText, IsCutAtALine) {
   EXPECT_LE(cut.size(), 180U);
   EXPECT_EQ(cut, std::string(100, 'a') + "\n... (the rest is in the agent's log)\n");
   EXPECT_EQ(Shortened(std::string(1000, 'a'), 100), "... (the rest is in the agent's log)\n");
-  for (std::size_t end = 0; end < 100; ++end) {  // the limit applies wherever a line ends
+  for (std::size_t end = 0; end < 100; ++end) {  // the limit applies to lines of any length
     EXPECT_LE(Shortened(std::string(end, 'a') + '\n' + std::string(200, 'b'), 100).size(), 100U);
   }
 }

@@ -190,7 +190,7 @@ TEST_F(DirectSlotsTest, AWelcomeRepeatsAttachAndExit) {
   EXPECT_EQ(actions.Told<RankExited>().size(), 1U);
 }
 
-// Otherwise two programs would share a GPU.
+// A new program waits for the end of the old one, because they would share a GPU.
 TEST_F(DirectSlotsTest, AFormerLaunchersProgramIsWaitedForAndItsAttachIsNoNewOne) {
   slots.OnAttach(8, TestAttach(2, 0, true));  // another attach of the old mpirun
   actions.to_launcher.clear();
@@ -299,7 +299,7 @@ TEST_F(AgentsProgram, IsStoppedWithItsWorldAndStartedInTheNextOne) {
   EXPECT_EQ(actions.programs[3].epoch, (control::Epoch{1, 2}));
 }
 
-// The worker was disconnected, and did not get the StopEpoch of its world.
+// The worker was disconnected, and did not receive the StopEpoch of its world.
 TEST_F(AgentsProgram, TheNextOneWaitsForTheEndOfTheLastOne) {
   Start({1, 1});
   Start({1, 2});

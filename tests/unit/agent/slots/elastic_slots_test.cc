@@ -34,7 +34,7 @@ class ElasticSlotsTest : public testing::Test {
     ASSERT_TRUE(slots.OnWelcome(1));
   }
 
-  // Starts the first world: the rank says hello, mpirun's attach connects, and the gate opens.
+  // Starts the first world: the rank sends RankHello, mpirun's attach connects, the gate opens.
   void OpenGate(AttachId attach = 7) {
     slots.OnRankHello(0);
     slots.OnAttach(attach, TestAttach(1, 0));
@@ -93,7 +93,7 @@ TEST_F(ElasticSlotsTest, AKilledRankIsReportedAtOnceAndStartedAgainOnceItHasEnde
   EXPECT_THAT(actions.started, ElementsAre(0)) << "its memory is in use";
   EXPECT_TRUE(slots.AnyRankRunning());
 
-  // The exit report keeps the first explanation: a later one may be for the kill of another rank.
+  // The exit report keeps the first explanation: a later one may explain another rank's kill.
   actions.out_of_memory = control::OutOfMemory{100, 98};
   Exit({-1, SIGKILL}, seconds(60), {"last words"});
 

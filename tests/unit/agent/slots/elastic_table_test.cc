@@ -1,5 +1,5 @@
-// Tests the reaction of an elastic job's slot to all events in all states. A cell that is not
-// listed means that nothing happens.
+// Tests how a slot of an elastic job reacts to all events in all states. If a cell is not listed,
+// nothing happens.
 
 #include <csignal>
 #include <functional>
@@ -33,7 +33,7 @@ void RunIn(ElasticSlots& slots, Epoch epoch, const std::string& start) {
   slots.OnStartEpoch(TestStart(epoch, 1, {start}));
 }
 
-// All states, each reached from a process that has just started ("n-1"). Worlds have epoch 1.5.
+// Returns all states, reached from a process that has just started ("n-1"). Worlds have epoch 1.5.
 std::vector<State> States() {
   const auto in_world = [](ElasticSlots& slots) {
     slots.OnRankHello(0);
@@ -134,7 +134,7 @@ bool CanHappen(const std::string& state, const std::string& event) {
   const bool ends = event == "being killed" || event == "exit 0" || event == "exit 2";
   const bool needs_process =
       of_process || ends || event == "killed" || event == "hello" || event == "done 1.4";
-  const bool speaks = state != "loads" && state != "chosen";  // these send only hello
+  const bool speaks = state != "loads" && state != "chosen";  // those send only hello
   if (state == "being killed" && ends) return false;
   if (event == "restart due") return state == "waits";
   if (event == "hello") return !speaks;

@@ -62,7 +62,7 @@ class FakeSlotActions final : public SlotActions {
     printed += "[" + std::to_string(rank) + "]" + std::string(data);
   }
 
-  // The actions since the last call, such as "launcher:EpochAccepted 1.3, rank:RankLeave 1.3".
+  // Returns the actions since the last call: "launcher:EpochAccepted 1.3, rank:RankLeave 1.3".
   std::string Done() { return std::exchange(done_, ""); }
 
   template <typename Wanted>
@@ -87,18 +87,18 @@ class FakeSlotActions final : public SlotActions {
   std::vector<ProgramPlace> programs;  // programs that were started
   std::vector<int> stopped;
   std::vector<std::chrono::milliseconds> restart_delays;
-  std::vector<std::pair<int, std::string>> ended;  // stopped because they hung: slot and reason
+  std::vector<std::pair<int, std::string>> ended;  // ranks that hung: slot and reason
   std::string start_error;
   ErrorKind start_error_kind = ErrorKind::kNotFound;
   std::string printed;
   bool launcher_takes_output = true;
   bool launcher_listens = true;
-  std::optional<control::OutOfMemory> out_of_memory;  // explains the next kill
+  std::optional<control::OutOfMemory> out_of_memory;  // explanation of the next kill
 
  private:
   void Note(const std::string& what) { done_ += (done_.empty() ? "" : ", ") + what; }
 
-  // The message type, and the epoch, start or code that it contains.
+  // Returns the message type, and the epoch, start or code in the message.
   static std::string Text(const control::Message& message) {
     std::string text(control::TypeName(message));
     std::visit(
@@ -128,8 +128,8 @@ inline SlotsOptions TestSlotsOptions(int slots, bool elastic) {
           .nonce = "n"};
 }
 
-// A world in which one rank of another worker precedes this worker's slots. `starts` are the starts
-// of this worker's members, by slot; an empty one means the process in the slot.
+// Returns a world in which a rank of another worker precedes this worker's slots. `starts` are the
+// starts of this worker's members, by slot; an empty one stands for the process in the slot.
 inline control::StartEpoch TestStart(control::Epoch epoch, std::int64_t cohort,
                                      const std::vector<std::string>& starts) {
   control::StartEpoch start{epoch, cohort, {}};

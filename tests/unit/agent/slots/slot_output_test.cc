@@ -19,7 +19,7 @@ class SlotOutputTest : public testing::Test {
  protected:
   using Way = SlotOutput::Way;
 
-  // All output that was sent to the launcher, in order.
+  // Returns all output that was sent to the launcher, in order.
   std::string AtLauncher() const {
     std::string text;
     for (const auto& sent : actions.Told<control::SlotOutput>()) text += sent.data;
@@ -168,7 +168,7 @@ TEST_F(SlotOutputTest, WaitsForTheLauncherInOrder) {
   EXPECT_TRUE(sent[1].is_stderr);
 }
 
-// The job may end with the process.
+// The job may end with the process, so its last output must be sent before.
 TEST_F(SlotOutputTest, TheLauncherGetsWhatAProcessPrintedLastBeforeItsEnd) {
   output.GoTo({.way = Way::kLauncher, .rank = 0});
   actions.launcher_takes_output = false;

@@ -20,7 +20,7 @@ class StoreRequestsTest : public testing::Test {
   }
   static StoreGet Getting(std::int64_t id) { return {{1, 2}, id, 1, {"key"}}; }
 
-  // All requests in order: "key=value" for a set, "?id" for a get.
+  // Returns all requests in order: "key=value" for a set, "?id" for a get.
   std::vector<std::string> All() const {
     std::vector<std::string> texts;
     for (const control::Message& message : requests.All()) {

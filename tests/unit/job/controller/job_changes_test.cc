@@ -61,7 +61,7 @@ class Story {
   api::TrainingJob job = JobBuilder().Term(1).Build();
 };
 
-// The change from `before` to `after`, `now` seconds after the job's creation.
+// Returns the change from `before` to `after`, `now` seconds after the job's creation.
 JobChange ChangeBetween(const Story& before, const Story& after, int now = 100) {
   return ObserveChange(before.job, after.job.status, std::nullopt, At(now));
 }

@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Jobs that always have a request, and retry when they are told to.
+// Jobs that always have a request, and retry after the time that QuestionTurns returns.
 struct Crowd {
   struct Job {
     std::string ns;

@@ -25,7 +25,7 @@ TEST(Reconciler, TwoInstallationsNeverActOnOneJob) {
   second.Settle();
   EXPECT_EQ(api.http.Sent().size(), sent);
 
-  api.objects.erase(std::string(kServicesPath) + "/digits-launcher");  // the status still says so
+  api.objects.erase(std::string(kServicesPath) + "/digits-launcher");  // the status names a/lease
   second.Settle();
   EXPECT_EQ(api.http.Sent().size(), sent);
 
@@ -131,7 +131,7 @@ TEST(Reconciler, AnAnnotationOnAJobMovesItToTheInstallationThatItNames) {
   EXPECT_EQ(api.objects[service]["metadata"]["annotations"][api::kAnnotationInstallation],
             "b/lease");
 
-  // From now on, the installation does not need the annotation.
+  // From now on, the annotation is not needed, because the status names the installation.
   api.objects[kJobPath]["metadata"].erase("annotations");
   api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
   first.Settle();
@@ -161,7 +161,7 @@ TEST(Reconciler, AnInstallationThatLosesTheRaceForAJobLeavesNoPod) {
   FakeApi api;
   Operator first(api, "", {.installation = "a/lease"});
   Operator second(api, "", {.installation = "b/lease"}, kIsolated);
-  second.Sync();  // before the first one creates objects
+  second.Sync();  // before the first installation creates objects
   first.Settle();
   const std::string launcher = std::string(kPodsPath) + "/digits-launcher-1";
   api.objects.erase(launcher);

@@ -63,7 +63,7 @@ TEST(Reconciler, AJobsPodsBearTheRevisionOfTheTextThatIsPinned) {
   }
 }
 
-// The tools images of all Pods; "" for a Pod without one.
+// Returns the tools images of all Pods; "" for a Pod without one.
 std::set<std::string> ToolsImagesOfPods(const FakeApi& api) {
   std::set<std::string> images;
   for (const auto& [path, object] : api.objects) {
@@ -133,7 +133,7 @@ TEST(Reconciler, AJobThatAsksForOurProgramsIsRefusedWhereTheOperatorHasNone) {
   EXPECT_EQ(api.Count(kPodsPath), 4U);
 }
 
-// An attack: the template is checked while the job is suspended, and changed afterwards.
+// An attacker changes the template after it was checked, while the job is suspended.
 TEST(Reconciler, ATemplateIsJudgedAsItIsWhenItsPodsAreMade) {
   FakeApi api;
   TemplateOf(api) = kHarmless;
@@ -444,7 +444,7 @@ constexpr Fragment kFragments[] = {
 json RandomTemplate(std::mt19937& random, bool& allowed) {
   json pod_template = json::object();
   allowed = true;
-  // Half of the templates have no forbidden fields. Otherwise almost no template would be allowed.
+  // Half of the templates have no forbidden fields; otherwise almost none would be allowed.
   const bool may_be_refused = random() % 2 == 0;
   for (const Fragment& fragment : kFragments) {
     if (random() % 4 != 0 || (!fragment.allowed && !may_be_refused)) continue;

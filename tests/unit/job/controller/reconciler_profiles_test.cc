@@ -199,7 +199,7 @@ std::string MarkOf(const json& pod) {
   }
   return "";
 }
-// The marks of all existing workers.
+// Returns the marks of all existing workers.
 std::set<std::string> Marks(const FakeApi& api) {
   std::set<std::string> marks;
   for (const auto& [path, pod] : api.objects) {

@@ -75,7 +75,7 @@ class FakeApi {
   std::map<std::string, json> objects;                               // by path
   std::map<std::string, std::pair<int, std::string>> refuse_create;  // collection -> answer
   std::string refuse_delete;                                         // path
-  int writes_left = -1;  // after so many writes, all writes fail as if killed; -1: never
+  int writes_left = -1;  // all writes after this many fail, as if the operator was killed; -1: none
   std::vector<std::string> secret_reads;
 
  private:

@@ -29,7 +29,7 @@ Credentials Derive(const Seed& seed = kSeed, const std::string& uid = kUid) {
   return *std::move(credentials);
 }
 
-// A temporary folder for the programs that check our files.
+// A temporary folder for the programs that check the generated files.
 class Scratch {
  public:
   Scratch() {

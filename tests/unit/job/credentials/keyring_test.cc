@@ -18,7 +18,7 @@ using std::chrono::seconds;
 
 class KeyringTest : public ::testing::Test {
  protected:
-  // Lets the next read of the Secret return these seeds. New jobs use the first one.
+  // Makes the next read of the Secret return these seeds. New jobs use the first one.
   void Holds(const std::vector<std::string>& ids) {
     json data{{"current", EncodeBase64(ids.front())}};
     for (const std::string& id : ids) data[id] = EncodeBase64(std::string(32, id.back()));
@@ -26,7 +26,7 @@ class KeyringTest : public ::testing::Test {
   }
   void Breaks() { http_.Answer(503, R"({"kind":"Status","message":"not now"})"); }
 
-  std::counting_semaphore<> not_now_{0};  // requests that got no scripted answer
+  std::counting_semaphore<> not_now_{0};  // requests for which the test set no answer
   FakeClock clock_;
   http::FakeHttpClient http_;
   kube::KubeClient client_{http_, nullptr};
@@ -79,7 +79,7 @@ TEST_F(KeyringTest, ARefreshedKeyringHasARotatedSeedAtOnce) {
   };
   Holds({"b", "a"});
   keyring_.Start(std::chrono::milliseconds(1));
-  ASSERT_TRUE(not_now_.try_acquire_for(seconds(60)));  // a read after the one of the rotated seed
+  ASSERT_TRUE(not_now_.try_acquire_for(seconds(60)));  // a read after that of the new seed
 
   EXPECT_EQ(keyring_.Current()->id, "b");
 }

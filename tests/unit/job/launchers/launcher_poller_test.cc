@@ -125,7 +125,7 @@ LauncherTarget Target(std::shared_ptr<const Credentials> keys, int replicas) {
           .order = {.stamp = {.leader_term = 1, .generation = replicas}, .replicas = replicas}};
 }
 
-// A job's launcher, and the poller that polls it.
+// The launcher of a job, and the poller that polls it.
 class LauncherPollerTest : public ::testing::Test {
  protected:
   void AwaitView() {

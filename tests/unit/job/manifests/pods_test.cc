@@ -26,7 +26,7 @@ const Credentials& Keys() {
   return keys;
 }
 
-// The rules of a namespace whose profile allows everything that a profile can allow.
+// Returns the rules of a namespace whose profile allows everything that a profile can allow.
 const JobRules& AllRules() {
   static const JobRules rules{.ns = "team-a",
                               .host_network = true,
@@ -121,7 +121,7 @@ TEST(Pods, TheNetworkFieldsReachTheWorkersContainerAlone) {
   EXPECT_EQ(managed["securityContext"]["privileged"], true);
   // The API server rejects a privileged container with allowPrivilegeEscalation: false.
   EXPECT_FALSE(managed["securityContext"].contains("allowPrivilegeEscalation"));
-  // Without root, no capability would be effective; sshd's login of root needs three by name.
+  // Capabilities are effective only as root. sshd needs three of these to log in root.
   EXPECT_EQ(managed["securityContext"]["runAsUser"], 0);
   EXPECT_EQ(managed["securityContext"]["runAsNonRoot"], false);
   EXPECT_EQ(managed["securityContext"]["capabilities"],
@@ -377,7 +377,7 @@ TEST(Pods, ProgramsAreBroughtToAllPodsOfAJobOrToNone) {
   EXPECT_TRUE(Launcher(job, injection)["spec"].contains("initContainers"));
 }
 
-// A new image would mix two releases in a run. A forged pin must not bring in another repository.
+// A new image would mix two releases in a run. A forged pin must not select another repository.
 TEST(Pods, ARunKeepsTheToolsImageThatItBeganWithAsLongAsItIsOfTheOperatorsRepository) {
   api::TrainingJob job = JobBuilder().Build();
   job.spec.image = "docker.io/pytorch/pytorch:2.9";
@@ -571,7 +571,7 @@ TEST(Pods, WhatIsMountedBelowAHostsPathIsReadOnlyToo) {
   EXPECT_EQ(pod["spec"]["initContainers"][0]["volumeMounts"][0]["recursiveReadOnly"], "Enabled");
 }
 
-// CUDA images request all GPUs of the node from NVIDIA's container runtime.
+// Without this variable, NVIDIA's container runtime gives CUDA images all GPUs of the node.
 TEST(Pods, AContainerThatAsksForNoGpuSeesNone) {
   const auto visible = [](const json& container) {
     return Variable(container, "NVIDIA_VISIBLE_DEVICES");

@@ -43,7 +43,7 @@ json TemplateOf(const json& spec) { return {{"spec", spec}}; }
 
 TEST(RemovalPod, BringsItsProgramWhereTheImageLacksIt) {
   JobRules rules;
-  rules.max_gpus = 8;  // so a container without the variable is rejected
+  rules.max_gpus = 8;  // rejects containers without NVIDIA_VISIBLE_DEVICES
   const json pod = PodOf(JobBuilder().Checkpoint({.volume_json = kVolume}).Build(), rules,
                          {.image = "tools:1", .own_images = {}});
 

@@ -1,5 +1,5 @@
-// Tests that the CRD accepts the resulting status, whatever a launcher sends: random answers and
-// verdicts with the worst values of each field, checked against the limits of crds/.
+// Tests that the CRD accepts the status whatever the launcher sends. The test sends random answers
+// and verdicts with the worst values of each field, and checks the limits of crds/.
 // tests/integration/tenants_test.cc tests the same with a real API server.
 
 #include "operator/job/model/launcher_words.h"

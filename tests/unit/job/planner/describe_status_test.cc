@@ -90,7 +90,7 @@ TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
                           .With(PodBuilder::Worker(2).Waiting("ImagePullBackOff", "not found"))
                           .Build();
        }},
-      {"ImagePullBackOff",  // of the launcher's Pod
+      {"ImagePullBackOff",  // reason of the launcher's Pod
        [](Situation& s) {
          s.observed = SceneBuilder(s.job)
                           .With(PodBuilder::Launcher(1).Waiting("ImagePullBackOff", "not found"))
@@ -143,7 +143,7 @@ TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
          s.outlook.unreachable = "2 of 3 nodes are not ready";
          s.launcher->status->workers[1].ready = false;
        }},
-      {api::kReasonWorkersReady,  // although nodes are not ready
+      {api::kReasonWorkersReady,  // also when nodes are not ready
        [](Situation& s) { s.outlook.unreachable = "2 of 3 nodes are not ready"; }},
   };
   for (const Row& row : table) {
@@ -707,7 +707,7 @@ TEST(DescribeStatus, RunningSaysWhatTheRanksDo) {
   using Phase = control::LauncherPhase;
   struct Row {
     Phase phase;
-    int64_t epoch;  // number of the last world
+    int64_t epoch;  // number of the newest world
     const char* pause;
     const char* message;  // the launcher's message
     const char* running;

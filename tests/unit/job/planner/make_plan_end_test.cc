@@ -170,7 +170,7 @@ TEST(Plan, AJobThatEndedIsNotExpectedToBeComplete) {
   EXPECT_EQ(plan.status.progress->estimated_completion_time, "");
 }
 
-// A job that has trained had a valid spec, so a webhook that rejects its Pods may allow them later.
+// If a job has trained, its spec was valid: a webhook that rejects its Pods may allow them later.
 TEST(Plan, ASpecThatIsRefusedForGoodEndsAJobThatHasNeverTrained) {
   for (const int64_t epoch : {0, 1}) {
     for (const bool user_error : {false, true}) {
@@ -203,7 +203,7 @@ TEST(Plan, EndedJobNeverMakesPodsAgain) {
   EXPECT_FALSE(plan.create_services);
 }
 
-// The launcher's Service names the job's installation. Without it, the API server is asked.
+// The launcher's Service names the job's installation. Without it, the API server is asked first.
 TEST(Plan, AnEndWithoutALaunchersServiceIsConfirmed) {
   for (const bool service : {false, true}) {
     for (const std::string installation : {"", "us/lease"}) {

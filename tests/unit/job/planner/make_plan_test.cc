@@ -204,7 +204,7 @@ TEST(Plan, AJobIsCreatedOnceItsPodsAndBothItsServicesExist) {
   struct Row {
     const char* missing;
     std::function<void(Observed&)> remove;
-    bool services;  // whether the plan creates them
+    bool services;  // whether the plan creates Services
   };
   const Row table[] = {
       {"nothing", [](Observed&) {}, false},
@@ -253,7 +253,7 @@ TEST(Plan, PodsThatFailRepeatedlyAreReplacedAfterAWhile) {
   }
 }
 
-// Another installation may have other profiles or another version.
+// Another installation with other profiles or another version might not end or stall the job.
 TEST(Plan, AJobThatNobodyHasIsTakenBeforeItIsEndedOrStalled) {
   struct Row {
     const char* name;

@@ -23,7 +23,7 @@ using ::testing::SizeIs;
 
 constexpr Clock::Time kSeenDeleted{std::chrono::hours(1)};
 
-// A deleted job named digits of which only the checkpoints are left.
+// A deleted job named digits whose checkpoints have not been removed yet.
 struct DeletedJob {
   DeletedJob() {
     job.deleting = job.held = true;

@@ -30,7 +30,7 @@ api::TrainingJob Suspended(api::TrainingJob job) {
   return job;
 }
 
-// A job with two training workers that is to be suspended.
+// Returns a job that must be suspended while its two workers train.
 Scene Training() {
   api::TrainingJob job = Suspended(RunningJob(2));
   job.status.epoch = 1;
@@ -273,7 +273,7 @@ TEST(SuspendPlan, ASuspendedJobHasNoRanks) {
   EXPECT_EQ(ConditionOf(plan, api::kResizing).reason, api::kReasonSuspended);
 }
 
-// A job that has done step 150 and has a checkpoint of step 100.
+// Returns a job that has completed step 150 and has a checkpoint of step 100.
 Scene Checkpointing() {
   Scene scene = Training();
   scene.job.spec.checkpoint = api::CheckpointSpec{.volume_json = "{}", .every_steps = 100};
@@ -369,7 +369,7 @@ TEST(SuspendPlan, ACheckpointOfWhatIsDoneIsWaitedFor) {
   }
 }
 
-// As in an operator that has just become the leader.
+// The operator has just become the leader, so it has no answer of the launcher yet.
 TEST(SuspendPlan, ALauncherThatWasNotAskedYetIsAskedBeforeAnythingEnds) {
   Scene scene = Checkpointing();
   scene.launcher.reset();

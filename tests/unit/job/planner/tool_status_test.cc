@@ -1,6 +1,6 @@
-// Compares the operator's status of TrainingJobs in all states with tests/health/jobs.json. A test
-// there checks how tools that do not know TrainingJobs interpret them. RINGMASTER_RECORD=1 writes
-// the file again.
+// Compares the operator's status of TrainingJobs in all states with tests/health/jobs.json. The
+// tests of tests/health check how kstatus and Argo CD, which do not know TrainingJobs, interpret
+// that file. RINGMASTER_RECORD=1 writes the file again.
 
 #include <cstdlib>
 #include <fstream>
@@ -36,7 +36,7 @@ Json Document(const api::TrainingJob& job) {
   return document;
 }
 
-// The job after the operator has reconciled it once more.
+// Returns the job after the operator has reconciled it once more.
 api::TrainingJob After(const Scene& scene) {
   api::TrainingJob job = scene.job;
   job.status = scene.Make().status;
@@ -61,7 +61,7 @@ control::LauncherStatus InPhase(Phase phase) {
 
 api::TrainingJob Running() { return AfterAnswer(RunningJob(), RunningWorld(3)); }
 
-// The job after a change of its spec that the operator has not seen yet.
+// Returns the job after a change of its spec that the operator has not seen yet.
 api::TrainingJob Changed(api::TrainingJob job, bool suspend) {
   ++job.generation;
   job.spec.suspend = suspend;

@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// A job that ended at 10:00:00, the current time of scenes.
+// Returns a job that ended at 10:00:00, the current time of scenes.
 api::TrainingJob EndedJob(const api::RunPolicy& policy, const char* how = api::kSucceeded) {
   return JobBuilder().Replicas(3).Term(1).Condition(how, "Completed").RunPolicy(policy).Build();
 }
@@ -86,7 +86,7 @@ TEST(CleanupPolicy, DeletesTheJobWhenItsTimeToLiveIsOver) {
     const char* how;
     std::optional<std::chrono::seconds> after_success;
     std::optional<std::chrono::seconds> after_failure;
-    int age;  // seconds since the end
+    int age;  // seconds since the job ended
     bool deleted;
     std::optional<std::chrono::milliseconds> again;
   };

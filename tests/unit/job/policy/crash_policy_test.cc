@@ -32,7 +32,7 @@ constexpr char kNewest[] = "2026-11-20T10:00:00Z";
 
 api::TrainingJob OneWorker() { return RunningJob(1); }
 
-// A job whose only worker ended as given, and whose launcher has reported progress up to `step`.
+// Returns a job whose only worker is `worker` and whose launcher has reported progress to `step`.
 Scene EndedWorker(const api::TrainingJob& job, const PodBuilder& worker, int64_t step = 0) {
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().With(worker).Build()};
   control::LauncherStatus answer = RunningWorld(0);
@@ -239,7 +239,7 @@ TEST(CrashPolicy, TheLaunchersCountIsPartOfItAndOutlivesTheLauncher) {
   scene.wall_now += std::chrono::minutes(1);
   EXPECT_EQ(scene.Make().status.crashes, counted.status.crashes) << "they are counted once";
 
-  // The launcher is evicted. The next one starts counting at 0.
+  // The launcher is evicted. The next launcher starts counting at 0.
   scene.job.status = counted.status;
   PodView evicted = *PodBuilder::Launcher(1).Ended(kKilled, "Error").Build();
   evicted.reason = "Evicted";
@@ -341,7 +341,7 @@ TEST(CrashPolicy, WhenAPodIsKilledAgainIsAnotherCrash) {
   struct Row {
     const char* command;
     const char* last;
-    int count;  // number of crashes after one more; there were three
+    int count;  // crashes after one more; before, there were three
   };
   const Row table[] = {
       {"ringmaster-train", "2026-11-20T10:00:01Z", 4},
@@ -378,7 +378,7 @@ TEST(CrashPolicy, AProgramThatRanForLongBeginsANewRowWithoutItsLauncherToo) {
 TEST(CrashPolicy, OfAProgramWithoutStepsWhatItsLauncherForgetsIsForgotten) {
   struct Row {
     const char* command;
-    int reported;  // by the launcher, which reported three of four crashes before
+    int reported;  // crashes that the launcher reports; before, three of four
     int count;
     const char* time;
   };
@@ -406,7 +406,7 @@ TEST(CrashPolicy, OfAProgramWithoutStepsWhatItsLauncherForgetsIsForgotten) {
   }
 }
 
-// Restarts after changes of the world are not crashes. The last crash stays the reported reason.
+// Restarts after changes of the world are not crashes. The last crash remains the reported reason.
 TEST(CrashPolicy, AProgramThatWasStartedAnewHasNotCrashed) {
   api::TrainingJobStatus status;
   status.crashes = api::Crashes{.count = 2, .of_launcher = 0, .step = 0, .time = kNewest};

@@ -185,7 +185,7 @@ TEST(DeadlinePolicy, AStartThatTakesTooLongSaysWhatIsMissing) {
   }
 }
 
-// As for an operator that restarts after an outage, during which training began.
+// An operator that restarts after an outage may not know that training has begun.
 TEST(DeadlinePolicy, ALauncherIsAskedBeforeAStartCountsAsTooLate) {
   const api::TrainingJob job = StartedJob(StartTimeout(600));
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(2).Build()};
@@ -221,7 +221,7 @@ TEST(DeadlinePolicy, AStartIsOverWithTheFirstCommittedStep) {
 
   scene.job.status = plan.status;
   scene.wall_now += std::chrono::hours(1);
-  scene.Answers(RunningWorld(2));  // a new launcher, without steps yet
+  scene.Answers(RunningWorld(2));  // a new launcher that has no steps yet
   EXPECT_EQ(FailedReason(scene.Make()), "");
 }
 

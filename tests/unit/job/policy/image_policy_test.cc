@@ -20,7 +20,7 @@ constexpr char kNoSuchImage[] =
     "Back-off pulling image \"r/x:1\": ErrImagePull: rpc error: code = NotFound desc = failed to "
     "pull: r/x:1: not found";
 
-// A job with this Pod. The scene's current time is 10:00:00.
+// Returns a job with this Pod. The scene's current time is 10:00:00.
 Scene WithPod(const PodBuilder& pod) {
   api::TrainingJob job = JobBuilder().Replicas(1).Term(1).Build();
   job.status.start_time = "2026-11-20T08:00:00Z";

@@ -32,7 +32,7 @@ Scene Shrinking(int workers, int replicas) {
   return scene;
 }
 
-// A job that needs two workers; the third is marked to leave.
+// Returns a job that needs two workers and has three, the third of which is marked to leave.
 Scene WithMarkedLeaver() {
   Scene scene = Shrinking(2, 2);
   scene.observed = SceneBuilder(scene.job)
@@ -47,7 +47,7 @@ TEST(LeavePolicy, TheLeastNeededGoFirst) {
   struct Row {
     const char* why;
     std::function<void(control::LauncherStatus&)> change;
-    Strings marked;  // the two workers, of four, that leave
+    Strings marked;  // the two of the four workers that leave
   };
   const Row table[] = {
       {"the youngest", [](auto&) {}, {"digits-worker-3", "digits-worker-2"}},

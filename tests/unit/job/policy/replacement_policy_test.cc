@@ -42,17 +42,17 @@ TEST(ReplacementPolicy, FirstReplacementsAreImmediateThenDelayed) {
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:59Z", "2026-11-20T09:59:58Z",
         "2026-11-20T09:59:57Z"},
        std::chrono::seconds(0)},
-      // Failures within five seconds belong to the same event, later ones do not.
+      // Failures within five seconds belong to the same event; later ones do not.
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:59:45Z"},
        std::chrono::seconds(0)},
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:59:44Z"},
        std::chrono::seconds(1)},
-      // Failures count for ten minutes: one exactly that old, and one a second younger.
+      // Failures count for less than ten minutes: one is ten minutes old, the other a second less.
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:50:00Z"},
        std::chrono::seconds(0)},
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:50:01Z"},
        std::chrono::seconds(1)},
-      // Failures long ago do not count.
+      // Old failures do not count.
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:00:00Z", "2026-11-20T08:00:00Z"},
        std::chrono::seconds(0)},
   };
@@ -140,7 +140,7 @@ TEST(ReplacementPolicy, TheReasonOfARankFollowsFromItsExitCode) {
   }
 }
 
-// The GPU's failure is reported by the agent for the Pod, or by the launcher for the rank.
+// The agent reports the GPU's failure for the Pod, or the launcher reports it for the rank.
 TEST(ReplacementPolicy, AnUnhealthyGpuIsNamedAndItsNodeAvoided) {
   PodView pod;
   pod.uid = "p";
@@ -294,7 +294,7 @@ TEST(ReplacementPolicy, KeepsTheNewestStackAlone) {
   EXPECT_EQ(failures[2].stack, "");
 }
 
-// Pods that end within five seconds of the first end together.
+// Pods that end within five seconds of the first one count as ended together.
 TEST(ReplacementPolicy, OfPodsThatEndTogetherTheFirstAndTheNewestAreKept) {
   std::vector<api::Failure> failures;
   const auto end = [&](const std::string& time) {

@@ -28,7 +28,7 @@ std::string Resizing(const api::TrainingJobStatus& status) {
          condition->reason;
 }
 
-// A job with three of three workers, and a status that reports this.
+// Returns a job with three of three workers, and a status that reports this.
 Scene Stable() {
   const api::TrainingJob job = RunningJob(3);
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
@@ -63,7 +63,7 @@ TEST(ResizingPolicy, SaysWhyTheWorldIsNotWhatIsWanted) {
       {"True ScalingUp", [](Scene& s) { s.job.spec.worker.replicas = 4; }},
       {"True ScalingDown", [](Scene& s) { s.job.spec.worker.replicas = 2; }},
       {"True ScalingDown", [](Scene& s) { s.Answers(RunningWorld(4)); }},
-      {"True WorkerLost",  // already in the status as a failure
+      {"True WorkerLost",  // the status already lists the failure
        [](Scene& s) {
          s.observed = SceneBuilder(s.job)
                           .Launcher()

@@ -19,7 +19,7 @@ using std::chrono::seconds;
 using ::testing::Contains;
 using ::testing::IsEmpty;
 
-// A job that trains, with an up-to-date status.
+// Returns a job that trains, with an up-to-date status.
 Scene Written() {
   const api::TrainingJob job = RunningJob();
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
@@ -28,7 +28,7 @@ Scene Written() {
   return scene;
 }
 
-// The plan after the launcher's n-th answer.
+// Returns the plan after the launcher's n-th answer.
 Plan Ask(Scene& scene, int n) {
   control::LauncherStatus answer = RunningWorld(3);
   answer.epoch.number = 100 + n;

@@ -1,5 +1,5 @@
 // Tests that messages from agents are accepted only if they can be true: for a slot that exists,
-// from a member of the world, while that world runs. Also tests what an agent gets when it redials.
+// from a member of the world, while that world runs. Also tests what a redialing agent receives.
 
 #include <functional>
 
@@ -28,7 +28,7 @@ class AgentWords : public testing::Test {
     world->Dial(2);
     world->actions.clear();
   }
-  // A report of how the rank in worker 1's slot ended.
+  // Returns a report of how the rank in worker 1's slot ended.
   static control::RankExit End(int code, int signal = 0) {
     control::RankExit exit;
     exit.start = "first";
@@ -202,7 +202,7 @@ TEST_F(AgentWords, WhoLeavesEndsAProgramOnlyAsAMemberAndBeforeItIsReleased) {
   }
 }
 
-// A refused connection proves that the Pod is gone. A port is probed only if that would matter.
+// A refused connection proves that the Pod is gone. A port is probed only if the result matters.
 TEST_F(AgentWords, ThePortOfAMemberWhoseConnectionBrokeIsAskedWhereItsWorldWouldChange) {
   for (const bool elastic : {true, false}) {
     Run(elastic);
@@ -318,7 +318,7 @@ struct Redial {
   bool elastic;
   int worker;
   std::function<void(World&)> before;  // runs before the agent redials
-  std::vector<std::string> told;       // in addition to the Welcome
+  std::vector<std::string> told;       // messages in addition to the Welcome
 };
 
 class Redials : public AgentWords, public testing::WithParamInterface<Redial> {};

@@ -23,7 +23,7 @@ class AgentsStart : public testing::TestWithParam<bool> {
 
   static CoordinatorOptions First(int slots, bool elastic) {
     CoordinatorOptions options = World::Options(slots, elastic);
-    options.term = 1;  // no launcher before it can have left a world
+    options.term = 1;  // no earlier launcher can have formed a world
     return options;
   }
 
@@ -358,7 +358,7 @@ TEST(AgentsStartADirectJob, OnWorkersOfTwoReleases) {
   EXPECT_EQ(world.membership.phase(), LauncherPhase::kRunning);
 }
 
-// Without sshd the worker has no port to probe, so it counts as lost once it has been silent.
+// Without sshd the worker has no port to probe, so it counts as lost after a time of silence.
 TEST(AgentsStartAnElasticJob, ALostWorkerWithoutSshdIsNotProbed) {
   World world{World::Options(1, true), /*has_mpirun=*/false};
   world.Take(world.membership.OnNoMpirun(world.now));

@@ -96,7 +96,7 @@ TEST_F(CheckpointTrackerTest, TheStatusHasTheNewestCompleteOneAndItsAge) {
   EXPECT_EQ(Status().checkpoint->age_millis, 0);
   Complete(0, 500, 12'000);
   world.Pass(2000ms, {0, 1, 2});
-  world.Say(0, CheckpointDone{world.membership.epoch(), 0, 500, 12'000});  // again, after a Welcome
+  world.Say(0, CheckpointDone{world.membership.epoch(), 0, 500, 12'000});  // repeated after Welcome
 
   ASSERT_TRUE(Status().checkpoint.has_value());
   EXPECT_EQ(Status().checkpoint->step, 500);
@@ -122,7 +122,7 @@ TEST_F(CheckpointTrackerTest, OnlyTheRankThatWasGrantedACheckpointCompletesItAnd
   const control::Epoch epoch = world.membership.epoch();
   world.Say(0, CheckpointDone{epoch, 0, 500});  // nothing is granted yet
   world.Say(0, Written(0));
-  world.Say(1, CheckpointDone{epoch, 0, 500});  // sent by another worker's Pod
+  world.Say(1, CheckpointDone{epoch, 0, 500});  // sent by the Pod of another worker
   world.Say(1, CheckpointDone{epoch, 1, 500});
   world.Say(0, CheckpointDone{epoch, 0, 501});  // another step
   world.Say(0, CheckpointDone{{epoch.term, epoch.number + 1}, 0, 500});
@@ -199,7 +199,7 @@ TEST_F(CheckpointTrackerTest, RankZeroIsAskedForACheckpointOncePerWorldUntilOneI
   EXPECT_EQ(world.Sent<control::TakeCheckpoint>(0), 1);
   EXPECT_EQ(world.Sent<control::TakeCheckpoint>(), 1);
 
-  Lose(0);  // the request is lost with it
+  Lose(0);  // the request is lost with worker 0
   world.Accept({1, 2});
   ASSERT_EQ(world.phase(), LauncherPhase::kRunning);
   world.Pass(100ms, {1, 2});
@@ -257,7 +257,7 @@ TEST_F(CheckpointTrackerTest, AllLostIsARecoveryThatTellsTheStepsGivenUp) {
   world.AttachAll();
   ASSERT_EQ(world.phase(), LauncherPhase::kRunning);
 
-  world.Commit(0, 101);  // the first after checkpoint 100
+  world.Commit(0, 101);  // first step after checkpoint 100
 
   ASSERT_TRUE(Status().last_recovery.has_value());
   EXPECT_EQ(Status().last_recovery->steps_lost, 20);
@@ -301,7 +301,7 @@ TEST(CheckpointTracker, ASlotThatStartsAfreshLosesItsOwnGrantAndFaultsAlone) {
   EXPECT_FALSE(tracker.Newest({}));
   tracker.Completed({}, "a", {epoch, 1, 500});
   EXPECT_TRUE(tracker.Newest({}));
-  tracker.Forget("a");  // all slots of the Pod
+  tracker.Forget("a");  // forgets all slots of the Pod
   EXPECT_THAT(tracker.Faults(), IsEmpty());
 }
 

@@ -1,5 +1,5 @@
-// Tests jobs whose ranks are killed repeatedly. A program that makes no progress fails, with its
-// last lines in the verdict; one that makes progress between two deaths continues (crash_limit.h).
+// Tests jobs whose ranks are killed repeatedly. If there is no progress between the kills, the job
+// fails with the program's last lines in its verdict; otherwise it continues (crash_limit.h).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -306,7 +306,7 @@ class CrashesOfAnotherProgram : public Crashes {
   }
   void StartAgain() {
     ASSERT_FALSE(world->Decided());
-    world->Pass(10s, everyone);  // longer than the pauses of these tests
+    world->Pass(10s, everyone);  // longer than the restart delays of these tests
     ASSERT_EQ(world->phase(), LauncherPhase::kStarting);
     world->AttachAll();
     ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
@@ -385,7 +385,7 @@ TEST_F(CrashesOfAnotherProgram, ForLackOfMemoryAreNamed) {
   EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("64 MiB"));
 }
 
-// Ranks that exit with an error, of the program or of something that may work after a restart.
+// Ranks that exit with an error, which may be the program's or may go away with a restart.
 class EndsOfAnotherProgram : public CrashesOfAnotherProgram {
  protected:
   void RunWith(int limit, const ExitCodeRules& rules = {}) {
@@ -431,7 +431,7 @@ TEST_F(EndsOfAnotherProgram, HaveAllRanksStartedAgainUpToTheLimit) {
                     HasSubstr("2 ranks had ended before it, the limit")));
 }
 
-// A script that always fails at its start fails the job soon, instead of being restarted for long.
+// If a script always fails at its start, the job fails soon and is not restarted for long.
 TEST_F(EndsOfAnotherProgram, SoonAfterTheStartAreCrashesToo) {
   RunWith(10);
   for (int time = 1; time <= 4; ++time) {
@@ -505,7 +505,7 @@ class SilencesOfAnotherProgram : public CrashesOfAnotherProgram {
     world = std::make_unique<World>(options);
     Run(2);
   }
-  // Lets time pass. With `sign`, the rank of `worker` shows activity once a second. No other does.
+  // Lets time pass. With `sign`, the rank of `worker` shows activity once a second. Others do not.
   void Pass(int seconds, bool sign, int worker = 1) {
     for (int second = 0; second < seconds && !world->Decided(); ++second) {
       world->Pass(1s, everyone);
@@ -537,7 +537,7 @@ TEST_F(SilencesOfAnotherProgram, HaveItStartedAgainAndThenEndTheJob) {
               HasSubstr("no rank printed anything or touched its heartbeat file for 20 s"));
 }
 
-// It is unknown for which rank the others wait, so the rank that became silent first is named.
+// The launcher does not know which rank the others wait for, so it names the first silent one.
 TEST_F(SilencesOfAnotherProgram, NameTheRankThatWasSilentForTheLongestTime) {
   RunWith(20s);
   Pass(5, /*sign=*/true, 1);

@@ -19,11 +19,11 @@ constexpr int64_t kGiB = int64_t{1} << 30;
 
 CoordinatorOptions FirstLauncher(bool elastic = true) {
   CoordinatorOptions options = World::Options(1, elastic);
-  options.term = 1;  // no launcher before it can have left a world
+  options.term = 1;  // no earlier launcher can have formed a world
   return options;
 }
 
-// Each second, worker `who` reports one GiB more, starting with 1, and `alive` send heartbeats.
+// Each second, worker `who` reports one more GiB, starting at 1, and `alive` send heartbeats.
 void FillFor(World* world, std::chrono::seconds time, int who, const std::vector<int>& alive) {
   int64_t done = 0;
   for (auto passed = 0s; passed < time; passed += 1s) {
@@ -143,7 +143,7 @@ TEST(FillingWorkers, AJoinerFillsWhileTheOthersTrain) {
   EXPECT_EQ(world.Sent<control::SwitchEpoch>(0), 1);
 }
 
-// Each change makes a direct job lose its progress.
+// Each change of the world makes a direct job lose its progress.
 TEST(FillingWorkers, AProgramIsStartedAnewOnceForAllWhoComeNearer) {
   World world(FirstLauncher(/*elastic=*/false));
   world.Order({0});

@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 class ElasticWorld : public testing::Test {
  protected:
-  // Starts a world of `workers` workers that runs and has committed a step.
+  // Starts a world of `workers` workers and commits a step.
   void Run(int workers, int min_replicas = 1, int slots = 1, const ExitCodeRules& exit_codes = {}) {
     CoordinatorOptions options = World::Options(slots, true);
     options.exit_codes = exit_codes;
@@ -54,7 +54,7 @@ class ElasticWorld : public testing::Test {
     world->now += 61s;
     world->Pass(100ms, everyone);
   }
-  // These ranks report that they cannot continue, without naming a lost peer.
+  // Makes these ranks report that they cannot continue, without naming a lost peer.
   void Say(const std::vector<int>& ranks) {
     for (const int rank : ranks) {
       const int worker = world->Members().at(static_cast<std::size_t>(rank));
@@ -140,7 +140,7 @@ TEST_F(ElasticWorld, ARankKilledWhileItLoadsIsWaitedFor) {
 }
 
 TEST_F(ElasticWorld, ARankThatNeverComesBackFailsTheStart) {
-  // The time limit counts from the rank's end, however long the rank ran before.
+  // The time limit starts when the rank ends, however long the rank ran before.
   for (const auto lived : {0s, 200s}) {
     world = std::make_unique<World>();
     world->loads = false;
@@ -523,7 +523,7 @@ TEST_F(ElasticWorld, AnotherProcessInTheSlotIsTheMembersEnd) {
   Run(3);
   world->Close(1);
   world->Dial(1, 901);
-  world->starts[{1, 0}] = "third";  // the launcher missed the end of the earlier ones
+  world->starts[{1, 0}] = "third";  // the launcher missed the ends of the first two
   world->Ready(1);
 
   EXPECT_EQ(world->phase(), LauncherPhase::kForming);
@@ -607,7 +607,7 @@ TEST_F(ElasticWorld, PausesWithoutAQuorumUntilItIsToldWhoIsDead) {
   world->DeclareDead({1, 2}, {0, 3}, 4, 1);
   world->Accept({0});
 
-  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);  // half of those alive, and we formed it
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);  // half of those alive, and formed it here
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 
@@ -901,7 +901,7 @@ TEST_F(ElasticWorld, NobodyIsBlamedForTheRanksOfALeaver) {
   EXPECT_THAT(Status().failures, IsEmpty());
 }
 
-// A Pod is deleted, evicted or drained with its node; the agent or the operator reports it first.
+// A Pod is deleted, evicted or drained with its node. Agent or operator may report this first.
 TEST_F(ElasticWorld, WhoLeavesInOrderIsALossWithItsNameUnlessFewerAreWanted) {
   for (const bool told_by_agent : {true, false}) {
     Run(3);
@@ -987,7 +987,7 @@ TEST_F(ElasticWorld, ALeaverStaysOverALossAndGoesAtTheNextBoundary) {
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 
-// The rank that is to stay hangs, so the world formed after the loss never completes a step.
+// The only rank that stays hangs, so the world formed after the loss never completes a step.
 TEST_F(ElasticWorld, ALeaverHasTheStateWhenWhoStaysEndsAfterALoss) {
   Run(3);
   world->Order({0, 1}, 2, 1);

@@ -115,7 +115,7 @@ TEST_F(TwoWorkers, AFailedRankFailsTheJobByName) {
 
 struct FailureCase {
   const char* what;
-  // Exits in the order they arrive: {worker, code, signal}.
+  // Exits in the order of their arrival: {worker, code, signal}.
   std::vector<std::array<int, 3>> exits;
   const char* reason;
   const char* message;
@@ -429,7 +429,7 @@ TEST_F(TwoWorkers, AFaultyReplacementDoesNotEndARunningJob) {
   EXPECT_EQ(world->membership.Status(world->now).workers[2].faults.size(), 1U);
 }
 
-// With a faulty replacement, a program's next world has only the other workers, if they are enough.
+// If a replacement is faulty, a program's next world has only the other workers if they suffice.
 TEST_F(TwoWorkers, AFaultyReplacementEndsAProgramThatTooFewOthersAreThereFor) {
   struct Case {
     const char* what;

@@ -160,7 +160,7 @@ TEST_F(LargestWorld, IsToldOnceAndThenByWhatChanges) {
   EXPECT_EQ(Names(known), Names(membership_->members()));
   EXPECT_EQ(known.size(), control::kMaxRanks - 1U);
 
-  // The rank's new process joins after the next step of the others.
+  // The rank's new process joins after the next step of the other ranks.
   Say(777, control::RankReady{3, "again-1"});
   Settle();
   ASSERT_TRUE(std::holds_alternative<control::SwitchEpoch>(to_one_.message));
@@ -198,7 +198,7 @@ TEST_F(LargestWorld, IsWatchedAndSaysHowItIs) {
   }
   SayAll(control::RankProgress{membership_->epoch(), {2, 10, 1, 1, -1}});
 
-  // Agents must send heartbeats less often, and the launcher sends to a fifth of them at a time.
+  // Agents send heartbeats less often, and the launcher sends to a fifth of the agents at a time.
   EXPECT_EQ(std::get<control::Heartbeat>(to_all_.message).every_millis, 500);
   EXPECT_NEAR(static_cast<double>(to_all_.connections.size()), kWorkers / 5.0, 1);
   const std::string status = EncodeWithin(membership_->Status(now_));

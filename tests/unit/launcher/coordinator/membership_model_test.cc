@@ -1,6 +1,6 @@
-// Checks Coordinator against the guarantees of the protocol, in a small model (model.h): with all
-// sequences of a few choices from several starts, and with many random walks. After each sequence,
-// once the faults stop, training must continue.
+// Tests that Coordinator keeps the guarantees of the protocol, in a small model (model.h), after
+// all sequences of a few choices from several starts and after many random walks. When the faults
+// of a sequence stop, training must continue.
 //
 // RINGMASTER_MODEL_WALKS=100000 sets the number of walks; RINGMASTER_MODEL_SEED=7 sets the first
 // seed. A failure prints its seed and all choices.

@@ -35,7 +35,7 @@ void Hello(World& world, int worker, const char* nonce, const control::Epoch& hi
   world.Take(world.membership.OnHello(world.now, world.connections[worker], hello));
 }
 
-// The events: at least one of each kind of event and message, and one for each relevant variant.
+// Returns one or more events of each kind, with each message and each relevant variant of it.
 std::vector<Event> Events() {
   using W = World;
   const auto epoch = [](W& w) { return w.membership.epoch(); };
@@ -205,7 +205,7 @@ CoordinatorOptions ShortLimits(bool elastic) {
   return options;
 }
 
-// Worlds of three workers, one in each phase. Worker 3 is connected, but not in the order yet.
+// Returns worlds of three workers, one in each phase. Worker 3 is connected, but not ordered yet.
 std::vector<Start> Starts(bool elastic) {
   std::vector<Start> starts;
   World world(ShortLimits(elastic));
@@ -252,7 +252,7 @@ std::vector<Start> Starts(bool elastic) {
   return starts;
 }
 
-// Checks the actions that followed an event. `ended`: the connections that had ended before.
+// Checks the actions that followed an event. `ended`: connections that have ended.
 void Check(World& world, std::set<ConnectionId>& ended, const std::string& story) {
   for (const Action& action : world.actions) {
     if (const auto* send = std::get_if<SendTo>(&action)) {

@@ -58,7 +58,7 @@ TEST(Membership, APodThatIsOrderedNoMoreIsReportedForAMinute) {
 
 TEST(Membership, StartsWithMinReplicasAfterThirtySeconds) {
   CoordinatorOptions options = World::Options(1, true);
-  options.term = 1;  // no launcher before it can have left a world
+  options.term = 1;  // no earlier launcher can have formed a world
   for (const int min_replicas : {0, 1, 2}) {
     World world(options);
     world.Order({0, 1, 2, 3}, 4, min_replicas);
@@ -75,7 +75,7 @@ TEST(Membership, StartsWithMinReplicasAfterThirtySeconds) {
 
 TEST(Membership, SaysForHowLongItWaitsForMore) {
   CoordinatorOptions options = World::Options(1, true);
-  options.term = 1;  // no launcher before it can have left a world
+  options.term = 1;  // no earlier launcher can have formed a world
   World world(options);
   world.Order({0, 1, 2}, 3, 2);
   world.Arrive(0);
@@ -119,7 +119,7 @@ TEST(Membership, SaysWhoIsMissing) {
 
 TEST(Membership, SaysWhyAWorkerIsMissing) {
   struct Case {
-    std::function<void(World&)> happens;  // the event that affects worker 1
+    std::function<void(World&)> happens;  // causes the event that affects worker 1
     const char* why;
   };
   const Case cases[] = {
@@ -224,7 +224,7 @@ TEST(Membership, NumbersItsEpochAboveWhatAgentsHaveSeen) {
   world.connections[0] = 100;
   world.Take(world.membership.OnHello(world.now, 100, hello));
   world.Ready(0);
-  EXPECT_TRUE(world.All<StartMpirun>().empty());  // the worker may yet report a world
+  EXPECT_TRUE(world.All<StartMpirun>().empty());  // the worker may still report a world
   world.Say(0, control::Heartbeat{});
 
   EXPECT_EQ(world.membership.epoch(), (control::Epoch{3, 18}));
@@ -300,7 +300,7 @@ TEST(Membership, EveryAgentHearsFromTheLauncherOnceABeat) {
   }
 }
 
-// Tests direct jobs. Every change of their world restarts their programs.
+// Tests direct jobs. Each change of the world restarts the program.
 class RunningWorld : public testing::Test {
  protected:
   RunningWorld() {
@@ -309,7 +309,7 @@ class RunningWorld : public testing::Test {
     world.AttachAll();
   }
 
-  // The worker's agent, which has accepted the first world, connects again.
+  // Makes the worker's agent, which has accepted the first world, connect again.
   void Redial(int worker) {
     control::AgentHello hello = world.MakeHello(worker);
     hello.highest_epoch = {3, 1};
@@ -317,7 +317,7 @@ class RunningWorld : public testing::Test {
     world.Take(world.membership.OnHello(world.now, 501, hello));
   }
 
-  // The survivors report that their ranks have stopped, and mpirun ends.
+  // Makes the survivors report that their ranks have stopped, and ends mpirun.
   void Stopped(const std::vector<int>& survivors) {
     for (const int worker : survivors) world.Exit(worker, 0, 15);
     world.MpirunEnds(143);
@@ -393,7 +393,7 @@ TEST_F(RunningWorld, ReformsWithTheReplacementLast) {
   world.Pass(700ms, {1, 2});
   Stopped({1, 2});
   EXPECT_EQ(world.phase(), LauncherPhase::kWaitingForAgents);
-  world.Order({3, 1, 2}, 3, 1);  // worker 3 took index 0's place
+  world.Order({3, 1, 2}, 3, 1);  // worker 3 replaces worker 0
   world.Arrive(3);
 
   const StartMpirun start = world.LastStart();
@@ -545,7 +545,7 @@ TEST(Membership, EndsAnEpochThatNoRankWasToldOfAtOnce) {
   EXPECT_EQ(world.LastStart().world_size, 1);
 }
 
-// Tests all changes of a direct job's world.
+// Tests the message for each change of a direct job's world.
 TEST(Membership, AnotherProgramThatBeginsAnewSaysWhyAndHowLongItHadRun) {
   struct Change {
     const char* name;

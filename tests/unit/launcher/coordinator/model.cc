@@ -259,7 +259,7 @@ std::string Model::StartOf(int worker, int slot) const {
          (slot == 0 ? "" : "." + std::to_string(slot));
 }
 
-// The rank in this slot as a member of its world; null: it is not a member of a world.
+// Returns the rank in this slot as a member of its world; null: it is not in a world.
 const control::Member* Model::MemberOf(int worker, int slot) const {
   for (const control::Member& member : At(worker, slot).members) {
     if (member.pod_uid == Uid(worker) && member.slot == slot) return &member;
@@ -352,7 +352,7 @@ void Model::WriteCheckpoint(int worker, int slot) {
                                          0, 1, ""});
 }
 
-// With `again`, the agent of an elastic job starts a new rank, which has loaded at once.
+// With `again`, the agent of an elastic job starts a new rank, which is ready at once.
 void Model::EndRank(int worker, int slot, int signal, bool again) {
   Rank& rank = At(worker, slot);
   control::RankExited exited;
@@ -374,9 +374,9 @@ void Model::EndRank(int worker, int slot, int signal, bool again) {
 }
 
 // A program ends with its mpirun, whether its agent is connected or not: mpirun's daemons end its
-// ranks, even if mpirun was killed. SIGKILL follows within 4 s. Without a member whose connection
-// is broken, the next world starts at least 30 s (partial_after) later. In this model that is three
-// ticks, so ranks end at once.
+// ranks, within 4 s by SIGKILL, even if mpirun was killed. A world without a member whose
+// connection is broken starts at least 30 s (partial_after) later, which is three ticks in this
+// model, so ranks end at once.
 void Model::EndProgram(int64_t cohort) {
   for (int worker = 0; worker < workers_; ++worker) {
     for (int slot = 0; slot < job_.slots && At(worker).alive; ++slot) {
@@ -394,8 +394,8 @@ void Model::EndPod(int worker) {
   Disconnect(worker, true);
 }
 
-// Ranks reach each other unless a cut put them on different sides: an agent that is cut from a
-// launcher is cut from the ranks that are not.
+// Two ranks reach each other unless a cut separates them: the ranks whose agents cannot reach a
+// launcher cannot reach the ranks whose agents can.
 bool Model::PeersReach(int a, int b) const {
   for (int launcher = 0; launcher < kLaunchers; ++launcher) {
     if (CutFrom(a, launcher) != CutFrom(b, launcher)) return false;
@@ -451,8 +451,8 @@ std::vector<const Rank*> Model::PeersOf(const Rank& rank) const {
   return peers;
 }
 
-// The position that the rank reports. If another rank hangs, it waits for that rank. If its world
-// broke for another reason, it has left the world and waits for the next one.
+// Returns the position that the rank reports. If another rank hangs, this rank waits for it. If the
+// world broke for another reason, this rank has left the world and waits for the next one.
 control::RankPosition Model::PositionOf(int worker, int slot) const {
   const Rank& rank = At(worker, slot);
   control::RankPosition position{.rank = MemberOf(worker, slot)->rank,
@@ -564,7 +564,7 @@ void Model::Tick() {
     Apply(launcher, one->membership.OnTick(now_));
   }
   for (int worker = 0; worker < workers_; ++worker) {
-    // The agent, too, notices that its connection is cut.
+    // The agent also notices that its connection is cut.
     const Agent& agent = At(worker);
     if (agent.launcher >= 0 && CutFrom(worker, agent.launcher)) Disconnect(worker, false);
   }
@@ -743,7 +743,7 @@ void Model::Do(const Choice& choice) {
   Look();
 }
 
-// Whether no rank can notice that this one hangs: it is alone, or its whole world hangs with it.
+// Whether no rank can notice that this one hangs: it is alone, or all ranks of its world hang.
 bool Model::NobodyWaitsFor(const Rank& rank) const {
   const std::vector<const Rank*> peers = PeersOf(rank);
   const bool all_hang =

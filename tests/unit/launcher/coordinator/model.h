@@ -10,8 +10,8 @@
 //   - two epochs that could both commit a step at the same time,
 //   - a step in a lower epoch than an earlier step,
 //   - a committed step that is lost while a rank that has it is alive and not fenced,
-//   - a checkpoint granted to a world that is not the launcher's newest, or known before it was
-//     written,
+//   - a checkpoint that is granted to a world other than the launcher's newest, or is reported
+//     before it was written,
 //   - a verdict although no rank ended by itself.
 
 #include <cstdint>
@@ -54,10 +54,10 @@ struct Agent {
   control::Epoch highest;
   control::Epoch prepared;
   int64_t term = 0;
-  int launcher = -1;  // the launcher that it is connected to; -1: none
+  int launcher = -1;  // the launcher that the agent is connected to; -1: none
   ConnectionId connection = 0;
   bool welcomed = false;
-  control::StartEpoch world;  // the newest world that it was a member of
+  control::StartEpoch world;  // the newest world that the agent was in
   std::vector<Rank> ranks;    // by slot
 };
 
@@ -66,10 +66,10 @@ struct Choice {
     kToLauncher,  // the next message of agent `who` arrives
     kToAgent,
     kDial,        // agent `who` connects to launcher `whom`
-    kTick,        // all messages arrive where the network allows it, and 100 ms pass
-    kStep,        // the epoch that can commit a step does so
+    kTick,        // all messages that the network lets through arrive, and 100 ms pass
+    kStep,        // the epoch that can commit a step commits one
     kCheckpoint,  // a rank has written a checkpoint; `whom` is the slot, as below
-    kKeep,        // the operator requests a checkpoint, or no longer does
+    kKeep,        // the operator starts or stops requesting a checkpoint
     kKillRank,
     kHang,    // a rank stops making progress
     kFreeze,  // a rank stops making progress, and survives a kill
@@ -82,7 +82,7 @@ struct Choice {
     kTell,          // the operator tells the launchers which Pods are dead
     kGrow,          // the operator orders one more worker
     kShrink,        // the operator orders all workers except `who`
-    kReport,        // a rank that waits in vain reports it
+    kReport,        // a rank whose world cannot continue reports it
   };
   Kind kind = Kind::kTick;
   int who = 0;
@@ -100,15 +100,15 @@ class Model {
     bool elastic = true;
   };
 
-  // Orders `wanted` of these workers first. On return the world has formed and run a step.
+  // Orders `wanted` of these workers, and returns after their world has completed a step.
   Model(int workers, int wanted, int min_replicas, Job job = {1, true});
 
-  // The possible next events. Includes faults only while some are left.
+  // Returns the possible next events. They include faults until faults_left is 0.
   std::vector<Choice> Choices() const;
   void Do(const Choice& choice);
 
-  // Ends all faults: cuts end, the launchers learn of the dead, the older of two launchers ends.
-  // Returns true if a step is committed within a time limit, or no rank is left to commit one.
+  // Ends all faults: ends cuts, tells the launchers which Pods are dead, kills an older launcher.
+  // Returns true if a step is committed within a time limit, or if no rank is left for that.
   bool Recovers();
 
   // Models with the same digest behave so similarly that only one of them is explored.
@@ -118,15 +118,15 @@ class Model {
   std::string broken;
   int faults_left = 3;
   bool settles_late = false;  // launchers handle what they receive only at each tick
-  int64_t steps = 0;          // committed since the beginning
+  int64_t steps = 0;          // steps committed since the beginning
 
  private:
   struct Launcher {
     explicit Launcher(const CoordinatorOptions& options) : membership(options) {}
     Coordinator membership;
     bool alive = true;
-    control::Epoch started;  // the newest epoch that it started
-    int64_t mpirun = 0;      // the cohort that runs
+    control::Epoch started;  // the newest epoch that the launcher started
+    int64_t mpirun = 0;      // the cohort of the running mpirun
     bool mpirun_stopping = false;
   };
   struct Channel {
@@ -148,7 +148,7 @@ class Model {
   }
   std::string StartOf(int worker, int slot) const;
   const control::Member* MemberOf(int worker, int slot) const;
-  // The ranks that were assigned the same world as this rank.
+  // Returns the ranks that were assigned the same world as this rank.
   std::vector<const Rank*> PeersOf(const Rank& rank) const;
   bool NobodyWaitsFor(const Rank& rank) const;
   bool Waits(const Rank& rank) const;

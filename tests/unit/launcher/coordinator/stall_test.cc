@@ -1,5 +1,5 @@
 // Tests how Coordinator handles a rank that hangs: it asks the agent to end the rank, records the
-// failure with its stack, and continues without it. Also tests when no rank may be judged.
+// failure with its stack, and continues without it. Also tests when no rank may be blamed.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ struct StallWorld : World {
     }
     Commit(std::stoi(membership.members().front().pod_uid.substr(4)), step);
   }
-  // From now on, all other ranks wait for the rank of this worker.
+  // Makes all other ranks wait for the rank of this worker from now on.
   void Hang(int worker) {
     phases.assign(phases.size(), RankPhase::kReduce);
     phases[static_cast<std::size_t>(worker)] = RankPhase::kCompute;
@@ -76,7 +76,7 @@ struct StallWorld : World {
   int64_t step = 0;
   bool applied_here = true;       // ranks have applied a step in this world
   int64_t counts = -1;            // number of collectives that each rank has launched
-  int behind = -1;                // the worker whose device has begun one collective less
+  int behind = -1;                // the worker whose device has begun one collective fewer
   std::vector<RankPhase> phases;  // by worker
   std::map<int, int> peers;       // by worker: the rank it waits for
   std::set<int> silent;
@@ -140,11 +140,11 @@ TEST(Stall, SaysWhichCollectiveTheDeviceThatHangsHasNotComeTo) {
                 "did"));
 }
 
-// The limit is ten heartbeats, or three if so many agents exist that each sends one every 500 ms.
+// The limit is ten heartbeats; three if so many agents exist that each sends one every 500 ms.
 TEST(Stall, JudgesByReportsThatAreNotTooOld) {
   struct Case {
     int other_agents;
-    std::chrono::milliseconds heard_for;  // how long worker 2 reports, of 2.1 s
+    std::chrono::milliseconds heard_for;  // worker 2 reports for this long, of 2.1 s
     std::size_t judged;
   };
   for (const Case& tried :
@@ -309,7 +309,7 @@ TEST(Stall, JudgesNobodyAfterALateTickOrForWordsOfOthers) {
   world.Beat(500ms);
   EXPECT_EQ(world.Asked().size(), 1U);
 
-  // Positions of an earlier world, of another worker's rank, and of ranks that do not exist.
+  // Ignores positions of an earlier world, another worker's rank, and ranks that do not exist.
   StallWorld other;
   other.Train(10);
   other.Hang(1);

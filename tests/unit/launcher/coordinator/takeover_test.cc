@@ -30,7 +30,7 @@ class Takeover : public testing::Test {
     return members;
   }
 
-  // The agent connects and reports its world. `highest`: a higher epoch that it has accepted.
+  // Makes the agent connect and report its world. `highest`: a higher epoch that it accepted.
   void Return(int worker, int size, const control::Epoch& epoch = kOld, bool runs = true,
               std::optional<control::Epoch> highest = {}) {
     control::AgentHello hello = world->MakeHello(worker);
@@ -44,15 +44,15 @@ class Takeover : public testing::Test {
     world->Say(worker, control::Heartbeat{});
   }
 
-  // The agent reports the position of its rank, as it does with every heartbeat.
+  // Makes the agent report the position of its rank, as it does with every heartbeat.
   void Stand(int worker, int64_t step) {
     control::RankPosition position{.rank = worker, .entered = step > 0};
     position.step = step;
     world->Say(worker, control::RankPositions{kOld, {position}});
   }
 
-  // An agent whose rank has ended connects (code 0: the rank was released). It sends its messages
-  // in the order in which a real agent repeats them.
+  // Makes an agent connect whose rank has ended (code 0: the rank was released). The agent sends
+  // its messages in the order in which a real agent repeats them.
   void ReturnEnded(int worker, int size, int code = 0) {
     control::AgentHello hello = world->MakeHello(worker);
     hello.highest_epoch = kOld;
@@ -69,7 +69,7 @@ class Takeover : public testing::Test {
     world->Say(worker, control::Heartbeat{});
   }
 
-  // The number of messages and starts of mpirun that would interrupt a rank.
+  // Returns the number of messages and starts of mpirun that would interrupt a rank.
   int Disturbances() const {
     return world->Sent<control::PrepareEpoch>() + world->Sent<control::StartEpoch>() +
            world->Sent<control::StopEpoch>() + world->Sent<control::SwitchEpoch>() +
@@ -97,7 +97,7 @@ TEST_F(Takeover, RunsOnUndisturbedWhenEverybodyReports) {
   EXPECT_EQ(world->membership.Status(world->now).world_size, 3);
 }
 
-// The ranks report the checkpoint again; it is the launcher's only source until the next one.
+// The ranks report the checkpoint again. Until the next checkpoint, only this report shows it.
 TEST_F(Takeover, TheCheckpointThatTheLauncherBeforeGrantedIsKnownAgain) {
   world->Order({0, 1, 2}, 3, 1);
   Return(1, 3);
@@ -111,7 +111,7 @@ TEST_F(Takeover, TheCheckpointThatTheLauncherBeforeGrantedIsKnownAgain) {
   EXPECT_EQ(status.checkpoint->step, 500);
   EXPECT_EQ(status.checkpoint->bytes, 4096);
 
-  world->Say(0, control::CheckpointDone{{3, 8}, 0, 900});  // in this term, but never granted
+  world->Say(0, control::CheckpointDone{{3, 8}, 0, 900});  // of this term, but never granted
   world->Say(0, control::CheckpointDone{{2, 6}, 1, 450});  // an older one
   EXPECT_EQ(world->membership.Status(world->now).checkpoint->step, 500);
 }
@@ -457,7 +457,7 @@ TEST_F(Takeover, AnUnwantedPodIsWaitedForUntilItSpeaksOrTimeIsUp) {
   }
 }
 
-// The Pod may be a member of a world that the ordered Pods do not know.
+// A Pod that is not in the order may be in a world that the ordered Pods do not know.
 TEST_F(Takeover, APodThatWasNeverOrderedIsWaitedForWhileItMayReportAWorld) {
   struct Case {
     const char* what;
@@ -497,7 +497,7 @@ TEST_F(Takeover, AReportOfALauncherToComeOrOfNoWorldIsNone) {
   }
 }
 
-// The agent sends its report and the other messages in one go.
+// The agent sends its report and other messages at once; the launcher must handle all of them.
 TEST_F(Takeover, WhatIsSaidTogetherWithAReportThatEndsAStartIsHeard) {
   world->Order({0, 1}, 2, 2);
   world->Arrive(0);
@@ -615,7 +615,7 @@ TEST_F(Takeover, DoesNotStartAfreshWhileSomebodyMayReportAWorld) {
   world->Ready(0);
   EXPECT_TRUE(world->All<StartMpirun>().empty());
 
-  world->Say(0, control::Heartbeat{});  // a heartbeat without a report: it has no world
+  world->Say(0, control::Heartbeat{});  // no report before the heartbeat: it has no world
 
   ASSERT_EQ(world->All<StartMpirun>().size(), 1U);
   EXPECT_EQ(world->membership.epoch(), (control::Epoch{3, 8}));
@@ -641,7 +641,7 @@ TEST_F(Takeover, ANewerWorldThatAnOldLauncherFormedMeanwhileIsTheOneToFollow) {
   ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
   Return(0, 2, {2, 9});
   EXPECT_EQ(world->membership.epoch(), (control::Epoch{2, 9}));
-  EXPECT_EQ(world->Prepared(), (control::Epoch{3, 10}));  // not all of its members are known to run
+  EXPECT_EQ(world->Prepared(), (control::Epoch{3, 10}));  // not all members are known to run
 
   world->Accept({0, 1, 2});
 

@@ -99,13 +99,13 @@ struct World {
     }
   }
 
-  // The agent has restarted the rank in this slot, and the rank has loaded.
+  // Reports that the agent has restarted the rank in this slot and the rank has loaded.
   void Reload(int worker, const std::string& start, int slot = 0) {
     starts[{worker, slot}] = start;
     Say(worker, control::RankReady{slot, start});
   }
 
-  // The epoch of the last PrepareEpoch sent to agents; {0, 0}: none.
+  // Returns the epoch of the last PrepareEpoch sent to agents; {0, 0}: none.
   control::Epoch Prepared() const {
     control::Epoch last;
     for (const SendTo& send : All<SendTo>()) {
@@ -121,7 +121,7 @@ struct World {
     for (const int worker : workers) Say(worker, control::EpochAccepted{epoch});
   }
 
-  // Rank 0 has committed a step of the current epoch.
+  // Reports that rank 0, on this worker, has committed a step of the current epoch.
   void Commit(int worker, int64_t step) {
     Say(worker, control::RankProgress{membership.epoch(), {step, 1000, 1, 1, -1}});
   }
@@ -133,7 +133,7 @@ struct World {
     }
   }
 
-  // The workers of the current world's members.
+  // Returns the workers of the current world's members.
   std::vector<int> Members() const {
     std::vector<int> workers;
     for (const control::Member& member : membership.members()) {
@@ -142,7 +142,7 @@ struct World {
     return workers;
   }
 
-  // Sends the operator's order for `workers`, with the workers in `dead` as dead.
+  // Sends the operator's order for `workers`, which lists the Pods of `dead` as dead.
   void DeclareDead(std::vector<int> dead, const std::vector<int>& workers, int replicas,
                    int min_replicas) {
     ++generation;
@@ -161,7 +161,7 @@ struct World {
     Say(worker, control::SlotAttached{LastStart().cohort, slot, mpi_rank, mpi_world_size});
   }
 
-  // All processes of the current mpirun attach correctly.
+  // Attaches all processes of the current mpirun correctly.
   void AttachAll() {
     const StartMpirun start = LastStart();
     int rank = 0;

@@ -92,8 +92,8 @@ TEST(FailurePolicy, WaitsLongerWhileOnlyVictimsHaveEnded) {
   }
 }
 
-// Causes in this order: an error of the user, a lack of memory, an exit by the rank itself, a kill
-// from outside, the loss of a peer. The first exit is blamed among equal causes.
+// The order of causes: a user error, a lack of memory, an exit by the rank itself, a kill from
+// outside, the loss of a peer. Among equal causes, the first exit is blamed.
 TEST(FailurePolicy, BlamesCausesBeforeVictims) {
   RankExit memory = Exit(1, 0, 9);
   memory.out_of_memory.emplace();

@@ -38,7 +38,7 @@ TEST(NextWorld, LetsLeaversGoOnlyWhenTheStateStays) {
     const char* what;
     std::set<std::string> leavers;
     MemberIds stateful;
-    std::vector<std::string> next;  // with survivors a, b and joiner j
+    std::vector<std::string> next;  // if a and b survive and j joins
   };
   const Case cases[] = {
       {"one of two", {"b"}, {id("a"), id("b")}, {"a", "j"}},
@@ -56,7 +56,7 @@ TEST(NextWorld, LetsLeaversGoOnlyWhenTheStateStays) {
 TEST(HasQuorum, IsMoreThanHalfOrHalfOfOnesOwn) {
   struct Case {
     const char* what;
-    Quorum quorum;  // pods, known dead, accepted, formed here, all accounted
+    Quorum quorum;  // in order: Pods, known dead, accepted, formed here, all accounted
     bool enough;
   };
   const Case cases[] = {
@@ -75,8 +75,8 @@ TEST(HasQuorum, IsMoreThanHalfOrHalfOfOnesOwn) {
 }
 
 TEST(HasQuorum, NeverLetsTwoDisjointPartsGoOn) {
-  // Tries all numbers of Pods that are with the first launcher, with the second, dead (known to one
-  // launcher, both or neither), or connected to neither.
+  // Tries all numbers of Pods that are connected to the first launcher, to the second, to neither,
+  // or dead (which one launcher, both or neither know).
   for (int pods = 1; pods <= 6; ++pods) {
     for (int mine = 0; mine <= pods; ++mine) {
       for (int theirs = 0; mine + theirs <= pods; ++theirs) {

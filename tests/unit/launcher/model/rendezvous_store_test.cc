@@ -80,7 +80,7 @@ TEST_F(Store, KeepsAtMostSixteenMebibytes) {
                          "there were a hundred"})
                    .ok());
 
-  Set("a", "small");  // replacing a value frees the old one's space
+  Set("a", "small");  // replacing a value frees the space of the old one
   EXPECT_TRUE(store.Set({kEpoch, "c", half}).ok());
 }
 
@@ -90,7 +90,7 @@ TEST_F(Store, CountsTheKeysThatAreAskedFor) {
   EXPECT_FALSE(store.Get("uid-0", {kEpoch, 15, 0, {half + "a", half + "b"}}).ok());
   EXPECT_FALSE(store.Set({kEpoch, "c", std::string(2 << 20, 'x')}).ok());
 
-  Get(0, 3, {"small"});  // replacing a request frees the old one's space
+  Get(0, 3, {"small"});  // replacing a request frees the space of the old one
   EXPECT_TRUE(store.Set({kEpoch, "c", half}).ok());
   EXPECT_EQ(Set(half + "a", "").size(), 0U);
   EXPECT_EQ(Set(half + "b", "").size(), 14U);  // answering requests frees their space

@@ -31,13 +31,13 @@ RankPosition Stopped(RankPosition position) {
   return position;
 }
 
-// The position of a rank that has applied steps, but none in this world.
+// Returns the position of a rank that has applied steps, but none in this world.
 RankPosition Fresh(RankPosition position) {
   position.applied_millis = -1;
   return position;
 }
 
-// The position of a process that has not applied a step.
+// Returns the position of a process that has not applied a step.
 RankPosition New(RankPosition position) {
   position.step_micros = 0;
   return Fresh(position);
@@ -68,7 +68,7 @@ struct Scene {
     position.rank = rank;
     watch.Report(now, position);
   }
-  // All ranks report these positions again and again for `time`.
+  // Makes all ranks report these positions every 100 ms for `time`.
   void Stand(const std::vector<RankPosition>& positions, std::chrono::milliseconds time) {
     for (auto passed = 0ms; passed <= time; passed += 100ms) {
       for (std::size_t i = 0; i < positions.size(); ++i) Say(static_cast<int>(i), positions[i]);

@@ -1,4 +1,4 @@
-// Tests when the attached processes are the expected ones.
+// Tests that the start gate opens only if the attached processes are the expected ones.
 
 #include "worker/launcher/model/start_gate.h"
 

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 class MpirunRunnerTest : public testing::Test {
  protected:
-  // The result for an mpirun that is this shell script; empty: mpirun does not exist.
+  // Returns the result for an mpirun that is this shell script; empty: mpirun does not exist.
   Result<MpiVersion> Asked(const std::string& script, std::chrono::milliseconds limit) {
     const std::string file = folder_.path() + "/mpirun";
     if (!script.empty()) {

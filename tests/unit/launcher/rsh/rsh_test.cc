@@ -58,7 +58,7 @@ class Rsh : public testing::Test {
     std::string err;
   };
 
-  // Runs the shell. The launcher sends these answers and closes the connection.
+  // Runs the remote shell. The launcher sends these answers and closes the connection.
   Outcome Run(const std::vector<control::Message>& answers) {
     boost::asio::io_context io;
     std::shared_ptr<control::LineConnection> shell;

@@ -1,4 +1,4 @@
-// Tests the HTTPS API for the operator: first the answers to all requests and callers as a table,
+// Tests the HTTPS API for the operator: first a table with the answers to all requests and callers,
 // then requests over a real TLS socket.
 
 #include "worker/launcher/server/api_server.h"
@@ -95,8 +95,8 @@ TEST(LauncherApi, TrustsNobodyWhenItHasNoToken) {
   EXPECT_FALSE(Trusted(server.options, ""));
 }
 
-// One HTTP request to the server over TLS. A separate thread sends it, while this thread runs the
-// server.
+// Sends one HTTP request to the server over TLS, from a separate thread while this thread runs the
+// server. Returns the answer.
 std::string Exchange(const std::string& request) {
   const control::TestCertificate certificate =
       control::MakeTestCertificate("launcher.u.ringmaster.dev");

@@ -12,7 +12,7 @@
 
 namespace ringmaster::launcher {
 
-// Records the calls; closes when the test says so.
+// Records the calls. The test calls the handlers.
 class FakeConnection final : public control::LineConnection {
  public:
   void Start(Handlers chosen) override { handlers = std::move(chosen); }

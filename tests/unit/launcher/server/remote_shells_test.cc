@@ -29,7 +29,7 @@ class Shells : public testing::Test {
     connection->handlers.on_message(control::RshHello{.host = host, .command = command});
     return connection;
   }
-  // The last command that an agent was told to run.
+  // Returns the last command that an agent was asked to run.
   control::RunCommand Run() const {
     for (auto said = told.rbegin(); said != told.rend(); ++said) {
       if (const auto* run = std::get_if<control::RunCommand>(&said->second)) return *run;

@@ -1,5 +1,5 @@
-// Compares our batch normalisation with LibTorch's in double precision. Tests the host's code, and
-// the GPU kernels, which run on the host here.
+// Compares our batch normalisation with LibTorch's in double precision. Tests the code for the host
+// and the GPU kernels, which run on the host here.
 
 #include "worker/trainer/batch_norm/batch_norm.h"
 
@@ -30,7 +30,7 @@ struct Layer {
 
 struct Made {
   at::Tensor y, mean, variance;
-  std::vector<at::Tensor> gradients;  // for x, weight, bias, and the slope or the shortcut
+  std::vector<at::Tensor> gradients;  // gradients of x, weight, bias, and slope or shortcut
 };
 
 at::Tensor Leaf(const at::Tensor& values) { return values.detach().clone().requires_grad_(true); }
@@ -91,7 +91,7 @@ Made GoThere(const Layer& given, const Arithmetic& ours, at::ScalarType paramete
   return made;
 }
 
-// The relative error of the whole tensor: single values near the PReLU's bend may differ more.
+// Returns the relative error of the whole tensor; values near the PReLU's bend may differ more.
 double Apart(const at::Tensor& made, const at::Tensor& expected) {
   return ((made.to(at::kDouble) - expected).norm() / expected.norm()).item<double>();
 }
@@ -158,7 +158,7 @@ TEST_P(BatchNorms, GivesWhatLibTorchGives) {
   }
 }
 
-// With so many rows, each block has more than four.
+// With 4500 rows, each block processes more than four rows.
 TEST_P(BatchNorms, GoesRoundTheGridAgain) {
   Compare(MakeLayer({4500, 1024}, at::kFloat, Then::kPrelu, 0.5), MostApart(at::kFloat));
 }

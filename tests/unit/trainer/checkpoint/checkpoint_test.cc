@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// Parameters and velocity that depend on `value`, so that states differ.
+// A state whose parameters and velocity depend on `value`, so that states differ.
 struct TestState {
   explicit TestState(float value = 0, std::size_t size = 1000)
       : parameters(size), velocity(size / 2) {
@@ -186,7 +186,7 @@ TEST_F(CheckpointTest, DamageMeansThePreviousOneAndIsNamed) {
        "does not list"},
   };
 
-  InitLog("test", "info", LogFormat::kText);  // to stderr, which is captured
+  InitLog("test", "info", LogFormat::kText);  // logs to stderr, which is captured
   for (const Case& c : cases) {
     SCOPED_TRACE(c.what);
     for (const auto& entry : fs::directory_iterator(temporary_.path())) fs::remove_all(entry);
@@ -252,7 +252,7 @@ TEST_F(CheckpointTest, ANewerFormatIsRefusedAndNotTakenForDamage) {
   TestState state;
   std::vector<std::byte> bytes = EncodeShardHeader(HeaderOf(VersionAt(1, 1, 2), state));
   bytes[8] = std::byte{2};
-  uint64_t hash = 0xcbf29ce484222325ULL;  // as in every format version
+  uint64_t hash = 0xcbf29ce484222325ULL;  // the same in every format version
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (i >= 24 && i < 32) continue;
     hash = (hash ^ static_cast<uint64_t>(bytes[i])) * 0x100000001b3ULL;
@@ -317,8 +317,8 @@ TEST_F(CheckpointTest, AStoppedWriterLeavesNothing) {
   EXPECT_THAT(Names(), IsEmpty());
 }
 
-// Ranks 0 of two worlds write the same state. The first is granted, but continues only after the
-// second has completed the checkpoint.
+// The ranks 0 of two worlds write the same state. The first writer is granted the checkpoint, but
+// continues only after the second has completed it.
 TEST_F(CheckpointTest, TheLaterOfTwoWritersLeavesTheFirstOnesWhole) {
   TestState state(1);
   const StateVersion version = VersionAt(1, 1, 7);

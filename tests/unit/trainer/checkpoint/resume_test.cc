@@ -60,7 +60,7 @@ class ResumeTest : public ::testing::Test {
       }
     }
   }
-  // Blocks until all ranks are here, so that no rank dies while another is in the step before.
+  // Blocks until all ranks have called it: no rank dies while another is in the step before.
   void AwaitAll(std::size_t ranks) {
     ++dying_;
     EXPECT_TRUE(Eventually([&] { return dying_ >= ranks; }));
@@ -74,7 +74,7 @@ class ResumeTest : public ::testing::Test {
     EXPECT_TRUE(fs::exists(done)) << done;
   }
 
-  // Lets these ranks finish with the state of a run without faults. Returns the audit's report.
+  // Expects these ranks to end with the state of a faultless run. Returns the audit's report.
   audit::Report FinishWith(const std::vector<std::string>& names, bool start = true) {
     if (start) {
       for (const std::string& name : names) Start(name);
@@ -192,7 +192,7 @@ TEST_F(ResumeTest, WhatCannotBeReadNowIsWaitedForAndSaid) {
   EXPECT_EQ(AuditLogsIn(logs_, kResumedLast).findings.rolled_back, 1) << "15 was gone on from";
 }
 
-// The part of a state that does not depend on the number of steps of the run.
+// Returns the velocity, which does not depend on the number of steps of the run.
 std::vector<float> VelocityOf(const std::vector<float>& state) {
   return {state.begin() + static_cast<std::ptrdiff_t>(state.size() / 2), state.end()};
 }

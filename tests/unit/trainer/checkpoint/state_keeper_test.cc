@@ -1,4 +1,4 @@
-// Tests which rank writes a state and when, which state is loaded, and errors of writing.
+// Tests which rank writes a state and when, which state is loaded, and write errors.
 
 #include "worker/trainer/checkpoint/state_keeper.h"
 
@@ -360,7 +360,7 @@ TEST_F(StateKeeperTest, AVolumeThatIsFullIsSaidAndSoIsThatItIsNotAnyMore) {
   ::umount(small.c_str());
 }
 
-// A share that is large, so that writing it takes a while.
+// A share so large that writing it takes a while.
 class LargeShare final : public ShardedState {
  public:
   Result<ShardedOutcome> Sync(const ShardedWorld&) override { return ShardedOutcome{}; }

@@ -1,8 +1,8 @@
 #pragma once
 
-// The tests that every communicator between ranks on CPUs must pass. A suite that
-// gloo_communicator_test.cc and shared_memory_test.cc each instantiate with their own type. Its
-// constructor takes a World, the deadline for connecting, and an AbandonedConnects.
+// The tests that every communicator between ranks on CPUs must pass. gloo_communicator_test.cc and
+// shared_memory_test.cc instantiate the suite with a type of communicator, whose constructor takes
+// a World, the deadline for connecting, and an AbandonedConnects.
 
 #include <chrono>
 #include <latch>
@@ -28,7 +28,7 @@ class CommunicatorTest : public ::testing::Test {
     return std::make_unique<Made>(world, In(kFar), abandoned_connects_);
   }
 
-  // Small integers, so that every sum is exact in any order.
+  // Returns small integers, so that every sum is exact in any order.
   static float Value(int rank, std::size_t index) {
     return static_cast<float>((static_cast<std::size_t>(rank) + 1) * (index % 7));
   }
@@ -150,7 +150,7 @@ TYPED_TEST_P(CommunicatorTest, AllToAllMovesUnevenPieces) {
   for (const std::size_t unit : {std::size_t{1}, std::size_t{150'001}}) {
     RunRanks(3, [&](const World& world) {
       const auto communicator = this->Make(world);
-      // Rank r sends (r + to) units of value 10 * r + to.
+      // Rank r sends (r + to) units of value 10 * r + to to rank `to`.
       const int rank = world.rank;
       std::vector<std::size_t> to, from;
       std::vector<std::byte> send, expected;

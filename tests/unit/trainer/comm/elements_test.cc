@@ -42,7 +42,7 @@ TEST(NarrowFloatsTest, EveryFloat16SurvivesTheWayThroughFloat) {
 }
 
 TEST(NarrowFloatsTest, RoundsToNearestEven) {
-  EXPECT_EQ(FloatOfFloat16(Float16Of(2049)), 2048);  // half-way: rounds to even
+  EXPECT_EQ(FloatOfFloat16(Float16Of(2049)), 2048);  // half-way, so it is rounded to even
   EXPECT_EQ(FloatOfFloat16(Float16Of(2051)), 2052);
   EXPECT_EQ(FloatOfFloat16(Float16Of(65519)), 65504);
   EXPECT_EQ(FloatOfFloat16(Float16Of(65520)), std::numeric_limits<float>::infinity());

@@ -92,7 +92,7 @@ TEST_F(GlooCommunicatorTest, AbortWakesASendThatASilentPeerDoesNotTake) {
   std::latch done(2);
   RunRanks(2, [&](const World& world) {
     GlooCommunicator communicator(world, In(kLong), abandoned_connects);
-    std::vector<std::byte> bytes(64 << 20);  // more than the sockets buffer
+    std::vector<std::byte> bytes(64 << 20);  // more than the sockets can buffer
     ASSERT_TRUE(communicator.Barrier(In(kLong))->Wait().ok());
     const int root = 0;
     if (world.rank == root) {

@@ -32,7 +32,7 @@ class SharedMemoryTest : public ::testing::Test {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(InMemory, CommunicatorTest, SharedMemoryCommunicator);
 
-// Any waiter may run queued operations, including those of others. No waiter may block forever.
+// Any waiting thread may run the queued operations of others. No thread may block forever.
 TEST_F(SharedMemoryTest, WaitersOnSeveralThreadsAllEnd) {
   RunRanks(2, [&](const World& world) {
     SharedMemoryCommunicator communicator(world, In(kFar), abandoned_connects);
@@ -79,7 +79,7 @@ TEST_F(SharedMemoryTest, EveryRankHasTheSameBits) {
 TEST_F(SharedMemoryTest, NamesThePeerThatNeverCameWhereItIsOnlyOne) {
   for (const int absent : {1, 2}) {
     RunRanks(4, [&](const World& world) {
-      // The first `absent` ranks do not come: rank 0, which would create the memory, is missing.
+      // The first `absent` ranks are missing, also rank 0, which would create the memory.
       const bool comes = world.rank > 1 || (absent == 1 && world.rank == 1);
       if (!comes) return;
       SharedMemoryCommunicator communicator(world, In(seconds(1)), abandoned_connects);
@@ -126,7 +126,7 @@ TEST_F(SharedMemoryTest, IsAbandonedWhileItConnects) {
   EXPECT_LT(steady_clock::now() - start, seconds(2));
 }
 
-// Rank 1 is a separate process, which is killed between two operations. No message tells rank 0.
+// Rank 1 is a separate process, which is killed between two operations. Rank 0 gets no message.
 TEST_F(SharedMemoryTest, AKilledProcessEndsTheOthersAtOnce) {
   const TemporaryFolder folder;
   const auto world_of = [&](int rank) {
@@ -172,7 +172,7 @@ TEST_F(SharedMemoryTest, NobodySharesWhereOneDoesNotWantTo) {
   });
 }
 
-// As for a rank on another machine, where the memory that rank 0 described does not exist.
+// Simulates a rank on another machine, where the memory of rank 0 does not exist.
 TEST_F(SharedMemoryTest, NobodySharesWhereOneCannotMapTheMemory) {
   RunRanks(3, [&](const World& world) {
     if (world.rank == 0) {

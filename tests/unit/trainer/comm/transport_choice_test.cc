@@ -27,11 +27,11 @@ void RunOnOneMachine(
     auto made = MakeHostCommunicator(world, In(connecting), abandoned_connects, choice(world.rank));
     EXPECT_TRUE(made.ok()) << made.error().message;
     if (made.ok()) rank_main(world, **made);
-    done.arrive_and_wait();  // closing Gloo loses data that others have not read
+    done.arrive_and_wait();  // closing Gloo loses data that other ranks have not read
   });
 }
 
-// The sums on each rank, of random numbers that are the same in each call.
+// Returns the sums on each rank, of random numbers that are the same in each call.
 std::vector<std::vector<float>> Reduced(int size, std::size_t count, HostTransport transport) {
   std::vector<std::vector<float>> results(static_cast<std::size_t>(size));
   RunOnOneMachine(
@@ -49,7 +49,7 @@ std::vector<std::vector<float>> Reduced(int size, std::size_t count, HostTranspo
   return results;
 }
 
-// So a job has the same result with and without shared memory, and can be replayed with either.
+// A job has the same result with and without shared memory, and can be replayed with either.
 TEST(TransportChoice, SumsHaveTheSameBitsInMemoryAndOverGloo) {
   for (const int size : {2, 3, 4}) {
     for (const std::size_t count : {1000U, 131'072U, 131'073U, 200'003U, 1'300'001U}) {

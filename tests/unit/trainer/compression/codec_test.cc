@@ -20,7 +20,7 @@ constexpr float kInfinite = std::numeric_limits<float>::infinity();
 constexpr std::array kNarrow{Compression::kFloat16, Compression::kBFloat16,
                              Compression::kFloat8E4M3, Compression::kFloat8E5M2};
 
-// The value of a code of an 8-bit format, by the definition of such formats.
+// Returns the value of a code of an 8-bit format, by the definition of such formats.
 double Defined(uint32_t code, int mantissa_bits, int bias) {
   const auto mantissa = static_cast<double>(code & ((1U << mantissa_bits) - 1));
   const auto exponent = static_cast<int>((code & 0x7fU) >> mantissa_bits);
@@ -30,7 +30,7 @@ double Defined(uint32_t code, int mantissa_bits, int bias) {
   return (code & 0x80U) != 0 ? -size : size;
 }
 
-// The code of the format's finite number nearest to `value`; of two, the even code.
+// Returns the code of the format's finite number nearest to `value`; of two, the even code.
 template <typename Format>
 uint8_t Nearest(double value, uint32_t largest) {
   uint32_t best = 0;
@@ -106,7 +106,7 @@ TEST(Codes, EveryCodeOf16BitsIsThatOfTheScalarReference) {
 }
 
 TEST(Codes, FloatsAreRoundedTo16BitsAsTheScalarReferenceRounds) {
-  for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 4093) {  // a prime: all low bits occur
+  for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 4093) {  // prime, so all low bits occur
     const auto value = std::bit_cast<float>(static_cast<uint32_t>(bits));
     if (!std::isfinite(value)) continue;
     if (std::abs(value) < 65520) {
@@ -132,7 +132,7 @@ TEST(Codes, WhatIsTooLargeSaturatesAndWhatIsNoNumberStaysNone) {
   }
 }
 
-// Values of many magnitudes.
+// Returns values of many magnitudes.
 std::vector<float> Spread(std::size_t count) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -203,7 +203,7 @@ TEST(Codec, OneNumberThatIsNoneSpoilsNoOther) {
   }
 }
 
-// Without feedback the sum would drift by half a step of the format in each round.
+// Without error feedback, the sum would be off by another half step of the format each round.
 TEST(Codec, CarriedRemaindersKeepTheSumOverStepsWithinOneStepOfTheFormat) {
   constexpr int kRounds = 100;
   const std::vector<float> values = Spread(kScaleChunk);

@@ -21,8 +21,8 @@ constexpr int64_t kChannels = 3;
 constexpr int64_t kAverages = 2 * AlignedCount(kChannels);
 constexpr int kNormalSteps = 30;
 
-// Values with a variance of 42, as in the widest layers of an untrained IResNet. The sum of the
-// variances over this batch is too large for fp16.
+// Returns values with a variance of 42, as in the widest layers of an untrained IResNet. The sum of
+// the variances over this batch is too large for fp16.
 at::Tensor NormalInput(int rank) {
   const at::Tensor places = at::arange(kNormalShare * kChannels, at::kFloat);
   return at::sin(places * static_cast<double>(rank + 1))
@@ -31,7 +31,7 @@ at::Tensor NormalInput(int rank) {
       .view({kNormalShare, kChannels});
 }
 
-// Trains, and returns the channels' running means, followed by their running variances.
+// Trains, and returns the running means of the channels, then their running variances.
 std::vector<float> TrainNormal(const World& world, Compression compression) {
   Layers layers(BackboneOptions{.shape = {}, .seed = 1, .global_batch = kNormalBatch});
   const BatchNorm normal = layers.MakeBatchNorm("bn", kChannels);

@@ -1,6 +1,6 @@
 // Tests worlds that change while training with compressed gradients. With the 16-bit format, whose
-// sums are exact, the result is that of a single rank. With the 8-bit format, whose residuals are
-// part of the state, it is that of a replay of the same memberships without the faults.
+// sums are exact, the result must be that of a single rank. With the 8-bit format, whose residuals
+// are part of the state, it must be that of a replay of the same memberships without the faults.
 
 #include <fstream>
 #include <list>

@@ -26,7 +26,7 @@ float GradientAt(int rank, std::size_t index) {
   return std::sin(static_cast<float>(index * 7 + static_cast<std::size_t>(rank) * 13)) * 0.01F;
 }
 
-// A rank that has its own gradients, in buckets.
+// A rank with gradients in buckets.
 class ReducingRank {
  public:
   ReducingRank(const World& world, Compression compression, AbandonedConnects& abandoned_connects)
@@ -94,8 +94,8 @@ class CompressedReducerTest : public ::testing::TestWithParam<Compression> {
   AbandonedConnects abandoned_connects_;
 };
 
-// The maximum difference between the sum over all steps and the exact one: the residuals that all
-// ranks still have of their contributions, and that one rank has of the sum.
+// Returns by how much the sum over all steps may differ from the exact one: by the residuals of all
+// ranks' contributions, and the residual that one rank has of the sum.
 float MostOwed(Compression compression, int size) {
   const float relative = compression == Compression::kFloat8E5M2   ? 0x1p-2F
                          : compression == Compression::kFloat8E4M3 ? 0x1p-3F
@@ -151,8 +151,8 @@ TEST_P(CompressedReducerTest, WhatIsNoNumberReachesAllRanks) {
   });
 }
 
-// After a change of ranks, a rank adds its residual of the piece that it reduced before to its next
-// gradients.
+// After a change of ranks, a rank adds to its next gradients the residual of the piece that it has
+// reduced until then.
 TEST_P(CompressedReducerTest, NothingIsLostWhereRanksReduceOtherPieces) {
   constexpr std::size_t kCount = 600;
   constexpr int kRanks = 2;
@@ -187,7 +187,7 @@ TEST_P(CompressedReducerTest, NothingIsLostWhereRanksReduceOtherPieces) {
   const std::vector<double> together = sums[0];
   EXPECT_EQ(together, sums[1]);
   for (int member = 0; member < kRanks;
-       ++member) {  // each adds its residual, in a world without others
+       ++member) {  // each rank adds its residual, alone in a world
     LoopbackCommunicator alone;
     reduce(alone, member, step + 1, 0);
   }

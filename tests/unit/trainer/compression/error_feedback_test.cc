@@ -31,7 +31,7 @@ class ErrorFeedbackTest : public ::testing::Test {
     feedback_.Applied();
   }
 
-  // Expects the residuals at the start of the next step. `moved`: the part of an earlier world.
+  // Expects the residuals at the start of the next step. `moved`: the part from an earlier world.
   void ExpectOwed(float own, float piece, int rank = 1, int size = 2, float moved = 0) {
     feedback_.Begin(Version(99, 99), rank, size);
     if (moved == 0) {
@@ -113,7 +113,7 @@ TEST_F(ErrorFeedbackTest, WhatIsOwedOfAPieceMovesIntoTheOwnGradientsWhereAnother
   ExpectOwed(0.5F, 0, 0, 1, 5);
   ExpectOwed(0.5F, 5, 1, 3);  // no step was applied in the worlds in between
 
-  Apply(Version(2, 2), 0.25F, 0, 1);  // alone, sums are not encoded
+  Apply(Version(2, 2), 0.25F, 0, 1);  // a lone rank does not encode sums
   ExpectOwed(0.25F, 0, 1, 3);
 }
 

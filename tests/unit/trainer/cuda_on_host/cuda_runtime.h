@@ -26,7 +26,7 @@ struct dim3 {
       : x(across), y(down), z(deep) {}
 };
 
-// Belongs to the thread whose turn it is. Only one launch runs at a time.
+// The index of the thread that is running. Only one launch runs at a time.
 inline struct ThreadIndex { std::atomic<unsigned> x; } threadIdx;
 inline dim3 blockIdx, blockDim, gridDim;
 
@@ -67,8 +67,8 @@ class FewBlocks {
   FewBlocks& operator=(const FewBlocks&) = delete;
 };
 
-// During its lifetime, launches with more blocks down are rejected, as a GPU rejects more than
-// 65,535.
+// During its lifetime, launches with more than `most` blocks down are rejected, as a GPU rejects
+// more than 65,535.
 class FewBlocksDown {
  public:
   explicit FewBlocksDown(unsigned most);
@@ -77,7 +77,7 @@ class FewBlocksDown {
   FewBlocksDown& operator=(const FewBlocksDown&) = delete;
 };
 
-// The values of the 32 threads of the caller's warp, by lane, once all have provided theirs.
+// Waits until all 32 threads of the caller's warp have called it; returns their values by lane.
 const uint64_t* ExchangeInWarp(uint64_t mine);
 void SyncBlock();
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A function with its own stack that can be paused and resumed on any thread. AddressSanitizer is
-// told of each change of stacks. ThreadSanitizer treats a fiber as a thread, and a switch between
+// A function with its own stack that can be paused and resumed on any thread. Each switch of stacks
+// is reported to AddressSanitizer. ThreadSanitizer treats a fiber as a thread, and a switch between
 // fibers as no synchronization.
 
 #include <atomic>
@@ -23,7 +23,7 @@ namespace ringmaster::trainer {
 
 class Fiber {
  public:
-  // `function` starts at the first resumption. It must call ComeFrom() first and never return.
+  // `function` starts when the fiber is resumed. It must first call ComeFrom() and never return.
   explicit Fiber(void (*function)())
       : stack_(std::make_unique_for_overwrite<std::byte[]>(kStackBytes)),
         begin_(stack_.get()),
@@ -35,7 +35,7 @@ class Fiber {
     context_.uc_stack.ss_size = 0;  // else AddressSanitizer forgets which parts are out of bounds
     if (__tsan_create_fiber != nullptr) thread_ = __tsan_create_fiber(0);
   }
-  // Represents the caller itself, on its existing stack.
+  // Represents the caller, on its existing stack.
   Fiber() = default;
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;

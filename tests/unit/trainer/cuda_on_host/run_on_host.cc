@@ -84,7 +84,7 @@ class Multiprocessor {
     }
   }
 
-  // Waits until `of` threads have arrived. Ends the process if all threads wait for others.
+  // Waits until `of` threads have arrived. Ends the process if all threads wait.
   void Await(Barrier& barrier, unsigned of) {
     const unsigned round = barrier.round;
     if (++barrier.arrived == of) {
@@ -124,7 +124,7 @@ class Multiprocessor {
   Barrier threads_of_block_;
   std::vector<Warp> warps_;
   std::atomic<bool> upwards_ = false;
-  std::atomic<std::size_t> turns_ = 0;  // since a barrier was last completed
+  std::atomic<std::size_t> turns_ = 0;  // turns since a barrier was last completed
   std::atomic<Fiber*> left_ = nullptr;  // the fiber that ran before the current one
 
   const std::function<void()>* body_ = nullptr;

@@ -1,4 +1,4 @@
-// Tests the replacement for a GPU itself: tests of kernels can only find errors that it detects.
+// Tests the replacement for a GPU: tests of kernels can find only the errors that it detects.
 
 #include <algorithm>
 #include <array>
@@ -72,7 +72,7 @@ TEST(RunOnHost, AWarpExchangesValues) {
   }
 }
 
-// A missing barrier gives wrong results in at least one of the two orders.
+// If a barrier is missing, at least one of the two orders produces wrong results.
 TEST(RunOnHost, ThreadsTakeTurnsTheOtherWayRoundInTheNextBlock) {
   std::atomic<int> turns = 0;
   std::array<std::array<int, kBlock>, 2> turn{};

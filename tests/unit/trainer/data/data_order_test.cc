@@ -68,9 +68,9 @@ TEST(DataOrder, ShufflesAndDependsOnSeedAndEpoch) {
   EXPECT_NE(one, first_epoch(1, 1000));
 }
 
-// Each sample must be equally likely at each place, even for tiny data sets.
+// Each sample must be equally likely at each position, even for tiny data sets.
 TEST(DataOrder, HasEverySampleAtEveryPlaceAlikeOften) {
-  constexpr int64_t kEach = 300;  // expected number of times that a sample is at a place
+  constexpr int64_t kEach = 300;  // how often a sample is expected at each position
   for (const int64_t samples : {2, 3, 5, 7, 16, 60, 99, 128, 129, 200}) {
     const DataOrder order(42, samples, 1);
     for (const int64_t place : {int64_t{0}, samples / 2, samples - 1}) {

@@ -149,7 +149,7 @@ TEST(ScaleToImage, AveragesLargerImages) {
 
 TEST(GeneratedDigits, DependOnSeedAndIndexAlone) {
   const Dataset one = GeneratedDigits(5, 100, 10);
-  const Dataset two = GeneratedDigits(5, 1000, 10);  // more samples, made in another order
+  const Dataset two = GeneratedDigits(5, 1000, 10);  // more samples, generated in another order
   const Dataset other = GeneratedDigits(6, 100, 10);
   const auto pixels = [](ImageSet& images, int64_t i) {
     return std::vector<uint8_t>(images.Image(i), images.Image(i) + kImagePixels);

@@ -1,4 +1,4 @@
-// Tests what is reported and recorded for an applied step, and for one that all ranks have applied.
+// Tests what is reported and recorded for a step that this rank or that all ranks have applied.
 
 #include "worker/trainer/elastic/commit_log.h"
 
@@ -18,7 +18,7 @@ using Said = std::vector<std::string>;
 
 std::string StepOf(const LocalState& local) { return std::to_string(local.version.step); }
 
-// These fakes record their calls, in a common list.
+// These fakes record their calls in a common list.
 class ToldMembership final : public MembershipSource {
  public:
   explicit ToldMembership(Said* said) : said_(said) {}

@@ -1,7 +1,7 @@
 #pragma once
 
 // A communicator whose ranks are threads that exchange bytes in memory. Operations are complete
-// when they return. For tests of the data that is sent. If one rank aborts, it breaks for all.
+// when they return. For tests that check sent data. If one rank aborts, it breaks for all ranks.
 
 #include <condition_variable>
 #include <cstring>
@@ -21,7 +21,7 @@ class MemoryCommunicator final : public Communicator {
    public:
     explicit Hub(int size) : slots_(static_cast<std::size_t>(size)) {}
 
-    // The bytes of every rank, once all have provided theirs; empty after a break.
+    // Waits for all ranks, and returns the bytes of every rank; empty after a break.
     std::vector<std::vector<std::byte>> Exchange(int rank, std::span<const std::byte> mine) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return broken_ || leaving_ == 0; });
@@ -56,8 +56,8 @@ class MemoryCommunicator final : public Communicator {
     bool broken_ = false;
   };
 
-  // `broadcasts`: the number of broadcasts of this rank before it breaks the world; -1: all of
-  // them. `flip`: changes one byte of the data that it receives.
+  // `broadcasts`: the number of broadcasts after which this rank breaks the world; -1: it does
+  // not. `flip`: changes one byte of the data that this rank receives.
   MemoryCommunicator(std::shared_ptr<Hub> hub, int rank, int broadcasts = -1, bool flip = false)
       : hub_(std::move(hub)), rank_(rank), broadcasts_(broadcasts), flip_(flip) {}
 

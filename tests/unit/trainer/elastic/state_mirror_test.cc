@@ -1,4 +1,4 @@
-// Tests a state in device memory: code that syncs and stores it must use the device's values.
+// Tests a state in device memory: code that syncs or stores it must use the values there.
 
 #include "worker/trainer/elastic/state_mirror.h"
 

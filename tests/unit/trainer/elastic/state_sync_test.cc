@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 // One rank's state before and after the sync, and the result of the sync.
 struct Rank {
   LocalState held;
-  float value = 0;  // of all numbers in its parameters and velocity
+  float value = 0;  // value of all its parameters and velocities
   uint64_t fingerprint = 7;
   int broadcasts = -1;
   bool flip = false;
@@ -32,7 +32,7 @@ struct Rank {
   Result<Adopted> adopted = Error{};
   std::size_t largest_broadcast = 0;
   Deadline broadcast_deadline{};
-  std::vector<int> paused{};  // the attempts after which it paused
+  std::vector<int> paused{};  // the attempts after which the rank paused
   std::vector<int> moved{};   // numbers of pieces
 };
 

@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A membership source of `count` successive worlds. Records what is reported about them.
+// A membership source of `count` successive worlds. Records the reports about them.
 class Worlds final : public MembershipSource {
  public:
   explicit Worlds(int count) : count_(count) {}
@@ -64,7 +64,7 @@ class Worlds final : public MembershipSource {
   OverCallback over_;
 };
 
-// A sharded state. Each Sync() takes its loss from the end of `lost`; none once that is empty.
+// A sharded state. Each Sync() reports the last loss of `lost` and removes it; empty: no loss.
 class Shards final : public ShardedState {
  public:
   Result<ShardedOutcome> Sync(const ShardedWorld& world) override {
@@ -101,7 +101,7 @@ class NoAudit final : public StepAudit {
   void Applied(const World&, int64_t, Share, uint64_t, std::optional<uint64_t>) override {}
 };
 
-// Makes communicators. Those of the worlds up to `broken` fail, as if a rank was lost.
+// Makes communicators. In the worlds up to `broken` they fail, as if a rank was lost.
 CommunicatorFactory FakeCommunicators(int broken) {
   return [broken](const World& world, Deadline) -> Result<std::unique_ptr<Communicator>> {
     world.waits_for(3);
@@ -158,7 +158,7 @@ TEST(WorldEntry, AWorldThatLosesARankIsReportedAndTheNextOneIsEntered) {
 }
 
 TEST(WorldEntry, LogsHowLongItTookToEnterAWorld) {
-  InitLog("test", "info", LogFormat::kText);  // to stderr, which is captured
+  InitLog("test", "info", LogFormat::kText);  // logs to stderr, which is captured
   EnteringRank rank(1);
   testing::internal::CaptureStderr();
 

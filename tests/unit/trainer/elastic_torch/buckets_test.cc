@@ -44,7 +44,7 @@ TEST(Buckets, GradientsEqualPlainAutograd) {
   Model bucketed;
   Buckets buckets(bucketed.parameters, {.first_bytes = 16, .bytes = 40});
 
-  for (int repeat = 0; repeat < 2; ++repeat) {  // the second step does not add to the first
+  for (int repeat = 0; repeat < 2; ++repeat) {  // the second step must not add to the first
     buckets.Arm([](int) {});
     bucketed.Loss(Input()).backward();
     buckets.Flush();
@@ -97,7 +97,7 @@ TEST(Buckets, AllThatIsReducedLiesInTheMemoryGiven) {
   EXPECT_EQ(given[3 * 64 + 3], 5);
 }
 
-// A GPU's allocator returns memory at such multiples, too.
+// The allocator of a GPU also returns memory at multiples of 256 bytes.
 TEST(Buckets, EveryParameterGradientAndBucketBeginsAtAMultipleOf256Bytes) {
   std::vector<at::Tensor> parameters;
   for (const int64_t count : {1, 63, 64, 65, 7, 1000, 3}) {
@@ -172,7 +172,7 @@ TEST(Buckets, FlushHandsOutWhatBackwardLeftOut) {
   std::vector<int> ready;
 
   buckets.Arm([&](int index) { ready.push_back(index); });
-  model.parameters[0].sum().backward();  // only the last bucket; the first must be ready before it
+  model.parameters[0].sum().backward();  // only the last bucket, which waits for the first
   EXPECT_TRUE(ready.empty());
   buckets.Flush();
 

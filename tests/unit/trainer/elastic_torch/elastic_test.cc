@@ -39,7 +39,7 @@ class ElasticTest : public ::testing::Test {
     return ranks_.emplace_back(launcher_, name, folder_.path(), kLast, std::move(script));
   }
 
-  // Waits for the survivors, ends all other ranks, and checks the survivors' states and the audit.
+  // Waits for the survivors, ends the other ranks, and checks the survivors' states and the audit.
   void ExpectFinished(const FakeLauncher::Names& survivors) {
     const std::vector<float> alone = TrainAlone(kLast);
     int summaries = 0;

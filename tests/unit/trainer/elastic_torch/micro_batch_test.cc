@@ -1,5 +1,5 @@
-// Tests a rank whose share grows because others are lost: it computes the share in micro-batches of
-// the old size, with the same parameters as a result and without more memory.
+// Tests a rank whose share grows because others are lost. It computes the share in micro-batches of
+// the old size, which must lead to the same parameters and use no more memory.
 
 #include <algorithm>
 #include <iterator>

@@ -87,7 +87,7 @@ TEST(Session, ComputingMayAskTheOtherRanks) {
   });
 }
 
-// A communicator whose reductions do not end before Confirm() was called.
+// A communicator whose reductions end only after Confirm() is called.
 class ConfirmedFirst final : public CommunicatorWrapper {
  public:
   ConfirmedFirst() : CommunicatorWrapper(alone_) {}

@@ -31,7 +31,7 @@ struct Shape {
   int64_t rows, columns, inner;
 };
 
-// Sizes one above a multiple of a block's tile, and smaller odd sizes.
+// Sizes that exceed a multiple of a block's tile by one, and smaller odd sizes.
 constexpr Shape kShapes[]{{1, 1, 1}, {3, 5, 9}, {129, 130, 20}, {40, 257, 8}, {200, 7, 33}};
 
 class ProductKernel : public testing::TestWithParam<Shape> {

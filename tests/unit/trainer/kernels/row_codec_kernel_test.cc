@@ -23,7 +23,7 @@ constexpr std::array kNarrow{Compression::kFloat16, Compression::kBFloat16,
                              Compression::kFloat8E4M3, Compression::kFloat8E5M2};
 constexpr std::array<std::size_t, 8> kCounts{0, 1, 3, 255, 256, 257, 1000, 5 * kScaleChunk + 7};
 
-// Chunks of numbers of very different magnitudes, of zeros, of subnormals and of huge numbers. The
+// Returns chunks of numbers of very different magnitudes, zeros, subnormals and huge numbers. The
 // first chunks also have NaN, infinities and the largest numbers.
 std::vector<float> Awkward(std::size_t count, float phase) {
   constexpr std::array kScales{0, -30, 12, -126, 100, -140, 127, -149};

@@ -1,4 +1,4 @@
-// Compares the kernel of the update with the host's arithmetic for one element.
+// Compares the update kernel with the host's arithmetic for each element.
 
 #include <cmath>
 #include <vector>

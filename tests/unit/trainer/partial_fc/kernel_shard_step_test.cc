@@ -1,4 +1,4 @@
-// Compares a step by the kernels, which run on the host here, with one by the host's code.
+// Compares a step of the kernels, which run on the host here, with a step of the host's code.
 
 #include "worker/trainer/gpu/kernel_shard_step.h"
 
@@ -21,7 +21,7 @@ TEST(KernelShardStep, MakesWhatTheHostsDoes) {
     SCOPED_TRACE(testing::Message() << rate << (dense ? " dense" : ""));
     HeadOptions options = StepOptions(rate);
     options.dense_update = dense;
-    // In chunks of 64 rows: several chunks, of which the last is smaller.
+    // Uses chunks of 64 rows, so there are several chunks, of which the last is smaller.
     KernelShardStep step({.device = at::kCPU, .stream = [] { return nullptr; }}, 64);
     const MadeByAStep expected = RunStep(options, *host, *host->MakeStep(), {10, 290});
     const MadeByAStep made = RunStep(options, *kernels, step, {10, 290});

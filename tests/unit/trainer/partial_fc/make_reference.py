@@ -3,8 +3,8 @@
 
     PYTHONPATH=$(deploy/local/pytorch.sh) tests/unit/trainer/partial_fc/make_reference.py > tests/unit/trainer/partial_fc/reference.json
 
-It computes in double precision, with autograd, in one process with all centres in one matrix. It draws the sampled classes
-itself, with Philox's published definition.
+The script computes in double precision, with autograd, in one process with all centres in one matrix. It draws the sampled
+classes with a separate implementation of Philox, written from the published definition.
 """
 
 import json

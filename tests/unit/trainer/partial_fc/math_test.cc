@@ -129,7 +129,7 @@ TEST(Softmax, PartsOfTheClassesGiveTheSumsOfTheWhole) {
   }
 }
 
-// A sequential sum of floats would be off by 2e-3, and losses would depend on the number of ranks.
+// A sequential sum of floats has an error of 2e-3, and losses would depend on the number of ranks.
 TEST(Softmax, TheSumOverAMillionClassesIsThatOfTheExactOnes) {
   constexpr std::size_t kSamples = 3;
   constexpr std::size_t kClasses = 1'000'000;

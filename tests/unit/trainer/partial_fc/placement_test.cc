@@ -1,4 +1,4 @@
-// Tests the decisions which rank keeps, sends and provides which rows.
+// Tests which rows each rank keeps, sends and provides.
 
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@ TEST(ReplicaPeers, AreOnOtherPodsWhereverThatCanBe) {
            Case{{"a", "a", "b", "b"}, {2, 3, 0, 1}},
            Case{{"a", "b", "a", "b"}, {1, 0, 3, 2}},
            Case{{"a", "a", "b", "c"}, {2, 3, 0, 1}},
-           Case{{"a", "a", "a"}, {1, 2, 0}},  // a single Pod: another process of it
+           Case{{"a", "a", "a"}, {1, 2, 0}},  // a single Pod: copies are in its other processes
            Case{{"a", "a", "a", "b"}, {3, 0, 1, 2}},
        }) {
     std::vector<std::string> members;

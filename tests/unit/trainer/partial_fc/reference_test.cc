@@ -21,7 +21,7 @@
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-constexpr double kTolerance = 1e-5;  // relative to the greatest value
+constexpr double kTolerance = 1e-5;  // error, relative to the greatest value
 
 struct Reference {
   explicit Reference(const nlohmann::json& json) {

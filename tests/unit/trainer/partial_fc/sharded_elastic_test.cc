@@ -1,6 +1,6 @@
 // Tests changes of a world whose ranks share the class centres. Uses real sessions over Gloo, as
-// elastic_test.cc does. The ranks' audit logs prove that nothing is lost: the checksums of the
-// centres after each step add up to those of the table from which the next world starts, however
+// elastic_test.cc does. The audit logs prove that nothing is lost: the checksums of the ranks'
+// centres after each step add up to that of the table from which the next world starts, however
 // that table was assembled.
 
 #include <algorithm>
@@ -36,7 +36,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr int64_t kShardedLast = 24;  // steps of a run
-constexpr int64_t kLongRun = 300;     // enough for some checkpoints, however slow the disk is
+constexpr int64_t kLongRun = 300;     // enough for some checkpoints even on a slow disk
 constexpr int64_t kRows = 29;
 constexpr int kReplicaEvery = 3;
 
@@ -90,8 +90,8 @@ class ScriptedPartialFc final : public Workload {
   int64_t step_ = 0;
 };
 
-// Ends ranks at a given step, but only after all other ranks have reached it too, so that every
-// rank has the result of the step before.
+// Ends ranks at a given step, but only after all other ranks have also reached that step, so that
+// every rank has the result of the step before.
 class LastMeeting {
  public:
   LastMeeting(int64_t step, int ranks) : step_(step), ranks_(ranks) {}
@@ -173,7 +173,7 @@ class ShardedRun {
     }
   }
 
-  // The assembled table. REQUIRES: Finish() was called.
+  // Returns the assembled table. REQUIRES: Finish() was called.
   const std::vector<float>& table() const { return table_; }
   std::list<ElasticRank>& ranks() { return ranks_; }
 
@@ -236,7 +236,7 @@ TEST(ShardedElastic, AStepThatIsLeftOutIsLeftOutOfALostRanksRowsToo) {
   EXPECT_EQ(run.ranks().front().Await()->skipped_steps, 1);
 }
 
-// The table after a run of a, b and c in which c dies in step 11, and b may have missed step 10.
+// Runs a, b and c; c dies in step 11, and b may have missed step 10. Returns the final table.
 std::vector<float> TableWhenB(bool misses_the_end_of_step_10) {
   ShardedRun run;
   LastMeeting end(11, misses_the_end_of_step_10 ? 2 : 3);
@@ -286,7 +286,7 @@ TEST(ShardedElastic, AWorldGrowsAndShrinksAtAStepsBoundary) {
   run.ExpectClean({"a", "c"});
 }
 
-// b dies before the grown world has exchanged copies: a still has the rows that it gave to b.
+// b dies before the grown world has exchanged copies; a still has the rows that it gave to b.
 TEST_P(ShardedElasticOn, ARankLostBeforeAGrownWorldHasNewCopiesCostsNothing) {
   constexpr int kFiveExchanges = 20;
   ShardedRun run(kShardedLast, kRows, GetParam(), kFiveExchanges);
@@ -362,15 +362,15 @@ TEST(ShardedElastic, AWorldThatBreaksWhileRowsMoveLosesNothing) {
 }
 
 TEST(ShardedElastic, AWorldThatSomeHaveEnteredAndOthersNotLosesNothing) {
-  // b makes 13 gatherings in the first world: three at its start, and one in each of ten steps. Of
-  // the six in the second world, the last follows the moves of rows, when others have entered it.
+  // b makes 13 all-gathers in the first world: three at its start, and one in each of ten steps.
+  // The last of six in the second world is after the moves of rows, when others have entered it.
   const Entered entered = BreakTheNextWorld({.fail_all_gather = 19});
 
   EXPECT_EQ(entered.a, (std::vector<int64_t>{1, 2, 3}));
   EXPECT_EQ(entered.b, (std::vector<int64_t>{1, 3}));
 }
 
-// As on GPUs: c gives up in a gathering, whose number varies; a and b get garbage and discard it.
+// c gives up in an all-gather, whose number varies; as on GPUs, a and b get garbage and discard it.
 class ShardedElasticOnGpus : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(ShardedElasticOnGpus, RubbishOfARankThatGivesUpLosesNothing) {
@@ -386,7 +386,7 @@ TEST_P(ShardedElasticOnGpus, RubbishOfARankThatGivesUpLosesNothing) {
   run.ExpectClean({"a", "b"});
 }
 
-// The first gatherings enter the first world; the others belong to steps.
+// The first all-gathers are for entering the first world; the others belong to steps.
 INSTANTIATE_TEST_SUITE_P(Gatherings, ShardedElasticOnGpus,
                          ::testing::Range(int64_t{1}, int64_t{8}));
 
@@ -454,7 +454,7 @@ class DeathAfterACheckpoint {
   DeathAfterACheckpoint(std::string checkpoints, int ranks)
       : checkpoints_(std::move(checkpoints)), ranks_(ranks) {}
 
-  // Ranks are at most one step apart, so all know the step of death before they reach it.
+  // Ranks are at most one step apart, so each knows the step of death before it reaches that step.
   void Pass(int64_t step) {
     if (step >= 5 && death_ == 0 && Complete()) {
       int64_t unset = 0;
@@ -525,8 +525,8 @@ TEST(ShardedElastic, AWorldOfAnotherSizeGoesOnFromACheckpoint) {
       << "the last step is a checkpoint, with a part of each rank";
 }
 
-// Two ranks resume from another job's checkpoint that three ranks wrote. They first write it as
-// their own checkpoint, with the rows of all parts distributed over two ranks.
+// Two ranks resume from another job's checkpoint, which three ranks wrote. They first write it as a
+// checkpoint of their job, with the rows of all parts distributed over two ranks.
 TEST(ShardedElastic, AnotherJobsCheckpointIsGoneOnFromByAWorldOfAnotherSize) {
   const CheckpointPlace first{.volume = "", .ns = "team", .name = "faces", .uid = "uid-1"};
   CheckpointPlace second{.volume = "", .ns = "team", .name = "more-faces", .uid = "uid-2"};

@@ -1,6 +1,6 @@
 #pragma once
 
-// One step on some rows of class centres, on any device, and its results.
+// Runs one step on some rows of class centres, on any device, and returns its results.
 
 #include <cmath>
 #include <vector>
@@ -43,7 +43,7 @@ struct MadeByAStep {
   uint64_t checksum = 0;
 };
 
-// Runs it on rows that begin with the host's values. `step` belongs to `device`.
+// Runs the step on rows that begin with the host's values. `step` belongs to `device`.
 inline MadeByAStep RunStep(const HeadOptions& options, HeadDevice& device, ShardStep& step,
                            ClassRange range) {
   const StepInputs inputs = InputsOfTheStep();
@@ -78,7 +78,7 @@ inline MadeByAStep RunStep(const HeadOptions& options, HeadDevice& device, Shard
           .checksum = step.Checksum(rows)};
 }
 
-// Whether the difference can come from another order of summation.
+// Whether another order of summation can explain the difference.
 inline bool IsNear(const std::vector<float>& actual, const std::vector<float>& expected) {
   if (actual.size() != expected.size()) return false;
   float greatest = 0;

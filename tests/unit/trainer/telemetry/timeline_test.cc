@@ -16,7 +16,7 @@ using std::chrono::microseconds;
 
 class TimelineTest : public ::testing::Test {
  protected:
-  // The timeline that rank 1 of a world writes.
+  // Returns the timeline that rank 1 of a world writes.
   json Written() {
     timeline.EnterWorld(1, "digits-worker-1/0/1");
     timeline.Write();

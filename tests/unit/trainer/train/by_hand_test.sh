@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests ranks that are started by hand, without an agent: by_hand_test.sh <ringmaster-train> <ringmaster-audit> <merge_timelines.py>
 #
-# Two ranks have the same parameters, bit for bit, over Gloo and through shared memory, and their timelines can be merged. A rank that
+# Two ranks must have the same parameters, bit for bit, over Gloo and through shared memory, and their timelines can be merged. A rank that
 # loses its peer exits with 75 and names the peer; a rank that gets SIGTERM exits with 143; both write their timelines.
 set -euo pipefail
 train=$1 audit=$2 merge=$3
@@ -16,7 +16,7 @@ fail() {
 
 digits=(--device=cpu --generated-samples=256 --global-batch=96 --seed=3 --log-every=1)
 
-at_step_three() { # step log: waits for it
+at_step_three() { # step-log: waits until the third step is in the log
   for _ in $(seq 1200); do
     ! grep -s '"step":3' "$1" >/dev/null || return 0
     sleep 0.05

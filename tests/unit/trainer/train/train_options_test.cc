@@ -33,7 +33,7 @@ TEST(Shaping, EveryFlagIsClassedOnceAsShapingTrainingOrNot) {
       << "a new flag of ringmaster-train belongs into one of the lists in shaping.cc";
 }
 
-// The description of the training in its checkpoints, with this flag and some others.
+// Returns how checkpoints describe the training with this flag and some others.
 std::string ShapedWith(const std::string& flag) {
   const bool digits = flag.starts_with("--max-shift") || flag == "--workload=mnist" ||
                       flag == "--data=generated" || flag == "--precision=bf16";
@@ -111,7 +111,7 @@ TEST(TrainOptions, TheGpusTimeToLetGoOfAWorldIsFifteenSecondsUnlessTheCommandSay
             std::chrono::milliseconds(30'500));
 }
 
-// At 0.03, the loss of the MNIST network rises again after some thousand steps, with most seeds.
+// At a rate of 0.03, the MNIST network's loss rises after thousands of steps with most seeds.
 TEST(TrainOptions, TheUsualLearningRateIsOneAtWhichLongTrainingStaysStable) {
   EXPECT_EQ(Parse({})->options.learning_rate, 0.01);
 }

@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kMnistSeed = 11;
 constexpr int64_t kMnistBatch = 24;
 
-// The sum of the losses of the loaded samples.
+// Returns the sum of the losses of the loaded samples.
 double LossOf(Workload& workload) {
   LoneCollectives alone;
   return *workload.Forward(alone);
@@ -106,7 +106,7 @@ TEST(Mnist, MicroBatchesAddUpToTheShare) {
       parameter.mutable_grad() = at::zeros_like(parameter);
     workload->Load(3, MicroBatches(Share{4, kMnistBatch}, micro_batch));
     double loss = 0;
-    for (int repeat = 0; repeat < 2; ++repeat) {  // as after a step that was not finite
+    for (int repeat = 0; repeat < 2; ++repeat) {  // as after gradients that were not finite
       loss = LossOf(*workload);
       LoneCollectives alone;
       EXPECT_TRUE(workload->Backward(alone).ok());
@@ -130,7 +130,7 @@ TEST(Mnist, MicroBatchesAddUpToTheShare) {
   }
 }
 
-// Gradients agree to about eight bits, unless rounding selects another pixel of a pool.
+// Gradients agree to about eight bits, unless rounding selects another pixel in a pool.
 TEST(Mnist, InBFloat16GradientsAreThoseOfFloatsNearly) {
   const auto exact = Make(0);
   const auto narrow =
@@ -197,7 +197,7 @@ TEST(Mnist, DropsOtherUnitsEveryStep) {
   EXPECT_NE(loss(*workload, 5), loss(*sure, 5));
 }
 
-// Compares with the same layers written again, with LibTorch's loss.
+// Compares the workload with an independent copy of the layers that uses LibTorch's loss.
 TEST(Mnist, LossIsTheSumOfTheSamplesCrossEntropy) {
   const auto workload = Make(0);
   const auto p = workload->parameters();

@@ -28,7 +28,7 @@ class ReplayMembership : public testing::Test {
         {.member = index, .job_steps = job_steps}, store_);
   }
 
-  // The worlds that both members of a run enter after they have left these epochs.
+  // Returns the worlds that both members of a run enter after they have left these epochs.
   std::pair<Result<World>, Result<World>> Both(MembershipSource& one, control::Epoch one_left,
                                                MembershipSource& other, control::Epoch other_left) {
     Result<World> seen = Error{};

@@ -1,10 +1,10 @@
-// Tests a reduction and its confirmation on two ranks, in every order of the steps of their devices
-// and of the points at which their hosts give up, revoke or abort: a rank on which both succeeded
-// must have the sums of all ranks. Uses real communicators, each with its thread. Their device and
-// NCCL are fakes that the test advances one step at a time.
+// Tests a reduction and its confirmation on two ranks, in every order of the steps of the devices
+// and of the points at which the hosts give up, revoke or abort. If both operations succeed on a
+// rank, the rank must have the sums of all ranks. The communicators are real and each has a thread;
+// device and NCCL are fakes that the test advances one step at a time.
 //
-// Kernels that are ended do what NCCL's kernels do (prims_simple.h, prims_ll.h): they stop waiting,
-// continue with the old contents of the peer's buffer, and send the result on.
+// After a revoke or an abort, the fake kernels do what NCCL's do (prims_simple.h, prims_ll.h): they
+// stop waiting, continue with the old contents of the peer's buffer, and send the result on.
 
 #include <algorithm>
 #include <array>
@@ -46,7 +46,7 @@ struct Posted {
 
 // One operation on a stream.
 struct OnStream {
-  std::function<void()> at_once{};  // runs without a step of the test, once it is first
+  std::function<void()> at_once{};  // runs without a step of the test once it is first in line
   // A contribution if `part` is not 0, else a reduction.
   uint64_t* to = nullptr;
   uint64_t part = 0;
@@ -90,9 +90,9 @@ class SteppedRank final : public DeviceApi {
   std::deque<OnStream> stream_;
   std::size_t reductions_ = 0;  // number of reductions put on the stream
   std::vector<uint64_t> sums_;  // sums of the current reduction
-  bool ended_ = false;          // revoked or aborted: its kernels no longer wait
-  bool may_end_ = false;        // the test lets it revoke or abort
-  bool would_end_ = false;      // it has called revoke or abort
+  bool ended_ = false;          // revoked or aborted: the kernels no longer wait
+  bool may_end_ = false;        // the test lets the rank revoke or abort
+  bool would_end_ = false;      // the rank has called revoke or abort
   std::vector<std::unique_ptr<std::byte[]>> memory_;
 };
 
@@ -131,7 +131,7 @@ class Devices {
     return std::ranges::all_of(ranks_,
                                [](const SteppedRank* one) { return one->stream_.size() == 7; });
   }
-  // Lets the rank revoke or abort, and waits until it has.
+  // Lets the rank revoke or abort, and waits until this has happened.
   void LetEnd(std::size_t rank) {
     std::unique_lock lock(mutex_);
     ranks_[rank]->may_end_ = true;
@@ -154,7 +154,7 @@ class Devices {
     changed_.notify_all();
     for (std::size_t rank = 0; rank < kRanks; ++rank) Drain(rank);
   }
-  // The whole state of both devices as text. Equal states have the same future.
+  // Returns the whole state of both devices as text. Equal states continue in the same way.
   std::string State() {
     const std::lock_guard lock(mutex_);
     std::string text;
@@ -193,7 +193,7 @@ class Devices {
     return std::atomic_ref<uint32_t>(const_cast<uint32_t&>(*item.gave_up)).load() != 0;
   }
 
-  // What the peer has sent, or the old contents of its buffer.
+  // Returns what the peer has sent, or the old contents of its buffer.
   std::vector<uint64_t> Found(std::size_t rank, const OnStream& item,
                               std::optional<std::vector<uint64_t>> Posted::*which) const {
     const std::size_t peer = 1 - rank;
@@ -240,7 +240,7 @@ class Devices {
     Drain(rank);
   }
 
-  // Runs the operations that need no step of the test; all operations after RunFree().
+  // Runs the operations that need no step of the test; after RunFree(), all operations.
   void Drain(std::size_t rank) {
     std::deque<OnStream>& stream = ranks_[rank]->stream_;
     while (!stream.empty() && (stream.front().at_once || free_)) {
@@ -369,7 +369,7 @@ class Scene {
       case Event::kStepOf1: {
         const auto rank = static_cast<std::size_t>(event);
         devices_.Step(rank);
-        // A host that has not given up notices that its device has finished.
+        // A host that has not given up receives the results of its device.
         if (devices_.Idle(rank) && !gave_up_[rank]) AwaitBoth(rank);
         return;
       }
@@ -400,7 +400,7 @@ class Scene {
     return devices_.State() + (gave_up_[0] ? "0" : "") + (gave_up_[1] ? "1" : "");
   }
 
-  // Aborts whatever has not ended. The results of the ranks do not change afterwards.
+  // Aborts what has not ended. After this, the results of the ranks do not change.
   void Close() {
     for (auto& communicator : communicators_) {
       if (communicator) communicator->Abort("the test is over");
@@ -436,7 +436,7 @@ class Scene {
   std::array<WorkHandle, kRanks> confirmed_;
 };
 
-// Plays all sequences of events. Stops following a sequence at a state that was seen before.
+// Plays all sequences of events. A sequence ends at a state that was seen before.
 class EveryOrder {
  public:
   EveryOrder(bool revokes, std::size_t first) : revokes_(revokes), first_(first) {
@@ -460,7 +460,7 @@ class EveryOrder {
   int confirmed = 0;
   int confirmed_alone = 0;  // confirmed on one rank, but not on the other
   int rubbish = 0;          // reductions that succeeded with wrong sums
-  int wrong = 0;            // reductions that were also confirmed
+  int wrong = 0;            // wrong reductions that were confirmed
 
  private:
   void Judge(Scene& scene) {

@@ -2,9 +2,9 @@
 
 // An in-memory NCCL and device for one rank. Operations complete at once, or are held until the
 // test releases, revokes or aborts them. Copies and operations run when they are launched; only
-// their completion is held. Other ranks contribute the same values as this one.
+// their completion is held. The other ranks contribute the same values as this rank.
 //
-// It is as strict as NCCL (2.28.9 and 2.30.7, src/init.cc and src/group.cc). Shrinking and growing
+// The fake is as strict as NCCL (2.28.9, 2.30.7; src/init.cc, src/group.cc). Shrinking and growing
 // return success and continue during the next polls. A shrink belongs to the parent, which stores
 // the child at the end. A grow belongs to the child, which reads the parent until then. If the
 // parent is aborted meanwhile, a shrunk child ends with it and a growing child crashes; the abort
@@ -30,7 +30,7 @@
 
 namespace ringmaster::trainer {
 
-// The time limit for operations that should be fast.
+// The time limit for operations that must be fast.
 inline constexpr std::chrono::seconds kSoon{20};
 
 // Thread-safe.
@@ -72,7 +72,7 @@ class FakeNccl {
     const std::vector<std::string> all = calls();
     return std::ranges::find(all, call) != all.end();
   }
-  // The number of communicators that were created and not aborted.
+  // Returns the number of communicators that were created and not aborted.
   int alive() {
     const std::lock_guard lock(mutex_);
     return static_cast<int>(alive_.size());
@@ -82,14 +82,14 @@ class FakeNccl {
     const std::lock_guard lock(mutex_);
     return static_cast<int>(ranks_);
   }
-  // The inputs of integer sums.
+  // Returns the inputs of integer sums.
   std::vector<uint64_t> summed() {
     const std::lock_guard lock(mutex_);
     return summed_;
   }
 
  private:
-  // A child that is being created, on a thread of NCCL.
+  // A child communicator that a thread of NCCL is creating.
   struct Making {
     NcclComm parent;  // null for a joiner, which has no parent
     NcclComm child;
@@ -317,7 +317,7 @@ inline NcclApi FakeNccl::Api() {
   return api;
 }
 
-// `nccl` must outlive it. Memory belongs to the device if the test says so or MakeMemory() made it.
+// `nccl` must outlive the device. Memory from MakeMemory() or passed to Own() is on the device.
 class FakeDevice final : public DeviceApi {
  public:
   explicit FakeDevice(FakeNccl& nccl) : nccl_(nccl) {}
@@ -330,9 +330,9 @@ class FakeDevice final : public DeviceApi {
     const std::lock_guard lock(mutex_);
     return calls_;
   }
-  // The number of existing events and streams.
+  // Returns the number of existing events and streams.
   int alive() const { return alive_; }
-  // How often a caller asked whether the held work has completed.
+  // Returns how often a caller asked whether the held work has completed.
   int looks_at_computing() const { return looks_at_computing_; }
 
   // cudaSetDevice() does not return an error that CUDA keeps.
@@ -436,7 +436,7 @@ struct FakeRank {
   }
 
   FakeNccl nccl;
-  FakeDevice* device = nullptr;  // valid as long as `runtime`
+  FakeDevice* device = nullptr;  // owned by `runtime`
   std::mutex mutex;
   std::condition_variable ended;
   std::string ended_for;  // guarded by mutex

@@ -22,7 +22,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Starts a reduction that does not end until the test releases it.
+// Starts a reduction that ends only when the test releases it.
 WorkHandle UnderWay(FakeRank& rank, NcclCommunicator& communicator, std::vector<float>& values) {
   rank.nccl.hold_operations = true;
   WorkHandle work = communicator.AllReduce(values, In(kSoon));
@@ -141,8 +141,8 @@ TEST_F(NcclCommunicatorTest, OperationsWaitUntilItIsConnected) {
   EXPECT_TRUE(work->Wait().ok());
 }
 
-// Rank 1 waits for rank 0's plan, and then for no particular rank. Polling NCCL repeatedly does not
-// count as progress.
+// Rank 1 first waits for rank 0's plan, and then for no particular rank. Repeated polls of NCCL do
+// not count as progress.
 TEST_F(NcclCommunicatorTest, SaysHowFarConnectingHasComeAndWhomItWaitsFor) {
   rank.nccl.hold_init = true;
   FakeRank other;
@@ -178,7 +178,7 @@ TEST_F(NcclCommunicatorTest, SaysHowFarConnectingHasComeAndWhomItWaitsFor) {
   EXPECT_EQ(peer, -1);
 }
 
-// The thread may read the plan after the abort. By then the next world reports the rank's progress.
+// The thread may read the plan after the abort, when the next world reports the rank's progress.
 TEST_F(NcclCommunicatorTest, AWorldThatIsGivenUpSaysNothingAnyMore) {
   FakeRank other;
   World world;
@@ -396,7 +396,7 @@ TEST_F(NcclCommunicatorTest, WhatWasHalfLaunchedIsUnderWay) {
   EXPECT_EQ(rank.nccl.alive(), 0) << "its memory is the caller's again only after an abort";
 }
 
-// The stream waits for the backward pass, so the communicator does not hang.
+// The operations wait for the backward pass on the stream, so the communicator does not hang.
 TEST_F(NcclCommunicatorTest, ComputingThatOperationsWaitForEndsBeforeTheyAreRevoked) {
   rank.nccl.hold_computing = true;
   rank.device->Own(values.data());
@@ -482,7 +482,7 @@ TEST_F(NcclCommunicatorTest, AllOfAProcessAreMarkedBeforeOneIsAborted) {
       [&] { return std::ranges::count(rank.nccl.calls(), std::string("all_reduce")) >= 2; }));
   std::atomic<int> unmarked = 0;
   rank.nccl.on_abort = [&] {
-    // A communicator that knows of the abort accepts no operations.
+    // A communicator that has learned of the abort accepts no operations.
     for (NcclCommunicator* each : {first.get(), second.get()}) {
       if (each->Barrier(In(kSoon))->Wait().ok()) ++unmarked;
     }

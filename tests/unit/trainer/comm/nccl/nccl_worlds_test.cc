@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// A store to which rank 0 cannot publish its plan.
+// A store in which rank 0 cannot publish its plan.
 class StoreWithoutPlan final : public Store {
  public:
   Result<void> Set(const std::string& key, const std::string& value) override {
