@@ -216,6 +216,21 @@ TEST_F(ElasticJob, GoesOnWithoutAKilledRankWhichComesBack) {
   ExpectGoesOnWithoutAKilledRank(Trainer(), "a rank was killed");
 }
 
+TEST_F(ElasticJob, FormsTheSameWorldAgainWhenOnlyConnectionsBreak) {
+  Job job(4, Trainer());
+  job.launcher_extra = {{control::kEnvLostAfterMillis, std::to_string(2000 * Patience())}};
+  ASSERT_NO_FATAL_FAILURE(Begin(job, 3, 3));
+  const Epoch before = LastStep().epoch;
+
+  const auto broke = steady_clock::now();
+  ASSERT_GT(Hosts::BreakConnections(RankOf(job, 1)), 0);
+
+  ASSERT_NO_FATAL_FAILURE(ExpectGoesOn(job, before, broke, "connections broke"));
+  EXPECT_EQ(LastStep().epoch.number, before.number + 1) << "a worker was lost";
+  EXPECT_TRUE(job.Status().failures.empty());
+  ExpectEndsWell(job);
+}
+
 TEST_F(ElasticJob, GoesOnWithoutAKilledRankWhoseClassCentresNobodyElseHad) {
   ExpectGoesOnWithoutAKilledRank(ShardedTrainer(), "a rank with centres was killed");
 }

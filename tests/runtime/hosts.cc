@@ -9,8 +9,12 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <netinet/in.h>
 #include <sstream>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -258,6 +262,27 @@ void Hosts::Signal(const Process& process, int signal) {
   pid_t child = 0;
   ASSERT_TRUE(children >> child) << "the process has ended already";
   kill(child, signal);
+}
+
+int Hosts::BreakConnections(pid_t pid) {
+  int broken = 0;
+  const int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  EXPECT_GE(process, 0) << "process " << pid << " has ended";
+  std::error_code ended;
+  const std::string folder = "/proc/" + std::to_string(pid) + "/fd";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ended)) {
+    const int number = std::stoi(entry.path().filename());
+    const int copy = static_cast<int>(syscall(SYS_pidfd_getfd, process, number, 0));
+    sockaddr_storage peer{};
+    socklen_t length = sizeof peer;
+    if (getpeername(copy, reinterpret_cast<sockaddr*>(&peer), &length) == 0 &&
+        (peer.ss_family == AF_INET || peer.ss_family == AF_INET6)) {
+      broken += shutdown(copy, SHUT_RDWR) == 0 ? 1 : 0;
+    }
+    close(copy);
+  }
+  close(process);
+  return broken;
 }
 
 std::vector<pid_t> Hosts::Find(const Process& process, const std::string& program) {

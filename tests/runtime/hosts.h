@@ -55,6 +55,9 @@ class Hosts {
   // Returns the descendants of `process` that run this program, in the order of their starts.
   static std::vector<pid_t> Find(const Process& process, const std::string& program);
 
+  // Shuts down all TCP connections of the process, which continues. Returns how many there were.
+  static int BreakConnections(pid_t pid);
+
   // Disconnects or reconnects a host: packets are dropped both ways, without an error.
   void SetCut(int host, bool cut) const;
   // Drops packets to the host; packets from the host still leave. SetCut(host, false) undoes this.

@@ -102,7 +102,11 @@ TEST_F(PythonInPlace, TrainsThroughEveryFaultAndLosesNoStep) {
   const std::vector<pid_t> ranks = Hosts::Find(job.agent(1), "python");
   ASSERT_EQ(ranks.size(), 1U);
   ASSERT_EQ(kill(ranks.front(), SIGKILL), 0);
-  const Epoch whole_again = TrainsWith(job, 3, first);
+  const Epoch with_a_new_rank = TrainsWith(job, 3, first);
+
+  EXPECT_GT(Hosts::BreakConnections(Hosts::Find(job.agent(0), "python").front()), 0);
+  const Epoch whole_again = TrainsWith(job, 3, with_a_new_rank);
+  EXPECT_EQ(whole_again.number, with_a_new_rank.number + 1) << "a worker was lost";
 
   job.hosts().SetCut(3, true);  // the host of worker 2
   const Epoch two = TrainsWith(job, 2, whole_again);
