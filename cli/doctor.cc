@@ -189,7 +189,8 @@ Check PoliciesCheck(const Result<json>& agents) {
   for (const json& agent : kube::GetArray(*agents, {"items"})) {
     const std::string name = GetString(agent, {"metadata", "name"});
     if (std::find(std::begin(kEnforcing), std::end(kEnforcing), name) != std::end(kEnforcing)) {
-      return {kName, kOk, name + " is running; it enforces them unless configured not to"};
+      return {kName, kOk,
+              name + " is running; it enforces them unless its configuration turns that off"};
     }
   }
   return {kName, kWarn, kTest};

@@ -65,7 +65,7 @@ Result<LaunchSpec> DecodeLaunchSpec(std::string_view text) {
   if (spec->slots_per_worker < 1) return fail("slotsPerWorker is below 1");
   if (spec->ranks_per_process < 0) return fail("ranksPerProcess is below 0");
   if (spec->PerWorker() && (spec->slots_per_worker != 1 || spec->InPlace())) {
-    return fail("one process per worker cannot have several slots or join a world in place");
+    return fail("a program with one process per worker requires slotsPerWorker 1 and mode Restart");
   }
   if (!std::ranges::is_sorted(spec->allowed_sizes) ||
       (!spec->allowed_sizes.empty() && (spec->allowed_sizes.front() < 1 || spec->InPlace()))) {

@@ -88,9 +88,9 @@ Result<net::TlsSource> CertificateOf(const Config& config) {
   if (config.metrics_certificates.empty()) return OwnCertificate(config.instance);
   auto mounted = std::make_shared<MountedCertificate>(config.metrics_certificates);
   if (const Result<void> loaded = mounted->Load(); !loaded.ok()) {
-    return Error{ErrorKind::kInvalid, "--metrics-certificates: tls.crt and tls.key in " +
-                                          config.metrics_certificates + ": " +
-                                          loaded.error().message};
+    return Error{ErrorKind::kInvalid,
+                 "--metrics-certificates: failed to load tls.crt and tls.key from " +
+                     config.metrics_certificates + ": " + loaded.error().message};
   }
   return net::TlsSource([mounted] { return mounted->Context(); });
 }

@@ -204,8 +204,9 @@ nlohmann::json LeaderElector::LeaseJson(const std::string& holder, milliseconds 
 Result<void> LeaderElector::Became(Clock::Time started) {
   const std::optional<int64_t> term = kube::NumberOf(record_.resource_version);
   if (!term) {
-    return Error{ErrorKind::kInvalid, "the lease's resourceVersion \"" + record_.resource_version +
-                                          "\" is not a number, which is needed to order requests"};
+    return Error{ErrorKind::kInvalid,
+                 "the lease's resourceVersion \"" + record_.resource_version +
+                     "\" is not a number; the operator needs a number to order requests"};
   }
   term_ = *term;
   renewed_at_ = started;

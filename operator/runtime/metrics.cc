@@ -126,7 +126,7 @@ class WatchMetrics final : public ReflectorObserver {
                     .Register(registry)),
         lists_(prometheus::BuildCounter()
                    .Name("ringmaster_lists_total")
-                   .Help("Times a cache was filled from a full list")
+                   .Help("Number of full lists from which a cache was filled")
                    .Register(registry)),
         failures_(prometheus::BuildCounter()
                       .Name("ringmaster_watch_failures_total")

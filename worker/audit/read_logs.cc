@@ -29,7 +29,7 @@ Result<std::vector<std::string>> FindLogs(const std::vector<std::string>& paths)
     fs::recursive_directory_iterator entries(path, error);
     while (!error && entries != fs::recursive_directory_iterator()) {
       if (entries->path().extension() == ".jsonl") files.push_back(entries->path().string());
-      if (files.size() > kMostFiles) return Invalid(path, "holds too many logs");
+      if (files.size() > kMostFiles) return Invalid(path, "contains too many logs");
       entries.increment(error);
     }
     if (error) return Invalid(path, error.message());

@@ -67,7 +67,7 @@ std::string Uncovered(const Profile& profile) {
   const std::string path =
       "spec.workload" + api::PathAsWritten(spec.typed_fields, first.path).substr(sizeof "spec" - 1);
   if (!first.by_policy) return path + " " + first.message;
-  return "its workload sets what the profile itself does not allow (" + path + ")";
+  return "its workload sets a field that the profile does not allow (" + path + ")";
 }
 
 Result<Profile> ReadProfileSpec(std::string name, const json& spec) {

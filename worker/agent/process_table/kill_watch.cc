@@ -89,7 +89,7 @@ std::unique_ptr<KillWatch> KillWatch::Start(boost::asio::io_context& io,
     // The thread is detached and ends at most kTurn after the watch.
     std::thread([wait = watch->wait_] { wait->Run(); }).detach();
   } catch (const std::system_error& error) {
-    LogWarn("Cannot start a thread that notices at once when a rank is killed",
+    LogWarn("Failed to start the thread that detects killed ranks early",
             {{"reason", error.what()}});
     return nullptr;
   }

@@ -20,7 +20,8 @@ Handover::~Handover() { ::close(fd_); }
 
 void Handover::Write(const std::string& text) const {
   if (::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-    throw std::system_error(errno, std::generic_category(), "handing a result over");
+    throw std::system_error(errno, std::generic_category(),
+                            "writing a result for the parent process");
   }
 }
 

@@ -49,8 +49,8 @@ std::string ElasticJob::PausedText() const {
   for (const std::string& pod_uid : world_.pods()) {
     if (workers_.At(pod_uid).Silent() && !KnownDead(pod_uid)) missing.insert(pod_uid);
   }
-  return "training is paused and its state is kept: too few workers of the last world are left to "
-         "rule out that others still train; waiting for " +
+  return "training is paused and its state is kept: too few workers of the last world are left, so "
+         "the others may still be training; waiting for " +
          (missing.empty() ? "them" : NamesOf(missing)) + " to return or to be confirmed gone";
 }
 

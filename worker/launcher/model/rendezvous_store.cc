@@ -21,7 +21,7 @@ Result<std::vector<RendezvousStore::Answer>> RendezvousStore::Set(const control:
   const std::size_t after = set.key.size() + set.value.size();
   if (bytes_ - before + after > kMaxBytes) {
     return Error{ErrorKind::kThrottled,
-                 "the rendezvous store is full: it holds " + std::to_string(bytes_) + " bytes"};
+                 "the rendezvous store is full (" + std::to_string(bytes_) + " bytes)"};
   }
   bytes_ = bytes_ - before + after;
   values_[set.key] = set.value;
@@ -60,7 +60,7 @@ Result<std::vector<RendezvousStore::Answer>> RendezvousStore::Get(const std::str
   }
   if (bytes_ + BytesOf(get) > kMaxBytes) {
     return Error{ErrorKind::kThrottled,
-                 "the rendezvous store is full: it holds " + std::to_string(bytes_) + " bytes"};
+                 "the rendezvous store is full (" + std::to_string(bytes_) + " bytes)"};
   }
   bytes_ += BytesOf(get);
   const auto missing =

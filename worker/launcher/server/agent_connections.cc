@@ -69,7 +69,7 @@ void AgentConnections::CloseSilent(Clock::Time now) {
   for (const ConnectionId id : strangers_) {
     const Peer& peer = peers_.at(id);
     if (now - peer.since <= kHelloLimit) break;  // the remaining ones connected later
-    peer.connection->Close("was silent");
+    peer.connection->Close("sent no hello in time");
   }
 }
 

@@ -210,6 +210,6 @@ def _sign_of_kill_in(page: mmap.mmap) -> None:
         libc = ctypes.CDLL(None)
         _thread.start_new_thread(hold, ())
     except (OSError, RuntimeError) as error:
-        _log.warning("Cannot start the thread by which the agent notices at once that this rank is killed: %s", error)
+        _log.warning("Failed to start the thread that lets the agent detect a kill of this rank early: %s", error)
         return
     held.acquire()

@@ -97,9 +97,9 @@ Result<void> SnapshotFiles::Map(std::size_t which, std::size_t bytes) {
     return {};
   }
   const auto failed = [&](int why) {
-    return Error{ErrorKind::kUnavailable,
-                 "while reserving space for a snapshot of " + std::to_string((bytes >> 20) + 1) +
-                     " MiB, twice, in " + folder_ + ": " + std::strerror(why)};
+    return Error{ErrorKind::kUnavailable, "failed to reserve space for two snapshots of " +
+                                              std::to_string((bytes >> 20) + 1) + " MiB each in " +
+                                              folder_ + ": " + std::strerror(why)};
   };
   Unmap(mapped);
   ::unlink(path.c_str());

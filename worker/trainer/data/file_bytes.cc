@@ -20,7 +20,7 @@ Error ReadError(const std::string& path, gzFile file, std::size_t offset) {
   const std::string reason = code == Z_ERRNO ? std::strerror(errno) : text;
   const char* where = gzdirect(file) != 0 ? ", offset " : ", unpacked offset ";
   return {ErrorKind::kInvalid, path + where + std::to_string(offset) +
-                                   ": expected more data, but it cannot be read: " + reason +
+                                   ": failed to read more data: " + reason +
                                    (code == Z_BUF_ERROR ? " (the gzip stream is truncated)" : "")};
 }
 

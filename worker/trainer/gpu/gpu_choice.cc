@@ -40,8 +40,8 @@ std::string WhyNone(const GpuFacts& facts, const std::string& pinned) {
   if (facts.gpus.empty()) {
     const std::string why = facts.problem.empty() ? "" : " (CUDA reported: " + facts.problem + ")";
     if (!pinned.empty()) {
-      return "its GPU " + pinned +
-             ", which is assigned to this rank for the lifetime of its Pod, is gone" + why;
+      return "GPU " + pinned +
+             ", which is assigned to this rank for the lifetime of its Pod, was not found" + why;
     }
     if (!facts.visible.empty()) {
       return "no GPU is visible with CUDA_VISIBLE_DEVICES=" + facts.visible + why;

@@ -252,14 +252,15 @@ void CentreTable::ReportProtection() {
   if (unprotected == told_) return;
   told_ = unprotected;
   if (!unprotected_) return;
-  unprotected_(unprotected
-                   ? "after a change of the world, " + std::to_string(once_) + " of " +
-                         std::to_string(options_.head.classes) +
-                         " class centres are held by a single rank: until their copies are "
-                         "complete, in about " +
-                         std::to_string(copies_.every() / 4 + 1) +
-                         " steps, losing that rank would resume training from the latest checkpoint"
-                   : "");
+  unprotected_(
+      unprotected
+          ? "after a change of the world, " + std::to_string(once_) + " of " +
+                std::to_string(options_.head.classes) +
+                " class centres are on only one rank; until their copies are "
+                "complete, in about " +
+                std::to_string(copies_.every() / 4 + 1) +
+                " steps, a loss of that rank makes training resume from the latest checkpoint"
+          : "");
 }
 
 // --- steps

@@ -53,7 +53,7 @@ void SignOfKillIn(int file) {
       Hold(&page->owner, held.get());
     }).detach();
   } catch (const std::system_error& error) {
-    LogWarn("Cannot start the thread by which the agent notices at once that this rank is killed",
+    LogWarn("Failed to start the thread that lets the agent detect a kill of this rank early",
             {{"reason", error.what()}});
     munmap(memory, sizeof(control::PositionPage));
     return;

@@ -18,9 +18,8 @@ Result<void> CheckPartialFc(const TrainOptions& options) {
     return wrong("--data=synthetic requires --classes, the number of identities to generate");
   }
   if (flags.classes != 0 && flags.classes < options.world_size) {
-    return wrong("--classes=" + std::to_string(flags.classes) +
-                 " is less than --world-size=" + std::to_string(options.world_size) +
-                 ", but each rank holds the centre of at least one class");
+    return wrong("--classes=" + std::to_string(flags.classes) + " is less than --world-size=" +
+                 std::to_string(options.world_size) + ", but each rank needs at least one class");
   }
   if (options.max_shift != 0) return wrong("--max-shift cannot be used with --workload=partial-fc");
   if (Result<partial_fc::Margin> margin = partial_fc::ParseMargin(flags.margin); !margin.ok()) {

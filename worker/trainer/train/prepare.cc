@@ -30,7 +30,7 @@ Result<void> CheckRows(Workload& workload, const TrainOptions& options) {
       ErrorKind::kInvalid,
       "the data has " + std::to_string(workload.sharded()->all_rows()) +
           " classes, fewer than the " + std::to_string(ranks) +
-          " ranks that this job may have (workers times slotsPerWorker), but each rank holds at "
+          " ranks that this job may have (workers times slotsPerWorker), but each rank needs at "
           "least one; lower maxReplicas or slotsPerWorker, or train more classes"};
 }
 

@@ -304,7 +304,7 @@ TEST(Profile, WhetherItIsAcceptedIsSaidWithTheReason) {
               ::testing::StartsWith("False Unreadable: no job can use it: it cannot be "));
   EXPECT_THAT(
       accepted(Make("p", R"({"workload": {"network": {"hostNetwork": true}}})")),
-      ::testing::StartsWith("False NotCovered: no job can use it: its workload sets what "));
+      ::testing::StartsWith("False NotCovered: no job can use it: its workload sets a field "));
   EXPECT_THAT(
       accepted(Make("p", R"({"namespaces": ["team-b", "team-a"], "default": true})"), {own, all}),
       ::testing::StartsWith("False DefaultConflict: namespace team-a has several default "

@@ -75,7 +75,7 @@ TEST_F(Agents, HaveFiveSecondsToSayHello) {
   clock.Advance(1ms);
   agents.CloseSilent(clock.Now());
 
-  EXPECT_EQ(silent->closed, "was silent");
+  EXPECT_EQ(silent->closed, "sent no hello in time");
   EXPECT_TRUE(greeted->open());
   EXPECT_TRUE(later->open());
 }

@@ -41,8 +41,8 @@ TEST(GpuChoice, ARankWithItsOwnGpuTakesThatOrNone) {
 
   facts.gpus.clear();
   EXPECT_EQ(WhyNot(facts, {.gpus = 4, .local_rank = 3, .pinned = "GPU-7"}),
-            "the job asks for 4 GPUs: its GPU GPU-7, which is assigned to this rank for the "
-            "lifetime of its Pod, is gone");
+            "the job asks for 4 GPUs: GPU GPU-7, which is assigned to this rank for the "
+            "lifetime of its Pod, was not found");
 }
 
 TEST(GpuChoice, PtxIsForTheGpusThatComeAfterIt) {

@@ -67,7 +67,7 @@ Result<SharedWorld> AgreeOnMemory(const World& world, bool want, std::size_t byt
   if (!want) {
     mine = std::string(kNo) + "it is disabled";
   } else if (!PeerProcess::CanBeWatched()) {
-    mine = std::string(kNo) + "this system does not allow it to watch processes";
+    mine = std::string(kNo) + "this system does not allow watching other processes";
   } else if (world.rank == 0) {
     Result<std::unique_ptr<Segment>> made = Segment::Create(bytes);
     mine = made.ok() ? (*made)->description() : kNo + made.error().message;

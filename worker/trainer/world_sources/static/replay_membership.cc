@@ -43,7 +43,8 @@ class ReplayMembership final : public MembershipSource {
   Result<World> AwaitWorld(control::Epoch after) override {
     if (after != left_) {
       return Error{ErrorKind::kUnavailable,
-                   "the replay cannot continue: " + broken_.value_or("the world ended too early")};
+                   "the replay cannot continue: " +
+                       broken_.value_or("the world ended before its last recorded step")};
     }
     for (const ScheduledRun& run : schedule_.runs) {
       if (!(after < run.epoch)) continue;
