@@ -1,6 +1,7 @@
 // Tests examples/pytorch-in-place, a PyTorch script that joins its job through the Python package.
 // Its containers have only Python, PyTorch and the files that the agents bring.
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -133,6 +134,22 @@ TEST_F(PythonInPlace, TrainsThroughEveryFaultAndLosesNoStep) {
   const Ran audit = Audit(kSteps);
   EXPECT_EQ(audit.exit_code, 0) << audit.output;
   EXPECT_THAT(job.Log(), HasSubstr("done after step " + std::to_string(kSteps)));
+}
+
+TEST_F(PythonInPlace, NamesARankThatIsSlowerThanTheOthers) {
+  Job job(4, Python({Script(), "--steps=1000000"}));
+  job.LimitCpu(1, 1);  // raises the limit that is set below
+  Begin(job, {0, 1, 2}, 0, {{"PYTHONPATH", PyTorch()}});
+  TrainsWith(job, 3);
+  const auto named = [&] {
+    const std::vector<control::Straggler> slow = job.Status().stragglers;
+    return std::ranges::find(slow, "digits-worker-1", &control::Straggler::pod) != slow.end();
+  };
+  EXPECT_FALSE(named());
+
+  job.LimitCpu(1, 0.1);
+
+  EXPECT_TRUE(WaitUntil(kLimit, named)) << job.Log();
 }
 
 // The agents start the ranks here, too; mpirun shows their output.
