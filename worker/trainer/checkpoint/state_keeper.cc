@@ -11,7 +11,7 @@ namespace ringmaster::trainer {
 namespace {
 
 constexpr std::chrono::seconds kFinishLimit{60};
-constexpr std::chrono::seconds kPartLimit{10};  // other ranks wait for this one
+constexpr std::chrono::seconds kPartLimit{10};  // other ranks wait meanwhile
 constexpr std::chrono::milliseconds kBetweenLooks{100};
 
 // Returns whether the writer becomes idle within `limit` and before `given_up` returns true.
@@ -231,7 +231,7 @@ void StateKeeper::Committed(const World& world, const LocalState& held, bool out
 }
 
 void StateKeeper::Checkpoint(const World& world, const LocalState& held) {
-  if (held.version == restored_) return;  // it is already a checkpoint of this job
+  if (held.version == restored_) return;  // this version is already a checkpoint
   if (parts_ && due_ != held.version) OfferPart(world, held);
   if (world.rank != 0 || offered_ == held.version) return;
   Offer(world, held);
@@ -271,7 +271,7 @@ bool StateKeeper::AwaitWritten(std::chrono::milliseconds limit) {
   return !writer_ || writer_->AwaitIdle(limit);
 }
 
-// A part that is offered too early is skipped, and so is the checkpoint.
+// If a part is offered while the previous one is being written, the checkpoint is skipped.
 void StateKeeper::OfferPart(const World& world, const LocalState& held) {
   const ShardView view = options_.sharded->view();
   ShardHeader header = HeaderFor(held);
@@ -305,7 +305,7 @@ Result<void> StateKeeper::LoadRows(const StateVersion& version, int64_t begin, i
                           values);
 }
 
-// Returns the folder that has the version: this job's, or else that of the job to start from.
+// Returns this job's folder if it has the version, otherwise that of the job to start from.
 Result<CheckpointFolder> StateKeeper::FolderWith(const StateVersion& version) const {
   const Result<bool> own = folder_->IsComplete(version);
   if (!own.ok()) return own.error();
@@ -323,8 +323,8 @@ void StateKeeper::WorldEnded() {
 
 void StateKeeper::FinishPart(const World& world, const LocalState& held, const GivenUp& given_up) {
   if (!parts_ || held.version.step == 0 || held.version == restored_) return;
-  const bool completing = offered_ == held.version;  // rank 0's writer waits for its parts
-  if (!completing) gate_.GiveUp();                   // the parts of an earlier checkpoint
+  const bool completing = offered_ == held.version;  // rank 0's writer waits for this part
+  if (!completing) gate_.GiveUp();                   // end its wait for an earlier checkpoint
   if (AwaitIdle(*parts_, kPartLimit, given_up) &&
       (completing || AwaitIdle(*writer_, kPartLimit, given_up))) {
     Checkpoint(world, held);

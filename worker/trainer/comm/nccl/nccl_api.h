@@ -109,7 +109,7 @@ struct NcclApi {
   std::function<NcclResult(NcclComm, int, const NcclUniqueId*, int, NcclComm*, NcclConfig*)>
       comm_grow;
   std::function<NcclResult(void**, std::size_t)> memory_alloc;
-  // Records the memory on this rank only; the first operation on it informs the other ranks.
+  // Registers the memory on this rank only; the first operation on the memory informs the others.
   std::function<NcclResult(NcclComm, void*, std::size_t, void** handle)> comm_register;
 };
 
