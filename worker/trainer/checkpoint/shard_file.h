@@ -42,7 +42,7 @@ Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& iden
 Result<void> WriteTextDurably(const std::string& path, const std::string& text);
 // Reads up to `limit` bytes of a file; one more if the file is longer. Errors as in ReadShard().
 Result<std::string> ReadText(const std::string& path, std::size_t limit);
-// Returns the size of a file in bytes; empty if it does not exist. kUnavailable: cannot tell now.
+// Returns a file's size in bytes; empty if it does not exist. kUnavailable: the size is unknown.
 Result<std::optional<uint64_t>> FileBytes(const std::string& path);
 
 // Waits until created, renamed and removed names in a folder are on disk.

@@ -46,7 +46,7 @@ struct ShardHeader {
   StateIdentity identity;
   StateVersion version;
   int64_t term_base = 0;  // LocalState::term_base
-  int32_t shard = 0;      // of `shards`. A state that all ranks share is one shard. Shard k of a
+  int32_t shard = 0;      // index. A state that all ranks share is one shard. Shard k of a
                           // table over n ranks has the rows of ShareOf(k, n, rows)
   int32_t shards = 1;
   std::vector<uint64_t> parts;  // number of values in each part

@@ -114,7 +114,7 @@ Result<LocalState> StateKeeper::Restore(const LocalState& held, bool to_begin) {
   return other;
 }
 
-// Loads the checkpoint that the spec names as the start.
+// Loads the checkpoint from which the job starts according to its spec.
 Result<LocalState> StateKeeper::RestoreOther() {
   const Result<OtherCheckpoints> other = FindToBeginWith(options_.checkpoints);
   if (!other.ok()) return other.error();
@@ -130,8 +130,8 @@ Result<LocalState> StateKeeper::RestoreOther() {
   return now;
 }
 
-// A job that is deleted and created again under the same name starts over. Log how to resume from
-// its earlier checkpoints instead.
+// A job that is deleted and created again under the same name starts over. Reports how to resume
+// from the earlier job's checkpoints instead.
 Result<void> StateKeeper::NoteNamesakes() {
   const CheckpointPlace& place = options_.checkpoints;
   if (place.uid.empty()) return {};

@@ -5,7 +5,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// How long Wait() continues after the deadline, because libraries detect deadlines slightly late.
+// How long Wait() waits beyond a deadline, because libraries detect deadlines slightly late.
 constexpr std::chrono::seconds kGrace{1};
 
 }  // namespace

@@ -49,7 +49,7 @@ class Work {
   };
   std::optional<Span> span() const;
 
-  // A communicator calls Begin() and Complete(). Only the first call of each one has an effect.
+  // Called by communicators when the operation begins and ends. Repeated calls have no effect.
   void Begin();
   void Complete(Result<void> outcome);
   bool ended() const;

@@ -22,7 +22,7 @@
 
 namespace ringmaster::trainer {
 
-// Returns the time until the deadline, at least 1 ms, because most libraries wait forever for 0.
+// Returns the time until the deadline; at least 1 ms, because 0 means forever in most libraries.
 std::chrono::milliseconds Left(Deadline deadline);
 
 // A library's connections among the ranks of a world.

@@ -23,8 +23,8 @@ class Checkpointer {
   virtual ~Checkpointer() = default;
 
   // Loads the newest saved state above `local` into the state's memory, and returns the resulting
-  // state. Returns quickly if there is none. `to_begin`: no rank of the world has trained; if this
-  // job has no saved state, another job's may be loaded, if the spec names one. kInvalid, with a
+  // state. Returns quickly if there is none. `to_begin`: no rank of the world has trained; a job
+  // without saved state may then load that of another job that its spec names. kInvalid, with a
   // message: there are checkpoints, and this rank must not start without them (another model, a
   // newer format, all damaged). kUnavailable: they cannot be read now.
   virtual Result<LocalState> Restore(const LocalState& local, bool to_begin) = 0;

@@ -56,7 +56,7 @@ class RankPosition {
   virtual void WaitsFor(int /*peer*/) {}
   // The rank has reached this stage of connecting to its next world. Callable on any thread.
   virtual void ComesTo(control::ConnectStage /*stage*/) {}
-  // This rank has reached this number of collectives. Callable on any thread.
+  // Reports how many collectives this rank has reached. Callable on any thread.
   virtual void Counts(const control::CollectiveCounts& /*counts*/) {}
 };
 

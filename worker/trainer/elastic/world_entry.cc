@@ -96,7 +96,7 @@ Result<void> WorldEntry::Enter() {
     if (const Result<void> kept = KeepOther(); !kept.ok()) adopted = kept.error();
   }
   if (!adopted.ok()) {
-    Leave(adopted.error());  // ends the communicator before the memory of its operations
+    Leave(adopted.error());  // destroys the communicator before the memory that its operations use
     return adopted.error();
   }
   sync_.reset();
@@ -200,7 +200,7 @@ void WorldEntry::ReportUnreadable(const std::string& reason) {
   membership_.Unprotected(kRestoreProtection, reason);
 }
 
-// Waits before this rank checks again, at most until the world has ended.
+// Waits before this rank checks again, but not longer than the world lasts.
 void WorldEntry::Pause(int attempt) {
   position_.Enter(RankPhase::kEvaluate);
   const auto pause = PauseAfter(attempt + 1, options_.timeout);

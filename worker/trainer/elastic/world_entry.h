@@ -52,7 +52,7 @@ class WorldEntry {
   // state. `cause`: why this rank is not in a world. After an error, no world follows; see end().
   Result<void> Next(const Error& cause);
 
-  // Leaves the world because of `cause`, and reports this unless the membership source ended it.
+  // Leaves the world because of `cause`; reports it, unless the membership source ended the world.
   void Leave(const Error& cause);
   // Leaves the world together with all its ranks, after the last applied step.
   void LeaveAtBoundary();

@@ -48,7 +48,7 @@ class Head {
   Share share_;
   std::size_t samples_ = 0;  // number of samples of the global batch
   StepInputs inputs_;
-  // Device memory, by sample of the batch; mine_ and all_ have equal pieces, for collectives.
+  // Device memory, by sample of the batch; mine_ and all_ consist of equal pieces for collectives.
   std::span<float> units_, inverse_norms_, maximum_;
   std::span<float> sum_, target_;  // adjacent
   std::span<float> mine_, all_;

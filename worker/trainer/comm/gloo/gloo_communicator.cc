@@ -19,8 +19,8 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Gloo writes to sockets that a peer or ShutDown() may have closed. It does not block SIGPIPE,
-// which would end the process. The threads that it starts inherit the signal mask.
+// Gloo writes to sockets that a peer or ShutDown() may have closed, but does not block SIGPIPE,
+// which would end the process. The threads that Gloo starts inherit the signal mask.
 void BlockBrokenPipes() {
   sigset_t signals;
   sigemptyset(&signals);

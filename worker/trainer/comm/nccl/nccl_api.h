@@ -51,8 +51,8 @@ struct NcclUniqueId {
   std::array<char, 128> bytes{};
 };
 
-// The fields that existed in NCCL 2.14 to 2.18. Newer versions see from `size` and `version` that
-// their additional fields are missing, and treat them as unset.
+// The fields that existed in NCCL 2.14 to 2.18. Newer versions recognise from `size` and `version`
+// that their additional fields are missing, and treat them as unset.
 struct NcclConfig {
   std::size_t size = sizeof(NcclConfig);
   unsigned int magic = 0xcafebeef;

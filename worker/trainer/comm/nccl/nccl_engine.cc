@@ -184,7 +184,7 @@ bool NcclEngine::FirstHasBegun() {
   return first.begun;
 }
 
-// Reports the counts. `launching`: a launch is running, so it is unknown which ones have begun.
+// Reports the counts. While `launching`, the number of operations that have begun is unknown.
 void NcclEngine::SayCounts(bool launching) {
   if (!world_.counts) return;
   control::CollectiveCounts said = counts_;

@@ -31,9 +31,9 @@ struct NcclFormingObserver {
   std::function<void(control::ConnectStage stage)> comes_to;
 };
 
-// Returns the new communicator of `world`. After an error, it and a parent that was used have been
-// aborted. Call it on every rank; it blocks in the world's store and then in NCCL. REQUIRES: the
-// device is current for this thread.
+// Creates the communicator of `world`. Call it on every rank; it blocks in the world's store and
+// then in NCCL. After an error, the new communicator and a parent that was used have been aborted.
+// REQUIRES: the device is current for this thread.
 Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
                                   const NcclPatience& patience,
                                   const NcclFormingObserver& observer);

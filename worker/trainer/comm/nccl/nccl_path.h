@@ -36,8 +36,8 @@ enum class NcclPath : int {
   kGrow = 3,         // grow a healthy parent; all its ranks stay and keep their numbers
 };
 
-// Returns how to create the communicator of `ranks`, which are in their new order. If versions
-// differ: kNew, because NCCL refuses to mix some versions, and others may lack functions.
+// Returns how to create the communicator of `ranks`, given in their new order. Returns kNew if
+// versions differ, because NCCL refuses to mix some versions, and others may lack functions.
 NcclPath PathOf(std::span<const NcclStatement> ranks);
 
 // Returns whether all ranks register their memory. The behaviour of NCCL is undefined if the memory

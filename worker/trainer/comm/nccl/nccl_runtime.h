@@ -81,7 +81,7 @@ class NcclRuntime {
   // this object exists, because an abandoned call may still use it.
   NcclComm* MakeSlot();
 
-  // Keeps a communicator for the next world. Aborts the communicator that was parked before.
+  // Keeps a communicator for the next world. Aborts the one that was parked before, if any.
   void Park(NcclParent parent);
   // Parks the result of TakeParked() again, or aborts it if a newer one is parked by now.
   void ParkAgain(NcclParent parent);
@@ -91,7 +91,7 @@ class NcclRuntime {
   // without copies. It is never freed, because it must outlive every communicator, including parked
   // ones. Null if this NCCL cannot register memory or none is left: use other memory.
   void* MakeRegistered(std::size_t bytes);
-  // Returns all memory to register; nothing once a rank has failed to register it.
+  // Returns the memory to register; empty once registering it has failed.
   std::vector<std::span<std::byte>> registered();
   void StopRegistering();
 

@@ -21,8 +21,8 @@ namespace ringmaster::trainer {
 struct alignas(128) MeetingCell {  // two cells never share a pair of cache lines
   std::atomic<uint64_t> arrived;   // the last point that the rank has reached
   std::atomic<uint64_t> settled;   // the last point that counts after the rank has left
-  std::atomic<uint64_t> awaits;    // the rank and point for which it sleeps; 0: awake
-  std::atomic<uint32_t> bell;      // futex on which it sleeps; a change wakes it
+  std::atomic<uint64_t> awaits;    // the rank and point for which this rank waits; 0: awake
+  std::atomic<uint32_t> bell;      // futex on which this rank sleeps; a change wakes the rank
   std::atomic<uint32_t> gone;      // 1: the rank has left permanently
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);

@@ -9,7 +9,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// A slot fits in a part of a core's cache. With many ranks, slots are smaller.
+// A slot fits into part of a core's cache. In worlds with many ranks, slots are smaller.
 constexpr std::size_t kMostSlotBytes = 256 << 10;
 constexpr std::size_t kLeastSlotBytes = 64 << 10;
 constexpr std::size_t kAllSlotBytes = 16 << 20;

@@ -36,7 +36,7 @@ class SharedMemoryTransport final : public CollectiveTransport {
   std::unique_ptr<Segment> segment_;
   Mutex mutex_;
   bool down_ RINGMASTER_GUARDED_BY(mutex_) = false;
-  std::unique_ptr<SharedCollectives> collectives_;  // set once, under mutex_
+  std::unique_ptr<SharedCollectives> collectives_;  // set once, with mutex_ locked
 };
 
 // A communicator that uses only this transport.
