@@ -204,7 +204,7 @@ ShardHeader StateKeeper::HeaderFor(const LocalState& held) const {
           .checksum = 0};
 }
 
-// Always true without snapshots, so that this rank does not delay the snapshots of others.
+// Returns true if there are no snapshots, so that this rank does not delay those of other ranks.
 bool StateKeeper::SnapshotDue() const {
   return options_.sharded == nullptr && (!snapshots_ || pace_.Due(clock_.Now()));
 }

@@ -82,7 +82,7 @@ class ShardedState {
 
   // Returns the number of rows of the whole table.
   virtual int64_t all_rows() const = 0;
-  // Returns this rank's share until the next call. REQUIRES, here and below: Sync() succeeded.
+  // This rank's share, valid until the next call. REQUIRES, here and below: Sync() has succeeded.
   virtual ShardView view() const = 0;
   // Returns the checksum of this rank's share. The sum over all ranks, modulo 2^64, is the checksum
   // of the whole state, for any size of the world.

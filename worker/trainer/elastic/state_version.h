@@ -50,7 +50,7 @@ struct LocalState {
     return {.epoch = {.term = term_base + epoch.term, .number = epoch.number},
             .step = version.step + 1};
   }
-  // Returns the epoch of this run that computed the state. Its term is 0 if another run did.
+  // Returns the epoch of this run that computed the state; term 0 if another run computed it.
   control::Epoch EpochOfRun() const {
     return {.term = version.epoch.term - term_base, .number = version.epoch.number};
   }

@@ -336,7 +336,7 @@ void CentreTable::KeepCopies() {
   ReportProtection();
 }
 
-// Moves each row to the rank that owns it in a world of the ranks that stay, which uses it later.
+// Moves each row to the rank that will own it if the next world has exactly the ranks that stay.
 Result<void> CentreTable::HandOver(Communicator& communicator, bool leaving,
                                    std::chrono::milliseconds timeout) {
   const RowExchange::Options options{.timeout = timeout};

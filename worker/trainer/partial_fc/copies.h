@@ -24,7 +24,7 @@ struct Block {
   Rows rows{};
   bool visiting = false;  // in device memory, while steps are repeated
 
-  // Repeats the first step of `log` after this version, on `device`. REQUIRES: `log` has one.
+  // Repeats `log`'s first step after this version, on `device`. REQUIRES: `log` has such a step.
   void Advance(const HeadOptions& options, const InputLog& log, HeadDevice& device,
                ShardStep& step);
   // Call after the last step to repeat. Sets missing initial values, and moves rows to host memory.

@@ -36,8 +36,8 @@ struct TargetLogit {
 };
 
 // Returns the logit and its slope. REQUIRES: cosine in [-1, 1]. The slope of an angular margin
-// grows without limit at angles 0 and π, where the gradient of the angle becomes 0. Therefore the
-// sine is at least what a float cosine can distinguish from 1, so that their product stays finite.
+// grows without limit at angles 0 and π, where the gradient of the angle becomes 0. A lower limit
+// of the sine, the smallest that a float cosine can distinguish from 1, keeps their product finite.
 RINGMASTER_HOST_DEVICE inline TargetLogit WithMargin(const Margin& margin, float cosine) {
   if (margin.m1 == 1.0F && margin.m2 == 0.0F) {
     return {margin.scale * (cosine - margin.m3), margin.scale};

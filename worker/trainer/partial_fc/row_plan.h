@@ -34,7 +34,7 @@ struct RowPlan {
   std::vector<ClassRange> lost;    // rows that no rank has
 };
 
-// Returns for all rows the source with the fewest replays; then the lowest rank and first block.
+// Plans a source for each row: the one with the fewest replays, then lowest rank, then first block.
 RowPlan PlanRows(std::span<const std::vector<HeldRows>> held, int64_t classes);
 
 // Returns the share of a rank in a world of `size`.
