@@ -244,7 +244,7 @@ Result<std::optional<LoadedShard>> CheckpointFolder::LoadNewest(
     if (!IsDamage(loaded.error()) && loaded.error().kind != ErrorKind::kNotFound) {
       return loaded.error();
     }
-    // The writer may have removed it. There are then newer checkpoints, which were tried.
+    // The writer may have removed it after completing newer ones, which were tried already.
     const Result<bool> there = IsComplete(version);
     if (!there.ok()) return there.error();
     if (!*there) continue;
@@ -303,7 +303,7 @@ Result<void> CheckpointFolder::Publish(const CheckpointDraft& draft) const {
     const Result<bool> complete = IsComplete(draft.version);
     if (!complete.ok()) return complete.error();
     if (*complete) return Error{ErrorKind::kAlreadyExists, home + " is complete"};
-    Remove(CheckpointName(draft.version));  // without DONE: not a checkpoint
+    Remove(CheckpointName(draft.version));  // a folder without DONE is not a checkpoint
     fs::rename(draft.aside, home, error);
   }
   if (error) {

@@ -47,7 +47,7 @@ struct DoneShard {
   friend bool operator==(const DoneShard&, const DoneShard&) = default;
 };
 std::string EncodeDone(const std::vector<DoneShard>& shards);
-// Shards must be 0, 1, … in order. kInvalid with the reason kDamaged: the message says why.
+// Returns kInvalid with the reason kDamaged unless `text` lists the shards 0, 1, … in order.
 Result<std::vector<DoneShard>> DecodeDone(std::string_view text);
 
 // Rows [begin, end) of a table with `all_rows` rows that is sharded over ranks.
@@ -86,10 +86,10 @@ class CheckpointFolder {
   Result<int64_t> BytesOfNewest(const std::vector<StateVersion>& complete, int keep) const;
 
   // Loads the newest complete checkpoint above `than` that is not damaged; nothing if none exists.
-  // Logs each damaged checkpoint that it skips, with the reason and the one that is used instead.
-  // Adds it to `damaged` and does not read it again; logs it again only if `than` is empty.
-  // kUnavailable: the folder cannot be read now. kInvalid: the newest undamaged one is of another
-  // model or a newer format, or all are damaged and `than` is empty.
+  // Logs each damaged checkpoint that it skips, with the reason and the checkpoint that is used
+  // instead. Adds the damaged one to `damaged` and does not read it again; logs it again only if
+  // `than` is empty. kUnavailable: the folder cannot be read now. kInvalid: the newest undamaged
+  // one is of another model or a newer format, or all are damaged and `than` is empty.
   Result<std::optional<LoadedShard>> LoadNewest(const StateVersion& than,
                                                 const StateIdentity& identity,
                                                 const std::vector<uint64_t>& parts,
@@ -109,20 +109,20 @@ class CheckpointFolder {
   // Moves all parts to the draft. REQUIRES: all `count` ranks of the world have written parts.
   Result<void> AdoptParts(CheckpointDraft& draft, const control::Epoch& world, int count) const;
 
-  // Writes DONE and renames the draft's folder, which completes the checkpoint. REQUIRES: the
-  // launcher has granted it. kAlreadyExists: this version is already complete and stays unchanged.
+  // Writes DONE and renames the draft's folder, which completes the checkpoint. kAlreadyExists:
+  // this version is already complete, and is unchanged. REQUIRES: the launcher has granted it.
   Result<void> Publish(const CheckpointDraft& draft) const;
   // Removes a draft that will not be completed.
   void Discard(const CheckpointDraft& draft) const;
 
-  // Reads rows [begin, end) from the parts of a complete checkpoint. Any number of ranks may have
-  // written it. kInvalid: a part does not match `identity` or is damaged; the message names the
+  // Reads rows [begin, end) from the parts of a complete checkpoint, which any number of ranks may
+  // have written. kInvalid: a part does not match `identity` or is damaged; the message names the
   // file. kUnavailable: the parts cannot be read now.
   Result<void> LoadRows(const StateVersion& version, const StateIdentity& identity,
                         const RowsWanted& wanted, std::span<float> rows) const;
 
-  // Removes complete checkpoints beyond the newest `keep`, and incomplete ones. Removes only those
-  // that are older than `own`. REQUIRES: `own` is complete and was written by this rank.
+  // Removes complete checkpoints beyond the newest `keep`, and all incomplete ones, if they are
+  // older than `own`. REQUIRES: `own` is complete and was written by this rank.
   void Retain(const StateVersion& own, int keep) const;
 
  private:

@@ -61,7 +61,7 @@ Result<void> CheckpointFolder::AdoptParts(CheckpointDraft& draft, const control:
   return {};
 }
 
-// Checks only headers and sizes, which is cheap. Readers check the data.
+// Checks only headers and sizes, which is fast. LoadRows() checks the data.
 Result<void> CheckpointFolder::CheckParts(const StateVersion& version,
                                           const StateIdentity& identity,
                                           const std::vector<DoneShard>& done) const {

@@ -2,7 +2,7 @@
 
 // Writes checkpoints in the background. Offer() copies the state and returns. A thread writes the
 // copy, asks for the grant, completes the checkpoint and removes old ones. Training never waits for
-// the disk: an offer is skipped while the previous checkpoint is still being written.
+// the disk: Offer() skips a checkpoint while the previous one is still being written.
 
 #include <cstdint>
 #include <functional>
@@ -29,7 +29,7 @@ struct CheckpointCalls {
   std::function<Result<void>(const StateVersion&, const DoneShard&, const std::stop_token&)> grant;
   // Called when the checkpoint is complete. `bytes` is the total size of the checkpoints kept.
   std::function<void(const StateVersion&, int64_t bytes)> complete;
-  // Called on changes: with the reason why checkpoints now fail, or empty if they succeed again.
+  // Called with the reason when checkpoints start to fail, and with "" when they succeed again.
   std::function<void(const std::string& reason)> failing;
 };
 
@@ -40,14 +40,14 @@ class CheckpointWriter {
   // Abandons the checkpoint that is being written.
   ~CheckpointWriter();
 
-  // Copies `state` and starts to write it in this world with `header`, whose parts and checksum it
-  // fills in. Returns false, and skips this checkpoint, if the last one is still being written.
+  // Copies `state` and starts to write it in this world. Sets the parts and checksum of `header`.
+  // Returns false, and skips this checkpoint, if the last one is still being written.
   bool Offer(const control::Epoch& world, ShardHeader header, const TrainableState& state);
 
   // Waits until nothing is being written. Returns false if that takes longer than `limit`.
   bool AwaitIdle(std::chrono::milliseconds limit);
 
-  // The last version that this writer completed or found complete; {} if there is none.
+  // Returns the last version that this writer completed or found complete; {} if there is none.
   StateVersion completed() const;
 
  private:

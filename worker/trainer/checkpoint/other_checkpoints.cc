@@ -123,7 +123,7 @@ Result<LoadedShard> LoadOther(const OtherCheckpoints& other, const StateIdentity
                               const std::vector<uint64_t>& parts,
                               std::map<StateVersion, std::string>& damaged) {
   if (other.chosen) {
-    // Its rows were found damaged (StateKeeper::Distrust).
+    // The rows of this version were found damaged (StateKeeper::Distrust).
     if (const auto known = damaged.find(*other.chosen); known != damaged.end()) {
       return Damaged(known->second);
     }

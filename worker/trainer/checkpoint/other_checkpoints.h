@@ -16,9 +16,9 @@ namespace ringmaster::trainer {
 
 struct CheckpointPlace {
   std::string volume;  // empty: no checkpoints
-  // Identify the job. Empty outside of a job; checkpoints are then directly on the volume.
+  // Identity of the job. Empty outside of a job: checkpoints are then directly on the volume.
   std::string ns{}, name{}, uid{};
-  // The checkpoint to start from. At most one of these is set.
+  // The source of the checkpoint to start from. At most one of these is set.
   std::string from_job{};   // the newest checkpoint of other jobs of this name
   std::string from_path{};  // a checkpoint, or a folder of checkpoints, below the volume
 
@@ -33,16 +33,16 @@ struct OtherCheckpoints {
   std::optional<StateVersion> chosen{};  // use only this version, if set
 };
 
-// Finds checkpoints of other jobs named `name` in the job's namespace. Returns the folder whose
-// newest one was completed last; empty if there is none. kUnavailable: it cannot be found now.
+// Looks for checkpoints of other jobs named `name` in the job's namespace. Returns the folder whose
+// newest one was completed last; empty if none. kUnavailable: a folder cannot be read now.
 Result<std::optional<OtherCheckpoints>> FindOfJob(const CheckpointPlace& place,
                                                   const std::string& name);
 
-// Finds the checkpoint that the spec names to start from. kInvalid, with a message: it is missing
-// or not below the volume. kUnavailable: as above.
+// Returns the checkpoint that the spec names to start from. kInvalid, with a message: it is missing
+// or not below the volume. kUnavailable: a folder cannot be read now.
 Result<OtherCheckpoints> FindToBeginWith(const CheckpointPlace& place);
 
-// Loads from `other`, like CheckpointFolder::LoadNewest. kInvalid also: `chosen` does not exist.
+// Loads from `other`, like CheckpointFolder::LoadNewest. Also kInvalid if `chosen` is missing.
 Result<LoadedShard> LoadOther(const OtherCheckpoints& other, const StateIdentity& identity,
                               const std::vector<uint64_t>& parts,
                               std::map<StateVersion, std::string>& damaged);

@@ -2,8 +2,8 @@
 
 // Writes a sharded state as a checkpoint in parts: each rank writes its part in the background, and
 // rank 0 completes the checkpoint once all parts are on disk. Ranks report written parts to each
-// other in the reductions of steps (elastic_torch/session.h). Until all parts are reported, rank
-// 0's writer waits at the PartsGate.
+// other in the reductions of steps (elastic_torch/session.h). Rank 0's writer waits at the
+// PartsGate until all parts are reported.
 
 #include <chrono>
 #include <functional>
@@ -22,17 +22,17 @@ namespace ringmaster::trainer {
 // Not thread-safe.
 class PartWriter {
  public:
-  // The writer's thread calls `failing` with the reason why parts cannot be written now, and with
-  // an empty text once they can again. It calls `failing` only when this changes.
+  // The writer's thread calls `failing` with the reason when parts cannot be written, and with an
+  // empty text when they can be written again. It calls `failing` only when this changes.
   PartWriter(CheckpointFolder folder, std::function<void(const std::string& reason)> failing);
   // Abandons the part that is being written.
   ~PartWriter();
 
-  // Copies `rows` and starts to write them in this world with `header`, whose checksum it fills in.
-  // Returns false, and skips this part, if the last one is still being written.
+  // Copies `rows` and starts to write the copy in this world, with `header`, whose checksum it
+  // sets. Returns false, and skips this part, if the last one is still being written.
   bool Offer(const control::Epoch& world, ShardHeader header, std::span<const float> rows);
 
-  // The version of the last part that was written; {} before the first.
+  // Returns the version of the last part that was written; {} before the first part.
   StateVersion written() const;
 
   // Waits until nothing is being written. Returns false if that takes longer than `limit`.
@@ -64,7 +64,7 @@ class PartsGate {
   // Call when `count` ranks are writing the parts of `version`. Abandons the parts of an earlier
   // version.
   void Expect(const StateVersion& version, int count);
-  // Call when all parts are on disk. Ignored for a version that is not expected.
+  // Call when all parts are on disk. Does nothing if Expect() was not called for `version`.
   void Complete(const StateVersion& version);
   // Call when the parts will never be complete.
   void GiveUp();
@@ -76,7 +76,7 @@ class PartsGate {
  private:
   Mutex mutex_;
   StoppableCondVar changed_;
-  StateVersion expected_ RINGMASTER_GUARDED_BY(mutex_);  // {}: nothing
+  StateVersion expected_ RINGMASTER_GUARDED_BY(mutex_);  // {}: no version
   int count_ RINGMASTER_GUARDED_BY(mutex_) = 0;
   bool complete_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };

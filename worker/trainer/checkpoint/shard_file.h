@@ -1,7 +1,7 @@
 #pragma once
 
 // Writes a state to a file and reads it back. Reading does not trust lengths in the file: it
-// allocates memory for the reader's state, never for a size in a header.
+// allocates memory for the reader's state, never for a size that a header contains.
 
 #include <optional>
 #include <stop_token>
@@ -24,7 +24,7 @@ struct LoadedShard {
 std::vector<uint64_t> PartsOf(const TrainableState& state);
 
 // Writes a new file with header and data, and waits until it is on disk. Returns its size. Errors
-// name the operation and the cause. kCancelled: `stop` was requested. A partial file may remain.
+// name the operation and the cause; a partial file may remain. kCancelled: `stop` was requested.
 Result<uint64_t> WriteShard(const std::string& path, const ShardHeader& header,
                             const TrainableState& state, const std::stop_token& stop = {});
 
@@ -32,20 +32,20 @@ Result<uint64_t> WriteShard(const std::string& path, const ShardHeader& header,
 Result<ShardHeader> ReadShardHeader(const std::string& path);
 
 // Reads the file. `parts` and `shards` must be those of the reader's state. kNotFound: the file
-// does not exist. kInvalid with the reason kDamaged: its content is wrong; kInvalid otherwise: it
-// belongs to another model or has a newer format. kUnavailable: it cannot be read now, which does
-// not mean that its content is wrong. Errors name the file.
+// does not exist. kInvalid with the reason kDamaged: its content is wrong; other kInvalid: it
+// belongs to another model or has a newer format. kUnavailable: the file cannot be read now, but
+// its content may be correct. Errors name the file.
 Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& identity,
                               const std::vector<uint64_t>& parts, int32_t shards = 1);
 
-// Writes small text to a new file, and waits until it is on disk.
+// Writes a small text to a new file, and waits until the file is on disk.
 Result<void> WriteTextDurably(const std::string& path, const std::string& text);
-// Reads at most `limit` bytes of a file, and one more if it is longer. Errors as above.
+// Reads up to `limit` bytes of a file; one more if the file is longer. Errors as in ReadShard().
 Result<std::string> ReadText(const std::string& path, std::size_t limit);
-// Returns the size of a file in bytes; empty if it does not exist. kUnavailable: it is unknown.
+// Returns a file's size in bytes; empty if it does not exist. kUnavailable: the size is unknown.
 Result<std::optional<uint64_t>> FileBytes(const std::string& path);
 
-// Waits until changes of names in a folder are on disk.
+// Waits until created, renamed and removed names in a folder are on disk.
 Result<void> SyncFolder(const std::string& folder);
 
 }  // namespace ringmaster::trainer

@@ -1,15 +1,15 @@
 #pragma once
 
-// The format of a file with a state: a header that describes it, followed by the values. Used for
-// checkpoints on disk and for snapshots in memory. Encodes and decodes bytes only.
+// The format of a file with a state: a header that describes the state, followed by its values.
+// Used for checkpoints on disk and for snapshots in memory. Does not access files.
 //
 //   "RMSHARD\n" | format (4) | 0 (4) | header bytes (8) | header checksum (8) | fields … | 0 … |
 //   data
 //
-// Little-endian; the header's size is a multiple of 64 bytes. Every format version starts with the
-// same 32 bytes, so that a newer format can be distinguished from a damaged file. The data contains
-// the parts of the state (flat float memory: parameters, then the optimizer's state) one after the
-// other. It does not depend on the number of ranks.
+// All numbers are little-endian. The header's size is a multiple of 64 bytes. Every format version
+// has the same first 32 bytes, so that a newer format can be distinguished from a damaged file. The
+// data contains the parts of the state (flat float memory: parameters, then the optimizer's state)
+// one after the other. The data does not depend on the number of ranks.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ inline constexpr uint32_t kShardFormat = 1;
 inline constexpr std::size_t kShardPrefixBytes = 32;
 inline constexpr std::size_t kMaxShardHeaderBytes = 8 << 20;
 
-// The value of Error::reason, with kInvalid, for content that was read and is wrong.
+// The value of Error::reason, with kInvalid, if the content was read and is wrong.
 inline constexpr char kDamaged[] = "Damaged";
 Error Damaged(std::string what);
 bool IsDamage(const Error& error);
@@ -35,7 +35,7 @@ bool IsDamage(const Error& error);
 // Identifies the training run of a state. A different model cannot load the state; all other
 // differences are allowed and reported.
 struct StateIdentity {
-  std::string run;        // id of the run, for all its ranks, worlds and launchers; may be empty
+  std::string run;        // id of the run, the same on all ranks and in all worlds; may be empty
   std::string model;      // a line for each parameter (name, type and shape), and their layout
   std::string shaping{};  // one line for each setting of training: "--flag=value", "data=…"
 
@@ -46,7 +46,7 @@ struct ShardHeader {
   StateIdentity identity;
   StateVersion version;
   int64_t term_base = 0;  // LocalState::term_base
-  int32_t shard = 0;      // of `shards`. A state that all ranks share is one shard. Shard k of a
+  int32_t shard = 0;      // index. A state that all ranks share is one shard. Shard k of a
                           // table over n ranks has the rows of ShareOf(k, n, rows)
   int32_t shards = 1;
   std::vector<uint64_t> parts;  // number of values in each part
@@ -69,7 +69,7 @@ Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes);
 Result<uint64_t> ShardDataBytes(const ShardHeader& header);
 
 // Returns why a rank of identity `want`, whose parts have `parts` values, cannot load a state with
-// header `have`; empty if it can. Ignores the run. `shards`: the required number of shards.
+// header `have`; empty if it can. The run may differ. `shards`: the required number of shards.
 std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
                      std::span<const uint64_t> parts, int32_t shards = 1);
 

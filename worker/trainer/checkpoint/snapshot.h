@@ -23,8 +23,8 @@
 
 namespace ringmaster::trainer {
 
-// Decides when the next snapshot is due: often enough that copying takes at most 1 % of the time,
-// and at least once a minute if that takes at most a tenth of the time. Does not access files.
+// Decides when the next snapshot is due. Snapshots take at most 1 % of the time, or at most 10 % if
+// 1 % does not allow one snapshot a minute. Does not access files.
 class SnapshotPace {
  public:
   bool Due(Clock::Time now) const { return !last_ || now >= *last_ + interval_; }
@@ -38,14 +38,14 @@ class SnapshotPace {
 // Not thread-safe.
 class SnapshotFiles {
  public:
-  // Keeps files in `folder`, which must exist. Does not access it before Load() or Write().
+  // Keeps the files in `folder`, which must exist but is not accessed before Load() or Write().
   explicit SnapshotFiles(std::string folder);
   ~SnapshotFiles();
   SnapshotFiles(const SnapshotFiles&) = delete;
   SnapshotFiles& operator=(const SnapshotFiles&) = delete;
 
   // Returns the newest complete snapshot of this run that is above `than`; empty if there is none.
-  // Damaged snapshots and those of another run are overwritten later.
+  // Skips damaged snapshots and those of another run, which are overwritten later.
   std::optional<LoadedShard> Load(const StateVersion& than, const StateIdentity& identity,
                                   const std::vector<uint64_t>& parts);
 

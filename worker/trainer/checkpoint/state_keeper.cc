@@ -11,7 +11,7 @@ namespace ringmaster::trainer {
 namespace {
 
 constexpr std::chrono::seconds kFinishLimit{60};
-constexpr std::chrono::seconds kPartLimit{10};  // other ranks wait for this one
+constexpr std::chrono::seconds kPartLimit{10};  // other ranks wait meanwhile
 constexpr std::chrono::milliseconds kBetweenLooks{100};
 
 // Returns whether the writer becomes idle within `limit` and before `given_up` returns true.
@@ -114,7 +114,7 @@ Result<LocalState> StateKeeper::Restore(const LocalState& held, bool to_begin) {
   return other;
 }
 
-// Loads the checkpoint that the spec names as the start.
+// Loads the checkpoint from which the job starts according to its spec.
 Result<LocalState> StateKeeper::RestoreOther() {
   const Result<OtherCheckpoints> other = FindToBeginWith(options_.checkpoints);
   if (!other.ok()) return other.error();
@@ -130,8 +130,8 @@ Result<LocalState> StateKeeper::RestoreOther() {
   return now;
 }
 
-// A job that is deleted and created again under the same name starts over. Log how to resume from
-// its earlier checkpoints instead.
+// A job that is deleted and created again under the same name starts over. Reports how to resume
+// from the earlier job's checkpoints instead.
 Result<void> StateKeeper::NoteNamesakes() {
   const CheckpointPlace& place = options_.checkpoints;
   if (place.uid.empty()) return {};
@@ -204,7 +204,7 @@ ShardHeader StateKeeper::HeaderFor(const LocalState& held) const {
           .checksum = 0};
 }
 
-// Always true without snapshots, so that this rank does not delay the snapshots of others.
+// Returns true if there are no snapshots, so that this rank does not delay those of other ranks.
 bool StateKeeper::SnapshotDue() const {
   return options_.sharded == nullptr && (!snapshots_ || pace_.Due(clock_.Now()));
 }
@@ -231,7 +231,7 @@ void StateKeeper::Committed(const World& world, const LocalState& held, bool out
 }
 
 void StateKeeper::Checkpoint(const World& world, const LocalState& held) {
-  if (held.version == restored_) return;  // it is already a checkpoint of this job
+  if (held.version == restored_) return;  // this version is already a checkpoint
   if (parts_ && due_ != held.version) OfferPart(world, held);
   if (world.rank != 0 || offered_ == held.version) return;
   Offer(world, held);
@@ -271,7 +271,7 @@ bool StateKeeper::AwaitWritten(std::chrono::milliseconds limit) {
   return !writer_ || writer_->AwaitIdle(limit);
 }
 
-// A part that is offered too early is skipped, and so is the checkpoint.
+// If a part is offered while the previous one is being written, the checkpoint is skipped.
 void StateKeeper::OfferPart(const World& world, const LocalState& held) {
   const ShardView view = options_.sharded->view();
   ShardHeader header = HeaderFor(held);
@@ -305,7 +305,7 @@ Result<void> StateKeeper::LoadRows(const StateVersion& version, int64_t begin, i
                           values);
 }
 
-// Returns the folder that has the version: this job's, or else that of the job to start from.
+// Returns this job's folder if it has the version, otherwise that of the job to start from.
 Result<CheckpointFolder> StateKeeper::FolderWith(const StateVersion& version) const {
   const Result<bool> own = folder_->IsComplete(version);
   if (!own.ok()) return own.error();
@@ -323,8 +323,8 @@ void StateKeeper::WorldEnded() {
 
 void StateKeeper::FinishPart(const World& world, const LocalState& held, const GivenUp& given_up) {
   if (!parts_ || held.version.step == 0 || held.version == restored_) return;
-  const bool completing = offered_ == held.version;  // rank 0's writer waits for its parts
-  if (!completing) gate_.GiveUp();                   // the parts of an earlier checkpoint
+  const bool completing = offered_ == held.version;  // rank 0's writer waits for this part
+  if (!completing) gate_.GiveUp();                   // end its wait for an earlier checkpoint
   if (AwaitIdle(*parts_, kPartLimit, given_up) &&
       (completing || AwaitIdle(*writer_, kPartLimit, given_up))) {
     Checkpoint(world, held);

@@ -41,7 +41,7 @@ struct KeeperOptions {
 // Not thread-safe.
 class StateKeeper final : public Checkpointer {
  public:
-  // Saves and restores the memory of `state`. This memory, `membership` and `clock` must outlive
+  // Saves and restores the memory of `state`. That memory, `membership` and `clock` must outlive
   // the object. kInvalid: the checkpoint folder can never be used.
   static Result<std::unique_ptr<StateKeeper>> Open(KeeperOptions options, TrainableState state,
                                                    MembershipSource& membership,

@@ -20,13 +20,13 @@ class AbandonedConnects {
  public:
   static constexpr int kMost = 8;
 
-  // kInternal: kMost threads still hang. The process should then exit, so that it is restarted.
+  // Returns kInternal if kMost threads still hang; the process should then exit to be restarted.
   Result<void> Room();
 
   // Keeps `thread`, which must set `ended` to true just before it ends.
   void Take(std::jthread thread, std::shared_ptr<const std::atomic<bool>> ended);
 
-  // The number of threads that have not ended.
+  // Returns the number of threads that have not ended.
   int Hanging();
 
  private:

@@ -13,8 +13,8 @@
 
 namespace ringmaster::trainer {
 
-// The operations of Communicator. Each blocks until it is done on this rank. It throws on failure.
-// Thread-safety: one thread at a time.
+// The operations of Communicator. Each one blocks until it has ended on this rank, and throws if it
+// fails. Thread-safety: one thread at a time.
 class Collectives {
  public:
   virtual ~Collectives() = default;

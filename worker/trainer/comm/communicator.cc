@@ -5,7 +5,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Libraries detect a deadline slightly late. An operation that takes longer than this is stuck.
+// How long Wait() waits beyond a deadline, because libraries detect deadlines slightly late.
 constexpr std::chrono::seconds kGrace{1};
 
 }  // namespace

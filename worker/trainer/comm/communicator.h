@@ -13,9 +13,9 @@
 // ones return the error. The destructor ends all operations and all accesses to memory. No
 // function throws.
 //
-// On hosts, an operation that succeeds has received the data of every rank. On GPUs it may have
-// received invalid data from a rank that abandoned the world during the operation. Confirm received
-// data before acting on it (Confirm(), WaitConfirmed()).
+// On hosts, an operation that succeeds has received the data of every rank. On GPUs, a successful
+// operation may have received invalid data from a rank that abandoned the world meanwhile. Confirm
+// received data before acting on it (Confirm(), WaitConfirmed()).
 
 #include <chrono>
 #include <cstddef>
@@ -41,15 +41,15 @@ class Work {
   // period of the communicator.
   Result<void> Wait();
 
-  // The time during which the operation ran. Empty if it never began, as in a world of one rank.
-  // REQUIRES: Wait() has returned.
+  // The time during which the operation ran. Empty if the operation never began, as in a world of
+  // one rank. REQUIRES: Wait() has returned.
   struct Span {
     std::chrono::steady_clock::time_point begin{};
     std::chrono::steady_clock::time_point end{};
   };
   std::optional<Span> span() const;
 
-  // Communicators call these when the operation begins and ends. Only the first call has an effect.
+  // Called by communicators when the operation begins and ends. Repeated calls have no effect.
   void Begin();
   void Complete(Result<void> outcome);
   bool ended() const;
@@ -103,17 +103,17 @@ class Communicator {
   virtual WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) = 0;
   virtual WorkHandle Barrier(Deadline deadline) = 0;
 
-  // Confirms all earlier operations: if they and this one succeed here, the earlier ones have
-  // succeeded on every rank. They may still be running at this call. Ends at once if no operation
-  // needs confirmation. Call on every rank.
+  // Confirms all earlier operations, which may still be running: if they and this one succeed on
+  // this rank, the earlier ones have succeeded on every rank. Ends at once if no operation needs
+  // confirmation. Call on every rank.
   virtual WorkHandle Confirm(Deadline deadline);
 
   // Breaks the communicator: all operations, and the attempt to connect, end within milliseconds
   // with kCancelled and `reason`.
   virtual void Abort(const std::string& reason) = 0;
 
-  // After an operation has failed: the rank that could not be reached; -1 if unknown. Later
-  // failures are ignored, because a rank that lost a peer closes all its connections.
+  // After an operation has failed, returns the rank that could not be reached; -1 if unknown.
+  // Ignores later failures, because a rank that lost a peer closes all its connections.
   virtual int LostPeer() const { return -1; }
 };
 

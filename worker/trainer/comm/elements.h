@@ -27,7 +27,7 @@ inline constexpr std::array kElementTypes{
     ElementType::kInt64,   ElementType::kUint64, ElementType::kFloat16, ElementType::kBFloat16,
     ElementType::kFloat32, ElementType::kFloat64};
 
-// Returns the name that nccl-tests uses: int8, uint8, …, half, bfloat16, float or double.
+// Returns the type's name in nccl-tests: int8, uint8, …, half, bfloat16, float or double.
 const char* NameOf(ElementType type);
 std::size_t SizeOf(ElementType type);
 
@@ -35,7 +35,7 @@ enum class ReduceOp { kSum, kProduct, kMin, kMax };
 inline constexpr std::array kReduceOps{ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin,
                                        ReduceOp::kMax};
 
-// Returns the name: sum, prod, min or max.
+// Returns the operation's name: sum, prod, min or max.
 const char* NameOf(ReduceOp op);
 
 // Refers to memory of the caller.

@@ -95,7 +95,7 @@ void OperationQueue::Fail(const std::string& doing, const std::string& reason, D
 
 int OperationQueue::LostPeer() {
   const MutexLock lock(mutex_);
-  return broken_ ? lost_peer_ : transport_.missing();  // not broken: a wait timed out
+  return broken_ ? lost_peer_ : transport_.missing();  // not broken: Work::Wait() timed out
 }
 
 void OperationQueue::Break(Error error, int lost_peer) {
@@ -115,7 +115,7 @@ bool OperationQueue::Stop() {
   MutexLock lock(mutex_);
   stopping_ = true;
   const bool connecting = connecting_;
-  // If the operation that a thread runs has ended, wait for the thread: it returns immediately.
+  // If the running operation has ended, its thread returns immediately: wait for the thread.
   wake_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) { return !serving_ || !serving_->ended(); });
   const bool in_order = !connecting && !serving_ && queue_.empty() && !broken_;
   if (in_order) transport_.Leave();

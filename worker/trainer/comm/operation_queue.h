@@ -1,7 +1,7 @@
 #pragma once
 
 // The common part of communicators over blocking libraries. One thread connects and then runs
-// operations in the order of the calls. So reductions overlap with computation, and a world that
+// operations in the order of the calls, so reductions overlap with computation, and a world that
 // fails to connect does not block the caller. If waking the thread would cost more than an
 // operation, the thread that waits for the operation runs it. The destructor ends the current
 // operation. If the thread is still connecting, the destructor abandons the thread instead of
@@ -22,10 +22,10 @@
 
 namespace ringmaster::trainer {
 
-// The time until the deadline, at least 1 ms, because 0 means forever in most libraries.
+// Returns the time until the deadline; at least 1 ms, because 0 means forever in most libraries.
 std::chrono::milliseconds Left(Deadline deadline);
 
-// The connections of the library.
+// A library's connections among the ranks of a world.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -34,11 +34,11 @@ class Transport {
   // would fail in the same way.
   virtual Result<void> Connect(const World& world, Deadline deadline) = 0;
 
-  // The rank that the current Connect() tries to reach, or that it failed to reach; -1 if no single
-  // rank is known. Thread-safe.
+  // Returns the rank that the current Connect() tries to reach, or that it failed to reach; -1 if
+  // no single rank is known. Thread-safe.
   virtual int missing() const { return -1; }
 
-  // Waiting threads run operations of up to this size themselves. REQUIRES: Connect() has returned.
+  // Returns the size up to which waiters run operations themselves. REQUIRES: Connect() returned.
   virtual std::size_t bytes_run_by_waiter() const { return 0; }
 
   // Ends all operations and Connect() within milliseconds. Thread-safe; may be called again.
@@ -49,10 +49,10 @@ class Transport {
   virtual void Leave() { ShutDown(); }
 };
 
-// The connection and its queue. The thread shares them, because it may outlive the communicator.
-// One thread at a time serves the queue. All other calls come from the owner and from a thread that
-// aborts. Operations use the caller's memory, so after Break() no operation starts, and queued
-// operations are dropped.
+// The queue of a transport's operations. A communicator and its thread share the queue, because the
+// thread may outlive the communicator. One thread at a time runs operations; the owner and a thread
+// that aborts may call the other functions. Operations use the caller's memory, so after Break() no
+// operation starts, and queued operations are dropped.
 class OperationQueue {
  public:
   // Runs one collective; throws what the library throws.
@@ -64,7 +64,7 @@ class OperationQueue {
   const World& world() const { return world_; }
   const std::atomic<bool>& ended() const { return ended_; }
 
-  // Runs on the thread for its whole life.
+  // The function of the queue's thread: connects, and runs operations until Stop() is called.
   void Serve(Deadline connect_deadline);
 
   // Threads that wait for the operation call `help`, which calls Help().
@@ -79,7 +79,7 @@ class OperationQueue {
 
   int LostPeer();
 
-  // Starts no more operations. Returns whether the thread is about to end; false: it is connecting.
+  // Ends all operations. Returns true if the thread is about to end, false if it is connecting.
   bool Stop();
 
  private:

@@ -13,7 +13,7 @@ namespace ringmaster::trainer {
 // Up to this size, an allreduce sums in the order of the ranks.
 inline constexpr std::size_t kDirectAllReduceBytes = 512 << 10;
 
-// A part of the data, in bytes, and its ranks, which are summed in this order.
+// A part of the data, in bytes. The values of the ranks are summed in the order of `ranks`.
 struct ReductionPart {
   std::size_t begin = 0;
   std::size_t end = 0;

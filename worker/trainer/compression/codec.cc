@@ -7,8 +7,8 @@
 
 #include "worker/trainer/compression/codes.h"
 
-// Compiles each loop with and without AVX2 and selects one at start, without -mfma, so that all
-// ranks compute the same bits. Sanitizers do not support this: they cannot run before main().
+// Compiles each loop with and without AVX2, and selects a version before main(), which sanitizers
+// do not support. Does not use -mfma, so that all ranks compute the same bits.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define RINGMASTER_VECTOR_CLONES __attribute__((target_clones("avx2", "default")))

@@ -1,7 +1,7 @@
 #pragma once
 
 // Encodes rows of floats in narrow formats on a host, for compressed_reducer.cc. All formats
-// except bf16, which has the range of float, use one scale per kScaleChunk numbers (codes.h). So
+// except bf16, which has the range of float, use one scale per kScaleChunk numbers (codes.h), so
 // values do not saturate, and small gradients keep their precision next to large ones in the same
 // bucket.
 
@@ -18,9 +18,9 @@ namespace ringmaster::trainer {
 const char* NameOf(Compression compression);
 std::optional<Compression> CompressionNamed(std::string_view name);
 
-// The size in bytes of `count` encoded numbers: their codes, then their chunks' scales, padded to
-// a whole code so that rows of codes can follow each other.
-// REQUIRES, here and below: not kNone.
+// Returns the size in bytes of `count` encoded numbers: their codes, then their chunks' scales,
+// padded to a whole code so that rows of codes can follow each other. REQUIRES, here and below:
+// `compression` is not kNone.
 std::size_t EncodedBytes(Compression compression, std::size_t count);
 
 // Encodes values[i] + carried[i], and stores the rounding error in left[i].
@@ -29,7 +29,7 @@ std::size_t EncodedBytes(Compression compression, std::size_t count);
 void Encode(Compression compression, std::span<const float> values, std::span<const float> carried,
             std::span<float> left, std::span<std::byte> encoded);
 
-// Decodes into values[i]; DecodeAdd() adds to values[i]. `encoded` has EncodedBytes(values.size()).
+// Decode() sets values[i]; DecodeAdd() adds to it. `encoded` has EncodedBytes(values.size()).
 void Decode(Compression compression, std::span<const std::byte> encoded, std::span<float> values);
 void DecodeAdd(Compression compression, std::span<const std::byte> encoded,
                std::span<float> values);

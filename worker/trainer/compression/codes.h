@@ -103,7 +103,7 @@ using ScaleCode = uint8_t;
 inline constexpr std::size_t kScaleChunk = 256;  // numbers that share a scale
 
 // `largest_size` has the bits of the chunk's largest finite absolute value. Returns the smallest
-// scale with which no value saturates, which uses the format's finest steps.
+// scale with which no value saturates, because a smaller scale has finer steps.
 template <typename Format>
 RINGMASTER_HOST_DEVICE inline ScaleCode ScaleFor(uint32_t largest_size) {
   const auto exponent = static_cast<int32_t>(largest_size >> 23) - 127;

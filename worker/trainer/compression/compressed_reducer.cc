@@ -8,7 +8,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// The members of `before` that are not in `now`, separated by commas.
+// Returns the members of `before` that are not in `now`, separated by commas.
 std::string Gone(const std::vector<std::string>& before, const std::vector<std::string>& now) {
   std::string gone;
   for (const std::string& member : before) {
@@ -85,7 +85,7 @@ std::optional<CompressedReducer::Task> CompressedReducer::Next() {
   return travelling_.back();
 }
 
-// Sends the task's bucket and advances the earlier ones.
+// Sends the task's bucket and performs the next operation of the earlier buckets.
 Result<void> CompressedReducer::Advance(const Task& task) {
   task.work->Begin();
   if (Result<void> follows = codec_.StartAfter(task.computed); !follows.ok()) return follows;

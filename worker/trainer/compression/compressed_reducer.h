@@ -14,7 +14,7 @@
 //
 // The work runs on a thread of this object, so backward continues in the meantime. The order of the
 // thread's communicator calls depends only on the bucket numbers, so it is the same on all ranks.
-// After a bucket's all-to-all comes the previous bucket's all-gather, so that one bucket is encoded
+// The previous bucket's all-gather follows a bucket's all-to-all, so that one bucket is encoded
 // while another is sent. A codec on the GPU encodes gradients once they are computed.
 
 #include <array>
@@ -46,14 +46,14 @@ class CompressedReducer {
   // ensure this, call Stop() and destroy the communicator.
   ~CompressedReducer();
 
-  // Sums `values`, and `exact` without loss of precision, in place, after all work that the calling
-  // thread has queued. Called for the buckets 0, 1, … in each step, after ErrorFeedback::Begin().
-  // `exact` may be empty, on all ranks or on none. The memory must stay valid and untouched until
-  // the work has ended or Stop() has returned. After the first failure, all later calls fail with
-  // the same error, because the communicator is broken.
+  // Sums `values` and `exact` in place, `exact` without loss of precision, after all work that the
+  // calling thread has queued. Called for the buckets 0, 1, … in each step, after
+  // ErrorFeedback::Begin(). `exact` may be empty, on all ranks or on none. The memory must stay
+  // valid and untouched until the work has ended or Stop() has returned. After the first failure,
+  // all later calls fail with the same error, because the communicator is broken.
   WorkHandle Reduce(int bucket, std::span<float> values, std::span<float> exact, Deadline deadline);
 
-  // Ends the thread within milliseconds, or on a GPU once backward has ended there. Aborts the
+  // Ends the thread within milliseconds, or, on a GPU, once the backward pass has ended. Aborts the
   // communicator if a step is being reduced. Unfinished work ends with kCancelled, and the caller's
   // memory is not accessed afterwards.
   void Stop();
@@ -66,8 +66,8 @@ class CompressedReducer {
     RowCodec::Mark computed;
     WorkHandle work;
   };
-  // The memory of a bucket in progress. Gathered pieces replace sent ones, and the reduced piece
-  // replaces received ones.
+  // The memory of a bucket in progress. Gathered pieces overwrite the sent ones, and the reduced
+  // piece overwrites received ones.
   struct Wire {
     RowMemory outgoing;
     RowMemory incoming;

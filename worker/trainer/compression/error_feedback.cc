@@ -110,7 +110,7 @@ ResidualFate ErrorFeedback::Adopt(const LocalState& held, bool changed) {
   }
   const bool dropped = any_;
   attempts_.clear();
-  owed_.own = {};  // the new memory below is zeroed
+  owed_.own = {};  // replaced by new memory, which is zeroed
   owed_.own.Floats(codec_, gradients_);
   any_ = false;
   return dropped ? ResidualFate::kDropped : ResidualFate::kNone;

@@ -9,8 +9,8 @@
 // Residuals are part of a rank's elastic state: the residuals of a step take effect only once the
 // step is applied. The residuals of a piece are kept as long as this rank reduces the same piece,
 // that is, has the same rank in a world of the same size. In any other world they become part of
-// the rank's own contribution. No other rank has a copy, so they are lost with the rank. They
-// depend only on the steps that this rank applied, so a replay of its memberships reproduces them.
+// the rank's own contribution. Other ranks have no copy, so residuals are lost with their rank.
+// They depend only on the steps that this rank applied, so a replay computes the same residuals.
 
 #include <cstddef>
 #include <span>
@@ -32,7 +32,7 @@ struct BucketResiduals {
   std::size_t moved_begin = 0;
 };
 
-// What happened to the residuals on entering a world.
+// What happened to a rank's residuals when it entered a world.
 enum class ResidualFate { kNone, kKept, kTakenOver, kDropped };
 // Returns none, kept, taken-over (from a step that other ranks saw applied) or dropped.
 const char* NameOf(ResidualFate fate);
@@ -57,9 +57,9 @@ class ErrorFeedback {
 
   const std::vector<std::size_t>& bucket_sizes() const { return bucket_sizes_; }
 
-  // Call before rank `rank` of `size` reduces a step. Once it is applied, the state has `version`.
+  // Call before rank `rank` of `size` reduces a step. The state after the step has `version`.
   void Begin(const StateVersion& version, int rank, int size);
-  // REQUIRES: Begin(). Valid until the next call of any other method.
+  // Returns spans that are valid until the next call of any other method. REQUIRES: Begin().
   BucketResiduals Bucket(int index);
   // Call when the step that began last was applied.
   void Applied();

@@ -32,12 +32,12 @@ class RowCodec {
   // exception as allocating a tensor or vector there.
   virtual std::shared_ptr<std::byte> Allocate(std::size_t bytes) = 0;
 
-  // Marks the work that the calling thread has queued so far.
+  // Returns a mark after the work that the calling thread has queued so far.
   using Mark = std::shared_ptr<void>;
   virtual Result<Mark> Computed() = 0;
 
   // Call on a thread before it uses this codec and communicators. The communicators' operations
-  // then start after the earlier calls of this codec.
+  // then start after the work of earlier calls of this codec.
   virtual Result<void> Attach() = 0;
   // Makes later operations start after `mark`.
   virtual Result<void> StartAfter(const Mark& mark) = 0;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Saves the training state outside of the process and restores it. The session notifies it about
-// steps and worlds; implemented by checkpoint/.
+// Saves the training state outside of the process and restores it. The session reports steps and
+// worlds to a Checkpointer; checkpoint/ implements it.
 
 #include <cstdint>
 #include <functional>
@@ -23,12 +23,12 @@ class Checkpointer {
   virtual ~Checkpointer() = default;
 
   // Loads the newest saved state above `local` into the state's memory, and returns the resulting
-  // state. Returns quickly if there is none. `to_begin`: no rank of the world has trained. The
-  // saved state may then be another job's, if this job has none and its spec names one. kInvalid,
-  // with a message: there are checkpoints, and this rank must not start without them (another
-  // model, a newer format, all damaged). kUnavailable: they cannot be read now.
+  // state. Returns quickly if there is none. `to_begin`: no rank of the world has trained; a job
+  // without saved state may then load that of another job that its spec names. kInvalid, with a
+  // message: there are checkpoints, and this rank must not start without them (another model, a
+  // newer format, all damaged). kUnavailable: they cannot be read now.
   virtual Result<LocalState> Restore(const LocalState& local, bool to_begin) = 0;
-  // The result of the last Restore() with `to_begin`, if it must be reported.
+  // Returns the result of the last Restore() with `to_begin`, if it must be reported.
   virtual const std::optional<Beginning>& beginning() const = 0;
 
   // Returns this job's newest complete checkpoint up to a version, except damaged ones; empty if
@@ -38,22 +38,22 @@ class Checkpointer {
   // Saves another job's state, with which this world begins, as a checkpoint of this job. Called on
   // every rank repeatedly, until it returns true on rank 0.
   virtual bool KeepOther(const World& world, const LocalState& local) = 0;
-  // Call if the version that Restore() found lacks data that Restore() does not read. Restore()
-  // then does not return it again.
+  // Call if the version that Restore() found lacks data that Restore() does not read. Later calls
+  // of Restore() skip this version.
   virtual void Distrust(const StateVersion& version, const std::string& reason) = 0;
 
-  // Returns whether a snapshot of the next step is due. Each worker's first rank makes it if one is
-  // due on all workers. Ranks wait for each other, so snapshots of different steps would delay the
+  // Returns whether a snapshot of the next step is due. If one is due on all workers, each worker's
+  // first rank makes it. Ranks wait for each other, so snapshots of different steps would delay the
   // world once for each snapshot.
   virtual bool SnapshotDue() const = 0;
   // Called after the update of a step. `snapshot`: SnapshotDue() was true on all workers.
   virtual void Applied(const World& world, const LocalState& local, bool snapshot) = 0;
   // Called when the state of this world is that of a committed step. `out_of_turn`: write a
-  // checkpoint of it even if none is due. The same on all ranks.
+  // checkpoint of the state even if none is due; the same on all ranks.
   virtual void Committed(const World& world, const LocalState& local, bool out_of_turn = false) = 0;
 
-  // For a sharded state. PartWritten() returns the version of which this rank wrote its part, if
-  // that is the world's last due checkpoint. PartsWritten() is called once all ranks wrote theirs.
+  // For a sharded state. PartWritten() returns the version of the world's last due checkpoint, once
+  // this rank has written its part. PartsWritten() is called once all ranks wrote their parts.
   virtual std::optional<StateVersion> PartWritten() const = 0;
   virtual void PartsWritten(const StateVersion& version) = 0;
   // Reads rows of a version that Restore() found. kInvalid: the message names the file.

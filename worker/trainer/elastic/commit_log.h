@@ -1,6 +1,6 @@
 #pragma once
 
-// Records each applied step immediately, and reports and saves it once it is committed, that is,
+// Records each applied step immediately. Reports and saves a step once it is committed, that is,
 // when every rank is known to have applied it. Used by the session.
 
 #include <optional>
@@ -22,12 +22,12 @@ class CommitLog {
 
   // Call when a world begins. Steps of the previous world are no longer reported.
   void EnterWorld();
-  // `local` is this rank's newest state. `progress` is reported once the step is committed.
-  // `snapshot`: all workers make a snapshot of this step.
+  // Call when a step was applied. `local` is this rank's newest state. `progress` is reported once
+  // the step is committed. `snapshot`: all workers make a snapshot of this step.
   void Applied(const World& world, const LocalState& local, Share samples,
                const control::Progress& progress, bool snapshot);
-  // Call when a collective has completed, so every rank has applied the step before it. `next` is
-  // the phase that follows.
+  // Call when a collective has completed, which shows that every rank has applied the previous
+  // step. `next` is the phase that follows.
   void Committed(const World& world, const LocalState& local, control::RankPhase next);
   // If `wanted`, saves the current step once it is committed, even if no checkpoint is due.
   void WantCheckpoint(bool wanted) { checkpoint_wanted_ = wanted; }

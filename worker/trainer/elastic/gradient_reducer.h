@@ -20,9 +20,9 @@ class GradientReducer {
   virtual ~GradientReducer() = default;
 
   // Called when a world has formed and its ranks have adopted one state. The communicator exists
-  // until Stop() has returned; LeaveWorld() is called after it is destroyed. Returns what happened
-  // to residuals of earlier steps' gradients, as a word for the audit log. May throw if memory is
-  // exhausted.
+  // until Stop() has returned; LeaveWorld() is called after the communicator is destroyed. Returns
+  // what happened to residuals of earlier steps' gradients, as a word for the audit log. May throw
+  // if memory is exhausted.
   virtual std::string EnterWorld(Communicator& communicator, const World& world,
                                  const Adopted& adopted) = 0;
   // Ends all work within milliseconds. The caller's memory is not used afterwards.
@@ -30,11 +30,11 @@ class GradientReducer {
   virtual void LeaveWorld() = 0;
 
   // REQUIRES, for all functions below: EnterWorld() was called, and Stop() was not called since.
-  // Called when a step begins. Once it is applied, the state has `version`.
+  // Called when a step begins. The state after the step has `version`.
   virtual void Begin(const StateVersion& version) = 0;
-  // Sums a bucket over the ranks, in place, after all work that the calling thread has queued; the
-  // last `exact` values without loss of precision. Called for the buckets 0, 1, … of each step. The
-  // memory must stay valid and untouched until the work has ended or Stop() has returned.
+  // Sums a bucket over the ranks, in place, after all work that the calling thread has queued. Sums
+  // the last `exact` values without loss of precision. Called for the buckets 0, 1, … of each step.
+  // The memory must stay valid and untouched until the work has ended or Stop() has returned.
   virtual WorkHandle Reduce(int bucket, Elements values, std::size_t exact, Deadline deadline) = 0;
   // Called when the step that began last was applied.
   virtual void Applied() = 0;

@@ -56,7 +56,7 @@ class MembershipSource {
   // when this source is closed; immediately if that has already happened. Only one watch at a time.
   using OverCallback = std::function<void(const std::string& reason)>;
   virtual void Watch(control::Epoch epoch, OverCallback over) = 0;
-  // When it returns, the callback is not running and will not be called again.
+  // When Unwatch() returns, the callback is not running and will not be called again.
   virtual void Unwatch() = 0;
 
   // Returns whether the ranks of `epoch` must leave it together after the next step, `step`.
@@ -76,24 +76,24 @@ class MembershipSource {
   // Reports committed progress; called on rank 0. May drop reports that are too frequent.
   virtual void Report(const World& world, const control::Progress& progress) = 0;
 
-  // Reports that the last step is done. Blocks until all ranks of the world may exit (true), or
-  // until it has ended and another follows (false). Calls AtBoundary() if a switch is wanted.
+  // Reports that the last step is done. Blocks until all ranks of the world may exit (returns true)
+  // or another world follows (returns false). Calls AtBoundary() if a switch is wanted.
   virtual Result<bool> Finish(const World& world, const control::Progress& progress) = 0;
 
-  // Blocks until this source grants the checkpoint, which it does if this rank is in the current
-  // world and not fenced. Continues to wait if the world changes. kCancelled: `stop` was requested.
+  // Blocks until this source grants the checkpoint: this rank must be in the current world and not
+  // fenced. Continues to wait if the world changes. kCancelled: `stop` was requested.
   virtual Result<void> AwaitGrant(const WrittenShard& /*shard*/, const std::stop_token& /*stop*/) {
     return {};
   }
   // Reports that the last granted checkpoint, which is of this step, is complete. `bytes` is the
   // total size of the checkpoints that are kept.
   virtual void CheckpointComplete(int64_t /*step*/, int64_t /*bytes*/) {}
-  // Reports the state with which the world began, if it has a text or a checkpoint is kept. Called
-  // on rank 0.
+  // Reports the state with which the world began. Called on rank 0, if there is a text for users or
+  // a kept checkpoint.
   virtual void Began(const World& /*world*/, const Beginning& /*beginning*/) {}
   // Reports that the state contains no step of this job. Called before Finish().
   virtual void NothingTrained() {}
-  // Reports why `what` cannot be saved or read now. An empty reason: it is possible again.
+  // Reports why `what` cannot be saved or read now. An empty reason means that it works again.
   virtual void Unprotected(const std::string& /*what*/, const std::string& /*reason*/) {}
 };
 

@@ -28,8 +28,8 @@ struct SessionOptions {
   uint64_t fingerprint = 0;
   std::function<void(const World& world)>
       entered{};  // called for each world, before its first step
-  // Called before each world, also after one that broke. An error ends the session, because another
-  // world does not repair this rank's device. Empty: not called.
+  // Checks this rank's device before each world, also after a world that broke. An error ends the
+  // session, because another world does not repair the device. Empty: no check.
   std::function<Result<void>()> device_works{};
   std::shared_ptr<RankPosition> position{};  // null: this rank does not report its position
   Checkpointer* checkpointer = nullptr;      // null: the state is not saved

@@ -5,7 +5,7 @@
 // change; workloads whose state is the same on all ranks do not need it.
 //
 // Sharded state has the same guarantee as replicated state: an applied step is not lost while one
-// copy of every part survives. A version (StateVersion) identifies the same step in both.
+// copy of every part survives. A StateVersion identifies the same step in both kinds of state.
 
 #include <chrono>
 #include <cstdint>
@@ -43,14 +43,14 @@ struct ShardedWorld {
                              std::span<float> values)>
       load{};
   std::function<void(int attempt)> pause{};
-  // Called until the next world begins: with a reason if the loss of a rank would now lose state,
-  // and with an empty text once it would not.
+  // Called until the next world begins: with a reason when the loss of a rank would lose state, and
+  // with an empty text when it no longer would.
   std::function<void(const std::string& reason)> unprotected{};
 };
 
-// The result, which is the same on all ranks.
+// The result of ShardedState::Sync(), which is the same on all ranks.
 struct ShardedOutcome {
-  std::string lost;       // the parts of that version that no rank has; empty: none is lost
+  std::string lost;       // the parts of the adopted version that no rank has; empty: none
   uint64_t checksum = 0;  // checksum of the whole state, if no part is lost
 };
 
@@ -67,11 +67,11 @@ class ShardedState {
   virtual Result<ShardedOutcome> Sync(const ShardedWorld& world) = 0;
 
   // Call it if the current step has no update because its sums are NaN or infinite. All ranks call
-  // it before they compute the step again to find the cause, so that none applies the update.
+  // it before they compute the step again to find the cause, so that no rank applies the update.
   virtual void Exclude() = 0;
 
-  // Call when the replicated part of a step has been applied and is `held`. Applies the sharded
-  // part, unless the step was skipped.
+  // Call when the replicated part of a step has been applied, which gives the state `held`. Applies
+  // the sharded part, unless the step was skipped.
   virtual void Applied(const LocalState& held) = 0;
 
   // Call it on every rank before the ranks leave a world as requested. Ranks that are `leaving`
@@ -80,12 +80,12 @@ class ShardedState {
   virtual Result<void> HandOver(Communicator& communicator, bool leaving,
                                 std::chrono::milliseconds timeout) = 0;
 
-  // The number of rows of the whole table.
+  // Returns the number of rows of the whole table.
   virtual int64_t all_rows() const = 0;
   // This rank's share, valid until the next call. REQUIRES, here and below: Sync() has succeeded.
   virtual ShardView view() const = 0;
-  // The checksum of this rank's share. The sum over all ranks, modulo 2^64, is the checksum of the
-  // whole state, for any size of the world.
+  // Returns the checksum of this rank's share. The sum over all ranks, modulo 2^64, is the checksum
+  // of the whole state, for any size of the world.
   virtual uint64_t checksum() const = 0;
 };
 

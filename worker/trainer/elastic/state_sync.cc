@@ -115,7 +115,7 @@ Result<void> StateSync::Send(Communicator& communicator, int source) {
   return {};
 }
 
-// Ranks that have the state also receive it, because a broadcast includes all ranks; they drop it.
+// A broadcast also sends the state to ranks that already have it; these ranks drop it.
 Result<void> StateSync::Receive(Communicator& communicator, int source) {
   for (const std::span<float> values : state_) {
     staged_.emplace_back(values.size());

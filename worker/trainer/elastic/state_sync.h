@@ -30,8 +30,8 @@ struct Adopted {
   std::optional<uint64_t> sharded{};  // checksum of the sharded state, if any
 };
 
-// One attempt to synchronise. Owns the memory of its operations: after a failure it must exist
-// until the communicator has ended. Not thread-safe.
+// One attempt to synchronise. Owns the memory that its operations use, so after a failure it must
+// exist until the communicator has ended. Not thread-safe.
 class StateSync {
  public:
   struct Options {
@@ -51,8 +51,8 @@ class StateSync {
   StateSync(TrainableState state, const LocalState& held, const Clock& clock,
             const Options& options);
 
-  // Call it on every rank of the communicator. kInvalid on all ranks: they cannot train together,
-  // because flags differ or states of the same version differ; the message names a rank. Other
+  // Brings all ranks to one state; call it on every rank. kInvalid on all ranks: they cannot train
+  // together, because flags, or states of the same version, differ; the message names a rank. Other
   // errors are the communicator's, or kUnavailable: the state arrived damaged and was not adopted.
   Result<Adopted> Run(Communicator& communicator);
 

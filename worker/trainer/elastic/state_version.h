@@ -37,7 +37,7 @@ constexpr const char* NameOf(StateOrigin origin) {
   return "";
 }
 
-// A run that starts from another run's checkpoint adds that checkpoint's term to its own terms. So
+// A run that starts from another run's checkpoint adds that checkpoint's term to its own terms, so
 // its versions are higher than all earlier ones, whatever the terms of its launcher are.
 struct LocalState {
   StateVersion version;
@@ -45,12 +45,12 @@ struct LocalState {
   StateOrigin origin = StateOrigin::kStart;
   bool left_out = false;  // the last step was skipped, because its gradients were not finite
 
-  // The version after the next step in a world of `epoch`.
+  // Returns the version after the next step in a world of `epoch`.
   StateVersion Next(control::Epoch epoch) const {
     return {.epoch = {.term = term_base + epoch.term, .number = epoch.number},
             .step = version.step + 1};
   }
-  // The epoch of this run that computed the state. Its term is 0 if another run computed it.
+  // Returns the epoch of this run that computed the state; term 0 if another run computed it.
   control::Epoch EpochOfRun() const {
     return {.term = version.epoch.term - term_base, .number = version.epoch.number};
   }

@@ -2,7 +2,7 @@
 
 // The collectives that the computation of a step may use. They are for workloads whose state is
 // sharded over the ranks, such as class centres. Implemented by the session; workloads call them
-// between its Begin() and Reduce().
+// between the session's Begin() and Reduce().
 //
 // Calls block until all ranks have made the same call in the same order, or the step is discarded.
 // An error means that the step is discarded: return it immediately, and the session continues in

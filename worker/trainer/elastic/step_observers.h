@@ -52,11 +52,11 @@ class RankPosition {
   // A step was applied. `took` is its duration; `own` excludes the time spent waiting for others.
   virtual void Applied(int64_t /*steps*/, std::chrono::nanoseconds /*took*/,
                        std::chrono::nanoseconds /*own*/) {}
-  // The rank for which this rank waits; -1: not a particular one. Callable on any thread.
+  // This rank waits for `peer`; -1: not for a particular rank. Callable on any thread.
   virtual void WaitsFor(int /*peer*/) {}
   // The rank has reached this stage of connecting to its next world. Callable on any thread.
   virtual void ComesTo(control::ConnectStage /*stage*/) {}
-  // The number of collectives that this rank has reached. Callable on any thread.
+  // Reports how many collectives this rank has reached. Callable on any thread.
   virtual void Counts(const control::CollectiveCounts& /*counts*/) {}
 };
 

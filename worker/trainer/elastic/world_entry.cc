@@ -16,7 +16,7 @@ using control::RankPhase;
 constexpr std::chrono::milliseconds kPausePiece{20};
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{5'000};
-constexpr int kQuickLooks = 20;  // KeepOther() polls this often before its pauses grow
+constexpr int kQuickLooks = 20;  // number of KeepOther()'s polls before its pauses grow
 
 }  // namespace
 
@@ -96,7 +96,7 @@ Result<void> WorldEntry::Enter() {
     if (const Result<void> kept = KeepOther(); !kept.ok()) adopted = kept.error();
   }
   if (!adopted.ok()) {
-    Leave(adopted.error());  // the communicator ends before the memory that its operations use
+    Leave(adopted.error());  // destroys the communicator before the memory that its operations use
     return adopted.error();
   }
   sync_.reset();
@@ -125,7 +125,7 @@ Result<void> WorldEntry::Enter() {
   return {};
 }
 
-// Brings all ranks to the same state, including the sharded state.
+// Brings all ranks to the same state, including the sharded state, and returns that state.
 Result<Adopted> WorldEntry::Sync() {
   Result<Adopted> adopted = SyncReplicated();
   if (!adopted.ok() || options_.sharded == nullptr) return adopted;
@@ -200,7 +200,7 @@ void WorldEntry::ReportUnreadable(const std::string& reason) {
   membership_.Unprotected(kRestoreProtection, reason);
 }
 
-// Waits before this rank checks again, at most until the world has ended.
+// Waits before this rank checks again, but not longer than the world lasts.
 void WorldEntry::Pause(int attempt) {
   position_.Enter(RankPhase::kEvaluate);
   const auto pause = PauseAfter(attempt + 1, options_.timeout);
@@ -236,7 +236,7 @@ Result<ShardedOutcome> WorldEntry::SyncSharded() {
 }
 
 // Called on all ranks if part of the sharded state is missing from the ranks' memory or damaged in
-// the checkpoint. Resumes training from the newest checkpoint that has all of it.
+// the checkpoint. Resumes training from the newest checkpoint with the whole sharded state.
 Result<Adopted> WorldEntry::RollBack(std::string lost) {
   const int64_t step = local_.version.step;
   for (;;) {
@@ -245,7 +245,7 @@ Result<Adopted> WorldEntry::RollBack(std::string lost) {
     const bool was_kept = local_.origin != StateOrigin::kTraining;
     if (was_kept && options_.checkpointer != nullptr)
       options_.checkpointer->Distrust(local_.version, lost);
-    local_ = {};  // no rank has trained now, so all ranks look for saved state
+    local_ = {};  // as if no rank had trained: all ranks look for saved state
     Result<Adopted> adopted = SyncReplicated();
     if (!adopted.ok()) return adopted;
     if (local_.version == StateVersion{}) {

@@ -31,11 +31,11 @@ enum class SessionEnd {
 };
 
 // Returns the pause after this number of polls. The pause grows, but stays far below `timeout`,
-// after which other ranks give this rank up.
+// after which other ranks consider this rank lost.
 std::chrono::milliseconds PauseAfter(int looks, std::chrono::milliseconds timeout);
 
 // Not thread-safe. If a world is abandoned, a thread of the membership source aborts the
-// communicator. It accesses nothing else.
+// communicator. That thread accesses nothing else.
 class WorldEntry {
  public:
   // `options.position` must not be null. Arguments and state memory must outlive the object.
@@ -49,10 +49,10 @@ class WorldEntry {
   // Loads saved state, then blocks until this rank is in a world, like Next().
   Result<void> Join();
   // Blocks, without a time limit, until this rank is in a new world whose ranks have the same
-  // state. `cause`: why it is not in one. After an error, no world follows; end() says why.
+  // state. `cause`: why this rank is not in a world. After an error, no world follows; see end().
   Result<void> Next(const Error& cause);
 
-  // Leaves the world because of `cause`. Reports it unless the membership source ended the world.
+  // Leaves the world because of `cause`; reports it, unless the membership source ended the world.
   void Leave(const Error& cause);
   // Leaves the world together with all its ranks, after the last applied step.
   void LeaveAtBoundary();
@@ -64,7 +64,7 @@ class WorldEntry {
   const World& world() const { return world_; }
   Communicator& communicator() { return *communicator_; }
   const LocalState& local() const { return local_; }
-  // The state from which training resumed in this world, if no rank had a state in memory.
+  // Returns the state from which training resumed in this world, if no rank had one in memory.
   const std::optional<LocalState>& resumed() const { return resumed_; }
   Deadline StepDeadline() const { return clock_.Now() + options_.timeout; }
   // Returns a function that returns whether the current world has ended. Callable on any thread.
@@ -97,10 +97,10 @@ class WorldEntry {
   std::optional<LocalState> resumed_;
   bool unreadable_ = false;  // it was reported that the saved state cannot be read
   SessionEnd end_ = SessionEnd::kNone;
-  // Shared with the membership source's thread, which sets it.
+  // Whether the world has ended. A thread of the membership source sets it.
   std::shared_ptr<std::atomic<bool>> world_over_ = std::make_shared<std::atomic<bool>>(false);
   std::unique_ptr<StateSync> sync_;             // its memory must outlive the operations on it
-  std::array<float, 2> kept_{};                 // like sync_, for the sums of KeepOther()
+  std::array<float, 2> kept_{};                 // the same applies to the sums of KeepOther()
   std::unique_ptr<Communicator> communicator_;  // null: this rank is not in a world
 };
 

@@ -159,8 +159,8 @@ Result<ShardedOutcome> CentreTable::Collect(const ShardedWorld& world) {
   return Enter(world);
 }
 
-// Brings this rank's rows to the adopted version. If that is not possible, drops them, because they
-// are useless.
+// Brings this rank's rows to the adopted version. Drops them if that is not possible, because rows
+// of another version cannot be used.
 void CentreTable::CatchUp(const LocalState& adopted) {
   if (has_rows_ && held_.version == adopted.version) return;
   const auto step = std::ranges::find(pending_, adopted.version, &StepInputs::version);
@@ -337,7 +337,7 @@ void CentreTable::KeepCopies() {
   ReportProtection();
 }
 
-// Moves rows to where a world of the ranks that stay needs them. They are used when it starts.
+// Moves each row to the rank that will own it if the next world has exactly the ranks that stay.
 Result<void> CentreTable::HandOver(Communicator& communicator, bool leaving,
                                    std::chrono::milliseconds timeout) {
   const RowExchange::Options options{.timeout = timeout};

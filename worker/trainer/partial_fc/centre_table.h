@@ -2,12 +2,12 @@
 
 // The class centres of one rank, and the data to restore those of lost ranks. Contains this rank's
 // shard, the log of the last steps' inputs, and a copy of another rank's shard. Implements the
-// session's ShardedState; head.h computes with it.
+// session's ShardedState; the head (head.h) computes with its rows.
 //
 // No update is lost although only one rank has a row: after a step's forward pass, every rank has
-// all inputs of the step's update of any row. If one rank applied a step, all have its inputs, so a
-// rank that is behind can catch up, and no step is ever undone. The rows of a lost rank are
-// restored bit by bit from its replica peer's copy by repeating later steps from the log.
+// all inputs of the step's update of any row. If one rank applied a step, all ranks have the step's
+// inputs, so a rank that is behind can catch up, and no step is ever undone. The rows of a lost
+// rank are restored bit by bit from its replica peer's copy by repeating later steps from the log.
 
 #include <cstdint>
 #include <functional>
@@ -56,18 +56,18 @@ class CentreTable final : public ShardedState {
   // REQUIRES: Sync() has succeeded.
   const Rows& rows() const { return rows_; }
   HeadDevice& device() { return *device_; }
-  // The input of the current step; its labels were passed to Prepared(). Valid until
+  // Returns the current step, which refers to the labels that Prepared() receives. Valid until
   // Sync().
   ShardStep& step() { return *step_; }
-  // Call when a collective of the step is complete, so that every rank of the world has its rows.
+  // Call when a collective of the step is complete: then every rank of the world has its rows.
   void Confirmed();
   // Call when this rank has completed its forward pass and has all inputs of the step's update.
   void Prepared(StepInputs inputs);
-  // Sends a piece of the shard, as before this step, to the replica peer and receives one from the
-  // source. The received piece is kept once the step is applied. Errors are those of `others`.
+  // Sends a piece of the shard, as before this step, to the replica peer, and receives one from the
+  // source rank. Keeps the received piece once the step is applied. Errors are those of `others`.
   Result<void> ExchangeCopies(StepCollectives& others);
 
-  // The size of the memory for rows, copies and log, in bytes.
+  // Returns the size of the memory for rows, copies and log, in bytes.
   std::size_t bytes() const;
 
  private:
@@ -93,7 +93,7 @@ class CentreTable final : public ShardedState {
   // Shards of earlier worlds. They are kept until all ranks of this world have their rows.
   std::vector<Block> retired_;
   std::vector<ClassRange>
-      keep_;  // parts of retired_ that become copies, because only the new owner also has them
+      keep_;  // parts of retired_ that become copies, because only the new owner has them too
   std::unique_ptr<ShardStep> step_;  // the step of this world
   std::vector<StepInputs> pending_;  // inputs of attempts at the next step, the newest last
   InputLog log_;
@@ -105,11 +105,11 @@ class CentreTable final : public ShardedState {
   int rank_ = 0;
   int size_ = 1;
   std::vector<int> replica_peers_, replica_sources_;
-  int64_t once_ = 0;  // rows that only one rank has, until copies_ is complete
+  int64_t once_ = 0;  // number of rows that only one rank has until copies_ is complete
   bool told_ = false;
   std::function<void(const std::string& reason)> unprotected_;
 
-  // Memory of collective operations.
+  // Memory that collective operations use.
   std::unique_ptr<RowExchange> exchange_;
   std::vector<float> received_;
   std::optional<ClassRange> arrived_;  // range of the values that were received in this step

@@ -68,8 +68,8 @@ void Copies::Enter(ClassRange source, bool as_initialised) {
   }
 }
 
-// Keeps only the newest copy of the same rows. Several worlds may follow each other before a copy
-// is complete, and their copies must not fill the memory.
+// Removes each copy whose rows a newer copy contains. Several worlds may follow each other before a
+// copy is complete, and their copies must not fill the memory.
 void Copies::DropOutdated() {
   std::vector<Block> newest;
   std::ranges::stable_sort(older_, std::ranges::greater(), &Block::version);
@@ -116,8 +116,8 @@ void Copies::Received(ClassRange range, std::span<const float> rows, const State
     piece.version = version;
   }
   ++exchanges_;
-  // A rank that did not learn whether an exchange's step succeeded rolls forward without the
-  // received rows, so all ranks have the last piece only after the following step.
+  // All ranks have the last piece only after the following step, because a rank that missed the end
+  // of an exchange's step rolls forward without the received rows.
   if (!complete_ && exchanges_ > hurried()) {
     complete_ = true;
     older_.clear();

@@ -1,8 +1,8 @@
 #pragma once
 
-// Copies of other ranks' rows, in blocks with separate versions. The copy of the source rank
-// (replica_peers.h) arrives piece by piece, again and again. Copies from earlier worlds are kept
-// until every rank has one of its current source. Decides what to send, but does not send it.
+// Copies of other ranks' rows, in blocks with separate versions. The source rank (replica_peers.h)
+// sends its rows in pieces, and repeats this continuously. Copies from earlier worlds are kept
+// until every rank has a copy of its current source. Decides what to send, but does not send it.
 
 #include <cstdint>
 #include <span>
@@ -16,7 +16,7 @@
 namespace ringmaster::trainer::partial_fc {
 
 // Rows at a version. Version {} means the initial values, for which memory is allocated only when
-// needed. Copies are in host memory; they are in device memory only while steps are repeated on
+// needed. Rows of copies are in host memory, and in device memory only while steps are repeated on
 // them.
 struct Block {
   ClassRange range;
@@ -24,7 +24,7 @@ struct Block {
   Rows rows{};
   bool visiting = false;  // in device memory, while steps are repeated
 
-  // Repeats the first step of `log` after this version, on `device`. REQUIRES: `log` has one.
+  // Repeats `log`'s first step after this version, on `device`. REQUIRES: `log` has such a step.
   void Advance(const HeadOptions& options, const InputLog& log, HeadDevice& device,
                ShardStep& step);
   // Call after the last step to repeat. Sets missing initial values, and moves rows to host memory.
@@ -38,7 +38,7 @@ struct CopyRound {
   int first_piece = 0;
   int pieces = 0;
 
-  // The rows of the shard in these pieces.
+  // Returns the rows of `shard` that these pieces contain.
   ClassRange RowsOf(ClassRange shard, int all_pieces) const;
 };
 
@@ -57,7 +57,7 @@ class Copies {
   void Keep(Block copy) { older_.push_back(std::move(copy)); }
 
   int every() const { return every_; }
-  // The content of the next exchange, the same on all ranks; larger while copies are incomplete.
+  // Returns the next exchange, which is the same on all ranks; larger while copies are incomplete.
   CopyRound next() const;
   // Call when an exchange is complete: this rank received `rows` of the source, at `version`.
   void Received(ClassRange range, std::span<const float> rows, const StateVersion& version,
@@ -65,10 +65,10 @@ class Copies {
   // Returns whether every rank has its source's full copy and applied a step after the last piece.
   bool complete() const { return complete_; }
 
-  // All blocks with rows, including older copies.
+  // Returns all blocks that have rows, including older copies.
   std::vector<Block*> blocks();
   std::size_t bytes() const;
-  // The oldest version of these blocks; `present` if there are none.
+  // Returns the oldest version of these blocks; `present` if there are none.
   StateVersion Oldest(const StateVersion& present) const;
 
  private:

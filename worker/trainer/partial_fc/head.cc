@@ -16,8 +16,8 @@ std::size_t PieceSamples(std::size_t samples, int size) {
   return (samples + ranks - 1) / ranks;
 }
 
-// Calls visit(sample, place, count) for each run of `count` samples that are adjacent in the batch,
-// from `sample` on, and in the equal pieces, from `place` on.
+// Calls visit(sample, place, count) for each run of `count` samples that are adjacent both in the
+// batch (from `sample` on) and in the equal pieces (from `place` on).
 template <typename Visit>
 void ForEachRun(std::size_t samples, int size, Visit visit) {
   const std::size_t piece = PieceSamples(samples, size);

@@ -25,13 +25,13 @@ class Head {
   // `table` must outlive the object.
   explicit Head(CentreTable& table) : table_(table) {}
 
-  // `labels` are those of the global batch of `step` (from 0). `embeddings` are those of this
-  // rank's `share`: share.size() × dimension, of any vector length, on the table's device. Returns
-  // the sum of the share's losses. Errors are those of `others`.
+  // `labels` are those of the global batch of `step` (from 0). `embeddings` has share.size() ×
+  // dimension values for this rank's `share`, on the table's device; the vectors may have any norm.
+  // Returns the sum of the share's losses. Errors are those of `others`.
   Result<double> Forward(int64_t step, std::vector<int64_t> labels, Share share,
                          std::span<const float> embeddings, StepCollectives& others);
 
-  // Call it after Forward(). Computes the gradient of the sum of all losses for these embeddings.
+  // Computes the gradient of the sum of all losses for these embeddings. Call it after Forward().
   Result<void> Backward(std::span<float> gradients, StepCollectives& others);
 
  private:
@@ -48,7 +48,7 @@ class Head {
   Share share_;
   std::size_t samples_ = 0;  // number of samples of the global batch
   StepInputs inputs_;
-  // On the device, by sample of the batch; `mine` and `all` are in equal pieces, for collectives.
+  // Device memory, by sample of the batch; mine_ and all_ consist of equal pieces for collectives.
   std::span<float> units_, inverse_norms_, maximum_;
   std::span<float> sum_, target_;  // adjacent
   std::span<float> mine_, all_;

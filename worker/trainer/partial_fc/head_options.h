@@ -1,7 +1,7 @@
 #pragma once
 
-// The options of the head of a partial-fc model and its training. They are equal on all ranks. An
-// update depends only on them, the rows and a step's inputs. Plain values.
+// The options of the head of a partial-fc model and its training, equal on all ranks. An update
+// depends only on these options, the rows and a step's inputs. Plain values.
 
 #include <cstdint>
 #include <functional>

@@ -21,9 +21,9 @@ class InputLog {
   }
   void Clear() { steps_.clear(); }
 
-  // The number of steps after `version`.
+  // Returns the number of steps after `version`.
   int64_t StepsAfter(const StateVersion& version) const;
-  // The first step after `version`. REQUIRES: there is one.
+  // Returns the inputs of the first step after `version`. REQUIRES: there is such a step.
   const StepInputs& After(const StateVersion& version) const;
 
   std::size_t bytes() const;

@@ -1,8 +1,8 @@
 #pragma once
 
 // The margin of a margin softmax: maps the cosine between an embedding and the centre of its class
-// to a logit, and returns the slope. The logit of any other class is the cosine times the scale.
-// Scalar code for hosts and devices.
+// to a logit and its slope. The logit of any other class is the cosine times the scale. Scalar code
+// for hosts and devices.
 //
 //   ArcFace (1, m2, 0):  cos(θ + m2)      Deng et al., arXiv 1801.07698
 //   CosFace (1, 0, m3):  cos θ - m3       Wang et al., arXiv 1801.09414
@@ -24,7 +24,7 @@ struct Margin {
   float scale = 64;
 };
 
-// Rounding can make a product of unit vectors slightly larger than 1. A NaN stays NaN.
+// Limits a product of unit vectors, which rounding can make larger than 1. A NaN stays NaN.
 RINGMASTER_HOST_DEVICE inline float ClampedCosine(float product) {
   const float above = product < -1.0F ? -1.0F : product;
   return above > 1.0F ? 1.0F : above;
@@ -35,9 +35,9 @@ struct TargetLogit {
   float slope = 0;  // derivative of the logit with respect to the cosine
 };
 
-// REQUIRES: cosine in [-1, 1]. The slope of an angular margin grows without limit at angles 0 and
-// π, where the gradient of the angle becomes 0. The sine is therefore limited to what a float
-// cosine can distinguish from 1, so that the product stays finite.
+// Returns the logit and its slope. REQUIRES: cosine in [-1, 1]. The slope of an angular margin
+// grows without limit at angles 0 and π, where the gradient of the angle becomes 0. A lower limit
+// of the sine, the smallest that a float cosine can distinguish from 1, keeps their product finite.
 RINGMASTER_HOST_DEVICE inline TargetLogit WithMargin(const Margin& margin, float cosine) {
   if (margin.m1 == 1.0F && margin.m2 == 0.0F) {
     return {margin.scale * (cosine - margin.m3), margin.scale};

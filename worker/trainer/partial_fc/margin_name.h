@@ -9,7 +9,7 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// kInvalid: the name is not valid; the message lists the allowed ones. The scale is unchanged.
+// Returns the margin, with the default scale. kInvalid: unknown name; the message lists all names.
 Result<Margin> ParseMargin(const std::string& name);
 
 }  // namespace ringmaster::trainer::partial_fc

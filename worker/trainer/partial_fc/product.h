@@ -1,8 +1,8 @@
 #pragma once
 
 // The matrix product of the head. Every element of a result is one sum over the inner dimension,
-// from begin to end, for all shapes. So the same rows give the same bits in a shard of any size.
-// Replays on copies need this, and BLAS libraries do not guarantee it.
+// from begin to end, for all shapes, so the same rows give the same bits in a shard of any size.
+// Replays on copies need this property, and BLAS libraries do not guarantee it.
 
 #include <cstdint>
 
@@ -16,7 +16,7 @@ struct MatrixView {
 };
 
 // out = left · right, or out += left · right. `left` is rows × inner; `right` is inner × columns.
-// Rows of `right` and `out` are `right_step` and `out_step` floats apart. On LibTorch's threads.
+// Rows of `right` and `out` are `right_step` and `out_step` floats apart. Uses LibTorch's threads.
 struct Product {
   int64_t rows = 0;
   int64_t columns = 0;

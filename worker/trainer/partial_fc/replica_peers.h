@@ -1,6 +1,6 @@
 #pragma once
 
-// Assigns to each rank the rank that keeps a copy of its rows. Pure functions of a world's members.
+// Assigns to each rank the rank that keeps a copy of its rows, as a function of a world's members.
 //
 // The ranks form a circle, ordered by Pod. Each rank sends its copy to the rank that is as many
 // places ahead as the largest Pod has ranks. That rank is in another Pod, unless a Pod has more

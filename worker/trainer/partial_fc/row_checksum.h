@@ -1,7 +1,7 @@
 #pragma once
 
-// The checksum of one row, for hosts and GPUs. The checksum of several rows is the sum of theirs.
-// It does not depend on how rows are distributed: the sums of all ranks add up to the table's.
+// The checksum of one row, for hosts and GPUs. The checksum of several rows is the sum of their
+// checksums, so the sum over all ranks does not depend on how rows are distributed.
 
 #include <cstddef>
 #include <cstdint>

@@ -81,7 +81,7 @@ Result<Rows> RowExchange::Move(const RowPlan& plan, const Provide& provide) {
   return std::move(staged_);
 }
 
-// Sends each rank up to a piece of the rows of its shard, from `first_row` on.
+// Sends to each rank at most one piece of its new shard, from the shard's `first_row` on.
 Result<void> RowExchange::MovePiece(const RowPlan& plan, const Provide& provide,
                                     int64_t first_row) {
   const auto size = static_cast<std::size_t>(communicator_.size());

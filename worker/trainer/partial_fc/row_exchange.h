@@ -33,20 +33,20 @@ class RowExchange {
   // Returns the rows of all ranks, by rank. Errors here and below are the communicator's.
   Result<std::vector<std::vector<HeldRows>>> Gather(std::vector<HeldRows> mine);
 
-  // Calls `work` on all ranks until none has work left. `work` returns how much this rank has left,
-  // and must return often enough that other ranks do not time out.
+  // Calls `work` on all ranks until no rank has work left. `work` returns how much this rank has
+  // left, and must return often enough that other ranks do not time out.
   Result<void> WorkTogether(const std::function<Result<int64_t>()>& work);
 
   // Returns the memory of one of this rank's blocks. REQUIRES: the plan names this rank and the
   // block.
   using Provide = std::function<const Rows&(int64_t block)>;
-  // Moves the rows of `plan` to their new ranks and returns this rank's rows. kUnavailable: they
+  // Moves the rows of `plan` to their new ranks and returns this rank's rows. kUnavailable: rows
   // arrived damaged.
   Result<Rows> Move(const RowPlan& plan, const Provide& provide);
 
-  // Gathers one number from each rank, by rank.
+  // Returns the numbers that the ranks passed, by rank.
   Result<std::vector<uint64_t>> GatherNumbers(uint64_t mine);
-  // Returns the sum of these numbers, modulo 2^64.
+  // Returns the sum of the numbers that the ranks passed, modulo 2^64.
   Result<uint64_t> SumOver(uint64_t mine);
 
  private:

@@ -60,8 +60,8 @@ void Append(RowPlan& plan, ClassRange range, const std::optional<Offer>& best) {
   plan.sources.push_back({.range = range, .rank = best->rank, .block = best->block});
 }
 
-// Returns the rows of `owner`'s shard in the new world that no other rank has a copy of. `shards`:
-// rows of shards that other ranks owned also count as copies.
+// Returns the rows of `owner`'s shard in the new world of which no other rank has a copy. `shards`:
+// shards of the previous world also count as copies.
 std::vector<ClassRange> RowsOnlyWith(int owner, std::span<const std::vector<HeldRows>> all,
                                      int64_t classes, bool shards) {
   const ClassRange shard = ShardOf(owner, static_cast<int>(all.size()), classes);

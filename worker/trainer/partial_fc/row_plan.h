@@ -34,14 +34,14 @@ struct RowPlan {
   std::vector<ClassRange> lost;    // rows that no rank has
 };
 
-// Chooses the source with the fewest replays, then the lowest rank, then its first block.
+// Plans a source for each row: the one with the fewest replays, then lowest rank, then first block.
 RowPlan PlanRows(std::span<const std::vector<HeldRows>> held, int64_t classes);
 
 // Returns the share of a rank in a world of `size`.
 ClassRange ShardOf(int rank, int size, int64_t classes);
 
-// Returns the rows that `rank` had, that another rank now owns, and that no third rank has a copy
-// of. If `rank` keeps them as copies, each row is on at least two ranks of the new world.
+// Returns the rows that `rank` had before, that another rank now owns, and of which no third rank
+// has a copy. If `rank` keeps them, each row is on at least two ranks of the new world.
 std::vector<ClassRange> RowsToKeep(int rank, std::span<const std::vector<HeldRows>> held,
                                    int64_t classes);
 // Returns the number of rows that only the new owner has, even if all ranks keep RowsToKeep().

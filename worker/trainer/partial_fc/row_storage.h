@@ -24,14 +24,14 @@ class RowStorage {
   virtual void Copy(std::span<const float> from, std::span<float> to) = 0;
 
   // Writes initial rows, from the class `first` on: centres drawn from `seed` (initial_centre.h),
-  // and zero momentum. Different kinds of storage may differ in the last bits.
+  // and zero momentum. The last bits may differ between kinds of storage.
   virtual void Initialise(uint64_t seed, int64_t first, int64_t dimension,
                           std::span<float> rows) = 0;
   // Returns RowsChecksum() of rows in this memory.
   virtual uint64_t Checksum(int64_t first, int64_t row_floats, std::span<const float> rows) = 0;
 };
 
-// Host memory. Lives as long as the process; thread-safe.
+// Returns the storage in host memory, which is thread-safe and lives as long as the process.
 RowStorage& HostRows();
 
 // Memory that grows on demand. Its contents are lost when it grows.

@@ -34,7 +34,7 @@ class ShardStep {
   virtual void Begin(const HeadOptions& options, int64_t step, std::span<const int64_t> labels,
                      std::span<const float> embeddings, ClassRange range) = 0;
 
-  // The sampled classes of the range, in ascending order.
+  // Returns the sampled classes of the range, in ascending order.
   virtual std::vector<int64_t> sampled() const = 0;
 
   // Adds all logits to `sums`. For samples whose class is in the range, writes the logit, with
@@ -46,15 +46,15 @@ class ShardStep {
   virtual void ComputeCoefficients(std::span<const float> maximum, std::span<const float> sum) = 0;
   // Adds this range's part of the unit embeddings' gradients to `gradients`, samples × dimension.
   virtual void AddEmbeddingGradients(const Rows& rows, std::span<float> gradients) = 0;
-  // REQUIRES: the rows have not changed since ComputeLogits(). Changes only sampled rows, or all
-  // rows with dense_update.
+  // Updates the sampled rows, or all rows with dense_update. REQUIRES: the rows have not changed
+  // since ComputeLogits().
   virtual void Update(Rows& rows, const DescentRates& rates) = 0;
 
   // Returns the checksum of the rows that Update() changes, which is a part of rows.Checksum().
   virtual uint64_t Checksum(const Rows& rows) const = 0;
 };
 
-// The rates of a step's update.
+// Returns the rates of a step's update.
 DescentRates RatesOf(const HeadOptions& options, int64_t step);
 
 }  // namespace ringmaster::trainer::partial_fc

@@ -1,8 +1,8 @@
 #pragma once
 
-// The softmax over classes in several tiles and ranks, for all samples of a batch at once. A tile
-// is a matrix of logits, with a row for each class, so that loops over the samples in a row
-// vectorise. Ranks exchange the maximum and the sum of each sample.
+// The softmax over classes that are spread over tiles and ranks, for all samples of a batch at
+// once. A tile is a matrix of logits, with a row for each class, so that loops over the samples in
+// a row vectorise. Ranks exchange the maximum and the sum of each sample.
 
 #include <cstdint>
 #include <span>

@@ -1,10 +1,10 @@
 #pragma once
 
 // An allreduce for small data over Gloo's connections. In a ring, pieces are passed on 2(n - 1)
-// times, which wakes two threads of every rank each time. Here all messages are sent at once. Two
-// ranks exchange all data. With more ranks, each piece is sent directly to the rank that reduces
-// it, in rank order, and that rank sends the result to all ranks (direct reduce-scatter and
-// allgather: Chan et al., "Collective communication", 2007, §7). All ranks get the same bits.
+// times, which wakes two threads of every rank each time. Here, all messages are sent at once. Two
+// ranks exchange all data. With more ranks, each piece is sent directly to one rank, which reduces
+// it in rank order and sends the result to all ranks (direct reduce-scatter and allgather: Chan et
+// al., "Collective communication", 2007, §7). All ranks get the same bits.
 
 #include <chrono>
 #include <cstddef>

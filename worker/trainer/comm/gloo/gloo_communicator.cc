@@ -19,8 +19,8 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Gloo writes to sockets that a peer or ShutDown() may have closed. It does not block SIGPIPE,
-// which would end the process. The threads that it starts inherit the signal mask.
+// Gloo writes to sockets that a peer or ShutDown() may have closed, but does not block SIGPIPE,
+// which would end the process. The threads that Gloo starts inherit the signal mask.
 void BlockBrokenPipes() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -62,8 +62,8 @@ class GlooTransport final : public CollectiveTransport, private Collectives {
   // Closing the connections also ends the peers' waits, before the peers' deadlines.
   void ShutDown() override { mesh_.ShutDown(); }
   // The destructor closes the connections. ShutDown() would also shut down the sockets of other
-  // ranks in this process, which have the same addresses. Their unsent data would be lost, and Gloo
-  // does not wake an operation that waits for the rest of a message.
+  // ranks in this process, which have the same addresses. Those ranks would lose their unsent data,
+  // and Gloo does not wake an operation that waits for the rest of a message.
   void Leave() override {}
   Collectives& collectives() override { return *this; }
 
@@ -79,7 +79,7 @@ class GlooTransport final : public CollectiveTransport, private Collectives {
   }
 
   void ReduceScatter(Elements all, Elements mine, ReduceOp op, Deadline deadline) override {
-    // Each piece is sent directly to one rank, which reduces what it receives in rank order.
+    // Each piece is sent directly to one rank, which reduces the received pieces in rank order.
     std::vector<std::byte> pieces(all.bytes());
     const std::vector<int64_t> even(static_cast<std::size_t>(context()->size),
                                     static_cast<int64_t>(mine.bytes()));

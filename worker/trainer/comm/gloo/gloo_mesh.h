@@ -1,8 +1,8 @@
 #pragma once
 
 // A Gloo context that connects its pairs itself, because Gloo's rendezvous does not support
-// Ringmaster's deadlines. Another thread can end its waits and shut down its sockets; Gloo's
-// closeConnections() would not wake a waiting operation. Private to gloo_communicator.cc.
+// Ringmaster's deadlines. Another thread can end the context's waits and shut down its sockets;
+// Gloo's closeConnections() would not wake a waiting operation. Private to gloo_communicator.cc.
 
 #include <atomic>
 #include <memory>
@@ -24,16 +24,16 @@ class GlooMesh {
   // address does not respond, because Gloo retries.
   Result<void> Connect(const World& world, Deadline deadline);
 
-  // The rank that the current Connect() tries to reach, or that it failed to reach; -1 if no single
-  // rank is known. Thread-safe.
+  // Returns the rank that the current Connect() tries to reach, or that it failed to reach; -1 if
+  // no single rank is known. Thread-safe.
   int missing() const { return missing_; }
 
   // REQUIRES: Connect() succeeded.
   const std::shared_ptr<gloo::Context>& context() const { return context_; }
 
   // Ends all waits and shuts down the sockets to all peers: running operations fail within
-  // milliseconds, here and on the peers. A running Connect() stops immediately if it waits for a
-  // peer to connect. If a peer does not answer, it stops before the next peer. Thread-safe.
+  // milliseconds, here and on the peers. A running Connect() ends immediately if it waits for a
+  // peer to connect, or before the next peer if a peer does not answer. Thread-safe.
   void ShutDown();
 
  private:

@@ -10,7 +10,7 @@
 
 namespace ringmaster::trainer {
 
-// `pieces` has one piece from each rank, as long as `mine`. Reduces all into `mine` in rank order.
+// Reduces `pieces`, one from each rank and as long as `mine`, into `mine` in rank order.
 inline void ReducePieces(const std::vector<std::byte>& pieces, Elements mine, ReduceOp op) {
   const ReduceFunction reduce = ReduceFunctionFor(mine.type, op);
   std::memcpy(mine.data, pieces.data(), mine.bytes());

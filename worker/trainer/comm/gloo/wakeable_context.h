@@ -1,9 +1,9 @@
 #pragma once
 
 // A Gloo transport whose waits can be ended from another thread. When a connection closes, Gloo
-// wakes an operation that waits to receive. It does not wake one that waits to send data that the
-// socket did not accept at once (Pair::signalException skips unbound buffers in transmission); that
-// one waits until its timeout. Private to gloo_mesh.cc.
+// wakes operations that wait to receive, but not operations that wait to send the rest of their
+// data (Pair::signalException skips unbound buffers in transmission); these would wait until their
+// timeout. Private to gloo_mesh.cc.
 
 #include <memory>
 #include <set>

@@ -16,9 +16,9 @@ enum class HostTransport {
 inline constexpr std::array kHostTransports{HostTransport::kAuto, HostTransport::kGloo,
                                             HostTransport::kSharedMemory};
 
-// Returns the name: auto, gloo or shared-memory.
+// Returns the transport's name: auto, gloo or shared-memory.
 const char* NameOf(HostTransport transport);
-// Returns the transport with this name; nothing if the name is unknown.
+// Returns the transport with this name; nothing if no transport has it.
 std::optional<HostTransport> HostTransportOf(const std::string& name);
 
 }  // namespace ringmaster::trainer

@@ -13,7 +13,7 @@
 
 namespace ringmaster::trainer {
 
-// The version of Gloo; empty if the build does not include it.
+// Returns the version of Gloo; empty if the build does not include it.
 std::string GlooVersion();
 // Returns null if the build does not include Gloo.
 std::shared_ptr<CollectiveTransport> MakeHostGloo();

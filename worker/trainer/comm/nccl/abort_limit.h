@@ -57,8 +57,8 @@ class AbortLimit {
   std::jthread thread_;  // the last member, so it is destroyed first
 };
 
-// Prints the name of the call that hung to standard error and kills the process. This counts as a
-// crash: toward the job's crash limit, not toward its restart limit.
+// Prints the name of the call that hung to standard error and kills the process. The exit counts as
+// a crash: toward the job's crash limit, not toward its restart limit.
 [[noreturn]] void EndProcessThatHangs(const std::string& what);
 
 }  // namespace ringmaster::trainer

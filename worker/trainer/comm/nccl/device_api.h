@@ -24,7 +24,7 @@ class DeviceApi {
   // unless LibTorch has already done so.
   virtual Result<void> Use() = 0;
 
-  // The stream on which the calling thread computes.
+  // Returns the stream on which the calling thread computes.
   virtual DeviceStream ComputingStream() = 0;
   virtual Result<DeviceStream> MakeStream() = 0;
   virtual void DropStream(DeviceStream stream) = 0;

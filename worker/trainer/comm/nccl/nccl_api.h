@@ -51,8 +51,8 @@ struct NcclUniqueId {
   std::array<char, 128> bytes{};
 };
 
-// The fields that existed in NCCL 2.14 to 2.18. Newer versions see from `size` and `version` that
-// their additional fields are missing, and treat them as unset.
+// The fields that existed in NCCL 2.14 to 2.18. Newer versions recognise from `size` and `version`
+// that their additional fields are missing, and treat them as unset.
 struct NcclConfig {
   std::size_t size = sizeof(NcclConfig);
   unsigned int magic = 0xcafebeef;
@@ -109,7 +109,7 @@ struct NcclApi {
   std::function<NcclResult(NcclComm, int, const NcclUniqueId*, int, NcclComm*, NcclConfig*)>
       comm_grow;
   std::function<NcclResult(void**, std::size_t)> memory_alloc;
-  // Records the memory on this rank only; the first operation on it informs the other ranks.
+  // Registers the memory on this rank only; the first operation on the memory informs the others.
   std::function<NcclResult(NcclComm, void*, std::size_t, void** handle)> comm_register;
 };
 

@@ -24,7 +24,7 @@ class Preparation {
   }
   void* Out(std::span<std::byte> memory) { return Place(memory, false, true); }
   void* InOut(std::span<std::byte> memory) { return Place(memory, true, true); }
-  // States that the memory of all arguments is on the device.
+  // Call if the memory of all arguments is on the device.
   void OnDevice() { on_device_ = true; }
 
   void Confirms(uint64_t part, std::function<bool()> sound) {
@@ -79,8 +79,8 @@ class Preparation {
   std::optional<Error> error_;
 };
 
-// Returns what each rank adds to its `number`-th confirmation of a world. The value is odd, so that
-// no sum over the ranks is zero, and unique, so that no earlier confirmation has left it in memory.
+// Returns the value that each rank adds to its `number`-th confirmation of a world. It is odd, so
+// that no sum over ranks is zero, and unique, so that it differs from older values in the memory.
 uint64_t ConfirmationOf(const World& world, uint64_t number) {
   const auto term = static_cast<uint64_t>(world.epoch.term);
   const auto epoch = static_cast<uint64_t>(world.epoch.number);

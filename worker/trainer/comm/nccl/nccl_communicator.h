@@ -2,8 +2,8 @@
 
 // The communicator over NCCL, for ranks on GPUs. A collective on device memory starts after all
 // work that the calling thread has queued on its compute stream. Host memory is staged through
-// device memory. An operation completes when the host has seen its event, so work that is queued
-// afterwards on any stream sees the result.
+// device memory. An operation completes when the host has observed its event, so work that is
+// queued afterwards on any stream uses the result.
 //
 // All NCCL calls run on a separate stream and thread (nccl_engine.h), so a world that fails to
 // connect does not block the caller. When a world ends, its communicator is revoked or aborted; a
@@ -58,7 +58,7 @@ class NcclCommunicator final : public Communicator {
   WorkHandle Run(control::CollectiveKind kind, Launch launch, Deadline deadline);
 
  private:
-  const std::shared_ptr<NcclEngine> engine_;  // shared with the thread, which may live longer
+  const std::shared_ptr<NcclEngine> engine_;  // shared with the thread, which may outlive this
   AbandonedConnects& abandoned_connects_;
   uint64_t confirmations_ = 0;
   std::jthread thread_;

@@ -14,7 +14,7 @@ using std::chrono::steady_clock;
 // covers the reductions of a step. Then it polls every kBetweenLooks, which costs almost nothing.
 constexpr std::chrono::microseconds kEager{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};
-// The limit of AwaitComputing(), much longer than the passes of a step take.
+// The limit of AwaitComputing(), much longer than the forward and backward pass of a step take.
 constexpr std::chrono::seconds kComputingLimit{30};
 
 std::string Doing(const char* name) {
@@ -79,14 +79,14 @@ Result<void> NcclEngine::MakeMark() {
     gave_up_ = static_cast<uint32_t*>(mark_.pinned);
     std::atomic_ref<uint32_t>(*gave_up_).store(broken_ ? 1 : 0);
   }
-  // The driver loads a kernel at its first launch, and may then wait for the device. Launch it now,
-  // while nothing on the stream waits for another rank.
+  // The driver loads a kernel at its first launch, and may then wait for the device. Launch this
+  // kernel now, while nothing on the stream waits for another rank.
   return runtime_->device().Contribute(static_cast<uint64_t*>(mark_.device), 0,
                                        static_cast<uint32_t*>(mark_.pinned), stream_);
 }
 
 // Reports the stage unless the world has ended. Holds the lock, because a report after Break()
-// would concern the next world. The other ranks wait for rank 0 only until it has made the plan.
+// would concern the next world. Other ranks wait for rank 0 only while it makes the plan.
 void NcclEngine::ComesTo(control::ConnectStage stage) {
   const MutexLock lock(mutex_);
   if (broken_) return;
@@ -115,13 +115,13 @@ void NcclEngine::Advance() {
   Pause();
 }
 
-// Launches the next operation of the queue on the stream.
+// Launches the next operation of the queue on the stream. Returns false if it launched none.
 bool NcclEngine::Launch() {
   if (launched_.size() >= kMostLaunched) return false;
   {
     const MutexLock lock(mutex_);
     if (broken_ || queue_.empty()) return false;
-    // Move it even if its launch fails halfway, so that it ends together with the others.
+    // Even if the launch fails halfway, move the operation, so that it ends with the others.
     launched_.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
@@ -167,7 +167,7 @@ Result<void> NcclEngine::PutOnStream(NcclOperation& operation) {
   return device.Record(operation.done, stream_);
 }
 
-// Returns whether the computation before the oldest operation is done. The operation begins then.
+// Returns whether the oldest operation has begun, which it does when its data is computed.
 bool NcclEngine::FirstHasBegun() {
   NcclOperation& first = launched_.front();
   if (first.begun) return true;
@@ -184,7 +184,7 @@ bool NcclEngine::FirstHasBegun() {
   return first.begun;
 }
 
-// `launching`: a launch is in progress, so it is unknown which earlier operations have begun.
+// Reports the counts. While `launching`, the number of operations that have begun is unknown.
 void NcclEngine::SayCounts(bool launching) {
   if (!world_.counts) return;
   control::CollectiveCounts said = counts_;
@@ -278,8 +278,8 @@ ParentState NcclEngine::StopLaunched() {
   return launched_.empty() ? ParentState::kBroken : ParentState::kNone;
 }
 
-// Waits for the computation of the data that the operations send. The computation may keep the
-// device busy for long, which does not mean that the communicator hangs.
+// Waits until the data that the operations send is computed. The computation may keep the device
+// busy for long, which does not mean that the communicator hangs.
 void NcclEngine::AwaitComputing() {
   const Deadline deadline = steady_clock::now() + kComputingLimit;
   for (const NcclOperation& operation : launched_) {
@@ -287,8 +287,8 @@ void NcclEngine::AwaitComputing() {
   }
 }
 
-// Returns whether everything on the stream has ended in time. This includes an operation whose
-// launch failed halfway: its event was not recorded and would look complete.
+// Returns whether all work on the stream ends before the deadline. This includes an operation whose
+// launch failed halfway: its own event was not recorded and would look complete.
 bool NcclEngine::StreamEmpties(Deadline deadline) {
   return runtime_->device().Record(last_, stream_).ok() && Await(last_, deadline);
 }

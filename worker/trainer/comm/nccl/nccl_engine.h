@@ -64,10 +64,10 @@ class NcclEngine {
 
   void Serve(Deadline connect_deadline);
 
-  // Queues the operation. If the engine is broken, it ends at once with the error that broke it.
+  // Queues the operation. If the engine is broken, the operation fails at once with that error.
   void Enqueue(NcclOperation operation);
 
-  // Keeps only the first error. No operation starts after it; the thread ends the running ones.
+  // Keeps only the first error. No further operation starts; the thread ends the running ones.
   void Break(const Error& error);
   std::optional<Error> broken();
 
@@ -127,7 +127,7 @@ class NcclEngine {
   CondVar wake_;
   std::deque<NcclOperation> queue_ RINGMASTER_GUARDED_BY(mutex_);
   std::optional<Error> broken_ RINGMASTER_GUARDED_BY(mutex_);  // set once
-  // The device reads it; it is not 0 after Break(). Null: the device does not use it now.
+  // The device reads this number, which is not 0 after Break(). Null: the device does not use it.
   uint32_t* gave_up_ RINGMASTER_GUARDED_BY(mutex_) = nullptr;
   bool connecting_ RINGMASTER_GUARDED_BY(mutex_) = true;
   bool stopping_ RINGMASTER_GUARDED_BY(mutex_) = false;

@@ -126,7 +126,7 @@ void EndGrow(NcclRuntime& runtime, NcclComm parent, NcclComm child, const NcclPa
   if (parent != nullptr) runtime.Abort(parent);
 }
 
-// A rank that fails reports the error and must not join; the others can continue from the parent.
+// Registers memory with NCCL. After an error, this rank must not join; others can use the parent.
 Result<void> RegisterMemory(NcclRuntime& runtime, NcclComm comm, const NcclPatience& patience) {
   const NcclApi& nccl = runtime.nccl();
   for (const std::span<std::byte> memory : runtime.registered()) {

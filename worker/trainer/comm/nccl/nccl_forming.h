@@ -16,7 +16,7 @@ namespace ringmaster::trainer {
 struct NcclPatience {
   Deadline deadline;
   std::function<bool()> given_up;  // called between polls
-  std::function<void()> pause;     // waits briefly, or less if the attempt is abandoned
+  std::function<void()> pause;     // waits briefly; returns early if the attempt is abandoned
 };
 
 // Waits until the call that `comm` is executing has ended. `first` is the result of that call.
@@ -31,14 +31,14 @@ struct NcclFormingObserver {
   std::function<void(control::ConnectStage stage)> comes_to;
 };
 
-// Call it on every rank of `world`. Blocks in the world's store and then in NCCL. After an error,
-// the new communicator and a parent that was used are aborted. REQUIRES: the device is current for
-// this thread.
+// Creates the communicator of `world`. Call it on every rank; it blocks in the world's store and
+// then in NCCL. After an error, the new communicator and a parent that was used have been aborted.
+// REQUIRES: the device is current for this thread.
 Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
                                   const NcclPatience& patience,
                                   const NcclFormingObserver& observer);
 
-// Returns the name of a world's communicator. Worlds of a job have different epochs.
+// Returns the name of a world's communicator, which is unique because worlds differ in epoch.
 std::string CommunicatorName(const World& world);
 
 }  // namespace ringmaster::trainer

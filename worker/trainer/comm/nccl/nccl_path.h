@@ -36,8 +36,8 @@ enum class NcclPath : int {
   kGrow = 3,         // grow a healthy parent; all its ranks stay and keep their numbers
 };
 
-// `ranks` are in the order of the new ranks. Returns kNew if their versions differ, because NCCL
-// refuses to mix some versions, and it is not known which functions the other versions lack.
+// Returns how to create the communicator of `ranks`, given in their new order. Returns kNew if
+// versions differ, because NCCL refuses to mix some versions, and others may lack functions.
 NcclPath PathOf(std::span<const NcclStatement> ranks);
 
 // Returns whether all ranks register their memory. The behaviour of NCCL is undefined if the memory

@@ -40,7 +40,7 @@ class NcclHolders {
   using Mark = std::function<void(const Error& reason)>;
 
   void Join(const void* holder, Mark mark);
-  // When it returns, the mark is not running and will not be called again.
+  // When Leave() returns, the mark is not running and will not be called again.
   void Leave(const void* holder);
   // Calls the marks of all holders except `holder`. A mark must return immediately.
   void MarkOthers(const void* holder, const Error& reason);
@@ -73,15 +73,15 @@ class NcclRuntime {
   // Ends the process if releasing the device takes longer than the limit.
   AbortLimit& limit() { return limit_; }
 
-  // Aborts a communicator. It is never destroyed, because some versions of NCCL would wait for
-  // ranks that are gone. Ends the process if the abort exceeds the limit.
+  // Aborts a communicator instead of destroying it, because in some versions of NCCL destroying it
+  // waits for ranks that are gone. Ends the process if the abort exceeds the limit.
   void Abort(NcclComm comm);
 
-  // Returns a place where NCCL stores a communicator. It is valid as long as this object, because
-  // an abandoned call may still use it.
+  // Returns memory in which NCCL stores a communicator's handle. The memory is valid as long as
+  // this object exists, because an abandoned call may still use it.
   NcclComm* MakeSlot();
 
-  // Keeps a communicator for the next world. Aborts one that is already parked.
+  // Keeps a communicator for the next world. Aborts the one that was parked before, if any.
   void Park(NcclParent parent);
   // Parks the result of TakeParked() again, or aborts it if a newer one is parked by now.
   void ParkAgain(NcclParent parent);
@@ -91,7 +91,7 @@ class NcclRuntime {
   // without copies. It is never freed, because it must outlive every communicator, including parked
   // ones. Null if this NCCL cannot register memory or none is left: use other memory.
   void* MakeRegistered(std::size_t bytes);
-  // All registered memory. Empty once a rank has failed to register it.
+  // Returns the memory to register; empty once registering it has failed.
   std::vector<std::span<std::byte>> registered();
   void StopRegistering();
 

@@ -63,7 +63,7 @@ Result<SharedWorld> AgreeOnMemory(const World& world, bool want, std::size_t byt
                                   Deadline deadline, std::atomic<int>& missing) {
   Talk talk(world, deadline, missing);
   SharedWorld shared;
-  std::string mine = std::to_string(::getpid());  // a segment's description also begins with it
+  std::string mine = std::to_string(::getpid());  // segment descriptions also begin with the pid
   if (!want) {
     mine = std::string(kNo) + "it is disabled";
   } else if (!PeerProcess::CanBeWatched()) {

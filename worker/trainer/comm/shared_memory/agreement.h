@@ -22,9 +22,9 @@ struct SharedWorld {
   std::string why_not{};                 // why there is no segment; the same on every rank
 };
 
-// Call it on every rank with the same `bytes`. Ranks share memory only if all `want` to. An error
-// means that a rank did not answer: `missing` becomes that rank, if it is the only one. Blocks at
-// most until the deadline.
+// Returns what all ranks agreed on; ranks share memory only if `want` is true on every rank. An
+// error means that a rank did not answer: `missing` becomes that rank, if it is the only one. Call
+// it on every rank with the same `bytes`. Blocks at most until the deadline.
 Result<SharedWorld> AgreeOnMemory(const World& world, bool want, std::size_t bytes,
                                   Deadline deadline, std::atomic<int>& missing);
 

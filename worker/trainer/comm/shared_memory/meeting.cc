@@ -109,7 +109,7 @@ void Meeting::Sleep(int peer, uint64_t point, Deadline deadline) {
   MeetingCell& other = cells_[static_cast<std::size_t>(peer)];
   for (;;) {
     const uint32_t bell = self.bell.load();
-    const bool gone = other.gone != 0;  // read first: a peer may arrive, then leave
+    const bool gone = other.gone != 0;  // read first, because a peer may arrive and then leave
     self.awaits.store(Awaiting(peer, point), std::memory_order_seq_cst);
     const bool came = Came(peer, point);
     const auto left = deadline - steady_clock::now();

@@ -1,10 +1,10 @@
 #pragma once
 
-// Synchronises ranks on one machine through shared memory. All ranks pass the same points in
-// the same order. A rank announces that it has reached a point, and waits until others have.
-// A waiting rank first polls, because peers usually arrive soon. It then sleeps in a futex
-// until the other rank wakes it, and also checks whether the peer's process has ended. Writes
-// before a point are visible to ranks that waited for it. Used only by the shared-memory
+// Synchronises ranks on one machine through shared memory. All ranks pass the same points in the
+// same order. A rank announces that it has reached a point, and waits until others have. A
+// waiting rank first polls, because peers usually arrive soon. It then sleeps in a futex until
+// the peer wakes it, and regularly checks whether the peer's process has ended. What a rank
+// writes before a point is visible to ranks that waited for it. Used only by the shared-memory
 // transport.
 
 #include <atomic>
@@ -21,8 +21,8 @@ namespace ringmaster::trainer {
 struct alignas(128) MeetingCell {  // two cells never share a pair of cache lines
   std::atomic<uint64_t> arrived;   // the last point that the rank has reached
   std::atomic<uint64_t> settled;   // the last point that counts after the rank has left
-  std::atomic<uint64_t> awaits;    // the rank and point for which it sleeps; 0: awake
-  std::atomic<uint32_t> bell;      // futex on which it sleeps; a change wakes it
+  std::atomic<uint64_t> awaits;    // the rank and point for which this rank waits; 0: awake
+  std::atomic<uint32_t> bell;      // futex on which this rank sleeps; a change wakes the rank
   std::atomic<uint32_t> gone;      // 1: the rank has left permanently
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
@@ -59,8 +59,8 @@ class Meeting {
   // Announces that this rank has reached its next point. Returns the point's number.
   uint64_t Arrive();
 
-  // Makes the last point count even after this rank leaves. Points that it reaches later count only
-  // until it leaves, because a rank that leaves during an operation does not take part in it.
+  // Makes the last point count even after this rank leaves. Later points count only until this rank
+  // leaves, because a rank that leaves during an operation does not take part in it.
   void Settle();
 
   // Blocks until `peer`, or every rank, has reached the point. Throws if the peer has left or
@@ -68,7 +68,7 @@ class Meeting {
   void Await(int peer, uint64_t point, Deadline deadline);
   void AwaitAll(uint64_t point, Deadline deadline);
 
-  // Leaves. This rank's waits, and other ranks' waits for this rank, end within milliseconds.
+  // Leaves the meeting. Waits of this rank and waits for this rank end within milliseconds.
   void ShutDown();
 
  private:

@@ -1,9 +1,9 @@
 #pragma once
 
 // A memory segment that several processes on one machine share. It is an anonymous file that its
-// creator keeps open and others open through /proc. So only processes of the same user and PID
-// namespace can map it, and it is freed when the last of these processes ends. A random token
-// verifies that the opened file is the intended one.
+// creator keeps open and that others open through /proc. Therefore, only processes of the same user
+// and PID namespace can map it, and it is freed when the last of these processes ends. A random
+// token verifies that the opened file is the intended one.
 
 #include <cstddef>
 #include <memory>
@@ -19,14 +19,14 @@ class Segment {
  public:
   // Creates a zeroed segment.
   static Result<std::unique_ptr<Segment>> Create(std::size_t bytes);
-  // Maps the segment that a process created with this description.
+  // Maps the segment whose description() is `description`.
   static Result<std::unique_ptr<Segment>> Open(const std::string& description, std::size_t bytes);
 
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  // The description for Open(). It is valid as long as this object exists.
+  // Returns the argument of Open(), which is valid as long as this object exists.
   std::string description() const;
 
   std::span<std::byte> memory() const;

@@ -9,7 +9,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// A slot fits in a part of a core's cache. With many ranks, slots are smaller.
+// A slot fits into part of a core's cache. In worlds with many ranks, slots are smaller.
 constexpr std::size_t kMostSlotBytes = 256 << 10;
 constexpr std::size_t kLeastSlotBytes = 64 << 10;
 constexpr std::size_t kAllSlotBytes = 16 << 20;
@@ -77,7 +77,7 @@ void SharedCollectives::AllReduce(Elements values, ReduceOp op, Deadline deadlin
   meeting_.Settle();
 }
 
-// Each of the two ranks reduces the whole chunk, in the order of the ranks.
+// Each of two ranks reduces the whole chunk, in the order of the ranks.
 void SharedCollectives::ReduceOfTwo(Elements chunk, ReduceFunction reduce, Deadline deadline) {
   const int other = 1 - rank();
   meeting_.Await(other, meeting_.Arrive(), deadline);
@@ -170,8 +170,8 @@ void SharedCollectives::AllToAll(std::span<const std::byte> send,
                                  const std::vector<std::size_t>& receive_bytes, Deadline deadline) {
   const std::vector<uint64_t> sizes = GatherSizes(send_bytes, deadline);
   const auto ranks = static_cast<std::size_t>(size());
-  struct Part {             // what one rank sends to this one
-    std::size_t begin = 0;  // offset in what that rank sends
+  struct Part {             // the data that one rank sends to this rank
+    std::size_t begin = 0;  // offset in the data that it sends to all ranks
     std::size_t size = 0;
     std::byte* to = nullptr;
   };

@@ -1,9 +1,9 @@
 #pragma once
 
-// The transport between ranks on one machine through shared memory. It does not need sockets, and
-// its only thread is that of the queue, which sleeps while data is small. If a rank ends, is shut
-// down or stays silent, the operations of ranks that wait for it fail. Each world has a separate
-// segment, so a rank that still maps an old one does not affect it.
+// The transport between ranks on one machine through shared memory. It does not need sockets. Its
+// only thread is the queue's, which sleeps while data is small. If a rank ends, is shut down or
+// stays silent, the operations of ranks that wait for it fail. Each world has a separate segment,
+// so a rank that still maps an old one does not affect it.
 
 #include <atomic>
 #include <cstddef>
@@ -20,8 +20,8 @@ namespace ringmaster::trainer {
 
 class SharedMemoryTransport final : public CollectiveTransport {
  public:
-  // Sets up shared memory if the ranks of `world` can share it. Otherwise returns the reason, which
-  // is the same on every rank. An error means that a rank did not answer. `want`: this rank agrees.
+  // Returns nothing if the ranks of `world` now share memory; otherwise the reason, which all ranks
+  // get. An error means that a rank did not answer. `want`: whether this rank agrees to share.
   Result<std::optional<std::string>> Meet(const World& world, bool want, Deadline deadline);
 
   // kInvalid: the ranks cannot share memory.
@@ -36,7 +36,7 @@ class SharedMemoryTransport final : public CollectiveTransport {
   std::unique_ptr<Segment> segment_;
   Mutex mutex_;
   bool down_ RINGMASTER_GUARDED_BY(mutex_) = false;
-  std::unique_ptr<SharedCollectives> collectives_;  // set once, under mutex_
+  std::unique_ptr<SharedCollectives> collectives_;  // set once, with mutex_ locked
 };
 
 // A communicator that uses only this transport.
