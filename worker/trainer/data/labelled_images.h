@@ -43,7 +43,7 @@ LabelledData LabelledDigits(Dataset dataset);
 struct IdentityOptions {
   uint64_t seed = 1;
   int64_t classes = 0;
-  int64_t training = 0;  // images
+  int64_t training = 0;  // number of images
   int64_t held_out = 0;
   ImageShape shape;
 };
