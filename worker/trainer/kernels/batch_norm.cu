@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
-constexpr int64_t kSumBlocks = 528;    // most blocks with sums: four per H100 multiprocessor
-constexpr int64_t kMostBlocks = 1056;  // most blocks of kernels without sums
+constexpr int64_t kSumBlocks = 528;    // block limit of kernels with sums: 4 per multiprocessor
+constexpr int64_t kMostBlocks = 1056;  // block limit of kernels without sums
 constexpr int kAhead = 4;              // number of pieces that a thread loads at once
 // With four blocks per multiprocessor, all kSumBlocks blocks run at the same time on an H100.
 [[maybe_unused]] constexpr int kAtATime = 4;

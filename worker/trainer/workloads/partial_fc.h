@@ -2,8 +2,8 @@
 
 // Recognition of a large number of classes. A replicated backbone (backbones/) computes embeddings
 // of images, and a margin softmax compares them with class centres, which are sharded over the
-// ranks (partial_fc/). The held-out accuracy does not need centres: it is the share of triples (two
-// images of one class, one of another) in which the images of the same class are closer.
+// ranks (partial_fc/). The held-out accuracy does not need centres: it is the share of triplets
+// in which two images of a class are closer to each other than to an image of another class.
 
 #include <cstdint>
 #include <memory>
