@@ -1,8 +1,8 @@
 #pragma once
 
-// Assembles the batches of the next steps on separate threads while the current ones are trained.
-// Workloads use it; they define what a batch is and how to assemble it. A batch is a micro-batch of
-// a step. The batches' memory is reused for later batches.
+// Assembles the batches of the next steps on separate threads while the current step is trained.
+// Used by workloads, which define the type of a batch and how it is assembled. A batch contains a
+// micro-batch of a step. The batches' memory is reused for later batches.
 
 #include <cstdint>
 #include <deque>

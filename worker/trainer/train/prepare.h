@@ -1,7 +1,7 @@
 #pragma once
 
-// Prepares a rank before it contacts its agent or peers: selects its device, and loads and warms up
-// data and model. It detects all problems that do not involve peers. The program calls it once.
+// Prepares a rank before it contacts its agent or peers: selects the device, loads data and model,
+// warms up the model, and detects all problems that do not involve peers. Called once per process.
 
 #include <memory>
 #include <string>
