@@ -28,7 +28,7 @@ struct Block {
   Prelu prelu;
   Convolution convolution2;
   BatchNorm normal3;
-  std::optional<Shortcut> shortcut;  // set if the block changes the image size or channels
+  std::optional<Shortcut> shortcut;  // set if the block changes the image size or channel count
 
   at::Tensor operator()(const at::Tensor& x, bool training) const {
     at::Tensor y = convolution1(normal1(x, training));

@@ -26,8 +26,8 @@ void Contribute(const at::Tensor& average, const at::Tensor& statistic, double s
   if (gradient.defined()) gradient.add_(statistic, share);
 }
 
-// Returns an undefined tensor or the gradient of a running statistic, to which a layer adds the
-// batch's statistic. The returned tensor does not share autograd's version counter with the
+// Returns the gradient of a running statistic if a layer must add the batch's statistic to it,
+// otherwise an undefined tensor. The tensor does not share autograd's version counter with the
 // gradient, because other layers later write to the same flat memory.
 at::Tensor Target(const at::Tensor& average) {
   const at::Tensor& gradient = average.grad();

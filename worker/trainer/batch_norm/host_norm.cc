@@ -135,7 +135,7 @@ void ForEachPart(const NormRows& rows, Visit visit) {
   });
 }
 
-// Returns the memory of sum `sum` of a part: a value per channel. Sums are stored part by part.
+// Returns sum `sum` of a part, with one value per channel. Sums are stored part by part.
 float* SumOf(float* scratch, const NormRows& rows, int64_t part, int sum) {
   return scratch + (part * kSums + sum) * rows.channels;
 }

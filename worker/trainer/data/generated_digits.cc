@@ -101,7 +101,7 @@ class Draws {
   int used_ = 4;
 };
 
-// The rotation, shear, size and position of a digit; maps the unit square to pixels.
+// The rotation, shear, size and position of a digit, which map the unit square to pixels.
 struct Pose {
   float a, b, c, d, x, y;
 

@@ -29,7 +29,7 @@ class Digits final : public LabelledImages {
 
 constexpr std::size_t kPatternSide = 7;
 constexpr float kPatternWeight = 0.7F;
-constexpr uint64_t kImages = uint64_t{1} << 62;  // bit set in the numbers of images, not identities
+constexpr uint64_t kImages = uint64_t{1} << 62;  // marks random numbers of images, not identities
 
 class Identities final : public LabelledImages {
  public:

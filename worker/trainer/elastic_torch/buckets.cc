@@ -19,7 +19,7 @@ struct Buckets::State {
   at::Tensor memory;     // gradients, then scalars, then the value of `verdict`
   at::Tensor gradients;  // a view of `memory`: the gradients
   at::Tensor scalars;    // a view of `memory`: the scalars
-  at::Tensor verdict;    // a view of `memory`: ToMeans() sets it to 0 if all are finite
+  at::Tensor verdict;    // a view of `memory`: ToMeans() sets it to 0 if all gradients are finite
   int64_t averages = 0;  // number of averages' values at the end of `gradients`
   at::Tensor factors;    // device memory: 1 / samples for weights, 1 for averages
 

@@ -30,7 +30,7 @@ struct BucketOptions {
   int64_t scalars = 5;             // number of scalars that are sent with the last bucket
   int64_t averages = 0;            // padded size of the running averages (the first parameters)
 
-  // Returns options with `bytes` for all buckets but the first, which may have a lower limit.
+  // Returns options for buckets of at least `bytes`; the first bucket may be smaller.
   static BucketOptions Of(int64_t bytes) {
     BucketOptions options;
     options.bytes = std::max<int64_t>(1, bytes);
@@ -106,7 +106,7 @@ class Buckets {
 
 // Does the work of ToMeans() on a device in one pass, but does not wait for the device. Multiplies
 // the first `scaled` of `values` by factors[0] and the others by factors[1]. Sets the only value of
-// `not_finite` to 1 if any value is not finite. All tensors are flat, of floats, on one device.
+// `not_finite` to 1 if any value is not finite. All tensors are flat, float and on one device.
 void ScaleAndCheck(const at::Tensor& values, int64_t scaled, const at::Tensor& factors,
                    at::Tensor& not_finite);
 

@@ -46,8 +46,8 @@ struct WorldChanged {};
 // The call took effect on every rank.
 struct Done {};
 
-// The outcome of a call that all ranks of a world make: a result, if the call succeeded on all of
-// them, a change of the world, or an error that ended this rank's session.
+// The outcome of a call that all ranks of a world make: a result (the call succeeded on all of
+// them), a change of the world, or an error that ended this rank's session.
 template <typename T = Done>
 class [[nodiscard]] Outcome {
  public:
@@ -110,7 +110,7 @@ class Session {
   void SetLoss(double sum) { step_.SetLoss(sum); }
   // The same, but reads the sum from a tensor with one element, without waiting for its device.
   void SetLoss(const at::Tensor& sum) { step_.SetLoss(sum); }
-  // WorldChanged: the step had no effect; the state is unchanged or received from another rank.
+  // WorldChanged: the step had no effect; the state is unchanged or was received from another rank.
   Outcome<StepResult> Reduce();
   // Call it on every rank after a step with NaN or infinite values. `compute` runs forward and
   // backward again, and its gradients are not reduced.

@@ -2,7 +2,7 @@
 
 // Configures this process as a rank of a job: converts the variables that the agent sets
 // (common/control/pod_contract.h) into the components of a session. ringmaster-train and the
-// library (worker/trainer/library) use it at start. It does not affect the training itself.
+// library (worker/trainer/library) call these functions at start; none affects the training.
 
 #include <cstdint>
 #include <memory>

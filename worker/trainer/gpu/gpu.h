@@ -56,8 +56,8 @@ inline std::function<Result<void>()> AskGpu(Gpu* gpu) {
   return [gpu] { return gpu->Works(); };
 }
 
-// Opens GPU `number`, which ChooseGpu() returned. kUnavailable, with CUDA's message: it does not
-// work. The process ends if the GPU does not release a communicator within `abort_limit`.
+// Opens GPU `number`, which ChooseGpu() returned. kUnavailable, with CUDA's message: the GPU does
+// not work. The process ends if the GPU does not release a communicator within `abort_limit`.
 Result<std::unique_ptr<Gpu>> OpenGpu(int number,
                                      std::chrono::milliseconds abort_limit = kAbortLimit);
 

@@ -49,7 +49,7 @@ std::string PinnedGpu();
 // Returns whether NCCL's environment variables allow ranks to share a GPU.
 bool GpusAreShared();
 
-// Returns whether the rank must use a GPU. With "auto", it must if the Pod has GPUs.
+// Returns whether the rank must use a GPU. With "auto", it must do so if the Pod has GPUs.
 bool WantsGpu(const GpuRequest& request);
 
 // Returns the GPU's number; nothing if the CPU is used. kInvalid: there is no GPU for this rank;

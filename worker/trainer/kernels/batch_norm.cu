@@ -209,7 +209,7 @@ struct Backward {
     }
   }
 
-  // Returns z's gradient for y's `gradient`, and adds to `of_slope`. `distance` is x - mean.
+  // Returns z's gradient for y's `gradient`; adds the slope's to `of_slope`. `distance`: x - mean.
   __device__ float ThroughPrelu(int lane, float distance, float gradient, float& of_slope) const {
     if constexpr (kPrelu) {
       const float z = fmaf(distance, scale[lane], bias[lane]);
@@ -296,7 +296,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// Returns a grid: at most `most` blocks in x divide the rows, and blocks in y the channels.
+// Returns a grid with at most `most` blocks in x, for the rows, and blocks in y for the channels.
 template <typename T>
 dim3 BlocksFor(const NormRows& rows, int64_t most) {
   const int64_t pieces = rows.channels / Piece<T>::kLanes;

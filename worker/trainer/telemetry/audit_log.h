@@ -32,7 +32,7 @@
 
 namespace ringmaster::trainer {
 
-// The environment variable with the folder of audit logs, unless the command line sets a folder.
+// The environment variable that sets the folder of audit logs if the command line does not.
 inline constexpr char kEnvAuditLog[] = "RINGMASTER_AUDIT_LOG";
 
 // Not thread-safe. If the file cannot be written any more, a warning is logged once, and training

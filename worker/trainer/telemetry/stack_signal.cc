@@ -14,7 +14,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// The variables that the handler uses. They do not change after it is installed.
+// The variables that the handler uses. They do not change after the handler is installed.
 int g_file = -1;
 control::PositionPage* g_page = nullptr;
 

@@ -162,7 +162,7 @@ class Trainer {
     return Done{};
   }
 
-  // Logs that this new world resumed from a state on disk or in shared memory, if so.
+  // If the new world resumed from a state on disk or in shared memory, logs this.
   void LogResumed() {
     const World& world = session_.world();
     if (world.rank == 0 && session_.resumed()) {
@@ -221,7 +221,7 @@ class Trainer {
 
   void Summarise() {
     const double seconds = Millis(last_update_ - start_) / 1000;
-    const auto trained = static_cast<double>(step_millis_.size());  // steps that this process did
+    const auto trained = static_cast<double>(step_millis_.size());  // steps of this process
     summary_.steps = session_.applied_steps();
     summary_.global_batch = plan_.global_batch;
     summary_.samples = summary_.steps * plan_.global_batch;

@@ -137,7 +137,7 @@ uint64_t PartialFc::fingerprint() const {
   return fingerprint.value();
 }
 
-// Returns memory for `count` images, page-locked for a GPU, so that it copies asynchronously.
+// Returns memory for `count` images, page-locked for a GPU, so that copies are asynchronous.
 at::Tensor PartialFc::RoomFor(int64_t count, at::Tensor& room) const {
   const ImageShape shape = data_.training->shape();
   if (!room.defined() || room.size(0) < count) {

@@ -136,7 +136,7 @@ bool AgentMembership::SwitchWanted(control::Epoch epoch, int64_t) {
   return channel_->SwitchWanted(epoch);
 }
 
-// Sends a message. A failure is only logged: the agent is lost, so functions that wait then fail.
+// Sends a message. Only logs a failure, because functions that wait fail once the agent is lost.
 void AgentMembership::Say(const control::Message& message) {
   const Result<void> sent = channel_->Send(message);
   if (!sent.ok())
