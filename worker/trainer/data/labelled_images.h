@@ -22,7 +22,7 @@ class LabelledImages {
   virtual ~LabelledImages() = default;
   virtual ImageShape shape() const = 0;
   virtual int64_t size() const = 0;
-  // Returns a number from 0 to classes - 1. REQUIRES, also for Fill(): index in [0, size()).
+  // Returns a class from 0 to classes - 1. REQUIRES, also for Fill(): index in [0, size()).
   virtual int64_t Label(int64_t index) const = 0;
   // Writes shape().values() numbers in [-1, 1]: channel by channel, row by row. Several threads may
   // call it at once.

@@ -46,9 +46,9 @@ using GradientMemory = std::function<void*(std::size_t bytes)>;
 // Not thread-safe. Backward must run on the thread that uses this object.
 class Buckets {
  public:
-  // Moves `parameters` (float, on one device, requiring gradients) into one flat tensor there, and
-  // their gradients into another one. The tensors stay usable; their `data` and `grad` must not be
-  // replaced. `memory` is called once, to allocate all values that are reduced.
+  // Moves `parameters` (float, on one device, requiring gradients) into one flat tensor on the same
+  // device, and their gradients into another one. The tensors stay usable; their `data` and `grad`
+  // must not be replaced. `memory` is called once, to allocate all values that are reduced.
   Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options,
           const GradientMemory& memory = {});
   ~Buckets();

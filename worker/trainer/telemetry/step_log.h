@@ -36,9 +36,9 @@ struct RunSummary {
   int64_t samples = 0;
   int64_t global_batch = 0;
   int world_size = 1;
-  double seconds = 0;  // from the start of the first step to the end of the last
+  double seconds = 0;  // from the start of the first step to the end of the last step
   double samples_per_second = 0;
-  double time_to_first_step_ms = 0;  // from the start of the process to the first committed step
+  double time_to_first_step_ms = 0;  // from the start of the process to the end of its first step
   double step_ms_median = 0;
   double final_loss = 0;
   double overlap = 0;         // as in StepRecord, but over all steps

@@ -48,7 +48,7 @@ class Timeline final : public CollectiveTrace {
   void EnterWorld(int rank, std::string member);
   // Sets the step of the following events.
   void SetStep(int64_t step);
-  // Ends the current phase and begins another one; continues the phase if it is the same.
+  // Ends the current phase and begins `phase`; does nothing if `phase` is the current phase.
   void Enter(const char* phase);
   // Adds an event of the current step; `event.step` is overwritten.
   void Add(Event event);

@@ -31,7 +31,7 @@ struct RunFacts {
   int64_t checkpoint_every = 0;
 };
 
-// Returns a description of a few lines, for users.
+// Returns a description of the training in a few lines, for users.
 std::string DryRunText(const RunFacts& facts);
 
 }  // namespace ringmaster::trainer

@@ -23,7 +23,7 @@ struct Prepared {
 // kInvalid: the flags do not fit the job, the device or the data. May throw LibTorch's exceptions.
 Result<Prepared> Prepare(const TrainOptions& options);
 
-// For --dry-run: does the same as Prepare(), and returns a description of a few lines.
+// For --dry-run: does the same as Prepare(), and returns a short description of the training.
 Result<std::string> Describe(const TrainOptions& options);
 
 }  // namespace ringmaster::trainer
