@@ -1,7 +1,7 @@
 // IResNet, the residual network of ArcFace's code (Duta et al., "Improved Residual Networks", arXiv
 // 2004.04989, in the form of insightface's arcface_torch): batch normalisation before each
 // convolution, PReLU, and no activation after the addition. Its last layers are a batch
-// normalisation, a linear layer and a batch normalisation. As in Partial FC, there is no dropout.
+// normalisation, a linear layer and a batch normalisation. As in Partial FC, it has no dropout.
 
 #include <array>
 #include <optional>
