@@ -6,9 +6,9 @@
 // In training, batch normalisation uses the statistics of the samples that are computed together,
 // which are a rank's micro-batch. Running statistics are part of the state, like parameters. Their
 // "gradient" is the batch's statistic times the rank's share of the global batch. The sum of these
-// over the ranks is the mean; it is never compressed. The optimizer moves the running statistics
-// towards the mean (SgdOptions::averages). They are thus equal on every rank. They are compared,
-// sent and checkpointed with the state.
+// gradients over the ranks is the mean; it is never compressed. The optimizer moves the running
+// statistics towards the mean (SgdOptions::averages), so they are equal on every rank. They are
+// compared, sent and checkpointed with the state.
 
 #include <cstdint>
 #include <memory>
@@ -27,7 +27,7 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
-// Thread-safety: one thread. Throws LibTorch's exceptions.
+// Not thread-safe. Throws LibTorch's exceptions.
 class Backbone {
  public:
   virtual ~Backbone() = default;
@@ -38,7 +38,7 @@ class Backbone {
   // have gradients, Forward() adds the batch's statistics to these gradients.
   virtual const std::vector<NamedTensor>& averages() const = 0;
 
-  // `images` has the shape samples × channels × side × side; returns samples × dimension.
+  // `images` has the shape samples × channels × side × side, and the result samples × dimension.
   virtual at::Tensor Forward(const at::Tensor& images, bool training) = 0;
 };
 
@@ -46,7 +46,7 @@ struct BackboneOptions {
   ImageShape shape;
   int64_t dimension = 512;
   uint64_t seed = 1;
-  int64_t global_batch = 1;  // Forward() gets one rank's share of it
+  int64_t global_batch = 1;  // samples; Forward() gets one rank's share of them
   Precision precision = Precision::kFloat32;
   at::Device device = at::kCPU;
 };

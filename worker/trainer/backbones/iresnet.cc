@@ -1,7 +1,7 @@
 // IResNet, the residual network of ArcFace's code (Duta et al., "Improved Residual Networks", arXiv
 // 2004.04989, in the form of insightface's arcface_torch): batch normalisation before each
-// convolution, PReLU, and no activation after the addition. It ends with batch normalisation and a
-// linear layer, whose output is normalised too. As in Partial FC, it does not have dropout.
+// convolution, PReLU, and no activation after the addition. Its last layers are a batch
+// normalisation, a linear layer and a batch normalisation. As in Partial FC, it has no dropout.
 
 #include <array>
 #include <optional>
@@ -28,7 +28,7 @@ struct Block {
   Prelu prelu;
   Convolution convolution2;
   BatchNorm normal3;
-  std::optional<Shortcut> shortcut;  // set if the block changes the size or the channels
+  std::optional<Shortcut> shortcut;  // set if the block changes the image size or channel count
 
   at::Tensor operator()(const at::Tensor& x, bool training) const {
     at::Tensor y = convolution1(normal1(x, training));
@@ -81,7 +81,7 @@ class IResNet final : public Backbone {
   const std::vector<NamedTensor>& averages() const override { return layers_.averages(); }
 
   at::Tensor Forward(const at::Tensor& images, bool training) override {
-    // Convolutions are faster where a pixel's channels are next to each other.
+    // Convolutions are faster if the channels of a pixel are adjacent in memory.
     const at::Tensor pixels = images.contiguous(at::MemoryFormat::ChannelsLast);
     at::Tensor x = normal1_.Then(prelu_, convolution_(pixels), training);
     for (const Block& block : blocks_) x = block(x, training);

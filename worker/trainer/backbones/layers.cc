@@ -26,9 +26,9 @@ void Contribute(const at::Tensor& average, const at::Tensor& statistic, double s
   if (gradient.defined()) gradient.add_(statistic, share);
 }
 
-// Returns the gradient of a running statistic, to which a layer adds the batch's statistic, or an
-// undefined tensor. It does not share autograd's version counter with the gradient, because other
-// layers later write to the same flat memory.
+// Returns the gradient of a running statistic if a layer must add the batch's statistic to it,
+// otherwise an undefined tensor. The tensor does not share autograd's version counter with the
+// gradient, because other layers later write to the same flat memory.
 at::Tensor Target(const at::Tensor& average) {
   const at::Tensor& gradient = average.grad();
   return gradient.defined() && c10::GradMode::is_enabled() ? gradient.variable_data()
@@ -74,8 +74,8 @@ at::Tensor BatchNorm::Plus(const at::Tensor& shortcut, const at::Tensor& x, bool
 at::Tensor BatchNorm::Apply(const at::Tensor& x, bool training, const Prelu* prelu,
                             const at::Tensor& shortcut) const {
   const double share = static_cast<double>(x.size(0)) / static_cast<double>(global_batch);
-  // With one value per channel there is no variance. The layer then uses the running
-  // statistics.
+  // If there is only one value per channel, its variance is undefined, and the layer uses the
+  // running statistics.
   const bool by_batch = training && x.numel() / x.size(1) > 1;
   if (training && !by_batch && c10::GradMode::is_enabled()) {
     const c10::AutoGradMode no_gradients(false);

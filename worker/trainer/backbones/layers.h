@@ -37,7 +37,7 @@ struct BatchNorm {
   int64_t global_batch = 1;
 
   at::Tensor operator()(const at::Tensor& x, bool training) const;
-  // These also apply the operation after the normalisation, in one pass: a PReLU or an addition.
+  // Then() and Plus() also apply a PReLU or add `shortcut`, if possible in the same pass.
   at::Tensor Then(const Prelu& prelu, const at::Tensor& x, bool training) const;
   at::Tensor Plus(const at::Tensor& shortcut, const at::Tensor& x, bool training) const;
 
@@ -61,7 +61,7 @@ class Layers {
         type_(TypeOf(options.precision)),
         device_(options.device) {}
 
-  // A square kernel without bias. Initial values are normal with deviation 0.1 (arcface_torch).
+  // Creates a square kernel without bias; values are normal, with deviation 0.1 (arcface_torch).
   Convolution MakeConvolution(const std::string& name, int64_t from, int64_t to, int64_t kernel,
                               int64_t stride);
   BatchNorm MakeBatchNorm(const std::string& name, int64_t channels);

@@ -6,7 +6,7 @@
 
 namespace ringmaster::trainer {
 
-// The type of the tensors that layers compute with.
+// Returns the type of the tensors that layers compute with.
 inline c10::ScalarType TypeOf(Precision precision) {
   switch (precision) {
     case Precision::kFloat32:

@@ -21,8 +21,8 @@ struct BatchNormLayer {
 };
 
 // Normalises `x`, [samples, channels] or [samples, channels, height, width] in any memory format.
-// Then applies a PReLU if `slope` is defined, or adds `shortcut`, of x's type and shape. REQUIRES:
-// at most one is defined; several values per channel. Throws exceptions of LibTorch, `arithmetic`.
+// Then applies a PReLU if `slope` is defined, or adds a defined `shortcut` of x's type and shape.
+// REQUIRES: not both; several values per channel. Throws exceptions of LibTorch and `arithmetic`.
 at::Tensor BatchNormalise(std::shared_ptr<const NormArithmetic> arithmetic, const at::Tensor& x,
                           const BatchNormLayer& layer, const at::Tensor& slope,
                           const at::Tensor& shortcut);

@@ -12,7 +12,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-constexpr int64_t kParts = 64;  // number of parts of the rows; each is summed separately
+constexpr int64_t kParts = 64;  // number of groups of rows that are summed separately
 constexpr int kSums = 3;
 
 // Factors and terms of the loops below, with one value for each channel.
@@ -21,7 +21,7 @@ struct Coefficients {
   std::vector<float> constant, along;  // only for the backward pass
 };
 
-// The functions below compute both results of each condition, so that compilers vectorise them.
+// The functions below compute both results of each condition, so that loops are vectorised.
 
 RINGMASTER_VECTORISED void AddDistances(const float* __restrict x, int64_t rows, int64_t channels,
                                         const float* __restrict first, float* __restrict sum,
@@ -123,7 +123,7 @@ RINGMASTER_VECTORISED void GoBackBent(const float* __restrict x, const float* __
   }
 }
 
-// Calls visit(part, first row, rows) for each part; the calls run on several threads.
+// Calls visit(part, first row, number of rows) for each part, on several threads.
 template <typename Visit>
 void ForEachPart(const NormRows& rows, Visit visit) {
   const int64_t size = (rows.rows + kParts - 1) / kParts;
@@ -135,7 +135,7 @@ void ForEachPart(const NormRows& rows, Visit visit) {
   });
 }
 
-// Returns sum number `sum` of a part: one value per channel. Sums are stored part by part.
+// Returns sum `sum` of a part, with one value per channel. Sums are stored part by part.
 float* SumOf(float* scratch, const NormRows& rows, int64_t part, int sum) {
   return scratch + (part * kSums + sum) * rows.channels;
 }

@@ -34,8 +34,8 @@ struct NormParameters {
   const float* inverse = nullptr;  // 1 / sqrt(variance + epsilon)
 };
 
-// Results of Statistics(), by channel. The mean and unbiased variance, times `share`, the rank's
-// fraction of the global batch, are added to the running ones; null: these are not updated.
+// Results of Statistics(), by channel. It also adds the mean and unbiased variance, times `share`
+// (the rank's fraction of the global batch), to the running statistics, unless they are null.
 struct NormStatistics {
   float* mean = nullptr;
   float* inverse = nullptr;
@@ -57,11 +57,11 @@ class NormArithmetic {
  public:
   virtual ~NormArithmetic() = default;
 
-  // The number of floats of scratch memory that the sums need.
+  // Returns the number of floats of scratch memory that the sums need.
   virtual int64_t Scratch(const NormRows& rows) const = 0;
   virtual void Statistics(const NormRows& rows, const void* x, float* scratch,
                           const NormStatistics& to) const = 0;
-  // Also adds `shortcut`, of the same shape, unless it is null. REQUIRES: there is no slope then.
+  // Adds `shortcut`, of the same shape, unless it is null. REQUIRES: slope or `shortcut` is null.
   virtual void Normalise(const NormRows& rows, const NormParameters& parameters, const void* x,
                          const void* shortcut, void* y) const = 0;
   // Computes the gradients; the gradient of a shortcut is `y_gradient` itself.

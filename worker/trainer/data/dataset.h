@@ -19,7 +19,7 @@ class ImageSet {
  public:
   virtual ~ImageSet() = default;
   virtual int64_t size() const = 0;
-  // Returns kImagePixels bytes by row, valid as long as the set. REQUIRES: index in [0, size()).
+  // Returns kImagePixels bytes, row by row, valid as long as *this. REQUIRES: 0 <= index < size().
   virtual const uint8_t* Image(int64_t index) = 0;
   virtual uint8_t Label(int64_t index) const = 0;
   // A hash of all pixels and labels, or of the generator's input. Equal sets have equal hashes.
@@ -32,8 +32,8 @@ struct Dataset {
 };
 
 // Loads the MNIST files of `folder` (train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-…).
-// They may be gzipped. Images of another size are scaled to 28×28. kInvalid names the file, the
-// position in it, and what was expected.
+// They may be gzipped. Images of another size are scaled to 28×28. kInvalid: a file is missing or
+// invalid; the message names the file, the position in it, and what was expected.
 Result<Dataset> LoadIdxFolder(const std::string& folder);
 
 // Generates digits. An image depends only on `seed`, its index and whether it is for training.

@@ -9,8 +9,8 @@
 
 namespace ringmaster::trainer {
 
-// kNotFound: the file does not exist. kInvalid: it cannot be read, its gzip stream is damaged or
-// incomplete, or it unpacks to more than `limit_bytes`.
+// Returns the unpacked contents. kNotFound: the file does not exist. kInvalid: it cannot be read,
+// its gzip stream is damaged or incomplete, or its contents are larger than `limit_bytes`.
 Result<std::string> ReadMaybeGzip(const std::string& path,
                                   std::size_t limit_bytes = std::size_t{4} << 30);
 

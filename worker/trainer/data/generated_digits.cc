@@ -77,7 +77,7 @@ const std::array<std::vector<Stroke>, kClasses>& Glyphs() {
   return glyphs;
 }
 
-// The random numbers of an image, in the order in which they are drawn.
+// The random numbers of an image, in the order of their use.
 class Draws {
  public:
   Draws(uint64_t seed, uint64_t half, int64_t index)
@@ -101,7 +101,7 @@ class Draws {
   int used_ = 4;
 };
 
-// Maps the unit square to pixels: rotation, shear, size and position of a digit.
+// The rotation, shear, size and position of a digit, which map the unit square to pixels.
 struct Pose {
   float a, b, c, d, x, y;
 
@@ -211,7 +211,7 @@ class GeneratedImageSet final : public ImageSet {
 
   const uint64_t seed_;
   const uint64_t half_;  // 0: training, 1: held out
-  Mutex drawing_;        // locked to draw an image; not to read one that is marked in drawn_
+  Mutex drawing_;        // locked to draw an image, but not to read an image marked in drawn_
   std::vector<std::atomic<bool>> drawn_;
   std::vector<uint8_t> pixels_;
 };

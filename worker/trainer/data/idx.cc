@@ -48,7 +48,7 @@ class Header {
     return {};
   }
 
-  // Returns the bytes after the header. Error: there are not exactly `expected` bytes.
+  // Returns the bytes after the header. Fails unless there are exactly `expected` bytes.
   Result<std::string_view> Body(uint64_t expected, const std::string& what) {
     const uint64_t present = bytes_.size() - offset_;
     if (present < expected) {

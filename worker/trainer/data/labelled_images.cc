@@ -29,7 +29,7 @@ class Digits final : public LabelledImages {
 
 constexpr std::size_t kPatternSide = 7;
 constexpr float kPatternWeight = 0.7F;
-constexpr uint64_t kImages = uint64_t{1} << 62;  // set for images' random numbers, not identities'
+constexpr uint64_t kImages = uint64_t{1} << 62;  // marks random numbers of images, not identities
 
 class Identities final : public LabelledImages {
  public:
@@ -91,7 +91,7 @@ class Identities final : public LabelledImages {
   const IdentityOptions options_;
   const uint64_t half_;
   const int64_t size_;
-  const int64_t used_;  // classes
+  const int64_t used_;  // number of classes that have images
 };
 
 }  // namespace

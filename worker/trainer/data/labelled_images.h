@@ -22,7 +22,7 @@ class LabelledImages {
   virtual ~LabelledImages() = default;
   virtual ImageShape shape() const = 0;
   virtual int64_t size() const = 0;
-  // Returns a number from 0 to classes - 1. REQUIRES, also for Fill(): index in [0, size()).
+  // Returns a class from 0 to classes - 1. REQUIRES, also for Fill(): index in [0, size()).
   virtual int64_t Label(int64_t index) const = 0;
   // Writes shape().values() numbers in [-1, 1]: channel by channel, row by row. Several threads may
   // call it at once.
@@ -43,7 +43,7 @@ LabelledData LabelledDigits(Dataset dataset);
 struct IdentityOptions {
   uint64_t seed = 1;
   int64_t classes = 0;
-  int64_t training = 0;  // images
+  int64_t training = 0;  // number of images
   int64_t held_out = 0;
   ImageShape shape;
 };

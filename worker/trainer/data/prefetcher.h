@@ -1,8 +1,8 @@
 #pragma once
 
-// Assembles the batches of the next steps on separate threads while the current ones are trained.
-// Workloads use it; they define what a batch is and how to assemble it. A batch is a micro-batch of
-// a step. The batches' memory is reused for later batches.
+// Assembles the batches of the next steps on separate threads while the current step is trained.
+// Used by workloads, which define the type of a batch and how it is assembled. A batch contains a
+// micro-batch of a step. The batches' memory is reused for later batches.
 
 #include <cstdint>
 #include <deque>
@@ -26,7 +26,7 @@ class Prefetcher {
   // depend only on the arguments. Called on any thread, also on several threads at once.
   using Assemble = std::function<void(int64_t step, Share samples, Batch& batch)>;
 
-  // Prepares two batches ahead per thread. Without threads, Take() assembles the batch itself.
+  // Prepares 2 * `threads` batches ahead. Without threads, Take() assembles the batch itself.
   Prefetcher(Assemble assemble, int threads) : assemble_(std::move(assemble)), ahead_(2 * threads) {
     for (int i = 0; i < threads; ++i) {
       threads_.emplace_back([this](const std::stop_token& stop) { Serve(stop); });
@@ -40,8 +40,8 @@ class Prefetcher {
   Prefetcher& operator=(const Prefetcher&) = delete;
 
   // Returns micro-batch `index` of the rank's share of a step, valid until the next call. Threads
-  // then prepare the following micro-batches and those of the next step. A call for any other one,
-  // as in a new world, discards them. Rethrows exceptions of Assemble.
+  // then prepare the following micro-batches and those of the next step. A call for another
+  // micro-batch, as in a new world, discards the prepared ones. Rethrows exceptions of Assemble.
   Batch& Take(int64_t step, const MicroBatches& parts, int64_t index = 0) {
     const Place place{step, index, parts};
     MutexLock lock(mutex_);
@@ -103,7 +103,7 @@ class Prefetcher {
     return job;
   }
 
-  // Keeps the memory of the job's batch for reuse, unless a thread still assembles it.
+  // Keeps the memory of the job's batch for reuse, unless a thread still fills the batch.
   void Recycle(std::shared_ptr<Job> job) RINGMASTER_REQUIRES(mutex_) {
     if (job != nullptr && job->state != State::kRunning) spare_.push_back(std::move(job->batch));
   }

@@ -19,8 +19,8 @@ struct Buckets::State {
   at::Tensor memory;     // gradients, then scalars, then the value of `verdict`
   at::Tensor gradients;  // a view of `memory`: the gradients
   at::Tensor scalars;    // a view of `memory`: the scalars
-  at::Tensor verdict;    // a view of `memory`: ToMeans() sets it; 0: all are finite
-  int64_t averages = 0;  // number of values at the end of `gradients`
+  at::Tensor verdict;    // a view of `memory`: ToMeans() sets it to 0 if all gradients are finite
+  int64_t averages = 0;  // number of averages' values at the end of `gradients`
   at::Tensor factors;    // device memory: 1 / samples for weights, 1 for averages
 
   std::vector<int64_t> ends;   // end of each bucket, in elements of `memory` without the scalars
@@ -60,7 +60,7 @@ class Buckets::Hook final : public torch::autograd::FunctionPostHook {
 namespace {
 
 // The place of each parameter in flat memory. Parameters are in reverse order. A bucket is closed
-// once it is big enough, but all averages are in the last one.
+// once it is big enough, but all averages are in the last bucket.
 struct Layout {
   std::vector<int64_t> offsets;  // offset of each parameter
   std::vector<int> bucket_of;    // bucket of each parameter
@@ -76,7 +76,7 @@ Layout LayOut(const std::vector<at::Tensor>& parameters, const BucketOptions& op
                 .sizes = {}};
   int64_t begin = 0;
   int members = 0;
-  int64_t left = 0;  // number of values without a place so far
+  int64_t left = 0;  // number of values that are not in a bucket yet
   for (const at::Tensor& parameter : parameters) left += AlignedCount(parameter.numel());
   const auto close = [&] {
     layout.ends.push_back(layout.total);
@@ -133,7 +133,7 @@ Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& option
     // and thus the hook, alive.
     auto accumulator = torch::autograd::impl::grad_accumulator(parameter);
     accumulator->add_post_hook(std::make_unique<Hook>(state_, i));
-    // The pointer's type depends on the version of LibTorch; shared_ptr<void> accepts each.
+    // The pointer's type depends on the version of LibTorch; shared_ptr<void> accepts any.
     accumulators_.push_back(std::make_shared<decltype(accumulator)>(std::move(accumulator)));
   }
   state_->averages = options.averages;
@@ -186,7 +186,7 @@ Buckets::Means Buckets::ToMeans(int64_t samples) {
   if (state.memory.is_cpu()) {
     state.gradients.narrow(0, 0, weights).mul_(factor);
     const auto* values = state.scalars.data_ptr<float>();
-    // The sum of all gradients is not finite if any of them is not.
+    // If any gradient is not finite, the sum of all gradients is not finite either.
     return {.scalars = {values, values + scalars},
             .finite = std::isfinite(state.gradients.sum().item<double>())};
   }

@@ -30,7 +30,7 @@ struct BucketOptions {
   int64_t scalars = 5;             // number of scalars that are sent with the last bucket
   int64_t averages = 0;            // padded size of the running averages (the first parameters)
 
-  // Returns options for buckets of at least `bytes`, and a first bucket that is not larger.
+  // Returns options for buckets of at least `bytes`; the first bucket may be smaller.
   static BucketOptions Of(int64_t bytes) {
     BucketOptions options;
     options.bytes = std::max<int64_t>(1, bytes);
@@ -46,9 +46,9 @@ using GradientMemory = std::function<void*(std::size_t bytes)>;
 // Not thread-safe. Backward must run on the thread that uses this object.
 class Buckets {
  public:
-  // Moves `parameters` (float, on one device, requiring gradients) into one flat tensor there, and
-  // their gradients into another one. The tensors stay usable; their `data` and `grad` must not be
-  // replaced. `memory` is called once, to allocate all values that are reduced.
+  // Moves `parameters` (float, on one device, requiring gradients) into one flat tensor on the same
+  // device, and their gradients into another one. The tensors stay usable; their `data` and `grad`
+  // must not be replaced. `memory` is called once, to allocate all values that are reduced.
   Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options,
           const GradientMemory& memory = {});
   ~Buckets();
@@ -57,10 +57,10 @@ class Buckets {
 
   int count() const;
 
-  // The values of bucket `index` that must be reduced. The last bucket ends with the averages'
-  // gradients, followed by the scalars.
+  // Returns the values of bucket `index`, which must be reduced. The last bucket ends with the
+  // averages' gradients, followed by the scalars.
   Elements Bucket(int index);
-  // The number of values at the end of bucket `index` that must not be compressed.
+  // Returns the number of values at the end of bucket `index` that must not be compressed.
   std::size_t exact_count(int index) const;
   // Returns for each bucket the number of values that may be compressed.
   std::vector<std::size_t> gradient_counts();
@@ -104,9 +104,9 @@ class Buckets {
   std::vector<std::shared_ptr<void>> accumulators_;  // keeps the parameters' hooks alive
 };
 
-// Does the work of ToMeans() on a device in one pass, without waiting for it. Multiplies the
-// first `scaled` of `values` by factors[0] and the others by factors[1]. Sets the only value of
-// `not_finite` to 1 if any value is not finite. All are flat float tensors on one device.
+// Does the work of ToMeans() on a device in one pass, but does not wait for the device. Multiplies
+// the first `scaled` of `values` by factors[0] and the others by factors[1]. Sets the only value of
+// `not_finite` to 1 if any value is not finite. All tensors are flat, float and on one device.
 void ScaleAndCheck(const at::Tensor& values, int64_t scaled, const at::Tensor& factors,
                    at::Tensor& not_finite);
 

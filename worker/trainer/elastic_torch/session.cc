@@ -88,7 +88,7 @@ Outcome<NotFinite> Session::FindNotFinite(const std::function<Result<void>()>& c
 }
 
 Result<void> Session::Applied(const control::Progress& progress) {
-  // The reducer must not keep the residuals of NaN or infinite gradients, which are not finite.
+  // The reducer must not keep the residuals of a step with NaN or infinite gradients.
   if (options_.reducer != nullptr && finite_) options_.reducer->Applied();
   worlds_.Advance(/*excluded=*/!finite_);
   commits_.Applied(world(), worlds_.local(), share(), progress, snapshot_);

@@ -46,8 +46,8 @@ struct WorldChanged {};
 // The call took effect on every rank.
 struct Done {};
 
-// The outcome of a call that all ranks of a world make: success on all of them with a result, a
-// change of the world, or an error that ended this rank's session.
+// The outcome of a call that all ranks of a world make: a result (the call succeeded on all of
+// them), a change of the world, or an error that ended this rank's session.
 template <typename T = Done>
 class [[nodiscard]] Outcome {
  public:
@@ -78,9 +78,9 @@ class Session {
           TrainableState state, StepAudit& audit, const Clock& clock, SessionOptions options);
 
   // Blocks until this rank is in a world and connected to all others, and all ranks have the same
-  // state. kInvalid: ranks differ in flags or state; the message names one.
+  // state. kInvalid: ranks differ in flags or state; the message names two of them.
   Result<void> Join() { return worlds_.Join(); }
-  // After any call has failed: returns why there will not be another world.
+  // Returns why there will not be another world. Call it after another call has failed.
   SessionEnd end() const { return worlds_.end(); }
 
   // REQUIRES, for all functions below: Join() succeeded.
@@ -100,20 +100,20 @@ class Session {
   // Call it after Begin(), before each backward pass of the step except the last one. Gradients are
   // added up, and are reduced during the last backward pass.
   void ExpectAnotherBackward() { step_.ExpectAnotherBackward(); }
-  // The collectives that the computation of a step may use between Begin() and Reduce(). If one
-  // fails, call Reduce() next.
+  // Returns the collectives that the computation of a step may use between Begin() and Reduce().
+  // If a collective fails, call Reduce() next.
   StepCollectives& collectives() { return step_.collectives(); }
   // Returns whether a collective has failed since Begin(); Reduce() then returns WorldChanged.
   bool step_broken() const { return step_.broken(); }
   // Sets the sum of the losses of this rank's samples. Call it before the last backward, because
   // the sum is sent with the last bucket.
   void SetLoss(double sum) { step_.SetLoss(sum); }
-  // The same, from a tensor with one element on any device. Does not wait for the device.
+  // The same, but reads the sum from a tensor with one element, without waiting for its device.
   void SetLoss(const at::Tensor& sum) { step_.SetLoss(sum); }
-  // WorldChanged: the step had no effect. The state is unchanged or is now that of another rank.
+  // WorldChanged: the step had no effect; the state is unchanged or was received from another rank.
   Outcome<StepResult> Reduce();
-  // Call it on every rank after a step that is not finite. `compute` runs forward and backward
-  // again, and its gradients are not reduced.
+  // Call it on every rank after a step with NaN or infinite values. `compute` runs forward and
+  // backward again, and its gradients are not reduced.
   Outcome<NotFinite> FindNotFinite(const std::function<Result<void>()>& compute);
   // Call it after the update of the reduced step, or after all ranks skipped the update. Leaves the
   // world if all its ranks were asked to leave. `progress` is reported once the step is committed.
@@ -144,7 +144,7 @@ class Session {
   std::optional<StateVersion> part_written_;  // checkpoint part that this rank reported in the step
   bool finite_ = true;                        // whether the step's loss and gradients are finite
   bool leaving_ = false;                      // all ranks leave this world after the step
-  bool snapshot_ = false;                     // all workers make a snapshot of the step
+  bool snapshot_ = false;                     // all workers write a snapshot of the step
 };
 
 }  // namespace ringmaster::trainer

@@ -58,7 +58,7 @@ void StepReducer::SetLoss(const at::Tensor& sum) { buckets_.SetScalar(kLossScala
 Result<ReducedStep> StepReducer::Reduce() {
   if (!error_) {
     buckets_.Flush();
-    // The confirmation directly follows the buckets, unless a reducer orders its own operations.
+    // Without a reducer, the confirmation is queued directly after the buckets.
     WorkHandle confirmation;
     if (options_.reducer == nullptr) confirmation = communicator_->Confirm(deadline_);
     int bucket = 0;
@@ -132,7 +132,7 @@ Result<void> StepReducer::AllToAll(std::span<const std::byte> send,
                  "all-to-all", send.size());
 }
 
-// Runs a collective during computation. The first one shows that all ranks began the step.
+// Runs a collective for the computation; the first one confirms that all ranks began the step.
 Result<void> StepReducer::Collect(const WorkHandle& work, const char* what, std::size_t bytes) {
   position_.Enter(RankPhase::kReduce);
   const WorkHandle confirmation = all_began_ ? nullptr : communicator_->Confirm(deadline_);

@@ -2,7 +2,7 @@
 
 // Configures this process as a rank of a job: converts the variables that the agent sets
 // (common/control/pod_contract.h) into the components of a session. ringmaster-train and the
-// library (worker/trainer/library) call it at start. It does not affect the training itself.
+// library (worker/trainer/library) call these functions at start; none affects the training.
 
 #include <cstdint>
 #include <memory>
@@ -27,22 +27,22 @@ int NumberIn(const char* variable);
 bool HasAgent();
 
 // Returns the source of the worlds that the agent announces or, without an agent, of one world of
-// only this rank. `clock` must outlive it. Errors are those of AgentMembership::Connect().
+// only this rank. `clock` must outlive the source. Errors: see AgentMembership::Connect().
 Result<std::unique_ptr<MembershipSource>> JoinJob(const Clock& clock);
 
-// Returns an object that writes this rank's position to the page that the agent reads. If this is
-// not possible, training works, but the agent does not detect hangs. Call it once per process.
+// Returns an object that writes this rank's position to the page that the agent reads. If the page
+// cannot be opened, training works, but the agent does not detect hangs. Call it once per process.
 std::shared_ptr<Position> MakePosition();
 
 // kInvalid: the global batch has fewer samples than `ranks`, the maximum number of ranks of the
 // job. `name` is the name of the global batch, as the user wrote it.
 Result<void> CheckGlobalBatch(const std::string& name, int64_t global_batch, int ranks);
 
-// Sets the job that owns the checkpoints. Without an agent, checkpoints do not belong to a job.
+// Sets in `place` the job that owns the checkpoints. Without an agent, no job owns them.
 void NameJob(CheckpointPlace& place);
 
 // Returns CUDA's error if this rank has a GPU that is unusable now (rank_failure.h). The rank has a
-// GPU if the agent assigned one or this process has `opened` one.
+// GPU if the agent assigned one to it or, as `opened` says, this process opened one.
 std::optional<GpuFault> FaultOfOwnGpu(bool opened);
 
 }  // namespace ringmaster::trainer

@@ -18,7 +18,7 @@ struct RankFailure {
 };
 
 // Returns the message and exit code for a rank that `error` has ended. `fault` is CUDA's error if
-// the rank's GPU, with this UUID, is unusable; it is then the cause of all other errors.
+// the rank's GPU (`uuid`) is unusable; this fault is then the cause of all other errors.
 RankFailure FailureOf(const Error& error, SessionEnd end, const std::optional<GpuFault>& fault,
                       const std::string& uuid);
 

@@ -34,7 +34,7 @@ class CudaDevice final : public DeviceApi {
     return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(number_)).stream();
   }
 
-  // The stream has a higher priority than computation, so that reductions do not wait for it.
+  // Reductions must not wait for computation, so this stream has a higher priority.
   Result<DeviceStream> MakeStream() override {
     int lowest = 0;
     int highest = 0;
@@ -71,7 +71,7 @@ class CudaDevice final : public DeviceApi {
   Result<bool> Done(DeviceEvent event) override {
     const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(event));
     if (state == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // otherwise LibTorch would report it as an error
+      static_cast<void>(cudaGetLastError());  // otherwise LibTorch would report the error
       return false;
     }
     if (Result<void> done = Checked(state, "cudaEventQuery"); !done.ok()) return done.error();

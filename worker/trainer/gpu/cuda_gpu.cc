@@ -14,7 +14,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// RINGMASTER_CUDA_ARCHITECTURES lists what the kernels were compiled for, in CMake's notation.
+// RINGMASTER_CUDA_ARCHITECTURES lists the kernels' architectures in CMake's notation.
 // "90-real,120" means machine code for both architectures and PTX for the second.
 void ReadArchitectures(GpuFacts& facts) {
   std::istringstream list(RINGMASTER_CUDA_ARCHITECTURES);

@@ -6,7 +6,7 @@
 
 namespace ringmaster::trainer {
 
-// Creates the codec for GPU `number`; null for kNone. kUnavailable: the GPU does not work.
+// Creates the codec for GPU `number`; returns null for kNone. kUnavailable: the GPU does not work.
 Result<std::unique_ptr<RowCodec>> MakeCudaRowCodec(int number, Compression compression);
 
 }  // namespace ringmaster::trainer

@@ -33,12 +33,12 @@ class Gpu {
   // Returns the name in LibTorch, such as "cuda:1".
   virtual std::string device() const = 0;
 
-  // Creates communicators over NCCL, also for worlds of one rank, because they work on GPU memory.
-  // `abandoned_connects` must outlive them.
+  // Returns a factory of NCCL communicators. Worlds of one rank also use NCCL, because the values
+  // are in GPU memory. `abandoned_connects` must outlive the communicators.
   virtual CommunicatorFactory communicators(AbandonedConnects& abandoned_connects) = 0;
 
-  // Allocates GPU memory for values that are often reduced in place. The process frees it only when
-  // it exits. Null: use other GPU memory. Call it before the first communicator is created.
+  // Allocates GPU memory for values that are often reduced in place; null: use other GPU memory.
+  // The memory is freed when the process exits. Call it before any communicator is created.
   virtual void* ReducedInPlace(std::size_t bytes) = 0;
 
   // Succeeds if the GPU can still be used. Otherwise returns the error that CUDA now returns for
@@ -56,8 +56,8 @@ inline std::function<Result<void>()> AskGpu(Gpu* gpu) {
   return [gpu] { return gpu->Works(); };
 }
 
-// REQUIRES: ChooseGpu() returned `number`. kUnavailable: the GPU does not work; the message is
-// CUDA's. The process ends if the GPU does not release a communicator within `abort_limit`.
+// Opens GPU `number`, which ChooseGpu() returned. kUnavailable, with CUDA's message: the GPU does
+// not work. The process ends if the GPU does not release a communicator within `abort_limit`.
 Result<std::unique_ptr<Gpu>> OpenGpu(int number,
                                      std::chrono::milliseconds abort_limit = kAbortLimit);
 

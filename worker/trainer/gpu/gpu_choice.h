@@ -49,14 +49,14 @@ std::string PinnedGpu();
 // Returns whether NCCL's environment variables allow ranks to share a GPU.
 bool GpusAreShared();
 
-// Returns whether the rank must use a GPU. "auto" means that it must if the Pod has GPUs.
+// Returns whether the rank must use a GPU. With "auto", it must do so if the Pod has GPUs.
 bool WantsGpu(const GpuRequest& request);
 
-// Returns the GPU's number; nothing if the CPU is used. kInvalid: there is no GPU for this rank.
-// The message says why, and what to do.
+// Returns the GPU's number; nothing if the CPU is used. kInvalid: there is no GPU for this rank;
+// the message says why, and what the user can do.
 Result<std::optional<int>> ChooseGpu(const GpuRequest& request, const GpuFacts& facts);
 
-// Formats a version: "13.2" for 13020.
+// Returns a CUDA version as text: "13.2" for 13020.
 std::string CudaVersionText(int version);
 
 }  // namespace ringmaster::trainer

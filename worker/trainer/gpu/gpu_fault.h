@@ -15,8 +15,8 @@ struct GpuFault {
 
 // Returns whether `error` means that the only GPU of the process is faulty, according to
 // driver_types.h of CUDA 13.2. CUDA reports cudaErrorUnknown for a GPU that was lost earlier.
-// Excludes cudaErrorLaunchFailure, cudaErrorIllegalAddress and others that a kernel of the program
-// can cause, and cudaErrorContained, after which the next process can use the device.
+// Returns false for errors that a kernel of the program can cause, such as cudaErrorLaunchFailure
+// and cudaErrorIllegalAddress, and for cudaErrorContained: the next process can use the device.
 bool DeviceIsUnhealthy(int error);
 
 // Returns "the GPU GPU-8932f937-… of this rank is no longer usable: CUDA reported \"uncorrectable

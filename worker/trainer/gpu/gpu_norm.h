@@ -11,8 +11,8 @@
 
 namespace ringmaster::trainer {
 
-// Uses the current stream of x's GPU. Returns null if `x` is not supported: it must have 32-bit or
-// 16-bit values and a multiple of eight channels.
+// Returns the arithmetic for the current stream of x's GPU; null unless `x` has 32-bit or 16-bit
+// values and a multiple of eight channels.
 std::shared_ptr<const NormArithmetic> GpuNormFor(const at::Tensor& x);
 
 }  // namespace ringmaster::trainer

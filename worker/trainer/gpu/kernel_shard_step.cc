@@ -14,7 +14,7 @@ using namespace partial_fc;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// Sums over a chunk's rows are split into parts of this many rows, because they have few elements.
+// Sums over a chunk's rows have few elements, so they are computed in parts of this many rows.
 constexpr int64_t kPartRows = 4096;
 
 at::Tensor OfHost(const std::vector<int64_t>& values, at::Device device) {

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
-constexpr int64_t kSumBlocks = 528;    // limit for kernels with sums: four per H100 multiprocessor
-constexpr int64_t kMostBlocks = 1056;  // limit for kernels without sums
+constexpr int64_t kSumBlocks = 528;    // block limit of kernels with sums: 4 per multiprocessor
+constexpr int64_t kMostBlocks = 1056;  // block limit of kernels without sums
 constexpr int kAhead = 4;              // number of pieces that a thread loads at once
 // With four blocks per multiprocessor, all kSumBlocks blocks run at the same time on an H100.
 [[maybe_unused]] constexpr int kAtATime = 4;
@@ -105,7 +105,7 @@ __device__ float SumOfParts(const float* parts, int count) {
   return sum;
 }
 
-// Returns the channel that this warp processes; -1: there is none for this warp.
+// Returns the channel that this warp processes; -1: none.
 __device__ int64_t ChannelOfWarp(int64_t channels) {
   const int64_t channel = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kWarp;
   return channel < channels ? channel : -1;
@@ -209,7 +209,7 @@ struct Backward {
     }
   }
 
-  // Returns the gradient of z, given y's, and adds to the slope's. `distance` is x minus the mean.
+  // Returns z's gradient for y's `gradient`; adds the slope's to `of_slope`. `distance`: x - mean.
   __device__ float ThroughPrelu(int lane, float distance, float gradient, float& of_slope) const {
     if constexpr (kPrelu) {
       const float z = fmaf(distance, scale[lane], bias[lane]);
@@ -296,7 +296,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// Returns a grid of at most `most` blocks in x, which share the rows; blocks in y share a row.
+// Returns a grid with at most `most` blocks in x, for the rows, and blocks in y for the channels.
 template <typename T>
 dim3 BlocksFor(const NormRows& rows, int64_t most) {
   const int64_t pieces = rows.channels / Piece<T>::kLanes;

@@ -44,7 +44,7 @@ __global__ void FillValues(float* values, float value, int64_t count) {
   for (int64_t i = FirstOfThread(); i < count; i += AllThreads()) values[i] = value;
 }
 
-// A thread computes four numbers of a centre and sets the same four of its momentum to zero.
+// A thread computes four numbers of a centre and sets four of its momentum to zero.
 __global__ void MakeInitialRows(uint64_t seed, int64_t first, int64_t dimension, float* rows,
                                 int64_t count) {
   const int64_t fours = (dimension + kCentreFour - 1) / kCentreFour;

@@ -43,8 +43,8 @@ int LaunchThroughNormalisation(const float* units, const float* inverse_norms,
                                const float* unit_gradients, int64_t size, float* gradients,
                                int64_t count, void* stream);
 
-// The backward pass of normalisation and the descent of rows index[i] of `rows` (centre, then
-// momentum). Element i of the other arrays is the unit centre, inverse norm or gradient.
+// LaunchDescent() runs the backward pass of normalisation and updates rows index[i] of `rows`
+// (centre, then momentum). Row i of the other arrays is the unit centre, inverse norm or gradient.
 struct Descent {
   const int64_t* index = nullptr;
   const float* units = nullptr;

@@ -7,8 +7,8 @@
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-constexpr unsigned kThreads = 128;  // each processes one sample
-constexpr int64_t kStrip = 256;     // rows that a block processes
+constexpr unsigned kThreads = 128;  // threads of a block, one for each sample
+constexpr int64_t kStrip = 256;     // number of rows that a block processes
 
 int64_t Strips(int64_t rows) { return (rows + kStrip - 1) / kStrip; }
 
@@ -16,7 +16,7 @@ unsigned BlocksOf(int64_t samples) {
   return static_cast<unsigned>((samples + kThreads - 1) / kThreads);
 }
 
-// Strips are in x, because there may be more of them than the grid may have blocks in y.
+// Strips are blocks in x, because there may be more strips than a grid can have blocks in y.
 dim3 Grid(const MarginTile& tile) {
   return dim3(static_cast<unsigned>(Strips(tile.rows)), BlocksOf(tile.samples), 1);
 }
@@ -29,7 +29,7 @@ struct RunningSums {
   float maximum = kNoMaximum;
   float sum = 0;
 
-  // A logit that is NaN makes the sum NaN.
+  // If a logit is NaN, the sum becomes NaN.
   __device__ void Add(float logit) {
     if (logit > maximum) {
       sum = sum * Exponential(maximum - logit) + 1;
@@ -71,7 +71,7 @@ __global__ void MakeLogits(MarginTile tile, float* target, float* maxima, float*
   sums[at] = running.sum;
 }
 
-// Adds the sums of all strips to `maximum` and `sum`, in the order of the strips.
+// Merges the maxima and sums of all strips into `maximum` and `sum`, in the order of the strips.
 __global__ void AddStrips(const float* __restrict__ maxima, const float* __restrict__ sums,
                           int64_t strips, int64_t samples, float* maximum, float* sum) {
   const int64_t sample = SampleOfThread(blockIdx.x);

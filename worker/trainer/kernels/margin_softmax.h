@@ -1,7 +1,7 @@
 #pragma once
 
-// Kernels for the softmax of a margin head (partial_fc/margin.h, softmax.h), from cosines, with a
-// row for each sampled class and a column for each sample. They take GPU memory, queue their work
+// Kernels that compute the softmax of a margin head (partial_fc/margin.h, softmax.h) from cosines,
+// with a row for each sampled class and a column for each sample. They take GPU memory, queue work
 // on `stream` (a cudaStream_t) and return CUDA's error number, 0 for success.
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct MarginTile {
   Margin margin;
 };
 
-// The number of floats that LaunchLogits() needs for its sums.
+// Returns the number of floats that LaunchLogits() needs for its sums.
 int64_t LogitSumFloats(int64_t rows, int64_t samples);
 
 // Converts cosines to logits in one pass, with a margin for each sample's own class. Stores the
@@ -28,7 +28,7 @@ int64_t LogitSumFloats(int64_t rows, int64_t samples);
 int LaunchLogits(const MarginTile& tile, float* target, float* maximum, float* sum, float* memory,
                  void* stream);
 
-// Converts logits to the loss's derivatives by the cosines. `maximum` and `sum` are of all ranks.
+// Converts logits to the loss's derivatives by the cosines. `maximum` and `sum` cover all ranks.
 int LaunchCoefficients(const MarginTile& tile, const float* maximum, const float* sum,
                        void* stream);
 

@@ -38,7 +38,7 @@ __device__ Place LeftPlace(const Product& product, int i) {
   return product.left.column_step == 1 ? AlongDepth(i) : AlongSide(i);
 }
 
-// Elements outside the matrices are zero, so they do not change a sum.
+// Returns an element, or 0 outside the matrix, which does not change a sum.
 __device__ float LeftAt(const Product& product, int64_t row, int64_t k, int64_t end) {
   if (row >= product.rows || k >= end) return 0;
   return product.left.data[row * product.left.row_step + k * product.left.column_step];
@@ -149,7 +149,7 @@ int LaunchProduct(const Product& product, void* stream) {
 
 int LaunchProductInParts(const Product& product, int parts, float* memory, void* stream) {
   if (product.rows == 0 || product.columns == 0) return 0;
-  // A multiple of kDepth, so that no tile is split.
+  // A part's depth is a multiple of kDepth, so that no tile is split.
   const int64_t depths = (product.inner + kDepth - 1) / kDepth;
   const int64_t part_depth = (depths + parts - 1) / parts * kDepth;
   const int error = Launch(

@@ -14,7 +14,7 @@ constexpr int64_t kMostBlocks = 4096;  // maximum number of blocks; threads loop
 static_assert(kScaleChunk == kThreads,
               "a block encodes one chunk at a time, one number per thread");
 
-// Returns the largest of the warp's values to all its threads.
+// Returns the largest of the warp's values to all threads of the warp.
 __device__ uint32_t LargestOfWarp(uint32_t value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800  // Turing lacks __reduce_max_sync()
   for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
@@ -27,7 +27,7 @@ __device__ uint32_t LargestOfWarp(uint32_t value) {
 #endif
 }
 
-// Returns the largest of the block's values to all its threads.
+// Returns the largest of the block's values to all threads of the block.
 __device__ uint32_t LargestOfBlock(uint32_t value) {
   __shared__ uint32_t of_warp[kThreads / kWarp];
   const uint32_t largest = LargestOfWarp(value);

@@ -11,7 +11,7 @@
 
 namespace ringmaster::trainer {
 
-// `carried` is added to the values; it may be null, or equal to `left`.
+// Encodes values[i] + carried[i]; `left` receives the residuals. `carried` may be null or `left`.
 int LaunchEncode(Compression compression, const float* values, const float* carried, float* left,
                  std::byte* encoded, int64_t count, void* stream);
 

@@ -66,7 +66,7 @@ Result<void> Check(const std::vector<at::Tensor>& parameters, const Elastic::Opt
   return {};
 }
 
-// Describes each tensor in a line. Checkpoints with another description are rejected.
+// Returns a line for each tensor. Checkpoints with another text are rejected.
 std::string ModelText(const std::vector<at::Tensor>& parameters,
                       const std::vector<at::Tensor>& state) {
   std::string lines;
@@ -91,7 +91,7 @@ std::string ShapingText(const Elastic::Options& options) {
   return lines;
 }
 
-// Opens the GPU of `device`; null if `device` is the CPU.
+// Opens the GPU of `device`; returns null if `device` is the CPU.
 Result<std::unique_ptr<trainer::Gpu>> GpuOf(at::Device device) {
   if (device.is_cpu()) return std::unique_ptr<trainer::Gpu>();
   if (!device.is_cuda()) return Wrong("collectives are not supported on " + device.str());

@@ -1,7 +1,7 @@
 #pragma once
 
 // The alignment of parameters in flat memory. Kernels and NCCL access several floats at a time only
-// at aligned addresses. Without padding, one bias of odd size would slow down everything after it.
+// at aligned addresses. Without padding, one bias of odd size would misalign all later parameters.
 // The padding is zero and stays zero.
 
 #include <cstdint>

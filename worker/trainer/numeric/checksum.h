@@ -10,7 +10,7 @@
 
 namespace ringmaster::trainer {
 
-// All data that training changes and that a rank must receive from another: flat memory, in a fixed
+// All data that training changes and that a joining rank must receive: flat memory, in a fixed
 // order (parameters, then the optimizer's state). The memory must not move.
 using TrainableState = std::vector<std::span<float>>;
 

@@ -31,7 +31,7 @@ class MicroBatches {
       : share_(share), most_(most > 0 ? std::min(most, share.size()) : share.size()) {}
 
   const Share& share() const { return share_; }
-  // At least 1, because an empty share has one empty micro-batch.
+  // Returns at least 1, because an empty share has one empty micro-batch.
   int64_t count() const { return most_ > 0 ? (share_.size() + most_ - 1) / most_ : 1; }
   // REQUIRES: 0 <= index < count().
   Share at(int64_t index) const {

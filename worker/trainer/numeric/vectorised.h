@@ -4,7 +4,7 @@
 // loader selects the best one for the machine. Results may differ in the last bits between
 // generations (fused multiply-add), but not between runs on one machine.
 //
-// Disabled with sanitizers, because instrumented code cannot run while the loader selects.
+// Has no effect with sanitizers, because the loader's selection cannot run instrumented code.
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -5,7 +5,7 @@
 // gradients, which is skipped. The constants are those of torch.amp.GradScaler.
 //
 // The scale is part of the training state: all ranks see the same sums and change it in the same
-// way, and a rank that joins receives it with the rest (Sgd::state()).
+// way, and a rank that joins receives it with the other state (Sgd::state()).
 
 #include <optional>
 

@@ -21,7 +21,7 @@ struct SgdOptions {
   double momentum = 0.9;
   RateSchedule schedule = RateSchedule::kCosine;
   int64_t total_steps = 1;   // number of steps after which the rate is zero
-  int64_t warmup_steps = 0;  // number of first steps, in which the rate rises linearly
+  int64_t warmup_steps = 0;  // number of steps at the start in which the rate rises linearly
   double weight_decay = 0;
   // The last `averages` values of the flat parameters are running averages. A step moves them by
   // the fraction `average_rate` towards their "gradients".

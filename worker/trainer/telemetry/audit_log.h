@@ -9,16 +9,16 @@
 //   steps were rolled back. Epoch [0, …]: the checkpoint is of another run. If gradients are
 //   compressed, "residuals" states what happened to this rank's residuals of earlier steps: "none",
 //   "kept", "taken-over" or "dropped" (compression/error_feedback.h).
-//   {"begun":{"step":41,"epoch":[1,2],"rank":0,"samples":[0,21]}}    before any gradient of the
-//   step is sent
+//   {"begun":{"step":41,"epoch":[1,2],"rank":0,"samples":[0,21]}}  before the rank sends gradients
 //   {"step":41,"epoch":[1,2],"rank":0,"samples":[0,21],"checksum":"…"}            after the update
+//
+// A rank writes "begun" before it sends any gradient of the step. So if any rank completed a step,
+// the logs of all ranks of its world contain the step's "begun", even if a rank is killed between
+// its last reduction and its next line.
 //
 // If part of the state is sharded, "world" also contains "sharded", the checksum of the whole
 // sharded state, and the line of a step contains "part", the checksum of the rank's share. The sum
 // of the ranks' "part" modulo 2^64 is the checksum of the whole.
-//
-// Therefore, if any rank completed a step, the logs of all ranks of its world contain the step's
-// "begun", even if a rank is killed between its last reduction and its next line.
 
 #include <memory>
 #include <optional>
@@ -32,16 +32,16 @@
 
 namespace ringmaster::trainer {
 
-// The default folder of audit logs, unless the command line sets one.
+// The environment variable that sets the folder of audit logs if the command line does not.
 inline constexpr char kEnvAuditLog[] = "RINGMASTER_AUDIT_LOG";
 
 // Not thread-safe. If the file cannot be written any more, a warning is logged once, and training
 // continues without the audit log. The audit then detects that the end of the log is missing.
 class AuditLog final : public StepAudit {
  public:
-  // `path` is a file whose name ends in ".jsonl", or a folder for a file that is named after the
-  // rank's member (pod-slot-start.jsonl), or empty: there is no log. Creates the folder if it is
-  // missing. kInvalid: the log cannot be written.
+  // `path` is a file whose name ends in ".jsonl", a folder for a file that is named after the
+  // rank's member (pod-slot-start.jsonl), or empty for no log. Creates the folder if it is missing.
+  // kInvalid: the log cannot be written.
   static Result<AuditLog> Open(const std::string& path);
   AuditLog() = default;
   AuditLog(AuditLog&& other) noexcept;

@@ -23,7 +23,7 @@ class Position final : public RankPosition {
   ~Position() override;
 
   // From now on, until the process ends, the position is written to the file at `path`, and so are
-  // stacks that the agent requests. Call it for only one position per process.
+  // stacks that the agent requests. Call it at most once per process.
   Result<void> Open(const std::string& path);
 
   // Sets a function that is called with each phase that begins.

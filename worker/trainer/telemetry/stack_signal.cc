@@ -14,7 +14,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// The variables that the handler uses. They are set before it is installed and not changed later.
+// The variables that the handler uses. They do not change after the handler is installed.
 int g_file = -1;
 control::PositionPage* g_page = nullptr;
 
@@ -52,7 +52,7 @@ void OnStackSignal(int) {
 }  // namespace
 
 void WriteStacksTo(int file) {
-  // The first call of backtrace() loads libgcc, which allocates, so the handler must not make it.
+  // The first call of backtrace() loads libgcc, which allocates; the handler must not allocate.
   std::array<void*, 1> frame{};
   backtrace(frame.data(), 1);
   void* const memory =

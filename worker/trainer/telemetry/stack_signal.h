@@ -2,7 +2,7 @@
 
 // Handles the signal by which the agent requests a thread's stack (process_table/stack_capture.h of
 // the agent). The handler writes the stack to the file of the position page, after the page. It
-// does not allocate memory or lock mutexes of this program, so it works wherever the thread is.
+// does not allocate memory or lock mutexes of this program, so it can interrupt any code.
 
 namespace ringmaster::trainer {
 

@@ -2,7 +2,7 @@
 
 // The step log: rank 0 writes a line with a JSON object per step, and a summary at the end. Users
 // read it in the rank's output, and tests and benchmarks parse it; worker/trainer/reference.md
-// lists the fields. If rank 0 is lost, the next rank 0 continues with its own log.
+// lists the fields. If rank 0 is lost, the new rank 0 continues in the log that it opened.
 
 #include <chrono>
 #include <cstdint>
@@ -36,9 +36,9 @@ struct RunSummary {
   int64_t samples = 0;
   int64_t global_batch = 0;
   int world_size = 1;
-  double seconds = 0;  // from the start of the first step to the end of the last
+  double seconds = 0;  // from the start of the first step to the end of the last step
   double samples_per_second = 0;
-  double time_to_first_step_ms = 0;  // from the start of the process to the first committed step
+  double time_to_first_step_ms = 0;  // from the start of the process to the end of its first step
   double step_ms_median = 0;
   double final_loss = 0;
   double overlap = 0;         // as in StepRecord, but over all steps
@@ -70,11 +70,11 @@ class StepPace {
   Clock::Time written_{};
 };
 
-// These return a line without a newline.
+// These functions return a line without a newline.
 std::string ToJsonLine(const StepRecord& record);
 std::string ToJsonLine(const RunSummary& summary);
 
-// Reports that training resumed from `held`, because no rank had the state in memory.
+// Returns a line that reports that training resumed from `held`, as no rank had a state in memory.
 std::string ToJsonLine(const LocalState& held, control::Epoch world_epoch);
 
 class StepLog {
@@ -86,7 +86,7 @@ class StepLog {
   // Empties the log. Call it if training starts without a saved state.
   void Restart();
 
-  // Writes and flushes a line, so that the file has all lines of a rank that is killed.
+  // Writes and flushes a line, so that the file also has the last lines of a killed rank.
   void Write(const std::string& line);
 
  private:

@@ -29,11 +29,11 @@ class Timeline final : public CollectiveTrace {
   enum class Track { kPhase, kCompute, kNetwork };
 
   struct Event {
-    const char* name = "";  // has static storage
+    const char* name = "";  // a string with static storage
     Track track = Track::kPhase;
     Time begin{};
     Time end{};
-    int64_t step = 0;  // the step to which it belongs, from 1
+    int64_t step = 0;  // the step of the event, counted from 1
     int bucket = -1;   // index of the bucket of gradients; -1: none
     std::size_t bytes = 0;
   };
@@ -48,7 +48,7 @@ class Timeline final : public CollectiveTrace {
   void EnterWorld(int rank, std::string member);
   // Sets the step of the following events.
   void SetStep(int64_t step);
-  // Ends the current phase and begins another one; continues the phase if it is the same.
+  // Ends the current phase and begins `phase`; does nothing if `phase` is the current phase.
   void Enter(const char* phase);
   // Adds an event of the current step; `event.step` is overwritten.
   void Add(Event event);

@@ -23,7 +23,7 @@ struct RunFacts {
   int64_t state_bytes = 0;  // size of the replicated parameters and optimizer state
   int64_t classes = 0;      // number of classes with sharded centres; 0: none
   int64_t embedding = 0;    // number of floats in a centre
-  double sample_rate = 1;   // fraction of classes
+  double sample_rate = 1;   // fraction of the classes that a step samples
   std::vector<int64_t> bucket_bytes{};
   std::string precision{};
   std::string compression{};
@@ -31,7 +31,7 @@ struct RunFacts {
   int64_t checkpoint_every = 0;
 };
 
-// Returns a description of a few lines, for users.
+// Returns a description of the training in a few lines, for users.
 std::string DryRunText(const RunFacts& facts);
 
 }  // namespace ringmaster::trainer

@@ -3,7 +3,7 @@
 namespace ringmaster::trainer {
 
 // Keeps freed memory for the next step instead of returning it to the kernel. Every step allocates
-// the same large tensors. If they were returned, each of their pages would be faulted in and
+// the same large tensors. If their memory were returned, each page would be faulted in and
 // cleared again, which takes a sixth of a step of the MNIST network. Call it once, before other
 // threads start. Has no effect with allocators other than glibc's.
 void KeepFreedMemory();

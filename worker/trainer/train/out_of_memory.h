@@ -1,6 +1,6 @@
 #pragma once
 
-// Formats the error when a GPU runs out of memory. LibTorch's message describes only its allocator.
+// Formats the error of a GPU without free memory. LibTorch's message describes only its allocator.
 
 #include <string>
 

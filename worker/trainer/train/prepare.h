@@ -1,7 +1,7 @@
 #pragma once
 
-// Prepares a rank before it contacts its agent or peers: selects its device, and loads and warms up
-// data and model. It detects all problems that do not involve peers. The program calls it once.
+// Prepares a rank before it contacts its agent or peers: selects the device, loads data and model,
+// warms up the model, and detects all problems that do not involve peers. Called once per process.
 
 #include <memory>
 #include <string>
@@ -23,7 +23,7 @@ struct Prepared {
 // kInvalid: the flags do not fit the job, the device or the data. May throw LibTorch's exceptions.
 Result<Prepared> Prepare(const TrainOptions& options);
 
-// For --dry-run: does the same as Prepare(), and returns a description of a few lines.
+// For --dry-run: does the same as Prepare(), and returns a short description of the training.
 Result<std::string> Describe(const TrainOptions& options);
 
 }  // namespace ringmaster::trainer

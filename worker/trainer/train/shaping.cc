@@ -87,7 +87,7 @@ std::string ShapingOf(const TrainOptions& options, const ShapedBy& by) {
   add("--compression", std::string(NameOf(options.compression)));
   add("--precision", std::string(NameOf(options.precision)));
   if (!digits) {
-    // Not added for the network for digits, where the micro-batch only changes rounding.
+    // For the digits' network, the micro-batch only changes rounding, so it is not added.
     if (options.micro_batch > 0) add("--micro-batch", options.micro_batch);
     const PartialFcFlags& flags = options.partial_fc;
     add("--classes", flags.classes);

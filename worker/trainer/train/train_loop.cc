@@ -27,7 +27,7 @@ double Overlap(std::chrono::nanoseconds waited, std::chrono::nanoseconds network
   return std::clamp(1 - Millis(waited) / Millis(networked), 0.0, 1.0);
 }
 
-// Describes what is not finite. `model` has one line per parameter, starting with its name.
+// Returns which values are not finite. `model` has one line per parameter, starting with its name.
 std::string WhatIsNotFinite(const NotFinite& found, bool loss_is_finite, std::string_view model) {
   if (found.ranks == 0) {
     return loss_is_finite ? "the sum of the ranks' gradients is NaN or infinite"
@@ -130,7 +130,7 @@ class Trainer {
     return workload_.Backward(session_.collectives());
   }
 
-  // Success: training continues in this world without the update. Error: training ends.
+  // Returns success if training continues in this world without the update.
   Outcome<> JudgeNotFinite(int64_t step, const StepResult& result) {
     const std::optional<double> scale =
         std::isfinite(result.loss) ? optimizer_.LowerLossScale() : std::nullopt;
@@ -162,7 +162,7 @@ class Trainer {
     return Done{};
   }
 
-  // Called after entering a world. Logs the origin of its state if that is disk or shared memory.
+  // If the new world resumed from a state on disk or in shared memory, logs this.
   void LogResumed() {
     const World& world = session_.world();
     if (world.rank == 0 && session_.resumed()) {
@@ -221,7 +221,7 @@ class Trainer {
 
   void Summarise() {
     const double seconds = Millis(last_update_ - start_) / 1000;
-    const auto trained = static_cast<double>(step_millis_.size());  // steps that this process made
+    const auto trained = static_cast<double>(step_millis_.size());  // steps of this process
     summary_.steps = session_.applied_steps();
     summary_.global_batch = plan_.global_batch;
     summary_.samples = summary_.steps * plan_.global_batch;

@@ -26,12 +26,12 @@ struct TrainPlan {
   LogEvery log_every{};
   std::function<double()> process_millis{};  // returns the milliseconds since the process started
   bool skip_not_finite =
-      false;  // whether to skip the update of a step with NaN or infinity and continue
+      false;  // whether to continue without the update after NaN or infinite gradients
   Timeline* timeline = nullptr;  // null: none
 };
 
-// Trains on a joined session until all ranks are released. Rank 0 writes `log`. Errors are the
-// session's, or kInternal: LibTorch failed to compute; or kInvalid: the loss or gradients are not
+// Trains on a joined session until all ranks are released. Rank 0 writes `log`. Returns the
+// session's errors; kInternal: LibTorch failed to compute; kInvalid: the loss or gradients are not
 // finite (the message names the rank and the parameter).
 Result<RunSummary> Train(Workload& workload, Session& session, Sgd& optimizer, StepLog& log,
                          const Clock& clock, const TrainPlan& plan);

@@ -75,8 +75,8 @@ int CoresOf(const World& world) {
   return std::max(1, cores / std::max(1, world.ranks_on_host));
 }
 
-// Returns the age of this process, including the time to load its libraries. It comes from /proc,
-// with a resolution of 10 ms; returns 0 if it cannot be read.
+// Returns the age of this process, including the time to load its libraries. Reads /proc, which
+// has a resolution of 10 ms; returns 0 if it cannot be read.
 double ProcessAgeMillis() {
   std::ifstream file("/proc/self/stat");
   std::string text;
@@ -95,7 +95,7 @@ double ProcessAgeMillis() {
   return now_millis - start_ticks * 1000 / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-// `steps` is the job's number of steps.
+// Creates the source for --membership-schedule. `steps` is the job's number of steps.
 Result<std::unique_ptr<MembershipSource>> MakeReplay(const TrainOptions& options, int64_t steps) {
   Result<MembershipSchedule> schedule = ReadMembershipSchedule(options.membership_schedule);
   if (!schedule.ok()) return schedule.error();
@@ -119,7 +119,7 @@ Result<std::unique_ptr<MembershipSource>> MakeReplay(const TrainOptions& options
                               *std::move(store));
 }
 
-// `steps` is the job's number of steps.
+// Creates the source of worlds that the flags select. `steps` is the job's number of steps.
 Result<std::unique_ptr<MembershipSource>> MakeMembership(const TrainOptions& options, int64_t steps,
                                                          const Clock& clock) {
   if (!options.membership_schedule.empty()) return MakeReplay(options, steps);
@@ -150,7 +150,7 @@ Result<std::unique_ptr<RowCodec>> MakeCodec(Gpu* gpu, Compression compression) {
   return MakeHostRowCodec(compression);
 }
 
-// Identifies the training run to which a state on disk or in shared memory belongs.
+// Returns the identity of the run to which a state on disk or in shared memory belongs.
 StateIdentity IdentityOf(const TrainOptions& options, const MadeWorkload& made) {
   std::string model = made.workload->model() + kLayoutText;
   if (options.precision == Precision::kFloat16) model += "loss scale, float32 [2]\n";
@@ -199,7 +199,7 @@ std::optional<GpuFault> FaultOfRank(const TrainOptions& options, const Gpu* gpu)
   return FaultOfOwnGpu(gpu != nullptr);
 }
 
-// Returns the exit code. `end`: why the session ended before its last step.
+// Prints `error` and returns the exit code. `end`: why the session ended before its last step.
 int Fail(const Error& error, const std::optional<GpuFault>& fault,
          SessionEnd end = SessionEnd::kNone) {
   const RankFailure failure = FailureOf(error, end, fault, PinnedGpu());
@@ -212,7 +212,7 @@ int Fail(const Error& error, const std::optional<GpuFault>& fault,
   return failure.exit_code;
 }
 
-// Returns the exit code.
+// Trains, and returns the exit code.
 Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connects) {
   const SystemClock clock;
   const std::shared_ptr<Position> position = MakePosition();  // first, because loading can hang too

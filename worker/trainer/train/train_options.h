@@ -38,7 +38,7 @@ struct PartialFcFlags {
 
 struct TrainOptions {
   std::string workload = kMnistWorkload;
-  std::string data = kGeneratedData;    // or a folder of IDX files, or kSyntheticData
+  std::string data = kGeneratedData;    // kGeneratedData, kSyntheticData or a folder of IDX files
   std::optional<int> loader_threads{};  // unset: the device's default
   int64_t generated_samples = 8192;
   int max_shift = 0;
@@ -55,7 +55,7 @@ struct TrainOptions {
   std::string step_log = "-";
   std::string audit_log;       // empty: none
   std::string checkpoint_dir;  // empty: no checkpoints
-  std::string restore_job;     // job, or path, of the state to start from; not both are set
+  std::string restore_job;     // start from this job's state or from restore_path; not both are set
   std::string restore_path;
   int64_t checkpoint_every = 500;
   int checkpoint_keep = 3;
@@ -73,7 +73,7 @@ struct TrainOptions {
 
   PartialFcFlags partial_fc;
 
-  // A world defined by flags. Otherwise the agent defines it or, without an agent, it is one rank.
+  // The world, if flags define it. Otherwise the agent does; without an agent, it is one rank.
   int rank = 0;
   int world_size = 0;  // 0: not set
   std::string store;
@@ -90,7 +90,7 @@ struct ParsedCommandLine {
   TrainOptions options;
 };
 
-// kInvalid, with a message: a flag is unknown or a value is bad.
+// Returns the parsed flags. kInvalid, with a message: a flag is unknown or a value is bad.
 Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv);
 
 // Returns the names of all flags, such as "--seed".

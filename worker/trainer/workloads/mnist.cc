@@ -185,7 +185,7 @@ void Mnist::Reserve(int64_t count, Samples& samples) const {
   samples.count = count;
   if (count <= samples.reserved) return;
   samples.reserved = count;
-  // Page-locked memory, so that a GPU copies it asynchronously.
+  // Allocates page-locked memory for a GPU, so that the GPU copies it asynchronously.
   const auto memory = [&](at::IntArrayRef sizes, at::ScalarType type) {
     return at::empty(sizes, at::TensorOptions().dtype(type).pinned_memory(!device_.is_cpu()));
   };
@@ -195,8 +195,8 @@ void Mnist::Reserve(int64_t count, Samples& samples) const {
                    .hidden = memory({count, kHidden}, at::kFloat)};
 }
 
-// The next batch may overwrite the samples once a result from them has been read. The session reads
-// the loss of each step, and Forward() reads the loss of each micro-batch except the last.
+// Copies asynchronously. The samples may be overwritten once a result from them has been read: the
+// session reads the loss of each step, and Forward() that of each micro-batch except the last.
 Batch Mnist::Send(const Samples& samples) const {
   const auto part = [&](const at::Tensor& all) {
     const at::Tensor first = all.narrow(0, 0, samples.count);

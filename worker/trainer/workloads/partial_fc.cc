@@ -137,7 +137,7 @@ uint64_t PartialFc::fingerprint() const {
   return fingerprint.value();
 }
 
-// Uses page-locked memory for a GPU, so that the GPU copies it asynchronously.
+// Returns memory for `count` images, page-locked for a GPU, so that copies are asynchronous.
 at::Tensor PartialFc::RoomFor(int64_t count, at::Tensor& room) const {
   const ImageShape shape = data_.training->shape();
   if (!room.defined() || room.size(0) < count) {
@@ -188,7 +188,7 @@ at::Tensor PartialFc::EmbedAhead() {
   return all;
 }
 
-// The samples may be overwritten after this: the head has read sums of all their embeddings.
+// Afterwards, the samples may be overwritten: the head has read sums of all their embeddings.
 Result<double> PartialFc::Forward(StepCollectives& others) {
   const Share share = parts_.share();
   const bool whole = share.size() > 0 && parts_.count() == 1;
@@ -215,7 +215,7 @@ Result<void> PartialFc::Backward(StepCollectives& others) {
   return done;
 }
 
-// Runs only the backbone, because the centres' rows exist only from the first world on.
+// Runs only the backbone, because class centres do not exist before the first world.
 void PartialFc::WarmUp() {
   StepImages samples;
   Assemble(0, ShareOf(0, 1, std::min<int64_t>(options_.global_batch, 2)), samples);

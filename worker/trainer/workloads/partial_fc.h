@@ -1,9 +1,9 @@
 #pragma once
 
-// Recognition of a large number of classes. A replicated backbone (backbones/) computes embeddings
+// Trains the recognition of many classes. A replicated backbone (backbones/) computes embeddings
 // of images, and a margin softmax compares them with class centres, which are sharded over the
-// ranks (partial_fc/). The held-out accuracy does not need centres: it is the share of triples (two
-// images of one class, one of another) in which the images of the same class are closer.
+// ranks (partial_fc/). The held-out accuracy does not need centres: it is the share of triplets
+// in which two images of a class are closer to each other than to an image of another class.
 
 #include <cstdint>
 #include <memory>
@@ -22,7 +22,7 @@ struct PartialFcOptions {
   int loader_threads = 1;                     // number of threads that assemble batches ahead
   std::string backbone = "r50";               // one of BackboneNames()
   Precision precision = Precision::kFloat32;  // precision of the backbone
-  partial_fc::TableOptions table;             // head.classes is replaced by the number in the data
+  partial_fc::TableOptions table;             // head.classes is set from the data
   std::string device = "cpu";                 // device (LibTorch's name) of computation and table
 };
 

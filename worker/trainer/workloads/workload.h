@@ -21,8 +21,8 @@ struct Evaluation {
   int64_t correct = 0;
 };
 
-// Thread-safety: one thread. Methods may throw LibTorch's exceptions; train/train_loop.cc catches
-// them.
+// Not thread-safe. Methods may throw LibTorch's exceptions; train/train_loop.cc catches these
+// exceptions.
 class Workload {
  public:
   virtual ~Workload() = default;
@@ -44,14 +44,14 @@ class Workload {
   // Runs the model once on dummy input, so that everything is loaded before the first step.
   virtual void WarmUp() = 0;
 
-  // Assembles a rank's share of the global batch of `step`, or its first micro-batch. Forward() and
-  // Backward() keep the activations of one micro-batch at a time.
+  // Assembles the samples of a rank's share of `step`, or of the share's first micro-batch.
+  // Forward() and Backward() keep the activations of one micro-batch at a time.
   virtual void Load(int64_t step, const MicroBatches& parts) = 0;
   // Returns the sum of the share's losses; 0 for an empty share. May already add the gradients of
   // all micro-batches except the last. Every rank must call it, also with an empty share, because
   // it may use collectives. Returns the errors of these collectives.
   virtual Result<double> Forward(StepCollectives& others) = 0;
-  // Adds the gradients of that sum to the parameters' gradients, except those that Forward() added.
+  // Adds the loss's gradients to the parameters' gradients, except those that Forward() added.
   // Runs backward once for each micro-batch of the share. Returns the errors of the collectives.
   virtual Result<void> Backward(StepCollectives& others) = 0;
   // Returns the sum of the losses as a tensor of one element, which a device may still compute, so

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::chrono::seconds kSendLimit{10};
 
-// Returns whether this rank is one of the ranks 0 … size - 1.
+// Returns whether epoch.rank is one of the ranks 0 … size - 1.
 bool IsSound(const control::RankEpoch& epoch) {
   return epoch.rank >= 0 && static_cast<std::size_t>(epoch.rank) < epoch.members.size();
 }

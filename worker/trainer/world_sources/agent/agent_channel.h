@@ -1,8 +1,8 @@
 #pragma once
 
 // A rank's connection to its agent, and the received messages: worlds and their ends, answers of
-// the store, and grants. One thread receives messages and passes them on (Take(), Lose()); others
-// wait for them. Used by AgentMembership and by the stores of its worlds, which may outlive it.
+// the store, and grants. One thread receives messages and passes them on (Take(), Lose()); other
+// threads wait for them. Used by AgentMembership and by its worlds' stores, which may outlive it.
 //
 // Thread-safe.
 
@@ -80,7 +80,7 @@ class AgentChannel {
   // Whether this rank is not a member of the world that follows switch_.
   bool leaving_ RINGMASTER_GUARDED_BY(mutex_) = false;
   control::Epoch released_ RINGMASTER_GUARDED_BY(mutex_);
-  std::optional<control::CheckpointGrant> grant_ RINGMASTER_GUARDED_BY(mutex_);  // the newest one
+  std::optional<control::CheckpointGrant> grant_ RINGMASTER_GUARDED_BY(mutex_);  // the newest
   // The epoch in which a checkpoint is requested. TakeCheckpointWanted() resets it.
   std::optional<control::Epoch> take_checkpoint_ RINGMASTER_GUARDED_BY(mutex_);
   std::optional<Error> lost_ RINGMASTER_GUARDED_BY(mutex_);  // why the connection ended

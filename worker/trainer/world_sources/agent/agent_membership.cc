@@ -136,7 +136,7 @@ bool AgentMembership::SwitchWanted(control::Epoch epoch, int64_t) {
   return channel_->SwitchWanted(epoch);
 }
 
-// Only logs a failure: the agent is then lost, and every function that waits returns an error.
+// Sends a message. Only logs a failure, because functions that wait fail once the agent is lost.
 void AgentMembership::Say(const control::Message& message) {
   const Result<void> sent = channel_->Send(message);
   if (!sent.ok())
@@ -172,7 +172,7 @@ Result<bool> AgentMembership::Finish(const World& world, const control::Progress
   return *event == AgentChannel::Event::kReleased;
 }
 
-// If a world ends before the launcher has answered, the rank asks again in the next world, because
+// If a world ends before the launcher has answered, the request is sent again in the next world:
 // the written state is committed in every world of which this rank is still a member.
 Result<void> AgentMembership::AwaitGrant(const WrittenShard& shard, const std::stop_token& stop) {
   control::Epoch asked;

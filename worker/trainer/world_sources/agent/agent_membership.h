@@ -56,7 +56,7 @@ class AgentMembership final : public MembershipSource {
   void TellWatcher();
   void Say(const control::Message& message);
 
-  // Never changed. Stores share the channel, because an abandoned thread may still use a store.
+  // Never changes. Stores share the channel, because an abandoned thread may still use a store.
   const std::shared_ptr<AgentChannel> channel_;
   const int slot_;
   const Clock& clock_;
@@ -79,7 +79,7 @@ class AgentMembership final : public MembershipSource {
   // Used only by the thread that calls the functions of checkpoints.
   control::CheckpointWritten granted_;
 
-  std::jthread reader_;  // last, so that it ends before the other members
+  std::jthread reader_;  // last, so that the thread ends before the other members
 };
 
 }  // namespace ringmaster::trainer

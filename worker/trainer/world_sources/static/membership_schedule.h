@@ -16,7 +16,7 @@
 namespace ringmaster::trainer {
 
 struct ScheduledRun {
-  int64_t first = 0;  // its first step, counted from 1
+  int64_t first = 0;  // first step of the run, counted from 1
   int64_t last = 0;
   control::Epoch epoch;
   std::vector<std::string> members;  // by rank
@@ -35,7 +35,7 @@ struct MembershipSchedule {
   int64_t steps() const { return runs.back().last; }
 };
 
-// kInvalid: the message names `file` and the line.
+// Returns the schedule in `text`. kInvalid: the message names `file` and the line.
 Result<MembershipSchedule> ParseMembershipSchedule(std::string_view text, const std::string& file);
 Result<MembershipSchedule> ReadMembershipSchedule(const std::string& file);
 

@@ -9,7 +9,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// A view of a store in which all keys have a prefix.
+// A view of a store that adds a prefix to all keys.
 class StoreOfRun final : public Store {
  public:
   StoreOfRun(std::shared_ptr<Store> store, std::string prefix)
@@ -108,8 +108,8 @@ class ReplayMembership final : public MembershipSource {
   const ReplayOptions options_;
   const std::shared_ptr<Store> store_;
 
-  control::Epoch left_;                // the newest world that ended as planned
-  std::optional<std::string> broken_;  // why another world ended
+  control::Epoch left_;                // the newest world that ended after its planned steps
+  std::optional<std::string> broken_;  // why a world ended early
   bool done_ = false;                  // this member has taken part in all its runs
 };
 

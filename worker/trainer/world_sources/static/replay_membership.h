@@ -1,9 +1,9 @@
 #pragma once
 
 // Replays the worlds of a job without its faults. Each member of the schedule is a process. In each
-// range of steps, the process has the rank that the member had, or waits if it had none. Worlds
-// change after exactly the same steps as in the job. A rank that fails ends the replay, because
-// later steps would differ from the job's.
+// range of steps, the process has the rank that the member had, or waits if the member had none.
+// Worlds change after exactly the same steps as in the job. A rank that fails ends the replay,
+// because later steps would differ from the job's.
 
 #include <cstddef>
 #include <cstdint>

@@ -8,7 +8,7 @@
 
 namespace ringmaster::trainer {
 
-// A single world that never changes, of one process or of `world.size` ranks that share a store.
+// Creates a world that never changes, of one process or of `world.size` ranks that share a store.
 std::unique_ptr<MembershipSource> MakeSingleMembership();
 std::unique_ptr<MembershipSource> MakeStaticMembership(World world, std::shared_ptr<Store> store);
 
