@@ -17,7 +17,7 @@ inline constexpr char kEnvNodeName[] = "RINGMASTER_NODE_NAME";  // downward API
 // A LaunchSpec (launch_spec.h) as JSON: the program that every rank runs, and how to start it.
 inline constexpr char kEnvLaunchSpec[] = "RINGMASTER_LAUNCH_SPEC";
 // A JSON object {item: lower-case hex SHA-256} for the Secret items that this Pod mounts. Agent and
-// launcher compare at start, and fail with CredentialsMismatch if an item differs.
+// launcher check the items at start, and fail with CredentialsMismatch if a hash differs.
 inline constexpr char kEnvItemHashes[] = "RINGMASTER_ITEM_SHA256";
 
 // From spec.faultTolerance, if set: the time between SIGTERM and SIGKILL for a program.

@@ -28,7 +28,7 @@ struct ProcessSpec {
 };
 
 struct StartedProcess {
-  pid_t pid = -1;  // also its process group
+  pid_t pid = -1;  // also the id of its process group
   int stdout_fd =
       -1;  // read ends of the pipes, non-blocking, if output is captured; the caller closes them
   int stderr_fd = -1;

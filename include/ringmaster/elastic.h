@@ -89,7 +89,7 @@ class [[gnu::visibility("default")]] Elastic {
 
   // The maximum number of samples of a rank in a step while all workers of the job are present.
   // With fewer workers, a rank's share is larger. A program that computes at most this number of
-  // samples at once does not need more memory for it:
+  // samples at once then needs no more memory:
   //
   //   while (share->size() > trainer->micro_batch()) {
   //     trainer->Backward(SumOfLosses(model, SamplesOf(trainer->step(),

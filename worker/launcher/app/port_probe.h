@@ -25,7 +25,7 @@ class PortProbe {
 
  private:
   boost::asio::io_context& io_;
-  std::shared_ptr<int> running_ = std::make_shared<int>(0);  // `answer` is not called after it ends
+  std::shared_ptr<int> running_ = std::make_shared<int>(0);  // probes call `answer` while it exists
 };
 
 }  // namespace ringmaster::launcher

@@ -79,7 +79,7 @@ void ElasticJob::BeginSwitch(Time now) {
   }
 }
 
-// Records a leaving worker as a loss, unless the job no longer needs a worker in its place.
+// Records a leaving worker as a loss, unless the job is to continue with fewer workers.
 void ElasticJob::NoteLeavers(Time now) {
   if (recovery_.IsOpen()) return;
   if (order_->replicas < static_cast<int>(world_.pods().size())) return;

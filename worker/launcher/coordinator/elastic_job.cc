@@ -19,7 +19,7 @@ using control::RankExit;
 
 namespace {
 
-// The maximum age of a rank's position, in heartbeats. kFreshSeldomBeats: for long heartbeats.
+// The maximum age of a rank's position, in heartbeats; kFreshSeldomBeats if heartbeats are rare.
 constexpr int kFreshBeats = 10;
 constexpr int kFreshSeldomBeats = 3;
 
@@ -262,7 +262,7 @@ void ElasticJob::NoteCommitted(int64_t step) {
 void ElasticJob::JudgeEarlyExits(Time now) {
   for (const control::Member& member : world_.members()) {
     Worker& worker = workers_.At(member.pod_uid);
-    if (!worker.connection || !worker.repeated) continue;  // a newer process may be reported
+    if (!worker.connection || !worker.repeated) continue;  // it may still report a newer process
     const Process& process = worker.processes[member.slot];
     if (!process.loaded.empty() || !process.exit || process.replaced) continue;
     // After this exit code, the agent leaves the job, and the rank loads in another Pod.

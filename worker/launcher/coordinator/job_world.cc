@@ -72,14 +72,14 @@ Job::Time Job::LastFilled() const {
   return last;
 }
 
-// Whether the only reason not to start with fewer workers is an older world that may still run.
+// Whether enough workers are ready, but the start waits because an older world may still run.
 bool Job::HeldByAnOlderWorld(Time now) const {
   return phase_ == LauncherPhase::kWaitingForAgents && order_ &&
          EnoughAfterAWhile(now, ReadyInRankOrder().size()) && !Unaccounted().empty();
 }
 
 void Job::JudgeFaults(Time now) {
-  if (!StarterKnown()) return;  // a missing Open MPI may not be a fault
+  if (!StarterKnown()) return;  // whether a missing Open MPI is a fault is not known yet
   std::vector<const Worker*> faulty;
   int ready = 0;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -249,8 +249,8 @@ void Job::JudgeMpirun(Time now) {
   if (judgement.start_again) Stop(now, *judgement.start_again);
 }
 
-// If a member of a world that mpirun is starting, or that cannot change in place, is no longer
-// ordered, stops the world and returns true.
+// Stops the world and returns true if a member is no longer ordered. Called while mpirun starts the
+// world, or if the world cannot change in place.
 bool Job::StopWithoutTheUnwanted(Time now) {
   for (const std::string& pod_uid : world_.pods()) {
     if (InOrder(pod_uid)) continue;

@@ -35,8 +35,8 @@ struct ChangeProgress {
   void BreakUnlessSaid(Time now, const control::RankBroken& word);
   // Whether each rank has stopped after the step or is in `done`, the ranks past their last step.
   bool EveryoneAtBoundary(const std::set<int>& done, int world_size) const;
-  // Also true when the first report is older than `patience`. One report proves that all will
-  // follow, so the other reports may have been lost with a connection.
+  // Also true when the first report is older than `patience`. All ranks stop after the same step,
+  // so if one has reported, the other reports may have been lost with a connection.
   bool AllAtBoundary(Time now, const std::set<int>& done, int world_size,
                      std::chrono::milliseconds patience) const;
   // Whether each rank has reported that it cannot continue, or is in `done`: none is lost.

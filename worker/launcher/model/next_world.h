@@ -91,8 +91,8 @@ struct Blame {
 
 // `peers` maps each rank that reported that it cannot continue to the rank that it could not reach
 // (-1: unknown). It must not be empty. `done`: ranks past their last step. Returns the fewest ranks
-// that explain all reports that name a peer. If none does, returns the silent ranks if they are
-// fewer than half, and otherwise the youngest rank that reported.
+// that explain all reports that name a peer. If no report names a peer, returns the silent ranks if
+// they are fewer than half, otherwise the youngest rank that reported.
 Blame FindCulprits(int world_size, const std::map<int, int>& peers, const std::set<int>& done);
 
 }  // namespace ringmaster::launcher

@@ -42,7 +42,7 @@ struct Worker {
   control::AgentHello hello;
   std::optional<ConnectionId> connection;
   std::optional<control::AgentReady> ready;  // of this connection
-  bool repeated = false;  // whether it has repeated its valid reports on this connection
+  bool repeated = false;  // whether its agent has repeated its reports on this connection
   std::string address;    // the newest address that it reported
   int ssh_port = 0;
   Time last_heard{};
