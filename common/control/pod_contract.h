@@ -1,8 +1,8 @@
 #pragma once
 
 // The names that the operator, the agent and the launcher share about a job's Pods: environment
-// variables, paths, ports and items of the job's Secret. The operator writes them and the other two
-// read them; all include this header.
+// variables, paths, ports and items of the job's Secret. The operator writes them, and the agent
+// and the launcher read them.
 
 namespace ringmaster::control {
 

@@ -114,7 +114,7 @@ class Job {
   virtual std::string WorldText() const = 0;
   virtual std::string PausedBecause() const { return ""; }
   virtual bool IsProposed(const std::string& /*pod_uid*/) const { return false; }
-  // One Pod of the world for each build (set of program versions) that its Pods run.
+  // Returns one Pod of the world for each build (set of program versions) that the Pods run.
   virtual std::vector<std::string> Builds() const { return {}; }
   virtual std::vector<control::Straggler> Stragglers(Time /*now*/) const { return {}; }
 
@@ -182,7 +182,7 @@ class Job {
   void OpenGate(Time now);
   void JudgeMpirun(Time now);
   bool StopWithoutTheUnwanted(Time now);
-  // `cause` is for messages, `word` for the record of the recovery; `whose` is the worker to blame.
+  // `cause` is for messages, `word` for the recovery record; `whose` is the worker to blame.
   void Stop(Time now, const std::string& cause, const char* word = control::kCauseWorldChanged,
             const Worker* whose = nullptr);
   void FinishStopping(Time now);

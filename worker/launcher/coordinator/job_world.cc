@@ -49,10 +49,10 @@ int Job::FullSize() const {
 
 bool Job::EveryoneReady(const std::vector<std::string>& ready) const {
   const auto wanted = static_cast<std::size_t>(order_->replicas);
-  // More workers would not make the world larger.
+  // Whether more workers would not make the world larger.
   const bool largest = SizeOfWorld(ready.size()) >= SizeOfWorld(wanted);
   if (!options_.allowed_sizes.empty() && largest) return true;
-  return ready.size() >= wanted && ready.size() == ordered_.size();  // only ordered Pods
+  return ready.size() >= wanted && ready.size() == ordered_.size();  // `ready` lists ordered Pods
 }
 
 bool Job::EnoughAfterAWhile(Time now, std::size_t ready) const {
@@ -185,7 +185,7 @@ void Job::TryStart(Time now) {
 }
 
 void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
-  // Agents may know an epoch that this launcher formed before its container was restarted.
+  // Agents may know epochs from before a restart of this container, so use a higher number.
   const control::Epoch epoch{options_.term, ++highest_number_};
   // Agents track attach processes by cohort. A cohort must therefore be as unique as an epoch, also
   // across restarts of this container.

@@ -44,7 +44,7 @@ class CheckpointTracker {
   bool AskNow(Time now, bool wanted, const control::Epoch& epoch, int64_t step);
   static constexpr std::chrono::seconds kAskAgain{10};
 
-  // Records that a slot cannot save or restore a state; an empty fault: it can again.
+  // Records that a slot cannot save or restore a state; an empty fault means that it can again.
   void Protection(const std::string& pod_uid, const std::string& pod,
                   const control::RankProtection& protection);
   // Call when the process in `slot` has ended; without `slot`: when the whole Pod has ended.

@@ -30,7 +30,7 @@ using MemberIds = std::set<MemberId, std::less<>>;
 std::set<std::string> PodsOf(const std::vector<control::Member>& members);
 
 struct NextWorldInput {
-  std::vector<control::Member> survivors;  // members of the last world that remain, in its order
+  std::vector<control::Member> survivors;  // remaining members, in the order of the last world
   std::set<std::string> leavers;           // Pods that must leave
   const MemberIds& stateful;               // members that certainly have the training state
   std::vector<control::Member> joiners;    // new members, in rank order
@@ -83,7 +83,7 @@ class Proposal {
 // ones. The result is exact for up to two ranks; beyond that, it prefers ranks with the most pairs.
 std::vector<int> SmallestCover(const std::set<std::pair<int, int>>& pairs);
 
-// Which ranks to drop if the ranks of one world cannot continue together.
+// The ranks to drop if the ranks of one world cannot continue together.
 struct Blame {
   std::vector<int> ranks;
   bool stalled = false;  // whether they were chosen because they are silent

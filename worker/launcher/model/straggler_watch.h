@@ -49,7 +49,7 @@ class StragglerWatch {
     std::optional<Time> slow_since;
   };
 
-  // The median of the known times; of two, the lower one. Empty for fewer than two ranks.
+  // The lower median of the known times. Empty if fewer than two times are known.
   std::optional<double> Median() const;
   std::optional<double> RecentMedian(Time now);
 

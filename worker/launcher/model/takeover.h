@@ -3,7 +3,7 @@
 // Collects the agents' WorldReports, from which a restarted launcher learns about the running
 // world. Only the newest report per Pod counts. The world with the highest epoch wins; Pods that
 // report a lower epoch still say which of its members run. An agent that knows this world is asked
-// for its members, and reports of ranks are kept until the answer arrives. A value.
+// for the members, and reports of ranks are kept until the answer arrives. A value.
 
 #include <map>
 #include <optional>
