@@ -27,7 +27,7 @@
 
 // For a data member: code must hold the mutex to read or write it.
 #define RINGMASTER_GUARDED_BY(mutex) RINGMASTER_THREAD_ATTRIBUTE(guarded_by(mutex))
-// For a function or lambda: its caller must hold the mutexes (REQUIRES) or must not (EXCLUDES).
+// For a function or lambda: the caller must (REQUIRES) or must not (EXCLUDES) hold the mutexes.
 #define RINGMASTER_REQUIRES(...) RINGMASTER_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define RINGMASTER_EXCLUDES(...) RINGMASTER_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 // Turns the check off for a function. Explain why at each use.

@@ -170,8 +170,8 @@ struct Refused {
 };
 
 // An epoch is about to form (elastic jobs). The agent no longer accepts lower epochs, asks ranks of
-// lower epochs to leave those with their state, and answers with EpochAccepted. It ignores epochs
-// below the highest that it has accepted, and answers again if the message is repeated.
+// lower epochs to leave with their state, and answers with EpochAccepted. It ignores epochs below
+// the highest that it has accepted, and answers again if the message is repeated.
 struct PrepareEpoch {
   Epoch epoch;
 };
@@ -185,7 +185,7 @@ struct SwitchEpoch {
 };
 
 // The start gate is open, so the ranks of this epoch may run. Sent to every member's agent. Members
-// of an earlier epoch continue in this one with their state. Processes in other slots are not
+// of an earlier epoch continue in this epoch with their state. Processes in other slots are not
 // affected.
 struct StartEpoch {
   Epoch epoch;
@@ -205,7 +205,7 @@ struct ChangeEpoch {
   int full_size = 0;            // as in StartEpoch
 };
 
-// Asks for the WorldReport of this epoch, with its members, if this is the agent's newest world.
+// Asks for the WorldReport of this epoch, with all members, if it is the agent's newest world.
 struct TellWorld {
   Epoch epoch;
 };

@@ -1,7 +1,7 @@
 #pragma once
 
 // Encodes a world as its difference from the previous one, so that a loss costs a few bytes per
-// agent, whatever the number of ranks. Pure functions.
+// agent, regardless of the number of ranks. Pure functions.
 
 #include <optional>
 #include <vector>

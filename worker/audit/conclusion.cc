@@ -87,7 +87,7 @@ void Conclusion::AdoptAnotherRuns(const Audit::WorldRecord& world) {
 
 bool Conclusion::OfAnotherRun(int64_t step) const { return step <= inherited_; }
 
-// Checks that the adopted state is the one that its epoch logged.
+// Checks that the adopted state is the state that its epoch logged.
 void Conclusion::CheckAdopted(const Audit::WorldRecord& world) {
   const int64_t step = world.line.adopted_step;
   const std::string name = "the state that epoch " + Text(world.line.epoch) +

@@ -242,7 +242,7 @@ void DirectJob::ReformIfNeeded(Time now) {
 }
 
 // Sends the messages that a reconnecting agent may have missed on the old connection; the agent
-// ignores those that it already received.
+// ignores messages that it already received.
 void DirectJob::Welcome(Worker& worker) {
   const bool member = world_.Contains(worker.hello.pod_uid);
   const control::Epoch& last = worker.hello.highest_epoch;

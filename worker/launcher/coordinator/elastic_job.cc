@@ -317,7 +317,7 @@ void ElasticJob::Fence(Worker& worker) {
 }
 
 // Sends the messages that a reconnecting agent may have missed on the old connection; the agent
-// ignores those that it already received.
+// ignores messages that it already received.
 void ElasticJob::Welcome(Worker& worker) {
   const std::string& pod_uid = worker.hello.pod_uid;
   const bool member = world_.Contains(pod_uid);

@@ -276,7 +276,7 @@ void Job::Stop(Time now, const std::string& cause, const char* word, const Worke
   for (const control::Member& member : world_.members()) {
     // No rank received this epoch, so agents will not report exits of its ranks.
     if (!ranks_ran) exits_.try_emplace({member.pod_uid, member.slot});
-    // A silent worker is given up together with this world.
+    // A silent worker is fenced when its world is stopped.
     Worker& worker = workers_.At(member.pod_uid);
     if (worker.Silent() && !worker.Fenced()) Fence(worker);
   }

@@ -47,7 +47,7 @@ struct Quorum {
   int known_dead = 0;          // Pods that are proven to be dead
   int accepted = 0;            // take part, and have not accepted a later epoch of another launcher
   bool formed_here = false;    // whether this launcher formed that world
-  bool all_accounted = false;  // whether each Pod takes part or is known dead
+  bool all_accounted = false;  // whether each Pod takes part or is known to be dead
 };
 
 // Whether more than half of the Pods that are not known dead accepted, or exactly half if this
@@ -86,13 +86,13 @@ std::vector<int> SmallestCover(const std::set<std::pair<int, int>>& pairs);
 // The ranks to drop if the ranks of one world cannot continue together.
 struct Blame {
   std::vector<int> ranks;
-  bool stalled = false;  // whether they were chosen because they are silent
+  bool stalled = false;  // whether the ranks were chosen because they are silent
 };
 
-// `peers` maps each rank that reported that it cannot continue to the rank that it could not reach
-// (-1: unknown). It must not be empty. `done`: ranks past their last step. Returns the fewest ranks
-// that explain all reports that name a peer. If no report names a peer, returns the silent ranks if
-// they are fewer than half, otherwise the youngest rank that reported.
+// `peers` (not empty) has an entry for each rank that cannot continue: the rank that it could not
+// reach (-1: unknown). `done`: ranks past their last step. Returns the fewest ranks that explain
+// all reports that name a peer. If no report names a peer, returns the silent ranks if they are
+// fewer than half, otherwise the youngest rank that reported.
 Blame FindCulprits(int world_size, const std::map<int, int>& peers, const std::set<int>& done);
 
 }  // namespace ringmaster::launcher

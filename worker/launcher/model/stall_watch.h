@@ -62,8 +62,8 @@ class StallWatch {
   };
   std::optional<Judgement> Judge(Time now) const;
 
-  // If all ranks have stopped at the same place while connecting, returns for each rank the rank
-  // that it waits for, if it reports one. Otherwise returns an empty map.
+  // If all ranks have stopped at the same place while connecting, returns which rank each of them
+  // waits for, as far as they report it. Otherwise returns an empty map.
   std::map<int, int> CannotConnect(Time now) const;
 
   // Returns when the world last made progress, if that is longer ago than usual; blames no rank.

@@ -28,8 +28,8 @@ std::string DiscoverHostsText(const std::vector<Host>& hosts);
 // ssh-host-key.pub.
 std::string KnownHostsText(const std::vector<Host>& hosts, const std::string& host_public_key);
 
-// A Host block for each worker, with its port, its address if that differs from the name, and its
-// user if known; then the settings for all hosts.
+// Returns a Host block for each worker, with its port, its address if that differs from the name,
+// and its user if known, followed by the settings for all hosts.
 std::string SshConfigText(const std::vector<Host>& hosts, const std::string& identity_file,
                           const std::string& known_hosts_file);
 
