@@ -200,7 +200,7 @@ struct ChangeEpoch {
   Epoch epoch;
   int64_t cohort = 0;
   Epoch base;                   // the earlier world
-  std::vector<RankRange> left;  // ranks of that world that are not in this one, ascending
+  std::vector<RankRange> left;  // ranks of that world that are not in the new world, ascending
   std::vector<Member> joined;   // ordered by rank, after the members that stay
   int full_size = 0;            // as in StartEpoch
 };

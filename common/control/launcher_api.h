@@ -31,7 +31,7 @@
 namespace ringmaster::control {
 
 // Increased with each addition that the other side has to know about. A peer that does not send a
-// version speaks the first one.
+// version speaks the first version.
 inline constexpr int kApiVersion = 1;
 inline constexpr int kFirstApiVersion = 1;
 

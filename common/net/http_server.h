@@ -25,7 +25,7 @@ namespace ringmaster::net {
 
 struct HttpRequest {
   std::string method{};
-  std::string target{};  // as sent: path and query
+  std::string target{};  // path and query, as the client sent them
   std::string authorization{};
   std::string body{};
 };

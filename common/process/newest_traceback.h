@@ -1,7 +1,7 @@
 #pragma once
 
 // Extracts the newest error report from a program's output: Python's traceback, the messages of
-// glog and the C++ runtime before an abort, or Rust's panic. Other lines may follow the report,
+// glog and the C++ runtime before an abort, or a Rust panic. Other lines may follow the report,
 // such as torchrun's summary. Used by last_lines.h. Does no I/O.
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Starts a program with fork and exec: from an argument vector (never through a shell), in a new
-// process group, and so that it is terminated together with this process. Used by
-// captured_process.h; child_reaper.h waits for the exit.
+// Starts a program with fork and exec, from an argument vector (never through a shell) and in a new
+// process group. The program is terminated together with this process. Used by captured_process.h;
+// child_reaper.h waits for the exit.
 
 #include <csignal>
 #include <optional>
@@ -20,7 +20,7 @@ struct ProcessSpec {
   bool capture_output = false;           // false: it uses our standard output and error
   bool keep_stdin = false;               // false: standard input is /dev/null
   bool keep_descriptors = false;         // false: it inherits only the standard streams
-  int death_signal = SIGKILL;            // the signal that it receives when we die
+  int death_signal = SIGKILL;            // the signal that it receives when this process dies
   // True: processes that remain in its process group outlive it, such as a daemon that is about to
   // detach itself.
   bool leaves_daemons = false;

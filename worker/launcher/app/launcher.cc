@@ -312,7 +312,7 @@ int EndEarly(const Config& config, const std::string& reason, const std::string&
   return control::kExitFailed;
 }
 
-// Writes the files that ssh requires, and returns the items.
+// Writes the files that ssh requires, and returns the items of the job's Secret.
 Result<Items> Prepare(const Config& config) {
   if (Result<void> made = control::MakePrivateDirectory(config.runtime_dir); !made.ok()) {
     return made.error();

@@ -2,7 +2,7 @@
 
 // Checks whether a port refuses connections, which proves that the agent is dead: the Pod's network
 // answers and nothing listens. Timeouts and other errors prove nothing. At most kMaxAtOnce probes
-// run at a time; others return "not refused". Runs on the thread of one io_context.
+// run at a time; further ones return "not refused". Runs on the thread of one io_context.
 
 #include <chrono>
 #include <functional>

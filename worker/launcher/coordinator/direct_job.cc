@@ -211,8 +211,8 @@ DirectJob::Silence DirectJob::LongestSilence() const {
   return silence;
 }
 
-// The pause grows with the number of recent ends of the program, up to a quarter of the time that
-// it last ran, but at least to kShortest.
+// The pause grows with the number of recent ends of the program. Its limit is a quarter of the time
+// that the program last ran, but at least kShortest.
 void DirectJob::PauseBeforeNextStart(Time now) {
   const auto ran = std::chrono::duration_cast<std::chrono::milliseconds>(now - gate_opened_at_);
   failed_starts_.Ended(now, {}, 0,

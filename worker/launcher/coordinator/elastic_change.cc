@@ -141,7 +141,7 @@ void ElasticJob::Exclude(Time now, const Member& member, const std::string& why,
   Fence(worker);
 }
 
-// Whether there is a quorum; `with_us` returns whether a Pod of the newest world takes part in it.
+// Whether there is a quorum; `with_us` returns whether a Pod of the newest world counts towards it.
 template <typename WithUs>
 bool ElasticJob::QuorumOf(WithUs with_us) const {
   Quorum quorum;

@@ -45,7 +45,7 @@ std::vector<control::Member> NextWorld(NextWorldInput input);
 struct Quorum {
   int pods = 0;
   int known_dead = 0;          // Pods that are proven to be dead
-  int accepted = 0;            // take part, and have not accepted a later epoch of another launcher
+  int accepted = 0;            // they take part and accepted no later epoch of another launcher
   bool formed_here = false;    // whether this launcher formed that world
   bool all_accounted = false;  // whether each Pod takes part or is known to be dead
 };

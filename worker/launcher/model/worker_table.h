@@ -66,9 +66,9 @@ struct Worker {
   bool Trusted() const { return standing == Standing::kTrusted; }
   void Fence();
 
-  // Whether it can take part in a world that starts now.
+  // Whether the worker can take part in a world that starts now.
   bool IsReady() const;
-  // Whether it will be ready once its data cache is filled.
+  // Whether the worker will be ready once its data cache is filled.
   bool IsFilling() const;
 };
 

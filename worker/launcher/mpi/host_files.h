@@ -24,7 +24,7 @@ std::string HostfileText(const std::vector<Host>& hosts);
 // Returns a script that prints lines "ADDRESS:N", for horovodrun's --host-discovery-script.
 std::string DiscoverHostsText(const std::vector<Host>& hosts);
 
-// Pins each host's key to its address and port. `host_public_key` is the content of
+// Pins the host key to the address and port of each host. `host_public_key` is the content of
 // ssh-host-key.pub.
 std::string KnownHostsText(const std::vector<Host>& hosts, const std::string& host_public_key);
 

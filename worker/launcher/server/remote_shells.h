@@ -40,7 +40,7 @@ class RemoteShells {
   bool OnMessage(ConnectionId agent, const control::Message& message);
   void OnAgentGone(ConnectionId agent);
 
-  // Adds a connection that Listen() accepted. Tests add their own connections.
+  // Adds a connection that Listen() accepted. Tests use it to add connections.
   void Add(std::shared_ptr<control::LineConnection> connection);
 
  private:
