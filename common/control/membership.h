@@ -94,7 +94,7 @@ inline constexpr std::array<const char*, 8> kCollectiveNames = {
 // How many collectives of a world a rank has reached, if it counts them (on GPUs). All ranks start
 // the same collectives in the same order.
 struct CollectiveCounts {
-  int64_t launched = -1;  // enqueued on the device by the host; -1: the rank does not count
+  int64_t launched = -1;  // enqueued on the device by the host; -1: not counted
   int64_t begun = -1;     // started by the device; -1: currently unknown
   CollectiveKind kind = CollectiveKind::kNone;  // kind of the last collective started by the device
 

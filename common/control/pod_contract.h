@@ -88,8 +88,8 @@ inline constexpr char kEnvApiPort[] = "RINGMASTER_API_PORT";
 // For the launcher: the interval of heartbeats in both directions.
 inline constexpr char kEnvHeartbeatMillis[] = "RINGMASTER_HEARTBEAT_MILLIS";
 
-// For the agent: where it creates a folder for the snapshots of its ranks. For a rank: that
-// folder.
+// For the agent: where it creates a folder for the snapshots of its ranks. For a rank: the path of
+// that folder.
 inline constexpr char kEnvSnapshotDir[] = "RINGMASTER_SNAPSHOT_DIR";
 inline constexpr char kSnapshotDir[] = "/dev/shm";
 

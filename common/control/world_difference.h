@@ -18,8 +18,8 @@ std::optional<ChangeEpoch> DifferenceFrom(const Epoch& base,
                                           const Epoch& epoch, int64_t cohort,
                                           const std::vector<Member>& members);
 
-// The members of `change`'s world, ordered by rank. Returns nullopt if `change` does not fit
-// `base_members`.
+// Returns the members of `change`'s world, ordered by rank. Returns nullopt if `change` does not
+// fit `base_members`.
 std::optional<std::vector<Member>> MembersAfter(const std::vector<Member>& base_members,
                                                 const ChangeEpoch& change);
 

@@ -262,7 +262,7 @@ void ElasticJob::NoteCommitted(int64_t step) {
 void ElasticJob::JudgeEarlyExits(Time now) {
   for (const control::Member& member : world_.members()) {
     Worker& worker = workers_.At(member.pod_uid);
-    if (!worker.connection || !worker.repeated) continue;  // it may still report a newer process
+    if (!worker.connection || !worker.repeated) continue;  // the agent may report a newer process
     const Process& process = worker.processes[member.slot];
     if (!process.loaded.empty() || !process.exit || process.replaced) continue;
     // After this exit code, the agent leaves the job, and the rank loads in another Pod.

@@ -176,7 +176,7 @@ void ElasticJob::Adopt(Time now) {
     if (EndedWell(member)) continue;
     const auto exit = exits_.find({member.pod_uid, member.slot});
     if (exit != exits_.end() && !released_at_) failures_.Fail(now, exit->second.exit);
-    // Ranks whose agent was asked to prepare a later epoch are no longer in this one.
+    // Ranks whose agent was asked to prepare a later epoch are no longer in this epoch.
     const bool told_to_leave =
         worker.hello.highest_epoch > world_.epoch() || worker.prepared > world_.epoch();
     if (Gone(member) || told_to_leave) undisturbed = false;

@@ -15,7 +15,7 @@ using control::LauncherPhase;
 
 namespace {
 
-// The limit of heartbeats per second: the more agents there are, the less often each sends one.
+// The limit of heartbeats per second: the more agents there are, the fewer heartbeats each sends.
 constexpr int kBeatsASecond = 2500;
 // The number of missed heartbeats after which an agent counts as silent.
 constexpr int kBeatsBeforeLoss = 4;
