@@ -4,7 +4,7 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
-# All folders can use an imported target, whichever folder found it first.
+# Make imported targets global, so that each folder can use the targets that another folder has found.
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 
 find_program(CCACHE ccache)
@@ -27,9 +27,10 @@ target_compile_options(house_flags INTERFACE
   # Findings about locks (common/base/mutex.h) are errors even without RINGMASTER_WERROR.
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety -Werror=thread-safety>)
 
-# Unity builds compile a target's sources as one, in a third of the time, but warn about types of a source's unnamed namespace as if
-# they were in a header. The unity sources of CMake before 3.30 contain absolute paths, so ccache in another folder has no hits:
-# ringmaster_unite() makes the unity sources instead.
+# Unity builds compile a target's sources as one, in a third of the time, but the compiler warns about types
+# in a source's unnamed namespace as if they were in a header. The unity sources of CMake before 3.30 contain
+# absolute paths, so ccache has no hits when the repository is built in another folder. ringmaster_unite()
+# therefore makes the unity sources.
 set(RINGMASTER_UNITY ${CMAKE_UNITY_BUILD})
 set(CMAKE_UNITY_BUILD OFF)
 if(RINGMASTER_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -77,7 +78,8 @@ if(RINGMASTER_SANITIZE)
   if(RINGMASTER_SANITIZE MATCHES thread)
     add_compile_options(-fno-sanitize=vptr)
   endif()
-  # Asio's handler queue uses fences, which GCC's thread sanitizer does not support, and locks, which it supports.
+  # Asio's handler queue uses fences and locks. GCC's thread sanitizer supports the locks, but warns that it does not support
+  # the fences.
   if(RINGMASTER_SANITIZE MATCHES thread AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-Wno-tsan)
   endif()

@@ -14,8 +14,8 @@ struct BackoffOptions {
   double jitter = 0.0;  // the maximum random increase, as a fraction of the delay
 };
 
-// The delay before the next attempt, after `failures` >= 1 consecutive failures. `random` in [0, 1)
-// selects the jitter. The limit applies before the jitter is added.
+// Returns the delay before the next attempt, after `failures` >= 1 consecutive failures. `random`
+// in [0, 1) selects the jitter. The limit applies before the jitter is added.
 std::chrono::milliseconds BackoffDelay(const BackoffOptions& options, int failures, double random);
 
 }  // namespace ringmaster

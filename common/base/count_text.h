@@ -12,13 +12,13 @@ inline std::string CountText(int64_t number, const char* noun) {
   return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
 }
 
-// Adds a verb: "1 worker is", "3 workers are".
+// Formats a number with noun and verb: "1 worker is", "3 workers are".
 inline std::string CountText(int64_t number, const char* noun, const char* of_one,
                              const char* of_more) {
   return CountText(number, noun) + " " + (number == 1 ? of_one : of_more);
 }
 
-// Formats all of a number of things: "its one rank", "all 3 ranks".
+// Describes all items of a group: "its one rank", "all 3 ranks".
 inline std::string AllText(int64_t number, const char* noun) {
   return number == 1 ? std::string("its one ") + noun : "all " + CountText(number, noun);
 }

@@ -8,7 +8,7 @@
 
 namespace ringmaster {
 
-std::string HexOf(std::string_view bytes);  // two digits per byte
+std::string HexOf(std::string_view bytes);  // writes two digits per byte
 std::string HexOf(uint64_t number);         // 16 digits
 
 }  // namespace ringmaster

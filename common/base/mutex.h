@@ -27,15 +27,15 @@
 
 // For a data member: code must hold the mutex to read or write it.
 #define RINGMASTER_GUARDED_BY(mutex) RINGMASTER_THREAD_ATTRIBUTE(guarded_by(mutex))
-// For a function or lambda: its caller must hold the mutexes (REQUIRES) or must not (EXCLUDES).
+// For a function or lambda: the caller must (REQUIRES) or must not (EXCLUDES) hold the mutexes.
 #define RINGMASTER_REQUIRES(...) RINGMASTER_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define RINGMASTER_EXCLUDES(...) RINGMASTER_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
-// Turns the check off for a function. Explain the reason at each use.
+// Turns the check off for a function. Explain why at each use.
 #define RINGMASTER_NO_THREAD_SAFETY_ANALYSIS RINGMASTER_THREAD_ATTRIBUTE(no_thread_safety_analysis)
 
 namespace ringmaster {
 
-// Not recursive. Use MutexLock to hold it.
+// Not recursive. Lock it with a MutexLock.
 class RINGMASTER_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
  public:
   Mutex() = default;
@@ -52,7 +52,7 @@ class RINGMASTER_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-// Locks the mutex at construction, and unlocks it at destruction if it is then held.
+// The constructor locks the mutex, and the destructor unlocks it if it is still locked.
 class RINGMASTER_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) RINGMASTER_THREAD_ATTRIBUTE(acquire_capability(mutex))
@@ -96,9 +96,9 @@ class RINGMASTER_THREAD_ATTRIBUTE(scoped_lockable) MutexUnlock {
   Mutex& mutex_;
 };
 
-// A wait releases the mutex while it blocks, and holds it while it calls `done` and when it
-// returns. A wait with both a limit and `done` returns the last result of `done`. Annotate the
-// lambda `done` with REQUIRES: clang cannot check its calls here, where the mutex has another name.
+// A wait releases the mutex while it blocks. The mutex is locked while `done` runs and on return. A
+// wait with both a limit and `done` returns the last result of `done`. Annotate the lambda `done`
+// with REQUIRES: clang cannot check calls of `done` here, where the mutex has another name.
 class CondVar {
  public:
   void NotifyOne() { changed_.notify_one(); }
@@ -167,7 +167,7 @@ class StoppableCondVar {
     return changed_.wait_for(mutex.mutex_, std::move(stop), limit, std::move(done));
   }
 
-  // Waits that a stop request does not end.
+  // A stop request does not end the following waits.
   template <typename Done>
   void Wait(Mutex& mutex, Done done)
       RINGMASTER_REQUIRES(mutex) RINGMASTER_NO_THREAD_SAFETY_ANALYSIS {

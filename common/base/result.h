@@ -72,7 +72,7 @@ struct Error {
   // For kThrottled: the delay before a retry that the other side asks for; 0: unknown.
   std::chrono::milliseconds retry_after{0};
 
-  // The same error with its context in front: "while <doing>: <message>".
+  // Returns the same error with its context in front: "while <doing>: <message>".
   [[nodiscard]] Error WithContext(const std::string& doing) const {
     return {kind, "while " + doing + ": " + message, reason, retry_after};
   }

@@ -49,7 +49,7 @@ Result<bool> EnsureUserEntry(const std::string& directory, const std::string& ho
                  "while creating the directory " + directory + ": " + error.message()};
   }
   const std::string ids = std::to_string(uid) + ":" + std::to_string(gid);
-  // "*" means no password; a "!" would mean locked, and sshd refuses a locked user's keys too.
+  // "*" means no password. "!" would lock the user, and sshd refuses the keys of a locked user.
   for (const auto& [file, line] :
        {std::pair{"/passwd", name + ":*:" + ids + ":Ringmaster:" + home + ":/bin/sh\n"},
         std::pair{"/group", name + ":*:" + std::to_string(gid) + ":\n"}}) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// Adds a passwd entry for the current user. A cluster may run a Pod under any uid, including one
-// without an entry, and ssh and sshd refuse to run without one. The worker image's name service
-// also reads <directory>/passwd and <directory>/group (through libnss-extrausers), so an entry can
-// be added under a read-only root.
+// Adds a passwd entry for the current user. A cluster may run a Pod under any uid, also one that
+// has no entry, but ssh and sshd require an entry. The worker image's name service also reads
+// <directory>/passwd and <directory>/group (through libnss-extrausers), so an entry can be added
+// under a read-only root.
 
 #include <string>
 #include <sys/types.h>

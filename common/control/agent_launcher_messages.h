@@ -27,7 +27,7 @@ struct AgentHello {
   int worker_index = 0;
   int slots = 1;
   std::string nonce;    // unique for each start of the agent process
-  Epoch highest_epoch;  // the highest epoch that it has accepted; it refuses lower ones
+  Epoch highest_epoch;  // the highest that the agent has accepted; it refuses lower epochs
 };
 
 // Values of PreflightFault::check that matter only if mpirun starts the ranks: sshd cannot be used,
@@ -42,7 +42,7 @@ inline bool OnlySshNeeds(std::string_view check) {
 inline bool OnlyMpirunNeeds(std::string_view check) {
   return OnlySshNeeds(check) || check == kCheckMpi;
 }
-// The check that fails if the program can only be started by mpirun.
+// The name of the check that fails if only mpirun can start the program.
 inline constexpr char kCheckMpiProgram[] = "mpi-program";
 // Whether the fault matters depends on what starts the ranks, which only the launcher knows.
 inline bool DependsOnTheStarter(std::string_view check) {
@@ -82,17 +82,17 @@ struct RankReady {
 };
 
 // Answers PrepareEpoch: this worker no longer accepts lower epochs, and has asked its ranks to
-// leave them.
+// leave lower epochs.
 struct EpochAccepted {
   Epoch epoch;
 };
 
 // Sent after every Welcome if ranks in mode InPlace are in a world: the newest world in which they
 // were started, and the members on this worker that still run. A new launcher learns from these
-// reports which world to take over, and asks one of the senders for its members (TellWorld).
+// reports which world to take over, and asks a sender for that world's members (TellWorld).
 struct WorldReport {
   Epoch epoch;
-  std::vector<Member> members;       // all ranks, as sent by the launcher; empty if not asked for
+  std::vector<Member> members;       // all ranks of the world; empty unless TellWorld asked for it
   std::vector<std::string> running;  // Member::start of this worker's running members
 };
 
@@ -164,14 +164,14 @@ struct Welcome {
   int protocol = kProtocolVersion;
 };
 
-// The launcher closes the connection. The agent logs the reason for users.
+// The launcher refuses the agent and closes the connection. The agent logs the reason for users.
 struct Refused {
   std::string reason;
 };
 
 // An epoch is about to form (elastic jobs). The agent no longer accepts lower epochs, asks ranks of
-// lower epochs to leave them with their state, and answers EpochAccepted. It ignores epochs below
-// the highest that it has accepted, and answers a repeated epoch again.
+// lower epochs to leave with their state, and answers with EpochAccepted. It ignores epochs below
+// the highest that it has accepted, and answers again if the message is repeated.
 struct PrepareEpoch {
   Epoch epoch;
 };
@@ -185,7 +185,7 @@ struct SwitchEpoch {
 };
 
 // The start gate is open, so the ranks of this epoch may run. Sent to every member's agent. Members
-// of an earlier epoch continue in this one with their state. Processes in other slots are not
+// of an earlier epoch continue in this epoch with their state. Processes in other slots are not
 // affected.
 struct StartEpoch {
   Epoch epoch;
@@ -200,12 +200,12 @@ struct ChangeEpoch {
   Epoch epoch;
   int64_t cohort = 0;
   Epoch base;                   // the earlier world
-  std::vector<RankRange> left;  // ranks of that world that are not in this one, ascending
+  std::vector<RankRange> left;  // ranks of that world that are not in the new world, ascending
   std::vector<Member> joined;   // ordered by rank, after the members that stay
   int full_size = 0;            // as in StartEpoch
 };
 
-// Asks for the WorldReport of this epoch, with its members, if this is the agent's newest world.
+// Asks for the WorldReport of this epoch, with all members, if it is the agent's newest world.
 struct TellWorld {
   Epoch epoch;
 };
@@ -218,7 +218,7 @@ struct StopEpoch {
 };
 
 // This rank blocks the others. The agent reports the rank's stacks (RankStack), kills it and
-// reports its exit. It does nothing if the slot runs a process with another start.
+// reports its exit. The agent does nothing if the slot runs a process with another start.
 struct EndStalledRank {
   int slot = 0;
   std::string start;  // Member::start

@@ -1,6 +1,6 @@
 #pragma once
 
-// The messages between attach and the agent. They share a unix socket with those of ranks
+// The messages between attach and the agent. They share a unix socket with the messages of ranks
 // (rank_agent_messages.h); messages.h defines the framing.
 
 #include <cstdint>

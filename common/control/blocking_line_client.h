@@ -1,7 +1,7 @@
 #pragma once
 
 // A blocking client for messages over a unix socket, without Asio. Calls block up to a deadline.
-// Used by the trainer to talk to its agent, by attach-like tools and by tests.
+// The trainer, tools that resemble attach, and tests use it to talk to an agent.
 //
 // Thread-safe: one thread may receive while others send; Shutdown() may be called from any thread
 // and wakes both.

@@ -13,7 +13,7 @@ std::string HowItEnded(const RankExit& exit) {
   if (exit.signal > 0) return "was killed by signal " + std::to_string(exit.signal);
   if (exit.exit_code == 0) return "exited with code 0 before the training was complete";
   if (exit.exit_code == kExitCannotStart) return "could not be started";
-  // In a direct job the exit code is the program's.
+  // In a direct job, the user's program may use this exit code for another purpose.
   if (exit.exit_code == kExitDeviceUnhealthy && !exit.start.empty()) {
     return "exited because its GPU is unhealthy";
   }

@@ -13,8 +13,8 @@ namespace ringmaster::control {
 // because its container ran out of memory (...)".
 std::string HowItEnded(const RankExit& exit);
 
-// Says what the memory limit and use were, and what to do: "the memory limit is 64 MiB, and at most
-// 64 MiB were in use; raise ...". Leaves out sizes that are not positive.
+// Describes the memory limit, the memory use and what to do: "the memory limit is 64 MiB, and at
+// most 64 MiB were in use; raise ...". Leaves out sizes that are not positive.
 std::string MemoryText(const OutOfMemory& memory);
 
 }  // namespace ringmaster::control

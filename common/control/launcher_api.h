@@ -31,7 +31,7 @@
 namespace ringmaster::control {
 
 // Increased with each addition that the other side has to know about. A peer that does not send a
-// version speaks the first one.
+// version speaks the first version.
 inline constexpr int kApiVersion = 1;
 inline constexpr int kFirstApiVersion = 1;
 
@@ -55,7 +55,7 @@ struct DesiredWorker {
 struct Order {
   OrderStamp stamp;
   std::vector<DesiredWorker> workers;
-  int replicas = 1;      // wanted number of workers; `workers` lacks Pods that are not created yet
+  int replicas = 1;      // wanted number of workers; `workers` omits Pods that do not exist yet
   int min_replicas = 1;  // after a grace period, training may start with this many workers;
                          // a running job pauses with fewer
   std::vector<std::string>
@@ -86,7 +86,7 @@ struct WorkerReport {
   bool ready = false;   // connected, and its preflight checks passed
   bool member = false;  // it is in the current epoch
   bool drained =
-      false;  // it is not wanted and no data of it is needed any more, so its Pod can be deleted
+      false;  // neither the worker nor its data is needed any more, so its Pod can be deleted
   bool fenced = false;  // never admitted again; another Pod takes its place
   std::vector<PreflightFault> faults;
 };
@@ -99,7 +99,7 @@ struct Recovery {
   std::string pod;    // Pod of the first lost member
   std::string node;
   int64_t detected_millis = 0;  // from the last sign of life to the declaration of the loss
-  int64_t resumed_millis = 0;   // from that declaration to the new epoch's first committed step
+  int64_t resumed_millis = 0;   // from the declaration to the new epoch's first committed step
   int64_t steps_lost = 0;
   bool from_start = false;  // whether the program was restarted (mode Restart)
   int64_t ran_millis = 0;   // how long the program had run before the restart; 0: unknown

@@ -46,12 +46,12 @@ struct SharedLine {
   std::shared_ptr<const std::string> text;  // including its newline
 };
 
-// One connection. It exists while a pointer to it exists and, after Start(), until it is closed.
+// One connection. It exists while a pointer refers to it; after Start(), at least until it closes.
 class LineConnection {
  public:
   struct Handlers {
     std::function<void(Message)> on_message;
-    // Called exactly once, whichever side closed. `reason` is for logs. No on_message follows.
+    // Called exactly once, whichever side closes. `reason` is for logs. No on_message follows.
     std::function<void(const std::string& reason)> on_closed;
     // Optional. Called when all queued bytes have been passed to the kernel. Use it with
     // queued_bytes() for flow control.

@@ -13,7 +13,7 @@ namespace ringmaster::control {
 namespace {
 
 // Maximum length of each text that identifies a member. Each rank of a host gets a copy of the
-// host's texts, so without a limit one line could require more memory than there is.
+// host's texts, so without a limit one line could require more memory than is available.
 constexpr std::size_t kMaxNameBytes = 1024;
 
 struct Host {

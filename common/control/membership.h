@@ -94,9 +94,9 @@ inline constexpr std::array<const char*, 8> kCollectiveNames = {
 // How many collectives of a world a rank has reached, if it counts them (on GPUs). All ranks start
 // the same collectives in the same order.
 struct CollectiveCounts {
-  int64_t launched = -1;  // enqueued on the device by the host; -1: the rank does not count
+  int64_t launched = -1;  // enqueued on the device by the host; -1: not counted
   int64_t begun = -1;     // started by the device; -1: currently unknown
-  CollectiveKind kind = CollectiveKind::kNone;  // kind of the last one that the device started
+  CollectiveKind kind = CollectiveKind::kNone;  // kind of the last collective started by the device
 
   friend bool operator==(const CollectiveCounts&, const CollectiveCounts&) = default;
 };
@@ -105,7 +105,7 @@ struct CollectiveCounts {
 struct RankPosition {
   int rank = 0;
   int slot = 0;
-  bool entered = false;  // whether it is in the reported epoch, not in an earlier one
+  bool entered = false;  // whether the rank is in the reported epoch, not in an earlier one
   bool stopped = false;  // whether a signal or a debugger has stopped its process
   int64_t step = 0;      // steps applied
   int bucket = 0;        // bucket of the step or state that it waits for;
@@ -167,7 +167,7 @@ struct CheckpointReport {
   int64_t bytes = 0;       // total size of all complete checkpoints that are kept
 };
 
-// The state from which a job's first world began, if there is something to report about it.
+// The state from which a job's first world began, if users should know something about it.
 struct Beginning {
   int64_t step = 0;     // step of the state; 0: training began without a state
   std::string message;  // a sentence for users

@@ -1,8 +1,8 @@
 #pragma once
 
 // The names that the operator, the agent and the launcher share about a job's Pods: environment
-// variables, paths, ports and items of the job's Secret. The operator writes them and the other two
-// read them; all include this header.
+// variables, paths, ports and items of the job's Secret. The operator writes them, and the agent
+// and the launcher read them.
 
 namespace ringmaster::control {
 
@@ -17,7 +17,7 @@ inline constexpr char kEnvNodeName[] = "RINGMASTER_NODE_NAME";  // downward API
 // A LaunchSpec (launch_spec.h) as JSON: the program that every rank runs, and how to start it.
 inline constexpr char kEnvLaunchSpec[] = "RINGMASTER_LAUNCH_SPEC";
 // A JSON object {item: lower-case hex SHA-256} for the Secret items that this Pod mounts. Agent and
-// launcher compare at start, and fail with CredentialsMismatch if an item differs.
+// launcher check the items at start, and fail with CredentialsMismatch if a hash differs.
 inline constexpr char kEnvItemHashes[] = "RINGMASTER_ITEM_SHA256";
 
 // From spec.faultTolerance, if set: the time between SIGTERM and SIGKILL for a program.
@@ -88,8 +88,8 @@ inline constexpr char kEnvApiPort[] = "RINGMASTER_API_PORT";
 // For the launcher: the interval of heartbeats in both directions.
 inline constexpr char kEnvHeartbeatMillis[] = "RINGMASTER_HEARTBEAT_MILLIS";
 
-// For the agent: where it creates a folder for the snapshots of its ranks. For a rank: that
-// folder.
+// For the agent: where it creates a folder for the snapshots of its ranks. For a rank: the path of
+// that folder.
 inline constexpr char kEnvSnapshotDir[] = "RINGMASTER_SNAPSHOT_DIR";
 inline constexpr char kSnapshotDir[] = "/dev/shm";
 

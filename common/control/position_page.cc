@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kMagic = 0x52'4d'50'4f'53'00'00'01;  // "RMPOS", version 1
 constexpr std::size_t kUsed = 10;                       // number of words before the checksum
 constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-constexpr int kKindBits = 8;  // size of the kind, in the second word of the counts
+constexpr int kKindBits = 8;  // size of the collective's kind in the second word of the counts
 
 uint64_t ChecksumOf(std::span<const uint64_t> words) {
   uint64_t sum = 0x9e3779b97f4a7c15;

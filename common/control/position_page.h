@@ -70,8 +70,8 @@ static_assert(sizeof(PositionPage) == kPageWords * sizeof(uint64_t));
 
 // A thread that gets this signal writes its stack if the rank has installed the handler.
 inline constexpr int kStackSignal = SIGUSR2;
-// The initial value of kStackOfWord if the rank's handler writes the stacks of all its threads, as
-// plain text, and does not report when it is done, as Python's handler does.
+// The initial value of kStackOfWord if the rank's handler, for example that of Python, writes the
+// stacks of all threads as plain text and does not report when it is done.
 inline constexpr int64_t kAllStacks = -1;
 
 std::array<uint64_t, kPositionWords> EncodePosition(const PagePosition& position);
@@ -79,7 +79,7 @@ std::array<uint64_t, kPositionWords> EncodePosition(const PagePosition& position
 // Returns nullopt if no rank wrote the words or they were read during a write. Accepts any input.
 std::optional<PagePosition> DecodePosition(std::span<const uint64_t, kPositionWords> words);
 
-// Each word can be decoded without the other. Zero: the rank does not count collectives.
+// Each of the two words can be decoded alone. Zero: the rank does not count collectives.
 std::array<int64_t, 2> EncodeCounts(const CollectiveCounts& counts);
 // Accepts any input.
 CollectiveCounts DecodeCounts(std::span<const uint64_t, 2> words);

@@ -7,7 +7,7 @@ namespace ringmaster::control {
 
 // Increased with each addition that the other side must know about.
 inline constexpr int kProtocolVersion = 4;
-// A peer with a lower version is refused. A peer that sends no version speaks this one.
+// A peer with a lower version is refused. A peer that sends no version speaks this version.
 inline constexpr int kFirstProtocol = 3;
 // The first version whose agents run commands of mpirun (RunCommand).
 inline constexpr int kProtocolOfCommands = 4;

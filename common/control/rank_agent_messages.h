@@ -55,7 +55,7 @@ struct RankBroken {
   std::string reason;
 };
 
-// All ranks left the epoch after this step, as SwitchEpoch asked, and wait for the next epoch.
+// All ranks left the epoch after this step, as SwitchEpoch requested, and wait for the next.
 struct RankAtBoundary {
   Epoch epoch;
   int rank = 0;
@@ -144,8 +144,8 @@ struct StoreSet {
   std::string value;  // bytes; base64 on the wire
 };
 
-// Answered by StoreValues with the same id once every key exists, and not before. The sender
-// enforces the deadline.
+// Answered by StoreValues with the same id, but only once every key exists. The sender enforces the
+// deadline.
 struct StoreGet {
   Epoch epoch;
   int64_t id = 0;

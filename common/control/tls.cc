@@ -19,7 +19,7 @@ std::unique_ptr<ssl::context> NewContext(ssl::context::method method) {
   auto context = std::make_unique<ssl::context>(method);
   context->set_options(ssl::context::default_workarounds | ssl::context::no_compression);
   SSL_CTX_set_min_proto_version(context->native_handle(), TLS1_2_VERSION);
-  // Sessions are never resumed; tickets would only cost a write per handshake.
+  // Sessions are never resumed, so tickets would only add a write to each handshake.
   SSL_CTX_set_num_tickets(context->native_handle(), 0);
   SSL_CTX_set_session_cache_mode(context->native_handle(), SSL_SESS_CACHE_OFF);
   return context;

@@ -52,7 +52,7 @@ void Describe(auto& a, Is<RankPosition> auto& v) {
   a.Optional("stopped", v.stopped);
   a.Field("step", v.step);
   a.Optional("bucket", v.bucket);
-  // A phase that only newer ranks report is read as one that is never considered a hang.
+  // A phase that only newer ranks report is read as a phase that never counts as a hang.
   a.Field("phase", v.phase, AsWord(kRankPhaseNames, RankPhase::kEvaluate));
   a.Optional("peer", v.peer);
   a.Field("stillMillis", v.still_millis);

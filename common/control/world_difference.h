@@ -1,7 +1,7 @@
 #pragma once
 
 // Encodes a world as its difference from the previous one, so that a loss costs a few bytes per
-// agent, whatever the number of ranks. Pure functions.
+// agent, regardless of the number of ranks. Pure functions.
 
 #include <optional>
 #include <vector>
@@ -18,8 +18,8 @@ std::optional<ChangeEpoch> DifferenceFrom(const Epoch& base,
                                           const Epoch& epoch, int64_t cohort,
                                           const std::vector<Member>& members);
 
-// The members of `change`'s world, ordered by rank. Returns nullopt if `change` does not fit
-// `base_members`.
+// Returns the members of `change`'s world, ordered by rank. Returns nullopt if `change` does not
+// fit `base_members`.
 std::optional<std::vector<Member>> MembersAfter(const std::vector<Member>& base_members,
                                                 const ChangeEpoch& change);
 

@@ -66,7 +66,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const HttpHandlers& handlers() const { return shared_->handlers; }
   bool stopped() const { return shared_->stopped || left_; }
   void set_admitted(bool admitted) { admitted_ = admitted; }
-  // The connection owns itself during a check, because no read or write then owns it.
+  // Keeps the connection alive during a check, because no pending read or write owns it then.
   void AwaitCheck() { checked_ = shared_from_this(); }
   std::shared_ptr<Connection> EndOfCheck() { return std::move(checked_); }
 
@@ -161,7 +161,7 @@ class StreamConnection : public Connection {
     Write(Answer(), keep_alive_);
   }
 
-  // Unread data makes the connection useless, so it is closed after the answer.
+  // The connection cannot be reused with unread data in it, so it is closed after the answer.
   void RefuseUnread(const error_code& error) {
     if (error == beast::http::error::header_limit || error == beast::http::error::buffer_overflow) {
       return Write({431, "the header is too large\n"}, false);
@@ -169,7 +169,7 @@ class StreamConnection : public Connection {
     if (error == beast::http::error::body_limit) {
       return Write({413, "the body is too large\n"}, false);
     }
-    // On other errors it sends no response: the client left, was too slow, or does not speak HTTP.
+    // Other errors get no response: the client left, was too slow, or does not speak HTTP.
   }
 
   HttpAnswer Answer() const {
@@ -286,7 +286,7 @@ class BeastServer final : public std::enable_shared_from_this<BeastServer> {
     }
   }
 
-  // Accepts again later, because accepting failed; for example no file descriptor is free.
+  // Tries again later after accept has failed, for example because no file descriptor is free.
   void AcceptLater() {
     retry_.expires_after(kAcceptAgainAfter);
     retry_.async_wait([self = shared_from_this()](const error_code&) {

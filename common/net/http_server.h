@@ -25,7 +25,7 @@ namespace ringmaster::net {
 
 struct HttpRequest {
   std::string method{};
-  std::string target{};  // as sent: path and query
+  std::string target{};  // path and query, as the client sent them
   std::string authorization{};
   std::string body{};
 };
@@ -39,7 +39,7 @@ struct HttpAnswer {
 struct HttpServerOptions {
   std::size_t max_header_bytes = 16 << 10;
   std::size_t max_body_bytes = 0;
-  // At the limit, a new connection replaces the oldest without credentials, else the oldest.
+  // At the limit, a new connection replaces the oldest one without credentials, else the oldest.
   std::size_t max_connections = 64;
   // The time limit for a header, from the start of the connection or the previous answer. Also the
   // limit for a body and for an answer.
@@ -60,7 +60,7 @@ struct HttpHandlers {
   std::function<HttpAnswer(const HttpRequest& request)> answer{};
 };
 
-// Returns the TLS context of a new connection. Called for each one, so certificates can change.
+// Returns a connection's TLS context. Called for each connection, so certificates can change.
 using TlsSource = std::function<std::shared_ptr<boost::asio::ssl::context>()>;
 
 // The destructor stops the server. Call it on the server's thread, or after that thread has ended.

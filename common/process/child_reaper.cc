@@ -14,7 +14,7 @@
 namespace ringmaster {
 namespace {
 
-// Signals the group. A member may be stopped; SIGCONT lets it receive the SIGTERM.
+// Signals the group. SIGCONT lets processes of the group that are stopped handle the SIGTERM.
 void SignalGroup(pid_t group, int signal) {
   kill(-group, signal);
   if (signal == SIGTERM) kill(-group, SIGCONT);
@@ -38,7 +38,7 @@ void KillUntilNone(const std::function<std::vector<pid_t>()>& left,
       pid_t reaped = 0;
       while ((reaped = waitpid(pid, nullptr, WNOHANG)) == 0 &&
              std::chrono::steady_clock::now() < deadline) {
-        poll(nullptr, 0, 1);  // a killed process ends later, without an event
+        poll(nullptr, 0, 1);  // a killed process ends some time later; no event reports it
       }
     }
   }

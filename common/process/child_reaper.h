@@ -36,7 +36,7 @@ class ChildReaper {
   void Watch(pid_t pid, EndHandler on_end);
 
   // Ends the child's process group: SIGTERM now, SIGKILL after `grace` if the child still runs.
-  // Does nothing if it has ended or Stop() was called for it before.
+  // Does nothing if the child has ended or Stop() was called for it before.
   void Stop(pid_t pid, std::chrono::milliseconds grace);
 
   // Kills the remaining processes in the group of a child that has ended. Call from its handler.

@@ -1,8 +1,8 @@
 #pragma once
 
 // Keeps the last lines that a program printed. A verdict shows them for a failed rank or mpirun.
-// Append both streams to one LastLines in the order in which they were read. If later lines push an
-// error report out, the newest report is kept before these lines. Does no I/O.
+// Append both streams to one LastLines in the order in which they were read. If later lines
+// displace an error report, the newest report is kept and precedes these lines. Does no I/O.
 
 #include <cstddef>
 #include <deque>

@@ -1,7 +1,7 @@
 #pragma once
 
 // Extracts the newest error report from a program's output: Python's traceback, the messages of
-// glog and the C++ runtime before an abort, or Rust's panic. Other lines may follow the report,
+// glog and the C++ runtime before an abort, or a Rust panic. Other lines may follow the report,
 // such as torchrun's summary. Used by last_lines.h. Does no I/O.
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class NewestTraceback {
   // Takes the next line that is not blank.
   void Take(const std::string& line);
 
-  // At most kMaxLines, the most useful ones: the last of Python's lines, the first of others.
+  // At most kMaxLines: the last lines of a Python report, the first lines of other reports.
   const std::deque<std::string>& lines() const { return lines_; }
   // The number of lines that came after the last one of lines().
   std::size_t lines_since() const { return since_; }

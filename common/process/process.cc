@@ -116,7 +116,7 @@ Error CannotStartNow(const std::string& program, int reason) {
           "the machine cannot start \"" + program + "\" now: " + std::strerror(reason)};
 }
 
-// Returns true for temporary errors: lack of resources, or a writer has the program open.
+// Returns true for temporary errors: resources are exhausted, or a writer has the program open.
 bool MayPass(int reason) {
   return reason == EAGAIN || reason == ENOMEM || reason == EMFILE || reason == ENFILE ||
          reason == ETXTBSY;

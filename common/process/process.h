@@ -1,8 +1,8 @@
 #pragma once
 
-// Starts a program with fork and exec: from an argument vector (never through a shell), in a new
-// process group, and so that it is terminated together with this process. Used by
-// captured_process.h; child_reaper.h waits for the exit.
+// Starts a program with fork and exec, from an argument vector (never through a shell) and in a new
+// process group. The program is terminated together with this process. Used by captured_process.h;
+// child_reaper.h waits for the exit.
 
 #include <csignal>
 #include <optional>
@@ -20,7 +20,7 @@ struct ProcessSpec {
   bool capture_output = false;           // false: it uses our standard output and error
   bool keep_stdin = false;               // false: standard input is /dev/null
   bool keep_descriptors = false;         // false: it inherits only the standard streams
-  int death_signal = SIGKILL;            // the signal that it receives when we die
+  int death_signal = SIGKILL;            // the signal that it receives when this process dies
   // True: processes that remain in its process group outlive it, such as a daemon that is about to
   // detach itself.
   bool leaves_daemons = false;
@@ -28,7 +28,7 @@ struct ProcessSpec {
 };
 
 struct StartedProcess {
-  pid_t pid = -1;  // also its process group
+  pid_t pid = -1;  // also the id of its process group
   int stdout_fd =
       -1;  // read ends of the pipes, non-blocking, if output is captured; the caller closes them
   int stderr_fd = -1;

@@ -89,7 +89,7 @@ class [[gnu::visibility("default")]] Elastic {
 
   // The maximum number of samples of a rank in a step while all workers of the job are present.
   // With fewer workers, a rank's share is larger. A program that computes at most this number of
-  // samples at once does not need more memory for it:
+  // samples at once then needs no more memory:
   //
   //   while (share->size() > trainer->micro_batch()) {
   //     trainer->Backward(SumOfLosses(model, SamplesOf(trainer->step(),
@@ -103,11 +103,11 @@ class [[gnu::visibility("default")]] Elastic {
   void Backward(const at::Tensor& loss_sum);
 
   // Call it once after Begin(). Runs backward from the sum of the losses (one element, any device)
-  // of those of this rank's samples that were not passed to Backward(), and meanwhile reduces the
-  // gradients of all ranks. True: the parameters' gradients are means over the global batch;
-  // continue with the optimizer's step and Applied(). False: the step was discarded, and the
-  // parameters are unchanged or newer ones of another rank; call Begin() again. It is an error if a
-  // loss or gradient is not finite.
+  // of this rank's samples that were not passed to Backward(), and meanwhile reduces the gradients
+  // of all ranks. True: the parameters' gradients are means over the global batch; continue with
+  // the optimizer's step and Applied(). False: the step was discarded, and the parameters are
+  // unchanged or newer ones of another rank; call Begin() again. It is an error if a loss or
+  // gradient is not finite.
   bool BackwardAndReduce(const at::Tensor& loss_sum);
 
   // Call it after the optimizer's step. If the job has asked its ranks to leave the world, the rank

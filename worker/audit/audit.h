@@ -4,8 +4,8 @@
 // that were rolled back: if all ranks are lost, training resumes from the latest saved state.
 //
 // The audit processes worlds in the order of their epochs. Each world adopts the state after some
-// step of an earlier world; the steps up to that one are committed and later steps are dropped. The
-// result is the lineage: steps 1 … N, each with the epoch that computed it. A step counts as
+// step of an earlier world; the steps up to that step are committed and later steps are dropped.
+// The result is the lineage: steps 1 … N, each with the epoch that computed it. A step counts as
 // committed when a later world adopted it, when a rank applied the next step, or when all ranks of
 // its world applied it. The logs either prove a claim, contradict it (lost, repeated, disagreeing),
 // or leave it open because a log is missing or ends too early (unknown).

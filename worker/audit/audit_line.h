@@ -39,7 +39,7 @@ struct WorldLine {
   std::vector<std::string> members;  // "pod/slot/start", by rank
   Epoch adopted_epoch;               // {0, 0} with step 0: the initial state
   int64_t adopted_step = 0;
-  // "checkpoint" or "snapshot" if no rank had a state in memory; empty if one had. If the term of
+  // "checkpoint" or "snapshot" if no rank had a state in memory; otherwise empty. If the term of
   // adopted_epoch is 0, the state is from a checkpoint of another run.
   std::string adopted_from;
   uint64_t checksum = 0;

@@ -1,7 +1,7 @@
 #pragma once
 
 // Compares the parameters of two runs after every step: a job with faults, and a replay of its
-// memberships without them.
+// memberships without faults.
 
 #include "worker/audit/audit.h"
 

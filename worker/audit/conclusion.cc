@@ -87,7 +87,7 @@ void Conclusion::AdoptAnotherRuns(const Audit::WorldRecord& world) {
 
 bool Conclusion::OfAnotherRun(int64_t step) const { return step <= inherited_; }
 
-// Checks that the adopted state is the one that its epoch logged.
+// Checks that the adopted state is the state that its epoch logged.
 void Conclusion::CheckAdopted(const Audit::WorldRecord& world) {
   const int64_t step = world.line.adopted_step;
   const std::string name = "the state that epoch " + Text(world.line.epoch) +
@@ -126,8 +126,8 @@ std::optional<uint64_t> Conclusion::SumOfParts(const Audit::WorldRecord& world,
   return sum;
 }
 
-// Checks that the shards that the ranks of the step's world logged add up to the adopted sharded
-// state, however the state is sharded now. Checks nothing if one of the logs ends earlier.
+// Checks that the shards that were logged by the step's world add up to the adopted sharded state;
+// the new world may shard it differently. Checks nothing if one of the logs ends earlier.
 void Conclusion::CheckSharded(const Audit::WorldRecord& world) {
   const int64_t step = world.line.adopted_step;
   if (!world.line.sharded || step == 0 || OfAnotherRun(step)) return;

@@ -10,7 +10,7 @@
 
 namespace ringmaster::audit {
 
-// Counts a finding of this `kind`, and keeps its sentence if there are not too many.
+// Counts a finding of this `kind`, and keeps its sentence unless kMostSentences are kept already.
 void Note(Findings& findings, int64_t Findings::*kind, const std::string& sentence,
           int64_t count = 1);
 

@@ -257,7 +257,7 @@ class Launcher {
     if (!ending_) BeginEnd(control::kExitTerminated);  // ending_ is set if there is a verdict
   }
 
-  // Sends queued messages and ends mpirun, within time limits. Then stops the event loop.
+  // Sends queued messages and ends mpirun, within time limits, and then stops the event loop.
   void BeginEnd(int exit_code) {
     ending_ = true;
     exit_code_ = exit_code;
@@ -271,7 +271,7 @@ class Launcher {
   void EndIfQuiet() {
     if (!agents_.empty()) return;
     if (!mpirun_.running()) return io_.stop();
-    // The exit of mpirun is no longer reported to a handler, so check for it again.
+    // No handler gets the exit of mpirun any more, so poll for it.
     ticker_.expires_after(std::chrono::milliseconds(20));
     ticker_.async_wait([this](const error_code& stopped) {
       if (!stopped) EndIfQuiet();
@@ -282,7 +282,7 @@ class Launcher {
   const Config& config_;
   const Clock& clock_;
 
-  // Declared before all members that use it.
+  // Declared before all members that use the io_context.
   boost::asio::io_context io_{1};
   std::unique_ptr<control::TlsContext> tls_;
   Coordinator coordinator_;
@@ -312,7 +312,7 @@ int EndEarly(const Config& config, const std::string& reason, const std::string&
   return control::kExitFailed;
 }
 
-// Writes the files that ssh requires, and returns the items.
+// Writes the files that ssh requires, and returns the items of the job's Secret.
 Result<Items> Prepare(const Config& config) {
   if (Result<void> made = control::MakePrivateDirectory(config.runtime_dir); !made.ok()) {
     return made.error();

@@ -9,9 +9,9 @@
 
 namespace ringmaster::launcher {
 
-// Runs the job to its end. Blocks; returns the exit code: 0 on success, the first failing rank's on
-// failure, 143 after SIGTERM. When it returns, the verdict is in the termination log. `clock` must
-// outlive the call.
+// Runs the job to its end. Blocks; returns the exit code: 0 on success, on failure that of the rank
+// that failed first, 143 after SIGTERM. When it returns, the verdict is in the termination log.
+// `clock` must outlive the call.
 int RunLauncher(const Config& config, const Clock& clock);
 
 // Writes a verdict to the termination log, in place: Kubernetes mounts that file.

@@ -1,7 +1,7 @@
 #pragma once
 
-// The program ringmaster-launcher: one per job, in its own Pod. Its environment contains its whole
-// configuration (common/control/pod_contract.h).
+// The program ringmaster-launcher. Each job has one launcher, in a separate Pod. Its environment
+// contains its whole configuration (common/control/pod_contract.h).
 
 namespace ringmaster::launcher {
 

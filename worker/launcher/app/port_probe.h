@@ -2,7 +2,7 @@
 
 // Checks whether a port refuses connections, which proves that the agent is dead: the Pod's network
 // answers and nothing listens. Timeouts and other errors prove nothing. At most kMaxAtOnce probes
-// run at a time; others return "not refused". Runs on the thread of one io_context.
+// run at a time; further ones return "not refused". Runs on the thread of one io_context.
 
 #include <chrono>
 #include <functional>
@@ -25,7 +25,7 @@ class PortProbe {
 
  private:
   boost::asio::io_context& io_;
-  std::shared_ptr<int> running_ = std::make_shared<int>(0);  // `answer` is not called after it ends
+  std::shared_ptr<int> running_ = std::make_shared<int>(0);  // probes call `answer` while it exists
 };
 
 }  // namespace ringmaster::launcher

@@ -33,13 +33,13 @@ class Coordinator {
   Result<Actions> OnOrder(Time now, const control::Order& order) {
     return job().OnOrder(now, order);
   }
-  // Call one of these two: mpirun was found, or agents start the ranks because mpirun is missing or
-  // not needed. No epoch starts before that.
+  // Call OnMpiVersion() if mpirun was found, or OnNoMpirun() if agents start the ranks because
+  // mpirun is missing or not needed. No epoch starts before one of these calls.
   Actions OnMpiVersion(Time now, const std::string& version) {
     return job().OnMpiVersion(now, version);
   }
   Actions OnNoMpirun(Time now) { return job().OnNoMpirun(now); }
-  // Messages of agents only update the state. Call Settle() soon after them: it decides once for
+  // Messages of agents only update the state. Call Settle() soon after them: it decides once about
   // all of them, so that a thousand simultaneous messages cause a single decision.
   //
   // Handles the first line of a connection.
@@ -51,7 +51,7 @@ class Coordinator {
     return job().OnMessage(now, connection, message);
   }
   Actions OnClosed(Time now, ConnectionId connection) { return job().OnClosed(now, connection); }
-  // The answer to a Probe action.
+  // Handles the answer to a Probe action.
   Actions OnProbe(Time now, const std::string& pod_uid, bool refused) {
     return job().OnProbe(now, pod_uid, refused);
   }
@@ -62,7 +62,7 @@ class Coordinator {
   }
   // Call it at least once per CoordinatorOptions::heartbeat.
   Actions OnTick(Time now) { return job().OnTick(now); }
-  // Handles SIGTERM: this process must end without a verdict. A direct job's program ends, too; the
+  // Handles SIGTERM: the launcher must end without a verdict. A direct job's program ends, too; the
   // ranks of an elastic job wait for the next launcher.
   Actions OnTerminate(Time now) { return job().OnTerminate(now); }
   // Call if the launcher cannot continue. Fails the job with this reason.

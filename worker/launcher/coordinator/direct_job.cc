@@ -23,7 +23,7 @@ using control::RankExit;
 
 namespace {
 
-// A program that ends within this time after its start counts as not having made progress.
+// A program that ends within this time after its start counts as having made no progress.
 constexpr std::chrono::minutes kSoon{1};
 
 // Only ranks of elastic jobs send these messages; they are ignored here.
@@ -86,7 +86,7 @@ void DirectJob::On(Time /*now*/, Worker& worker, const control::RankExited& exit
   const Member* member = world_.At(slot.first, slot.second);
   if (member == nullptr) return;
   control::RankExit exit = exited.exit;
-  // Only an exit without a rank can mean "not started"; with a rank, the program has run.
+  // An exit with a rank is from a program that ran, so the code does not mean "not started".
   const bool not_started = exit.rank < 0 && exit.exit_code == control::kExitNotStarted;
   exit.rank = member->rank;
   exit.pod_uid = member->pod_uid;
@@ -211,8 +211,8 @@ DirectJob::Silence DirectJob::LongestSilence() const {
   return silence;
 }
 
-// The pause grows with the number of recent ends of the program, but pauses take at most a fifth of
-// the time.
+// The pause grows with the number of recent ends of the program. Its limit is a quarter of the time
+// that the program last ran, but at least kShortest.
 void DirectJob::PauseBeforeNextStart(Time now) {
   const auto ran = std::chrono::duration_cast<std::chrono::milliseconds>(now - gate_opened_at_);
   failed_starts_.Ended(now, {}, 0,
@@ -242,7 +242,7 @@ void DirectJob::ReformIfNeeded(Time now) {
 }
 
 // Sends the messages that a reconnecting agent may have missed on the old connection; the agent
-// ignores those that it already received.
+// ignores messages that it already received.
 void DirectJob::Welcome(Worker& worker) {
   const bool member = world_.Contains(worker.hello.pod_uid);
   const control::Epoch& last = worker.hello.highest_epoch;
@@ -295,8 +295,8 @@ void DirectJob::NoteStop(Time now, const char* word, const Worker* worker) {
   recovery_.Lost(now, loss);
 }
 
-// If agents know a world of a previous launcher, records the loss of that launcher as the cause of
-// this start, unless this launcher has already recorded another loss.
+// Records the loss of the previous launcher as the cause of this start, if agents know a world of
+// that launcher and no other loss is recorded yet.
 void DirectJob::NoteRestartByLauncher() {
   const bool had_run =
       std::any_of(world_.pods().begin(), world_.pods().end(), [&](const std::string& pod_uid) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// A job whose ranks do not use the rank protocol. The program starts and ends with its mpirun, and
-// every change of its world restarts it. A rank that is killed or exits with a code other than 0
-// also restarts it, within the limits, unless a lost worker may be the cause. From the second
-// restart on, restarts are delayed. Owned by Coordinator.
+// A job whose ranks do not use the rank protocol. The program starts and ends with mpirun, and
+// every change of the world restarts it. A rank that is killed or exits with a code other than 0
+// also restarts the program, within the limits, unless a lost worker may be the cause. From the
+// second restart on, restarts are delayed. Owned by Coordinator.
 
 #include <map>
 #include <string>

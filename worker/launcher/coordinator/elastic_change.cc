@@ -79,7 +79,7 @@ void ElasticJob::BeginSwitch(Time now) {
   }
 }
 
-// Records a leaving worker as a loss, unless the job no longer needs a worker in its place.
+// Records a leaving worker as a loss, unless the job is to continue with fewer workers.
 void ElasticJob::NoteLeavers(Time now) {
   if (recovery_.IsOpen()) return;
   if (order_->replicas < static_cast<int>(world_.pods().size())) return;
@@ -141,7 +141,7 @@ void ElasticJob::Exclude(Time now, const Member& member, const std::string& why,
   Fence(worker);
 }
 
-// `with_us` returns whether a Pod of the newest world takes part in forming the next world.
+// Whether there is a quorum; `with_us` returns whether a Pod of the newest world counts towards it.
 template <typename WithUs>
 bool ElasticJob::QuorumOf(WithUs with_us) const {
   Quorum quorum;
@@ -170,7 +170,7 @@ bool ElasticJob::QuorumOf(WithUs with_us) const {
   return HasQuorum(quorum);
 }
 
-// Whether a rank of the next world has the training state, or all ranks that had it have ended.
+// Whether a rank of the next world has the training state, or every rank that had it has ended.
 bool ElasticJob::StateReachable(const std::vector<Member>& next) const {
   const bool carried = std::any_of(next.begin(), next.end(), [&](const Member& member) {
     return stateful_.contains(KeyOf(member));

@@ -19,7 +19,7 @@ using control::RankExit;
 
 namespace {
 
-// The maximum age of a rank's position, in heartbeats. kFreshSeldomBeats: for long heartbeats.
+// The maximum age of a rank's position, in heartbeats; kFreshSeldomBeats if heartbeats are rare.
 constexpr int kFreshBeats = 10;
 constexpr int kFreshSeldomBeats = 3;
 
@@ -262,7 +262,7 @@ void ElasticJob::NoteCommitted(int64_t step) {
 void ElasticJob::JudgeEarlyExits(Time now) {
   for (const control::Member& member : world_.members()) {
     Worker& worker = workers_.At(member.pod_uid);
-    if (!worker.connection || !worker.repeated) continue;  // a newer process may be reported
+    if (!worker.connection || !worker.repeated) continue;  // the agent may report a newer process
     const Process& process = worker.processes[member.slot];
     if (!process.loaded.empty() || !process.exit || process.replaced) continue;
     // After this exit code, the agent leaves the job, and the rank loads in another Pod.
@@ -317,7 +317,7 @@ void ElasticJob::Fence(Worker& worker) {
 }
 
 // Sends the messages that a reconnecting agent may have missed on the old connection; the agent
-// ignores those that it already received.
+// ignores messages that it already received.
 void ElasticJob::Welcome(Worker& worker) {
   const std::string& pod_uid = worker.hello.pod_uid;
   const bool member = world_.Contains(pod_uid);

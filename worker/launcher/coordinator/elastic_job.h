@@ -52,7 +52,7 @@ class ElasticJob final : public Job {
   void On(Time now, Worker& worker, const control::RankStack& stack);
   void AskForCheckpoint(Time now);
   bool WorldUnknown() const;
-  // If the world is not known yet, stores a report about it to handle the report later.
+  // If the world is not known yet, stores the report for later and returns true.
   template <typename OfRank>
   bool KeptForLater(const Worker& worker, const OfRank& message) {
     if (!WorldUnknown()) return false;
@@ -150,7 +150,7 @@ class ElasticJob final : public Job {
   control::Epoch known_epoch_;  // the highest epoch that is known to have started
   bool formed_here_ = false;    // whether this launcher formed the newest world
   MemberIds stateful_;          // members that have, or may have, the training state
-  bool all_stateful_ = false;   // whether all members have it
+  bool all_stateful_ = false;   // whether all members have the training state
   MemberIds ended_;             // members whose processes have certainly ended
   std::set<int> done_;          // ranks that finished their last step
   ChangeProgress change_;
@@ -158,7 +158,7 @@ class ElasticJob final : public Job {
   StallWatch stall_watch_;
   StragglerWatch straggler_watch_;
   struct Stalled {
-    Time asked_at{};     // when its agent was asked to end it
+    Time asked_at{};     // when the agent was asked to end the rank
     Time still_since{};  // when the world stopped making progress
   };
   std::map<MemberId, Stalled> stalled_;  // members that block this world and must end

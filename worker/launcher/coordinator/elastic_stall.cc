@@ -58,8 +58,8 @@ void ElasticJob::AddStack(const Worker& worker, control::RankExit& exit) const {
   exit.last_lines.push_back("it was stopped: " + stack.reason);
 }
 
-// Tells agents to end the ranks that block the world. Returns true while such ranks have not
-// ended.
+// Tells agents to end the ranks that block the world. Returns true while some of these ranks have
+// not ended.
 bool ElasticJob::JudgeStall(Time now) {
   // Only OnTick() detects that this launcher itself was late, so judge only during a tick.
   if (now != last_tick_) return !stalled_.empty();
@@ -97,7 +97,7 @@ void ElasticJob::WriteStall(const std::optional<Time>& since) {
           {{"epoch", world_.epoch().number}, {"ranks", stall_watch_.Record()}});
 }
 
-// Records the ranks that cannot connect; they report it themselves only after a timeout.
+// Records the ranks that cannot connect; the ranks report this themselves only after a timeout.
 void ElasticJob::NoteWhoCannotConnect(Time now) {
   for (const auto& [rank, peer] : stall_watch_.CannotConnect(now)) {
     change_.BreakUnlessSaid(

@@ -12,8 +12,8 @@ namespace ringmaster::launcher {
 using control::LauncherPhase;
 using control::Member;
 
-// Whether an agent may still report the world of a previous launcher, so that a first world must
-// not start yet. Agents have the time `adopt_within` to report.
+// Whether an agent may still report the world of a previous launcher. If so, a first world must not
+// start yet. Agents have `adopt_within` to report.
 bool ElasticJob::ReportsMayCome(Time now) const {
   if (!first_hello_at_) return false;
   if (now - *first_hello_at_ >= options_.adopt_within) return false;
@@ -34,8 +34,8 @@ bool ElasticJob::ReportsMayCome(Time now) const {
   return world_existed && !all_repeated;
 }
 
-// Ordered Pods that may still be in a world of an earlier launcher. If a new world started now, two
-// worlds might train at the same time.
+// Returns the ordered Pods that may still be in a world of an earlier launcher. If a new world
+// started now, two worlds might train at the same time.
 std::set<std::string> ElasticJob::Unaccounted() const {
   std::set<std::string> pod_uids;
   // This launcher knows that all worlds that it formed have ended.
@@ -176,7 +176,7 @@ void ElasticJob::Adopt(Time now) {
     if (EndedWell(member)) continue;
     const auto exit = exits_.find({member.pod_uid, member.slot});
     if (exit != exits_.end() && !released_at_) failures_.Fail(now, exit->second.exit);
-    // Ranks whose agent was asked to prepare a later epoch are no longer in this one.
+    // Ranks whose agent was asked to prepare a later epoch are no longer in this epoch.
     const bool told_to_leave =
         worker.hello.highest_epoch > world_.epoch() || worker.prepared > world_.epoch();
     if (Gone(member) || told_to_leave) undisturbed = false;

@@ -15,7 +15,7 @@ using control::LauncherPhase;
 
 namespace {
 
-// The limit of heartbeats per second: the more agents there are, the less often each sends one.
+// The limit of heartbeats per second: the more agents there are, the fewer heartbeats each sends.
 constexpr int kBeatsASecond = 2500;
 // The number of missed heartbeats after which an agent counts as silent.
 constexpr int kBeatsBeforeLoss = 4;
@@ -296,7 +296,7 @@ Actions Job::OnTick(Time now) {
   return std::exchange(actions_, {});
 }
 
-// The interval between the heartbeats of an agent, and between those of the launcher to it.
+// The interval between heartbeats of an agent, and between heartbeats of the launcher to an agent.
 std::chrono::milliseconds Job::Heartbeat() const {
   const std::chrono::milliseconds a_second_each =
       std::chrono::seconds(workers_.connections().size());
@@ -304,7 +304,7 @@ std::chrono::milliseconds Job::Heartbeat() const {
                     std::max(options_.heartbeat, options_.lost_after / kBeatsBeforeLoss));
 }
 
-// Sends heartbeats to a part of the agents at every tick, to each of them once per interval.
+// Called at every tick: sends heartbeats to some agents, so that each agent gets one per interval.
 void Job::SendHeartbeats() {
   const std::chrono::milliseconds beat = Heartbeat();
   const int64_t ticks = beat / options_.heartbeat;

@@ -92,7 +92,7 @@ class Job {
   // Records that the process of a member has ended together with its agent.
   virtual void NoteEnd(Time /*now*/, const control::Member& /*member*/) {}
   virtual bool EndIsKnown(const control::Member& /*member*/) const { return false; }
-  // Call if this launcher was suspended: earlier times then say nothing about the agents.
+  // Call if this launcher was suspended, because earlier times then say nothing about the agents.
   virtual void WeWereLate(Time /*now*/) {}
   // Tells the job the heartbeat interval of the agents.
   virtual void NoteBeat(std::chrono::milliseconds /*beat*/) {}
@@ -108,13 +108,13 @@ class Job {
   virtual std::set<std::string> Unaccounted() const { return {}; }
   virtual bool ReportsMayCome(Time /*now*/) const { return false; }
   virtual bool AnotherWorldMayRun(Time /*now*/) const { return false; }
-  // The earliest time at which a first world may start. A time up to `now` means: at once.
+  // The earliest time at which a first world may start: at once if it is not after `now`.
   virtual Time MayStartAt(Time now) const { return now; }
   // Parts of the status.
   virtual std::string WorldText() const = 0;
   virtual std::string PausedBecause() const { return ""; }
   virtual bool IsProposed(const std::string& /*pod_uid*/) const { return false; }
-  // One Pod of the world for each build (set of program versions) that its Pods run.
+  // Returns one Pod of the world for each build (set of program versions) that the Pods run.
   virtual std::vector<std::string> Builds() const { return {}; }
   virtual std::vector<control::Straggler> Stragglers(Time /*now*/) const { return {}; }
 
@@ -182,7 +182,7 @@ class Job {
   void OpenGate(Time now);
   void JudgeMpirun(Time now);
   bool StopWithoutTheUnwanted(Time now);
-  // `cause` is for messages, `word` for the record of the recovery; `whose` is the worker to blame.
+  // `cause` is for messages, `word` for the recovery record; `whose` is the worker to blame.
   void Stop(Time now, const std::string& cause, const char* word = control::kCauseWorldChanged,
             const Worker* whose = nullptr);
   void FinishStopping(Time now);
@@ -210,7 +210,7 @@ class Job {
   std::string openmpi_version_;  // version of this launcher's mpirun; empty: none, or not known yet
   bool agents_start_ = false;    // agents, not mpirun, start the ranks
   bool through_agents_ = false;  // mpirun reaches the workers through agents, not over ssh
-  Actions actions_;              // the actions of the event that is being handled
+  Actions actions_;              // the actions of the current event
 
   control::LauncherPhase phase_ = control::LauncherPhase::kWaitingForOrder;
   bool unsettled_ = false;  // an event has happened since the last Advance()
@@ -221,7 +221,7 @@ class Job {
   std::map<std::string, std::size_t> seniority_;  // Pod → its place by age in the newest epoch
   std::string last_change_;                       // why the last epoch ended
   int64_t epochs_run_ = 0;                        // number of epochs that ran
-  int64_t highest_number_ = 0;                    // highest number of an epoch that was seen
+  int64_t highest_number_ = 0;                    // highest epoch number seen so far
   Time waiting_since_{};
   Time last_tick_{};
   int64_t tick_ = 0;
@@ -234,7 +234,7 @@ class Job {
   Startup startup_;
   Time started_at_{};
   std::map<Slot, ReportedExit> exits_;
-  bool nothing_trained_ = false;  // rank 0 reported in the end that it trained no step
+  bool nothing_trained_ = false;  // rank 0 reported, when done, that it trained no step
   std::optional<Time> released_at_;
   Time stop_deadline_{};
   RendezvousStore store_;

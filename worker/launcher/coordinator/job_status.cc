@@ -116,7 +116,7 @@ std::string Job::WaitingText(Time now) const {
   return "";
 }
 
-// Names the first ordered worker that is not ready, and why; if all are ready, describes others.
+// Names the first ordered worker that is not ready and why; if all are ready, describes the rest.
 std::string Job::MissingText() const {
   int ready = 0;
   for (const control::DesiredWorker& wanted : order_->workers) {

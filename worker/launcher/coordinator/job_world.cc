@@ -49,10 +49,10 @@ int Job::FullSize() const {
 
 bool Job::EveryoneReady(const std::vector<std::string>& ready) const {
   const auto wanted = static_cast<std::size_t>(order_->replicas);
-  // More workers would not make the world larger.
+  // Whether more workers would not make the world larger.
   const bool largest = SizeOfWorld(ready.size()) >= SizeOfWorld(wanted);
   if (!options_.allowed_sizes.empty() && largest) return true;
-  return ready.size() >= wanted && ready.size() == ordered_.size();  // only ordered Pods
+  return ready.size() >= wanted && ready.size() == ordered_.size();  // `ready` lists ordered Pods
 }
 
 bool Job::EnoughAfterAWhile(Time now, std::size_t ready) const {
@@ -72,14 +72,14 @@ Job::Time Job::LastFilled() const {
   return last;
 }
 
-// Whether the only reason not to start with fewer workers is an older world that may still run.
+// Whether enough workers are ready, but the start waits because an older world may still run.
 bool Job::HeldByAnOlderWorld(Time now) const {
   return phase_ == LauncherPhase::kWaitingForAgents && order_ &&
          EnoughAfterAWhile(now, ReadyInRankOrder().size()) && !Unaccounted().empty();
 }
 
 void Job::JudgeFaults(Time now) {
-  if (!StarterKnown()) return;  // a missing Open MPI may not be a fault
+  if (!StarterKnown()) return;  // whether a missing Open MPI is a fault is not known yet
   std::vector<const Worker*> faulty;
   int ready = 0;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -185,7 +185,7 @@ void Job::TryStart(Time now) {
 }
 
 void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
-  // Agents may know an epoch that this launcher formed before its container was restarted.
+  // Agents may know epochs from before a restart of this container, so use a higher number.
   const control::Epoch epoch{options_.term, ++highest_number_};
   // Agents track attach processes by cohort. A cohort must therefore be as unique as an epoch, also
   // across restarts of this container.
@@ -249,8 +249,8 @@ void Job::JudgeMpirun(Time now) {
   if (judgement.start_again) Stop(now, *judgement.start_again);
 }
 
-// If a member of a world that mpirun is starting, or that cannot change in place, is no longer
-// ordered, stops the world and returns true.
+// Stops the world and returns true if a member is no longer ordered. Called while mpirun starts the
+// world, or if the world cannot change in place.
 bool Job::StopWithoutTheUnwanted(Time now) {
   for (const std::string& pod_uid : world_.pods()) {
     if (InOrder(pod_uid)) continue;
@@ -276,7 +276,7 @@ void Job::Stop(Time now, const std::string& cause, const char* word, const Worke
   for (const control::Member& member : world_.members()) {
     // No rank received this epoch, so agents will not report exits of its ranks.
     if (!ranks_ran) exits_.try_emplace({member.pod_uid, member.slot});
-    // A silent worker is given up together with this world.
+    // A silent worker is fenced when its world is stopped.
     Worker& worker = workers_.At(member.pod_uid);
     if (worker.Silent() && !worker.Fenced()) Fence(worker);
   }

@@ -1,8 +1,8 @@
 #pragma once
 
-// The progress of an elastic job from one world to the next: the switch that the ranks were asked
-// for, their answers, and the proposal that workers are accepting. A value; each change starts with
-// a new one.
+// The progress of an elastic job from one world to the next: the SwitchEpoch that was sent, the
+// ranks' answers, and the proposal that workers are accepting. A value; each change starts with a
+// new one.
 
 #include <map>
 #include <optional>
@@ -35,11 +35,11 @@ struct ChangeProgress {
   void BreakUnlessSaid(Time now, const control::RankBroken& word);
   // Whether each rank has stopped after the step or is in `done`, the ranks past their last step.
   bool EveryoneAtBoundary(const std::set<int>& done, int world_size) const;
-  // Also true when the first report is older than `patience`. One report proves that all will
-  // follow, so the other reports may have been lost with a connection.
+  // Also true when the first report is older than `patience`. All ranks stop after the same step,
+  // so if one has reported, the other reports may have been lost with a connection.
   bool AllAtBoundary(Time now, const std::set<int>& done, int world_size,
                      std::chrono::milliseconds patience) const;
-  // Whether each rank has reported that it cannot continue, or is in `done`: none is lost.
+  // Whether each rank has reported that it cannot continue or is in `done`, so that none is lost.
   bool EveryoneBroken(const std::set<int>& done, int world_size) const;
   // The ranks that reported that they cannot continue, and the peer that each could not reach.
   std::map<int, int> BrokenPeers() const;

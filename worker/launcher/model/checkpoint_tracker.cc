@@ -59,7 +59,7 @@ void CheckpointTracker::Began(Time now, const control::RankBegan& began, const s
                               const control::Epoch& epoch,
                               const std::vector<control::Member>& members) {
   if (began.rank != 0 || !SpeaksAsMember(began, pod_uid, epoch, members)) return;
-  // A checkpoint that was completed in this world or a later one is newer.
+  // A checkpoint that was completed in this world or a later world is newer.
   const bool first = !newest_ || newest_->epoch < began.epoch;
   if (began.kept && began.kept->step > 0 && first) {
     const auto age = std::clamp<int64_t>(began.kept->age_millis, 0, kLongestAge.count());

@@ -24,7 +24,7 @@ void Cooldown::Ended(Time now, const std::string& pod_uid, int slot,
 Cooldown::Time Cooldown::Until(Time now, const std::string& pod_uid, int slot) const {
   const auto pod = pods_.find(pod_uid);
   if (pod == pods_.end()) return now;
-  // While two slots wait, the whole Pod waits: until the second longest wait is over.
+  // If two or more slots wait, the whole Pod waits until the second longest wait is over.
   Time longest = now;
   Time second = now;
   for (const auto& [number, state] : pod->second) {

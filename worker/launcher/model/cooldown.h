@@ -2,7 +2,7 @@
 
 // Decides how soon a slot whose process ended may rejoin. For each slot, n counts recent ends: the
 // slot waits min(60 s, 1 s * 2^(n-2)) for n >= 2, and n halves every ten minutes. If two or more
-// slots of a Pod wait, the whole Pod waits. A single crash thus costs nothing, a slot that crashes
+// slots of a Pod wait, the whole Pod waits. A single crash thus causes no wait, a slot that crashes
 // repeatedly affects its neighbours little, and no slot is excluded permanently. Does no I/O; owned
 // by a job.
 

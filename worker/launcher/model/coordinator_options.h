@@ -27,7 +27,7 @@ struct CoordinatorOptions {
   std::chrono::milliseconds heartbeat{100};      // the shortest interval (see Job::Heartbeat)
   std::chrono::milliseconds lost_after{2000};    // a member that is silent for longer is lost
   std::chrono::milliseconds redial_within{150};  // time for an agent to reconnect
-  std::chrono::milliseconds late_tick{500};  // if ticks are further apart, old times do not count
+  std::chrono::milliseconds late_tick{500};  // if ticks are further apart, old times are ignored
   std::chrono::milliseconds partial_after{30'000};  // after this, minReplicas workers are enough
   std::chrono::milliseconds attach_within{60'000};  // maximum time without a newly attached process
   int start_attempts = 3;  // consecutive failed starts of mpirun before the job fails
@@ -35,7 +35,7 @@ struct CoordinatorOptions {
   std::chrono::milliseconds stop_within{5000};  // time for ranks to report and mpirun to end
   std::chrono::milliseconds settle{300};  // how long to wait for other reports of the same failure
   std::chrono::milliseconds peer_lost_settle{
-      1500};  // the same if only ranks that lost a peer have reported so far
+      1500};  // the same, while only ranks that lost a peer have reported
   std::chrono::milliseconds fault_settle{
       5000};  // how long to wait for faults of other workers after the first preflight fault
   std::chrono::milliseconds release_within{10'000};  // time for released ranks to end

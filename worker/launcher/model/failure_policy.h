@@ -54,13 +54,13 @@ class FailurePolicy {
 
   // Whether the job fails because of a fatal exit, or of several crashes in a row without progress.
   bool MustFail() const { return must_fail_ || crashes_.Reached(); }
-  // For an elastic job: the exit to blame, once all reports of the event have arrived. Harmless
-  // exits are then forgotten.
+  // For an elastic job: returns the exit to blame once all reports of the event have arrived.
+  // Harmless exits are then forgotten.
   std::optional<control::RankExit> Judge(Time now);
 
   struct Blame {
     ReportedExit end;
-    Time heard_since{};  // the rank is to blame once all members were heard after this time
+    Time heard_since{};  // blame the rank once all members have reported after this time
   };
   // For a direct job: returns which of these exits to blame. If a rank was killed, other ranks may
   // have exited with a code other than 0 because of it.

@@ -30,7 +30,7 @@ using MemberIds = std::set<MemberId, std::less<>>;
 std::set<std::string> PodsOf(const std::vector<control::Member>& members);
 
 struct NextWorldInput {
-  std::vector<control::Member> survivors;  // members of the last world that remain, in its order
+  std::vector<control::Member> survivors;  // remaining members, in the order of the last world
   std::set<std::string> leavers;           // Pods that must leave
   const MemberIds& stateful;               // members that certainly have the training state
   std::vector<control::Member> joiners;    // new members, in rank order
@@ -45,9 +45,9 @@ std::vector<control::Member> NextWorld(NextWorldInput input);
 struct Quorum {
   int pods = 0;
   int known_dead = 0;          // Pods that are proven to be dead
-  int accepted = 0;            // take part, and have not accepted a later epoch of another launcher
+  int accepted = 0;            // they take part and accepted no later epoch of another launcher
   bool formed_here = false;    // whether this launcher formed that world
-  bool all_accounted = false;  // whether each Pod takes part or is known dead
+  bool all_accounted = false;  // whether each Pod takes part or is known to be dead
 };
 
 // Whether more than half of the Pods that are not known dead accepted, or exactly half if this
@@ -83,16 +83,16 @@ class Proposal {
 // ones. The result is exact for up to two ranks; beyond that, it prefers ranks with the most pairs.
 std::vector<int> SmallestCover(const std::set<std::pair<int, int>>& pairs);
 
-// Which ranks to drop if the ranks of one world cannot continue together.
+// The ranks to drop if the ranks of one world cannot continue together.
 struct Blame {
   std::vector<int> ranks;
-  bool stalled = false;  // whether they were chosen because they are silent
+  bool stalled = false;  // whether the ranks were chosen because they are silent
 };
 
-// `peers` maps each rank that reported that it cannot continue to the rank that it could not reach
-// (-1: unknown). It must not be empty. `done`: ranks past their last step. Returns the fewest ranks
-// that explain all reports that name a peer. If none does, returns the silent ranks if they are
-// fewer than half, and otherwise the youngest rank that reported.
+// `peers` (not empty) has an entry for each rank that cannot continue: the rank that it could not
+// reach (-1: unknown). `done`: ranks past their last step. Returns the fewest ranks that explain
+// all reports that name a peer. If no report names a peer, returns the silent ranks if they are
+// fewer than half, otherwise the youngest rank that reported.
 Blame FindCulprits(int world_size, const std::map<int, int>& peers, const std::set<int>& done);
 
 }  // namespace ringmaster::launcher

@@ -29,8 +29,8 @@ class RecoveryWatch {
     std::optional<Time> started{};  // Time{}: it started under a previous launcher
   };
 
-  // Members were lost. The first loss is kept until training continues, but a loss replaces an
-  // orderly leave.
+  // Records that members were lost. The first loss is kept until training continues, but a loss
+  // replaces an orderly leave.
   void Lost(Time now, const Loss& loss);
 
   bool IsOpen() const { return open_.has_value(); }

@@ -107,7 +107,7 @@ std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
     const std::vector<int> last = Hindmost(all);
     if (last.size() == all.size()) return LastInCollectives();
     const bool left = StageOf(*positions_[static_cast<std::size_t>(last.front())]) == kLeft;
-    if (last.size() > 1 || left) return std::nullopt;  // all ranks have left this world
+    if (last.size() > 1 || left) return std::nullopt;  // several ranks are behind, or all have left
     return Judgement{last, moved_at_};
   }
   if (stopped) return Judgement{idle, moved_at_};

@@ -14,14 +14,14 @@
 //                                          first step. This does not apply to a rank that is
 //                                          stopped by a signal
 //
-// A rank is then to blame if others wait for it. Among ranks that do not wait, it is the one that
-// is furthest behind; if all wait, it is the one that waits for something earlier than all others
-// do. If several ranks are furthest behind, all are blamed, provided that they are fewer than half
-// of the world or were stopped by a signal. Otherwise a common cause may slow them, so only the
-// youngest is blamed, after three times as long. If all wait for gradients at the same place, one
-// device may hang while its host waits like the others: the rank that completed fewer collectives
-// than all others (CollectiveCounts) is to blame. If no rank is behind, none is blamed here, and
-// the ranks' own reports about unreachable peers decide (next_world.h, FindCulprits).
+// A rank is then to blame if others wait for it. If some ranks do not wait for others, the rank to
+// blame is the one furthest behind among them; if all wait, it is the rank that waits at the
+// earliest place. If several ranks are furthest behind, all are blamed, provided that they are
+// fewer than half of the world or were stopped by a signal. Otherwise a common cause may slow them,
+// so only the youngest is blamed, after three times as long. If all wait for gradients at the same
+// place, one device may hang while its host waits like the others: the rank that completed fewer
+// collectives than all others (CollectiveCounts) is to blame. If no rank is behind, none is blamed
+// here, and the ranks' own reports about unreachable peers decide (next_world.h, FindCulprits).
 //
 // A world is not judged if any of its ranks has not reported its position recently.
 
@@ -62,8 +62,8 @@ class StallWatch {
   };
   std::optional<Judgement> Judge(Time now) const;
 
-  // If all ranks have stopped at the same place while connecting, returns for each rank the rank
-  // that it waits for, if it reports one. Otherwise returns an empty map.
+  // If all ranks have stopped at the same place while connecting, returns which rank each of them
+  // waits for, as far as they report it. Otherwise returns an empty map.
   std::map<int, int> CannotConnect(Time now) const;
 
   // Returns when the world last made progress, if that is longer ago than usual; blames no rank.

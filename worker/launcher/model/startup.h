@@ -1,7 +1,7 @@
 #pragma once
 
-// One start of the first world by mpirun or the agents: which of mpirun's processes have attached,
-// how mpirun ended, and what follows from that before the start gate opens. A value; counts the
+// One start of the first world by mpirun or the agents: tracks which of mpirun's processes have
+// attached and how mpirun ended, and decides whether the start has failed. A value; counts the
 // failed starts since the gate last opened.
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class Startup {
   void MpirunExited(Time now, const MpirunExit& exit);
   void GateOpened() { failed_starts_ = 0; }
 
-  // These return values of the newest start.
+  // The following functions describe the newest start.
   int64_t cohort() const { return cohort_; }
   bool mpirun_runs() const { return mpirun_runs_; }
   // The exit of mpirun since the newest start.

@@ -59,7 +59,7 @@ std::optional<double> StragglerWatch::OwnMicros(const control::Member& member) c
   return rank == ranks_.end() ? std::nullopt : rank->second.own_micros;
 }
 
-// The median of a large world is slow to compute and changes little, so use it for kMedianHolds.
+// The median of a large world is slow to compute and changes little, so reuse it for kMedianHolds.
 std::optional<double> StragglerWatch::RecentMedian(Time now) {
   if (ranks_.size() <= kFewRanks) return Median();
   if (!median_ || now - median_at_ >= kMedianHolds) {

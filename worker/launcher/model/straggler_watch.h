@@ -1,9 +1,9 @@
 #pragma once
 
 // Finds ranks that are much slower than their peers in their own part of a step: data, computation
-// and update, without waiting for others. A rank becomes a straggler when the time of this part has
-// been above 1.5 times the world's median for 10 s (and a millisecond above it, because shorter
-// steps are noise), and stops being one below 1.25 times the median. Does no I/O; owned by a job.
+// and update, without waiting for others. A rank becomes a straggler when this time has been above
+// 1.5 times the world's median for 10 s (and over a millisecond above it, to ignore noise). It
+// stops being a straggler below 1.25 times the median. Does no I/O; owned by a job.
 
 #include <chrono>
 #include <cstdint>
@@ -49,7 +49,7 @@ class StragglerWatch {
     std::optional<Time> slow_since;
   };
 
-  // The median of the known times; of two, the lower one. Empty for fewer than two ranks.
+  // The lower median of the known times. Empty if fewer than two times are known.
   std::optional<double> Median() const;
   std::optional<double> RecentMedian(Time now);
 

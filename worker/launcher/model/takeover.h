@@ -1,9 +1,9 @@
 #pragma once
 
 // Collects the agents' WorldReports, from which a restarted launcher learns about the running
-// world. Only the newest report per Pod counts. The world with the highest epoch wins; Pods that
-// report a lower epoch still say which of its members run. An agent that knows this world is asked
-// for its members, and reports of ranks are kept until the answer arrives. A value.
+// world. Only the newest report per Pod counts. The launcher takes over the world with the highest
+// epoch; reports of lower epochs still show which members run. An agent that knows this world is
+// asked for the members, and reports of ranks are kept until the answer arrives. A value.
 
 #include <map>
 #include <optional>
@@ -45,7 +45,7 @@ class Takeover {
   // Whether every member's Pod reported epoch(): the world has started everywhere.
   bool StartedEverywhere() const;
 
-  // Whether a connected agent reported a world newer than `known`, whose members are not known.
+  // Whether a connected agent reported a world that is newer than `known` and has unknown members.
   bool AwaitsMembers(const control::Epoch& known, const Connections& connections) const;
   // Returns an agent that knows the members and must be asked for them now; nullopt if another
   // agent was asked less than `again` ago and may still answer. REQUIRES: AwaitsMembers().

@@ -42,7 +42,7 @@ struct Worker {
   control::AgentHello hello;
   std::optional<ConnectionId> connection;
   std::optional<control::AgentReady> ready;  // of this connection
-  bool repeated = false;  // whether it has repeated its valid reports on this connection
+  bool repeated = false;  // whether its agent has repeated its reports on this connection
   std::string address;    // the newest address that it reported
   int ssh_port = 0;
   Time last_heard{};
@@ -66,9 +66,9 @@ struct Worker {
   bool Trusted() const { return standing == Standing::kTrusted; }
   void Fence();
 
-  // Whether it can take part in a world that starts now.
+  // Whether the worker can take part in a world that starts now.
   bool IsReady() const;
-  // Whether it will be ready once its data cache is filled.
+  // Whether the worker will be ready once its data cache is filled.
   bool IsFilling() const;
 };
 

@@ -24,12 +24,12 @@ std::string HostfileText(const std::vector<Host>& hosts);
 // Returns a script that prints lines "ADDRESS:N", for horovodrun's --host-discovery-script.
 std::string DiscoverHostsText(const std::vector<Host>& hosts);
 
-// Pins each host's key to its address and port. `host_public_key` is the content of
+// Pins the host key to the address and port of each host. `host_public_key` is the content of
 // ssh-host-key.pub.
 std::string KnownHostsText(const std::vector<Host>& hosts, const std::string& host_public_key);
 
-// A Host block for each worker, with its port, its address if that differs from the name, and its
-// user if known; then the settings for all hosts.
+// Returns a Host block for each worker, with its port, its address if that differs from the name,
+// and its user if known, followed by the settings for all hosts.
 std::string SshConfigText(const std::vector<Host>& hosts, const std::string& identity_file,
                           const std::string& known_hosts_file);
 

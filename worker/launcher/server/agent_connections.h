@@ -1,8 +1,8 @@
 #pragma once
 
 // The port that agents connect to. It tracks which connections have identified themselves: a new
-// connection has kHelloLimit to send a short hello. If too many have not sent it, the oldest is
-// closed. Handlers process the messages. Used by Launcher, on its thread.
+// connection has kHelloLimit to send a short hello. If too many have not sent a hello, the oldest
+// of them is closed. Handlers process the messages. Used by Launcher, on its thread.
 
 #include <chrono>
 #include <cstddef>
@@ -43,7 +43,7 @@ class AgentConnections {
   // REQUIRES: Listen() succeeded.
   int port() const { return listener_->port(); }
 
-  // Adds a connection that Listen() accepted. Tests add their own connections.
+  // Adds a connection that Listen() accepted. Tests use it to add connections.
   void Add(std::shared_ptr<control::LineConnection> connection);
   // Closes connections that have sent no hello within kHelloLimit.
   void CloseSilent(Clock::Time now);

@@ -30,8 +30,8 @@ class RemoteShells {
   // `io` must outlive this object.
   Result<void> Listen(boost::asio::io_context& io, const std::string& socket_path);
 
-  // Call when mpirun starts. Sets the hosts that it may reach, by their names in the hostfile, and
-  // ends the commands of the previous mpirun.
+  // Call when mpirun starts. Sets the hosts that mpirun may reach, by their names in the hostfile,
+  // and ends the commands of the previous mpirun.
   void Begin(std::map<std::string, ConnectionId> hosts);
   // Call when mpirun has ended. Hosts are no longer reachable, and running commands are ended.
   void End() { Begin({}); }
@@ -40,7 +40,7 @@ class RemoteShells {
   bool OnMessage(ConnectionId agent, const control::Message& message);
   void OnAgentGone(ConnectionId agent);
 
-  // Adds a connection that Listen() accepted. Tests add their own connections.
+  // Adds a connection that Listen() accepted. Tests use it to add connections.
   void Add(std::shared_ptr<control::LineConnection> connection);
 
  private:
