@@ -31,7 +31,7 @@ std::string OpenMpiVersion(const std::string& answer) {
   return answer.substr(version, answer.find_first_of("\r\n", version) - version);
 }
 
-// Returns the agent's path. Its name selects the program if a file contains several (worker/tools).
+// Returns the agent's path. The file name selects the program in a file of several (worker/tools).
 std::string OwnProgram() {
   std::error_code unknown;
   return std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() /
@@ -106,7 +106,7 @@ void WorkerReadiness::StartSshd() {
   options.settings.port = config_.spec.ssh_port;
   options.settings.host_key_file = credentials_.host_key_file;
   options.settings.authorized_keys_file = credentials_.authorized_keys_file;
-  std::error_code unknown;  // if the directory was removed, sessions start in the home
+  std::error_code unknown;  // if the directory was removed, sessions start in the user's home
   options.settings.environment =
       SessionEnvironment(config_.container, config_.AgentSocket(),
                          std::filesystem::current_path(unknown).string(), geteuid() == 0);

@@ -170,7 +170,7 @@ void Attach::OnClosed(const std::string& reason) {
     return End(
         1, "lost the agent of " + host_ + " (" + reason + "); the worker is gone or terminating");
   }
-  program_->Stop(kAgentGoneGrace);  // this process ends when the program has ended
+  program_->Stop(kAgentGoneGrace);  // then this process ends, too
 }
 
 // Ends with the exit code of the rank. If the rank ran, its output arrived before this message.

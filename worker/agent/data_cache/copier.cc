@@ -46,8 +46,8 @@ class WorkQueue {
     changed_.NotifyAll();
     return true;
   }
-  // Call after Take() of a file. Adds all segments of the file except the first, which the thread
-  // that opened the file copies itself. Puts them first in the queue, even if the queue is full.
+  // Adds all segments of the file except the first, which the thread that opened the file copies
+  // itself. Puts them first in the queue, even if it is full. Call after Take() returned the file.
   void AddSegments(const std::shared_ptr<FileCopy>& copy) {
     const MutexLock lock(mutex_);
     --opening_;

@@ -18,9 +18,9 @@
 
 namespace ringmaster::agent {
 
-// Blocks until everything is copied, `stop` is requested (kCancelled, after one read at most) or
-// something fails (its error). All threads have ended when it returns. Adds the number of bytes
-// written to `done`. kConflict: the source differs from `expected`.
+// Blocks until all files are copied, `stop` is requested (kCancelled, after at most one read) or an
+// operation fails (its error). All threads have ended when the function returns. Adds the number of
+// bytes written to `done`. kConflict: the source differs from `expected`.
 Result<void> CopyFolder(const SourceFolder& from, const std::filesystem::path& to,
                         const SourceSize& expected, std::atomic<std::int64_t>& done,
                         const std::stop_token& stop);

@@ -38,7 +38,7 @@ Result<void> FillDataCache(const DataCacheSettings& settings, const MemorySource
 class DataCache {
  public:
   struct Handlers {
-    // Called once the size of the data is known, then after progress, at most once per period.
+    // Called once the size of the data is known, and then after progress, at most once per period.
     std::function<void(const control::DataCacheProgress&)> on_progress;
     // Called once, at the end: why the fill failed, or nothing if the copy is complete.
     std::function<void(std::optional<std::string> fault)> on_end;
@@ -47,7 +47,7 @@ class DataCache {
   static constexpr std::chrono::milliseconds kPeriod{5000};
 
   // Begins at once. `io` must outlive this object. No handler runs after Stop() or the destructor.
-  // The destructor waits for the thread, which takes as long as one read of the source.
+  // The destructor waits until the thread has finished its current read of the source.
   DataCache(boost::asio::io_context& io, DataCacheSettings settings, Handlers handlers,
             MemorySources memory = {}, std::chrono::milliseconds period = kPeriod);
   ~DataCache();
@@ -55,7 +55,7 @@ class DataCache {
   void Stop();
 
   bool ended() const { return ended_; }
-  // Empty before the data is measured, and after the end.
+  // Empty until the data is measured, and after the fill has ended.
   std::optional<control::DataCacheProgress> Progress() const;
 
  private:

@@ -22,8 +22,8 @@ namespace ringmaster::agent {
 
 class Nvml {
  public:
-  // `library`: as for dlopen(); ignored by a static program. kNotFound: the library does not exist.
-  // kUnavailable: it cannot reach a driver; the message is its error.
+  // `library` is a name for dlopen(); a static program ignores it. kNotFound: the library does not
+  // exist. kUnavailable: it cannot reach a driver; the message is the library's error.
   static Result<std::unique_ptr<Nvml>> Open(const std::string& library);
   virtual ~Nvml() = default;
 

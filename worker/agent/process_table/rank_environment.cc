@@ -13,7 +13,7 @@ namespace ringmaster::agent {
 
 namespace {
 
-// The container's variables without the agent's own, and variables common to ranks and programs.
+// The container's variables without the agent's own, plus the variables of all ranks and programs.
 Environment CommonEnvironment(const Config& config, int cpus) {
   Environment environment = config.container;
   for (const char* const name :
