@@ -19,8 +19,8 @@ constexpr std::chrono::milliseconds kLeaveReserve{2000};
 constexpr std::chrono::milliseconds kEndMargin{
     2000};  // how long to wait after the grace period for processes to end
 
-// How long the launcher may take to remove a Pod with a broken GPU from the Pod's world. It removes
-// the Pod at the ranks' next step.
+// How long the launcher may take to remove a Pod with a broken GPU from its world. The launcher
+// removes the Pod at the ranks' next step.
 constexpr std::chrono::milliseconds kGpuGrace{30'000};
 
 // If a rank's position has not changed for this long, a signal may have stopped the rank.
@@ -217,7 +217,7 @@ void Agent::OnLauncherMessage(const control::Message& message) {
   }
 }
 
-// A refusal is final. When this process exits, the operator creates another Pod.
+// The refusal is final: when this process exits, the operator creates another Pod.
 void Agent::OnRefused(const std::string& reason) {
   LogError("The launcher rejected this agent", {{"reason", reason}});
   End(kShutdownGrace, control::kExitFailed);

@@ -130,7 +130,7 @@ void WorkerReadiness::StartSshd() {
 // Reports the worker's Open MPI version, which must be the same as the launcher's.
 void WorkerReadiness::AskVersion() {
   versions_["ringmaster"] = RINGMASTER_VERSION;
-  // The user name with which mpirun's ssh has to log in, because a Pod may run as any uid.
+  // mpirun's ssh has to log in with this user name, because a Pod may run as any uid.
   if (!config_.user.empty()) versions_["user"] = config_.user;
   // Without a home directory, Open MPI does not print its version.
   Ask({"mpirun", "--version"}, {"PATH=" + config_.Path(), "HOME=" + config_.runtime_dir.string()},

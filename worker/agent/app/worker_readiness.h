@@ -46,8 +46,8 @@ class WorkerReadiness {
   // Ends sshd and the copying of data; no handler runs afterwards.
   void Stop();
 
-  // Empty while a check or the copying of data is in progress. Returns faults that preflight found
-  // at once, because they do not depend on the data.
+  // Empty while a check or the copying of data is in progress. Faults of preflight are returned
+  // earlier, because they do not depend on the data.
   std::optional<control::AgentReady> Ready() const;
   // The progress of the data cache while it is filled.
   std::optional<control::DataCacheProgress> Progress() const;
@@ -59,7 +59,7 @@ class WorkerReadiness {
            std::function<void(const std::string& answer)> done);
   void AskVersion();
   void AskAboutProgram();
-  // Logs a finding, and keeps it if it is fatal.
+  // Logs a finding, and adds it to `faults` if it is fatal.
   void Note(const Finding& finding, std::vector<control::PreflightFault>& faults) const;
   void FindGpus();
   void FillCache();

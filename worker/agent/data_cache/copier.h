@@ -46,8 +46,8 @@ class FileCopy {
   static constexpr std::int64_t kSegmentBytes = std::int64_t{64} << 20;
   static constexpr std::size_t kReadBytes = std::size_t{1} << 20;  // size of one read
 
-  // Opens `from` / `name`, which has `bytes`, and creates `to` / `name`, read-only and empty, in an
-  // existing folder. If the file has a lease, waits until the lease ends.
+  // Opens `from` / `name`, whose size is `bytes`, and creates `to` / `name`, read-only and empty,
+  // in an existing folder. If the file has a lease, waits until the lease ends.
   static Result<std::shared_ptr<FileCopy>> Open(const std::filesystem::path& from,
                                                 const std::filesystem::path& to,
                                                 const std::filesystem::path& name,

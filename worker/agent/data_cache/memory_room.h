@@ -1,8 +1,8 @@
 #pragma once
 
 // Checks whether data fits into a data cache: into the volume, the container's memory limit and the
-// node's available memory. The check runs once before the copy; without it, too much data would get
-// the process or the node killed much later. Used by data_cache.cc.
+// node's available memory. The check runs once before the copy. Without it, the kernel would kill
+// processes much later, when memory runs out. Used by data_cache.cc.
 
 #include <cstdint>
 #include <filesystem>

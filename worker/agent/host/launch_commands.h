@@ -34,7 +34,7 @@ class LaunchCommands {
   void Run(const control::RunCommand& run);
   // Ends the command with SIGTERM, then SIGKILL. A daemon that has detached itself continues.
   void End(int64_t id);
-  // Ends all commands. No handler runs, because the launcher that sent them gets no more reports.
+  // Ends all commands. No handler runs, because their launcher gets no more reports.
   void EndAll();
 
   // Stops or resumes reading the commands' output.

@@ -11,7 +11,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// Part of nvml.h, valid for newer drivers: NVML exports a changed function under a new name.
+// Parts of NVIDIA's nvml.h. Newer drivers support them: NVML gives a changed function a new name.
 using Return = int;
 using Handle = void*;
 

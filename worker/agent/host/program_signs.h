@@ -20,7 +20,7 @@ class ProgramSigns {
   explicit ProgramSigns(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   void Printed(Time now, int slot) { slots_[slot].last = now; }
-  // Returns the time since the slot last printed output, changed its file, or started in `epoch`.
+  // Returns the time since the program last printed, changed its file, or began in `epoch`.
   std::chrono::milliseconds Still(Time now, int slot, const control::Epoch& epoch);
 
  private:

@@ -33,7 +33,7 @@ using Check = std::optional<Finding> (*)(const Config& config);
 // Returns the checks of a worker by name.
 std::map<std::string, Check> WorkerChecks();
 
-// The single checks that WorkerChecks() returns.
+// The functions of the checks that WorkerChecks() returns.
 std::optional<Finding> CheckSshd(const Config& config);
 std::optional<Finding> CheckMpiDaemon(const Config& config);
 std::optional<Finding> CheckScratchSpace(const Config& config);

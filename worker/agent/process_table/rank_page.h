@@ -39,9 +39,9 @@ class RankPage {
   std::int64_t NewestStack() const;
   // The stacks that the rank's threads wrote when asked: printable text.
   std::string ReadStacks() const;
-  // The word of kOwnerWord, valid as long as the page; null if it cannot be mapped.
+  // The word at kOwnerWord, valid as long as this object; null if the page cannot be mapped.
   const std::atomic<std::uint32_t>* Owner() const;
-  // The thread that the word of kOwnerWord names; 0: none.
+  // The thread that the word at kOwnerWord names; 0: none.
   pid_t OwnerThread() const;
 
  private:

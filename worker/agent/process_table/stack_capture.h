@@ -2,9 +2,9 @@
 
 // Captures the stacks of all threads of a process without a debugger. Reads the kernel's list of
 // threads. If the rank answers the stack signal (position_page.h), adds the stack that each thread
-// reports, or all stacks that Python wrote for the first thread that answered. Has only the
-// kernel's information, after a bounded delay, about threads that do not answer and processes that
-// are stopped or in an uninterruptible wait. Single-threaded, on its io_context.
+// reports, or all stacks that Python wrote for the first thread that answered. For threads that do
+// not answer in time, are stopped or wait uninterruptibly, the capture contains only the kernel's
+// information. Single-threaded, on its io_context.
 
 #include <chrono>
 #include <functional>

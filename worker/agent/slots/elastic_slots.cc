@@ -10,7 +10,7 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::size_t kMostUnprotected = 8;  // kinds of protection that a slot reports as failing
+constexpr std::size_t kMostUnprotected = 8;  // maximum number of failing protections of a slot
 
 // Advice to the author of a program that never sent a hello.
 std::string HowToJoin(const SlotsOptions& options) {

@@ -88,7 +88,7 @@ class ElasticSlots final : public Slots {
     std::optional<control::RankBegan> began;
     std::map<std::string, control::RankProtection> unprotected;  // by kind
     std::optional<control::RankExited> exit_report;  // newest exit, until an epoch supersedes it
-    std::optional<control::RankExit> killed;         // reported while the process is ending
+    std::optional<control::RankExit> killed;         // exit reported while the process is ending
     RestartPolicy restart;
     SlotOutput output;
   };

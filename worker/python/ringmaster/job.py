@@ -88,7 +88,7 @@ class Job:
 
     @property
     def rank(self) -> int:
-        """Returns the rank in the current world, which may change in any call that blocks."""
+        """Returns this process's rank in the current world. The rank may change in any call that blocks."""
         return self._worlds.world.rank
 
     @property

@@ -55,7 +55,7 @@ class StepLog:
         self._callbacks.append(callback)
 
     def applied(self, progress: Progress, world: World) -> None:
-        """Writes an applied step, if it is due. Otherwise, adds the step's metrics to the next line."""
+        """Writes an applied step, if it is due. Otherwise, keeps the step's metrics for the next line."""
         now = self._clock()
         if not self._due(progress.step, world.epoch, now):
             return
