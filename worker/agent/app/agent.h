@@ -45,8 +45,8 @@ class Agent final : private SlotActions {
   // Fails if the local socket cannot be created.
   Result<void> Start();
 
-  // Asks the launcher to remove this worker's ranks, which continue until they are removed. The
-  // agent then ends with `exit_code`, or shortly before `grace` is over if they are still present.
+  // Asks the launcher to remove this worker's ranks, which continue meanwhile. The agent ends with
+  // `exit_code` once they are removed, at the latest shortly before `grace` is over.
   void Leave(const std::string& reason, std::chrono::milliseconds grace, int exit_code);
 
   // Returns, as a sentence, why the agent ends with kExitDeviceUnhealthy; empty if it does not.

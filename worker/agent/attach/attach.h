@@ -28,7 +28,7 @@ struct AttachOptions {
   control::AttachHello hello;
   std::vector<std::string> program;  // argv; empty in an elastic job
   std::string working_dir;           // for the program; empty: the current directory
-  Environment variables;             // set only for the program: its rank, as PyTorch reads it
+  Environment variables;             // for the program only: PyTorch's variables for the rank
 };
 
 struct AttachFailure {

@@ -185,7 +185,7 @@ std::int64_t ChangedAt(const struct stat& file) {
   return std::int64_t{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec;
 }
 
-// Waits until a lease on the file ends, but not for pipes. Fails like open(2), or with ECANCELED.
+// Waits until a lease on the file ends. Never waits on pipes. Fails as open(2), or with ECANCELED.
 int OpenToRead(const std::filesystem::path& file, const std::stop_token& stop) {
   for (;;) {
     const int descriptor = open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

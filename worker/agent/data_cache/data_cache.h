@@ -28,10 +28,10 @@ struct FillCounters {
   std::atomic<std::int64_t> bytes_total{-1};  // -1: not measured yet
 };
 
-// Runs in the thread: checks the space, copies the data and marks the copy as complete. Blocks.
-// Returns at once if the folder contains a finished copy of this source. The error's message tells
-// users what is wrong with the data or the space, and what to do. kForbidden, without changes, if
-// the folder contains other files. kCancelled once `stop` was requested.
+// Runs in the thread of a DataCache: checks the space, copies the data and marks the copy as
+// complete. Blocks. Returns at once if the folder contains a finished copy of this source. The
+// error's message says what is wrong with the data or the space, and what to do. kForbidden: the
+// folder contains other files; nothing is changed. kCancelled: `stop` was requested.
 Result<void> FillDataCache(const DataCacheSettings& settings, const MemorySources& memory,
                            FillCounters& counters, const std::stop_token& stop);
 

@@ -97,7 +97,7 @@ class LauncherLink {
   std::chrono::steady_clock::time_point last_tick_;
   std::chrono::steady_clock::time_point welcomed_at_;
   std::string last_failure_;                                    // logged once for each failure
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // attempts may outlive this
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // attempts may outlive this object
   std::function<void()> on_finished_;
   bool welcomed_ = false;
   bool ever_welcomed_ = false;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Formats the threads of a rank: the kernel's list of them, each with the stack that it reported,
-// if any. Pure functions.
+// Formats the threads of a rank: the kernel's list of threads, with the stack of each thread that
+// reported one. Pure functions.
 
 #include <cstddef>
 #include <string>

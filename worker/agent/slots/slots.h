@@ -1,9 +1,9 @@
 #pragma once
 
-// Decides what an agent does with its slots: which process runs in each, which epoch it belongs to,
-// and which attach it has. Takes events and returns actions through SlotActions. It does no I/O,
-// starts no threads and reads no clock, so that tests can cover every order of events. agent.h
-// connects it to processes and sockets.
+// Decides what an agent does with its slots: which process runs in each slot, in which epoch, and
+// with which attach. Takes events and returns actions through SlotActions. It does no I/O, starts
+// no threads and reads no clock, so that tests can cover every order of events. agent.h connects it
+// to processes and sockets.
 //
 // There are two kinds of slots. In an elastic job the agent starts the ranks, and they live across
 // epochs (elastic_slots.h). In a direct job attach runs the program, which lives for one epoch

@@ -57,7 +57,7 @@ int64_t Hashed(int rank, std::size_t index, uint64_t most) {
   return static_cast<int64_t>(((hash ^ (hash >> 31)) >> 32) * most >> 32);
 }
 
-// The input of `rank` at `index`. For products, one rank has a factor of 2, and rank 0 one of 1-3.
+// The input of `rank` at `index`. For products, one rank has the factor 2 and rank 0 a factor 1-3.
 int64_t ValueOf(ElementType type, ReduceOp op, int rank, int ranks, std::size_t index) {
   constexpr uint64_t kSmall = 128;  // representable in every type
   constexpr int kNobody = (1 << 20) - 1;

@@ -30,7 +30,7 @@ const char* NameOf(Collective collective);
 // Whether the operation reduces numbers.
 bool Reduces(Collective collective);
 
-// Whether the operation has a root: the rank that is the source, or the only one with a result.
+// Whether the operation has a root: the rank that is the source, or the only rank with a result.
 bool HasRoot(Collective collective);
 
 // Whether the operation can run in place. An operation cannot run in place if received data
@@ -44,7 +44,7 @@ double BusFactor(Collective collective, int ranks);
 struct Counts {
   std::size_t send = 0;
   std::size_t receive = 0;
-  std::size_t unit = 0;  // the operation's count argument: the size of a piece if each rank has one
+  std::size_t unit = 0;  // the operation's count argument: the size of a rank's piece, if any
 
   std::size_t most() const { return send > receive ? send : receive; }
 };
@@ -60,7 +60,7 @@ struct Call {
   trainer::Elements send{};
   trainer::Elements receive{};
 
-  // The operation's count argument for `ranks` ranks: the size of a piece if each rank has one.
+  // The operation's count argument for `ranks` ranks: the size of a rank's piece, if any.
   std::size_t count(int ranks) const;
 };
 
