@@ -30,7 +30,7 @@ class Sshd {
   struct Handlers {
     std::function<void(int port)> on_ready;  // called at each start
     std::function<void(const std::string& message)>
-        on_fault;  // called if sshd fails repeatedly; it is still restarted
+        on_fault;  // called if sshd fails repeatedly; sshd is still restarted
   };
 
   // `io` and `reaper` must outlive this object.

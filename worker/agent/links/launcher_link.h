@@ -40,7 +40,7 @@ class LauncherLink {
     // Returns false if this launcher was superseded; the link then closes and reconnects.
     std::function<bool(std::int64_t term)> on_welcome;
     std::function<void(const control::Message&)>
-        on_message;  // called after the welcome; not for a Heartbeat
+        on_message;  // called for messages after the welcome, except Heartbeat
     // The launcher refuses this agent permanently: the token or the job is wrong, or the agent was
     // declared lost.
     std::function<void(const std::string& reason)> on_refused;

@@ -256,7 +256,7 @@ std::string AutoBackend() {
   if (UnderAgent()) gpus_of_pod = trainer::NumberIn(control::kEnvGpus);
   // Runs in a child process for the same reason as in CheckGpus().
   const auto child = InAProcess([&] { return ChooseBackend(gpus_of_pod, trainer::FindGpus()); });
-  return child ? child->text : "nccl";  // the nccl backend then reports the cause
+  return child ? child->text : "nccl";  // if it crashed, the nccl backend reports the cause
 }
 
 Result<void> CheckBackend(const std::string& name, Collective collective, int ranks) {

@@ -1,4 +1,4 @@
-"""The membership of a rank in a job, from the agent that started it.
+"""The membership of a rank in a job, as reported by the agent that started the rank.
 
 A separate thread reads messages and calls the watch's callback. A rank that waits for a silent peer therefore wakes up
 as soon as its world is abandoned. A rank ends with its agent: once the connection is lost, every wait raises PeerLost.
@@ -291,7 +291,7 @@ class AgentMembership(Membership):
         stop: threading.Event | None = None,
         deadline: float | None = None,
     ) -> None:
-        """Waits for `ready`, `stop` or the deadline. The caller must have locked _changed."""
+        """Waits until `ready()` is true, `stop` is set or the deadline passes. The caller must have locked _changed."""
         while not ready() and not (stop is not None and stop.is_set()):
             left = None if deadline is None else min(deadline - time.monotonic(), threading.TIMEOUT_MAX)
             if left is not None and left <= 0:

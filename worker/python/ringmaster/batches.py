@@ -249,8 +249,8 @@ def _worker_options(loader):
 
 
 def _check_loader(loader, global_batch, micro_batch):
-    """Returns whether the DataLoader shuffles. Raises UserError if the DataLoader has its own order; warns about
-    ignored settings."""
+    """Returns whether the DataLoader shuffles. Raises UserError if its samplers or batch_size are not supported;
+    warns about ignored settings."""
     _length_of(loader.dataset)  # rejects an IterableDataset, for which samplers have no effect
     instead = "pass the data set itself; each step's samples are distributed among the ranks of the current world"
     if loader.batch_sampler is None:

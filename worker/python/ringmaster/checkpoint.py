@@ -279,8 +279,8 @@ class Keeper:
         return self._offer(held, make_state, wait_s, "checkpoint")
 
     def keep_other(self, held: LocalState, make_state: Callable[[], dict[str, Any]]) -> bool:
-        """Saves the state of another job, from which this job starts, as a checkpoint of this job. Rank 0 calls it
-        until it returns True."""
+        """Saves the state of another job, from which this job starts, as a checkpoint of this job. Rank 0 calls
+        this function until it returns True."""
         with self._changed:
             if self._completed == held.version:
                 return True

@@ -1,5 +1,5 @@
-"""The folder of a job's checkpoints, on a volume that all its workers share. It consists of functions on files, without
-threads.
+"""The folder of a job's checkpoints, on a volume that all its workers share. This module contains
+functions on files and starts no threads.
 
     <term>.<epoch>-<step>/state.pt    a dict of plain values and tensors, as torch.load(weights_only=True) reads it
     <term>.<epoch>-<step>/DONE        "0 <bytes> <checksum of state.pt>"; present if the checkpoint is complete

@@ -119,8 +119,8 @@ class Position:
         self._step = step
 
     def applied(self, step: int, took_s: float, own_s: float) -> None:
-        """Reports that this step was applied. `own_s` is its duration in seconds, without the time spent waiting for
-        other ranks."""
+        """Reports that this step was applied. `own_s` is the step's duration in seconds, without the time spent waiting
+        for other ranks."""
         self._step = step
         if self._page is None:
             return

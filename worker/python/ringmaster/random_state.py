@@ -49,8 +49,8 @@ def kept_random_state() -> Iterator[None]:
 
 @contextlib.contextmanager
 def torch_seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Seeds torch with `seed` within the block, on the CPU and on `device` if that is a GPU, and restores its state
-    afterwards.
+    """Seeds torch with `seed` within the block, on the CPU and on `device` if that is a GPU. Afterwards, restores
+    the previous state.
 
     Used for forward passes, whose dropout must be the same when the step is repeated. Does not wait for the GPU.
     """

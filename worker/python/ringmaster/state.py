@@ -54,7 +54,7 @@ class LocalState:
         return Epoch(self.version.epoch.term - self.term_base, self.version.epoch.number)
 
     def sort_key(self) -> tuple:
-        """Returns the sort key: the state with the higher key wins."""
+        """Returns the sort key. Ranks adopt the state with the highest key."""
         if self.version == StateVersion():
             return (0, self.version)
         return (1 if self.origin == "other" else 2, self.version)
@@ -86,8 +86,8 @@ class Packed:
         return Packed(skeleton, tensors, [where for _, _, where in shapes])
 
     def allocate(self, device: torch.device) -> None:
-        """Allocates the tensors of the result of from_bytes(): on the CPU if the sender has them on the CPU, otherwise
-        on `device`."""
+        """Allocates the tensors of a state that from_bytes() returned: on the CPU if the sender has them on the CPU,
+        otherwise on `device`."""
         self.tensors = [torch.empty_like(tensor, device="cpu" if where == "cpu" else device)
                         for tensor, where in zip(self.tensors, self.places)]
 
@@ -219,7 +219,7 @@ class TrainingState:
                                 "less in job.state")
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restores the result of as_dict() of this or another rank. Raises UserError for a state that does not fit."""
+        """Restores the result of as_dict() of this or another rank. Raises UserError if the state does not fit."""
         self._undo = None
         try:
             self.model.load_state_dict(state["model"])

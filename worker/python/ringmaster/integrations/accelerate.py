@@ -33,7 +33,7 @@ from ..job import Job
 
 
 class Accelerator(accelerate.Accelerator):
-    """accelerate.Accelerator for one model and one optimizer. Rank 0 of the current world is its main process."""
+    """accelerate.Accelerator for one model and one optimizer. Rank 0 of the current world is the main process."""
 
     job: Job | None = None
 

@@ -146,8 +146,8 @@ def _validating(module: torch.nn.Module, loader: DataLoader, monitor: str, devic
 
 
 def _log_into(module: torch.nn.Module, take: Callable[[dict[str, Any]], Any]) -> None:
-    """Passes what the module logs to `take`. Ignores the options of log() for steps, epochs and loggers, which the job
-    handles."""
+    """Passes the values that the module logs to `take`. Ignores the options of log() for steps, epochs and loggers,
+    which the job handles."""
 
     def log_dict(values: Any, *_: Any, **__: Any) -> None:
         take(dict(values))
