@@ -40,7 +40,7 @@ class DataCache {
   struct Handlers {
     // Called once the size of the data is known, and then after progress, at most once per period.
     std::function<void(const control::DataCacheProgress&)> on_progress;
-    // Called once, at the end: why the fill failed, or nothing if the copy is complete.
+    // Called once, at the end, with the reason for a failure, or nothing if the copy is complete.
     std::function<void(std::optional<std::string> fault)> on_end;
   };
   // The period between reports. Each report may cause a write of the job's status.

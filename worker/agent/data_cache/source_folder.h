@@ -45,7 +45,7 @@ class SourceFolder {
 
   // Calls `visit` for each entry, and for a folder before its entries. Ends with the first error of
   // the walk or of `visit`, or kCancelled once `stop` was requested. Skips lost+found at the top,
-  // because it belongs to the file system. Blocks for as long as the volume takes.
+  // because it belongs to the file system. Blocks while the volume does not respond.
   Result<void> Walk(std::stop_token stop,
                     const std::function<Result<void>(const SourceEntry&)>& visit) const;
 

@@ -1,9 +1,9 @@
 """The API that a script calls to train in a world that changes. `join()` is in __init__.py.
 
 A step is begun, computed, reduced and applied. If the world breaks before the step is applied, the step is discarded
-and computed again in the next world. A step is applied once all sums have arrived, and committed once a collective
-of the next step has completed, which shows that every rank has applied it (docs/architecture/gradient-to-commit.md
-describes this for the LibTorch trainer, which does the same).
+and computed again in the next world. A step is applied once all sums have arrived. It is committed once a collective of
+the next step has completed, because every rank has then applied it. docs/architecture/gradient-to-commit.md describes
+this for the LibTorch trainer, which does the same.
 """
 
 from __future__ import annotations

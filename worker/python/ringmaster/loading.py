@@ -144,7 +144,7 @@ class WorkerOptions(NamedTuple):
 
 
 class WorkerLoader:
-    """Worker processes that load the micro-batches of the requests that are expected next.
+    """Worker processes that load the micro-batches of the expected next requests.
 
     The first request starts the processes, which torch's DataLoader runs. If an unexpected request is made, the
     processes drop their current requests, at the latest once they have read the current sample. For use by one thread;

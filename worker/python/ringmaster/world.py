@@ -179,8 +179,8 @@ class Membership(ABC):
 
     @abstractmethod
     def at_boundary(self, world: World, step: int) -> None:
-        """Reports that this rank left the world after `step`, as switch_wanted() requested, and waits for the next
-        world."""
+        """Reports that this rank left the world after `step`, as switch_wanted() requested, and that it waits for the
+        next world."""
 
     @abstractmethod
     def report(self, world: World, progress: Progress) -> None:
