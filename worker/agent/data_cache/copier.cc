@@ -26,7 +26,7 @@ namespace {
 constexpr int kThreads = 4;
 constexpr std::size_t kMostWaiting = 256;  // maximum number of queued files
 
-// A file to open, or a segment of an open one.
+// A file to open, or a segment of an open file.
 struct Work {
   SourceEntry file;
   std::shared_ptr<FileCopy> copy;  // null: `file` is to be opened

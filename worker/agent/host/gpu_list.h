@@ -27,7 +27,7 @@ struct GpuTrouble {
   std::string fault{};  // why the GPU does not answer; empty if `xid` is set
 };
 
-// Parses the output of `nvidia-smi -L`: GPUs and, for partitioned ones, their instances.
+// Parses the output of `nvidia-smi -L`: GPUs, and the MIG instances of divided GPUs.
 std::vector<GpuDevice> ListedGpus(const std::string& output);
 
 // The UUIDs in NVIDIA_VISIBLE_DEVICES, which device plugins set to the container's GPUs. Empty if

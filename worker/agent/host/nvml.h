@@ -27,7 +27,7 @@ class Nvml {
   static Result<std::unique_ptr<Nvml>> Open(const std::string& library);
   virtual ~Nvml() = default;
 
-  // Lists the GPUs that this container may use, and the instances of divided ones (MIG). A device
+  // Lists the GPUs that this container may use, and the MIG instances of divided GPUs. A device
   // without a fault has answered a request that only the device itself can answer.
   virtual Result<std::vector<GpuDevice>> Devices() = 0;
 

@@ -39,7 +39,7 @@ class SlotOutput {
 
   void Add(bool is_stderr, std::string_view data);
 
-  // Changes the destination, also for the output that waits.
+  // Changes the destination of all output, including the output that waits.
   void GoTo(const Route& route);
 
   // Call when the launcher accepts output again.
