@@ -31,7 +31,7 @@ std::string OpenMpiVersion(const std::string& answer) {
   return answer.substr(version, answer.find_first_of("\r\n", version) - version);
 }
 
-// Returns the agent's path. The file name selects the program in a file of several (worker/tools).
+// Returns the agent's path, whose file name selects the program in a combined file (worker/tools).
 std::string OwnProgram() {
   std::error_code unknown;
   return std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() /
