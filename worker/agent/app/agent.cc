@@ -14,16 +14,16 @@ namespace ringmaster::agent {
 namespace {
 
 constexpr std::chrono::seconds kShutdownGrace{1};
-// A leaving agent stops waiting for the launcher this long before its grace period ends.
+// A leaving agent stops waiting for the launcher this long before the end of its grace period.
 constexpr std::chrono::milliseconds kLeaveReserve{2000};
 constexpr std::chrono::milliseconds kEndMargin{
-    2000};  // time after the grace period for processes that do not end
+    2000};  // how long to wait after the grace period for processes to end
 
-// Time for the launcher to remove a Pod with a broken GPU from its world. The launcher does so at
-// the ranks' next step.
+// How long the launcher may take to remove a Pod with a broken GPU from its world. The launcher
+// removes the Pod at the ranks' next step.
 constexpr std::chrono::milliseconds kGpuGrace{30'000};
 
-// A rank whose position has not changed for this long may have been stopped by a signal.
+// If a rank's position has not changed for this long, a signal may have stopped the rank.
 constexpr std::chrono::milliseconds kLookAfter{300};
 
 std::string NewNonce() {
@@ -217,15 +217,15 @@ void Agent::OnLauncherMessage(const control::Message& message) {
   }
 }
 
-// A refusal is final. When this process exits, the operator creates another Pod.
+// The refusal is final: when this process exits, the operator creates another Pod.
 void Agent::OnRefused(const std::string& reason) {
   LogError("The launcher rejected this agent", {{"reason", reason}});
   End(kShutdownGrace, control::kExitFailed);
 }
 
-// Ends programs that do not run in mode InPlace. If this worker is cut off, they may run again on
-// other workers and write the same files; otherwise the next launcher restarts them. Ranks in mode
-// InPlace continue, because they write no permanent files without a launcher.
+// Ends programs that do not run in mode InPlace. If this worker is cut off, other workers may start
+// the same programs, which write the same files; otherwise the next launcher restarts them. Ranks
+// in mode InPlace continue, because they write no permanent files without a launcher.
 void Agent::OnLauncherGone() {
   if (config_.spec.InPlace() || !slots_->AnyRankRunning()) return;
   LogWarn("Stopping the program: the launcher has been silent for too long");
@@ -234,8 +234,8 @@ void Agent::OnLauncherGone() {
 }
 
 std::string Agent::OnRankHello(PeerId peer, const control::RankHello& hello, int pid) {
-  // The trainer may have been started by a wrapper, so any process in the process group of the slot
-  // may be its rank.
+  // A wrapper may have started the trainer, so the rank may be any process in the process group of
+  // the slot.
   const pid_t group = ranks_.Group(hello.slot);
   if (group < 0 || getpgid(pid) != group) {
     return "process " + std::to_string(pid) + " is not the rank of slot " +
@@ -307,7 +307,7 @@ void Agent::OnRankEnd(int slot, RankEnd end) {
     end.last_lines.push_back(fault);
   }
   slots_->OnRankExit(slot, end);
-  // Leave after the exit is reported: the launcher ignores exits that a leaving agent reports.
+  // Leave after reporting the exit: the launcher ignores exits that a leaving agent reports.
   if (unhealthy && gpu_fault_.empty()) {
     gpu_fault_ = fault;
     Leave(fault, kGpuGrace, control::kExitDeviceUnhealthy);
@@ -336,7 +336,7 @@ void Agent::OnGpuTrouble(const GpuTrouble& trouble) {
   }
 }
 
-// Reports positions. Asks the kernel whether a rank is stopped only if it made no recent progress.
+// Reports positions. If a rank made no recent progress, asks the kernel whether it is stopped.
 void Agent::ReportPositions() {
   slots_->EndEndlessLoading([this](int slot) { return ranks_.Age(slot); }, config_.load_limit);
   control::RankPositions report;

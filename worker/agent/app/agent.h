@@ -37,16 +37,16 @@ namespace ringmaster::agent {
 
 class Agent final : private SlotActions {
  public:
-  // `io` outlives this. `on_end` runs once, when everything has ended, with the exit code for the
-  // process.
+  // `io` must outlive this object. Calls `on_end` once, when everything has ended, with the exit
+  // code for the process.
   Agent(boost::asio::io_context& io, Config config, Credentials credentials,
         std::unique_ptr<control::TlsContext> tls, std::function<void(int exit_code)> on_end);
 
   // Fails if the local socket cannot be created.
   Result<void> Start();
 
-  // Asks the launcher to remove this worker's ranks, which continue until it has done so. Ends with
-  // `exit_code` after that, or shortly before `grace` is over.
+  // Asks the launcher to remove this worker's ranks, which continue meanwhile. The agent ends with
+  // `exit_code` once they are removed, at the latest shortly before `grace` is over.
   void Leave(const std::string& reason, std::chrono::milliseconds grace, int exit_code);
 
   // Returns, as a sentence, why the agent ends with kExitDeviceUnhealthy; empty if it does not.

@@ -33,7 +33,7 @@ namespace {
 
 constexpr std::chrono::seconds kStopGrace{10};  // unless the job sets stopGraceSeconds
 constexpr std::chrono::milliseconds kKillLimit{1000};
-// Limits the retries of a removal on a volume that fails temporarily.
+// Limits the attempts to remove checkpoints from a volume that fails temporarily.
 constexpr int kMostTries = 30;
 constexpr std::chrono::seconds kBetweenTries{1};
 
@@ -96,7 +96,7 @@ void SetHomeAndUser(Config& config) {
   }
 }
 
-// Puts the Python package of this agent's release first in PYTHONPATH, if it is beside the agent.
+// Puts the Python package that is beside the agent, if there is one, first in PYTHONPATH.
 void OfferPackage(Config& config) {
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
@@ -145,7 +145,7 @@ std::string WhatWasRemoved(const RemovedCheckpoints& removed) {
   return "removed " + CountText(removed.files, "file") + " of " + BytesText(removed.bytes);
 }
 
-// Removes the job's checkpoints. Each attempt continues where the previous one failed.
+// Removes the job's checkpoints. Each new attempt continues where the previous one failed.
 int RemoveCheckpoints() {
   const CheckpointOwner owner{.volume = Variable(control::kEnvCheckpointDir),
                               .ns = Variable(control::kEnvNamespace),

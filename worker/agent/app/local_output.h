@@ -12,14 +12,14 @@ namespace ringmaster::agent {
 
 class LocalOutput {
  public:
-  // `rank` is -1 for a process without a rank. Its output is then marked with its slot.
+  // `rank` is -1 for a process without a rank; its lines are prefixed with the slot instead.
   void Print(int slot, int rank, bool is_stderr, std::string_view data);
 
   // Prints the incomplete lines, each with a newline.
   void Flush();
 
  private:
-  std::map<std::pair<int, bool>, std::string> unfinished_;  // (slot, is stderr) -> marked line
+  std::map<std::pair<int, bool>, std::string> unfinished_;  // (slot, is stderr) -> line and prefix
 };
 
 }  // namespace ringmaster::agent

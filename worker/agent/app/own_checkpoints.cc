@@ -16,9 +16,9 @@
 namespace ringmaster::agent {
 namespace {
 
-// A checkpoint has two levels of folders. Each level needs a descriptor.
+// A checkpoint has two levels of folders. Each level uses an open file descriptor.
 constexpr int kMostLevels = 32;
-// The maximum number of names in memory, because a folder may contain any number of entries.
+// Limits the names in memory, because a folder may contain any number of entries.
 constexpr std::size_t kNamesAtOnce = 1024;
 // This file is removed first, so that a partly removed folder is not mistaken for a checkpoint.
 constexpr char kFirstToGo[] = "DONE";
@@ -113,7 +113,7 @@ class FolderRemover {
   }
 
   static Result<std::vector<std::string>> SomeNames(const Folder& folder, const std::string& path) {
-    // Open the folder again: the stream closes its descriptor, and starts at the first entry.
+    // Open the folder again: the stream starts at the first entry and closes its descriptor.
     const int fd = ::openat(folder.fd(), ".", kOpenFlags);
     if (fd < 0) return CannotRemove(path, errno);
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd), ::closedir);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Removes a deleted job's own folder from its checkpoint volume (spec.checkpoint.onDelete).
-// ringmaster-agent --remove-checkpoints does this in a Pod that the operator creates for
-// it.
+// Removes the folder of a deleted job from the job's checkpoint volume
+// (spec.checkpoint.onDelete). The operator creates a Pod for this, which runs ringmaster-agent
+// --remove-checkpoints.
 //
 // Programs of other jobs may have written anything to the shared volume. Each path
 // component is therefore opened relative to its open parent without following links, names

@@ -13,7 +13,7 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // limit of bytes queued for the launcher
+constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // limit on bytes queued for the launcher
 
 }  // namespace
 

@@ -31,7 +31,7 @@ std::string OpenMpiVersion(const std::string& answer) {
   return answer.substr(version, answer.find_first_of("\r\n", version) - version);
 }
 
-// Returns the agent's path. Its name selects the program if a file contains several (worker/tools).
+// Returns the agent's path, whose file name selects the program in a combined file (worker/tools).
 std::string OwnProgram() {
   std::error_code unknown;
   return std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() /
@@ -106,7 +106,7 @@ void WorkerReadiness::StartSshd() {
   options.settings.port = config_.spec.ssh_port;
   options.settings.host_key_file = credentials_.host_key_file;
   options.settings.authorized_keys_file = credentials_.authorized_keys_file;
-  std::error_code unknown;  // if the directory was removed, sessions start in the home
+  std::error_code unknown;  // if the directory was removed, sessions start in the user's home
   options.settings.environment =
       SessionEnvironment(config_.container, config_.AgentSocket(),
                          std::filesystem::current_path(unknown).string(), geteuid() == 0);
@@ -130,7 +130,7 @@ void WorkerReadiness::StartSshd() {
 // Reports the worker's Open MPI version, which must be the same as the launcher's.
 void WorkerReadiness::AskVersion() {
   versions_["ringmaster"] = RINGMASTER_VERSION;
-  // The user name with which mpirun's ssh has to log in, because a Pod may run as any uid.
+  // mpirun's ssh has to log in with this user name, because a Pod may run as any uid.
   if (!config_.user.empty()) versions_["user"] = config_.user;
   // Without a home directory, Open MPI does not print its version.
   Ask({"mpirun", "--version"}, {"PATH=" + config_.Path(), "HOME=" + config_.runtime_dir.string()},
@@ -178,7 +178,7 @@ void WorkerReadiness::Ask(std::vector<std::string> argv, std::vector<std::string
 
 void WorkerReadiness::Note(const Finding& finding,
                            std::vector<control::PreflightFault>& faults) const {
-  // This is not a failure yet, because the launcher decides how the ranks are started.
+  // Not a failure yet, because the launcher decides whether mpirun starts the ranks.
   if (control::OnlyMpirunNeeds(finding.check)) {
     LogInfo("mpirun cannot start ranks on this worker", {{"what", finding.message}});
   } else if (finding.check == control::kCheckMpiProgram) {

@@ -38,28 +38,28 @@ class WorkerReadiness {
     std::function<void(const control::DataCacheProgress&)> on_progress;
   };
 
-  // `io`, `reaper`, `config` and `credentials` outlive this.
+  // `io`, `reaper`, `config` and `credentials` must outlive this object.
   WorkerReadiness(boost::asio::io_context& io, ChildReaper& reaper, const Config& config,
                   const Credentials& credentials, Handlers handlers);
 
   void Start();
-  // Ends sshd and the copying; no handler runs afterwards.
+  // Ends sshd and the copying of data; no handler runs afterwards.
   void Stop();
 
-  // Empty while a check or the copying is in progress. Faults that preflight found are returned at
-  // once, because they do not depend on the data.
+  // Empty while a check or the copying of data is in progress. Faults of preflight are returned
+  // earlier, because they do not depend on the data.
   std::optional<control::AgentReady> Ready() const;
   // The progress of the data cache while it is filled.
   std::optional<control::DataCacheProgress> Progress() const;
 
  private:
   void StartSshd();
-  // Runs a program. Calls `done` with its output when it ends or its time is up.
+  // Runs a program. Calls `done` with the program's output when it ends or its time is up.
   void Ask(std::vector<std::string> argv, std::vector<std::string> environment,
            std::function<void(const std::string& answer)> done);
   void AskVersion();
   void AskAboutProgram();
-  // Logs a finding, and keeps it if it is fatal.
+  // Logs a finding, and adds it to `faults` if it is fatal.
   void Note(const Finding& finding, std::vector<control::PreflightFault>& faults) const;
   void FindGpus();
   void FillCache();

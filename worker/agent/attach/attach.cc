@@ -18,7 +18,7 @@ namespace ringmaster::agent {
 namespace {
 
 constexpr std::chrono::milliseconds kAgentGoneGrace{1000};
-constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // limit of bytes queued for the agent
+constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // limit on bytes queued for the agent
 constexpr char kCohortFlag[] = "--cohort=";
 constexpr char kStayFlag[] = "--stay";  // do not change the directory that mpirun chose
 
@@ -170,7 +170,7 @@ void Attach::OnClosed(const std::string& reason) {
     return End(
         1, "lost the agent of " + host_ + " (" + reason + "); the worker is gone or terminating");
   }
-  program_->Stop(kAgentGoneGrace);  // this process ends when the program has ended
+  program_->Stop(kAgentGoneGrace);  // when the program has ended, this process ends
 }
 
 // Ends with the exit code of the rank. If the rank ran, its output arrived before this message.

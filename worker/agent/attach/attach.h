@@ -28,7 +28,7 @@ struct AttachOptions {
   control::AttachHello hello;
   std::vector<std::string> program;  // argv; empty in an elastic job
   std::string working_dir;           // for the program; empty: the current directory
-  Environment variables;             // set only for the program: its rank, as PyTorch reads it
+  Environment variables;             // for the program only: PyTorch's variables for the rank
 };
 
 struct AttachFailure {
@@ -37,7 +37,7 @@ struct AttachFailure {
 };
 
 // Parses the command line (--cohort=N [--stay] [-- PROGRAM ARGUMENTS]) and mpirun's variables.
-// Pure; `host` is for messages.
+// Pure; `host` is used only in messages.
 struct AttachArguments {
   std::optional<AttachOptions> options;
   AttachFailure failure;  // set if `options` is empty
@@ -47,7 +47,7 @@ AttachArguments ReadAttachArguments(const std::vector<std::string>& arguments,
 
 class Attach {
  public:
-  // `io` outlives this.
+  // `io` must outlive this object.
   Attach(boost::asio::io_context& io, AttachOptions options, std::string host);
 
   // Runs until the rank has ended or the agent is gone. Returns the exit code of this process.

@@ -58,13 +58,13 @@ struct Config {
   std::filesystem::path runtime_dir;
   std::filesystem::path snapshot_dir;  // folder of this worker's snapshots; empty: no snapshots
 
-  std::optional<DataCacheSettings> data_cache;  // empty: none; else filled before any rank starts
+  std::optional<DataCacheSettings> data_cache;  // empty: none; otherwise filled before ranks start
 
-  std::chrono::milliseconds load_limit{600'000};  // a rank that loads for longer counts as hung
+  std::chrono::milliseconds load_limit{600'000};  // a rank that loads longer counts as hung
 
   std::optional<std::chrono::seconds> stop_grace;  // from SIGTERM to SIGKILL, if the job sets it
 
-  std::string user;  // user name in the image's passwd file; empty: it has none
+  std::string user;  // user name in the image's passwd file; empty: the user is not in it
 
   mode_t mask = 022;  // the container's umask at start, for the programs that the agent starts
 
@@ -74,8 +74,8 @@ struct Config {
   std::string Path() const;  // the container's PATH, or empty
 };
 
-// Prepends `folder` to PYTHONPATH: Python finds the packages in it first, and then those of the
-// container's own PYTHONPATH.
+// Prepends `folder` to PYTHONPATH, so that Python looks for packages in it before the folders in
+// the container's PYTHONPATH.
 void PutFirstInPythonPath(const std::filesystem::path& folder, Environment& container);
 
 // kInvalid: the message names the variable that is missing or wrong.

@@ -26,7 +26,7 @@ namespace {
 constexpr int kThreads = 4;
 constexpr std::size_t kMostWaiting = 256;  // maximum number of queued files
 
-// A file to open, or a segment of an open one.
+// A file to open, or a segment of an open file.
 struct Work {
   SourceEntry file;
   std::shared_ptr<FileCopy> copy;  // null: `file` is to be opened
@@ -46,8 +46,8 @@ class WorkQueue {
     changed_.NotifyAll();
     return true;
   }
-  // Call after Take() of a file. Adds all segments of the file except the first, which the thread
-  // that opened the file copies itself. Puts them first in the queue, even if the queue is full.
+  // Adds all segments of the file except the first, which the thread that opened the file copies
+  // itself. Puts them first in the queue, even if it is full. Call after Take() returned the file.
   void AddSegments(const std::shared_ptr<FileCopy>& copy) {
     const MutexLock lock(mutex_);
     --opening_;
@@ -185,7 +185,7 @@ std::int64_t ChangedAt(const struct stat& file) {
   return std::int64_t{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec;
 }
 
-// Waits until a lease on the file ends. Pipes never block. Fails like open(2), or with ECANCELED.
+// Waits until a lease on the file ends. Never waits on pipes. Fails as open(2), or with ECANCELED.
 int OpenToRead(const std::filesystem::path& file, const std::stop_token& stop) {
   for (;;) {
     const int descriptor = open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

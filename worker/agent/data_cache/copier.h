@@ -18,9 +18,9 @@
 
 namespace ringmaster::agent {
 
-// Blocks until everything is copied, `stop` is requested (kCancelled, after one read at most) or
-// something fails (its error). All threads have ended when it returns. Adds the number of bytes
-// written to `done`. kConflict: the source differs from `expected`.
+// Blocks until all files are copied, `stop` is requested (kCancelled, after at most one read) or an
+// operation fails (its error). All threads have ended when the function returns. Adds the number of
+// bytes written to `done`. kConflict: the source differs from `expected`.
 Result<void> CopyFolder(const SourceFolder& from, const std::filesystem::path& to,
                         const SourceSize& expected, std::atomic<std::int64_t>& done,
                         const std::stop_token& stop);
@@ -46,8 +46,8 @@ class FileCopy {
   static constexpr std::int64_t kSegmentBytes = std::int64_t{64} << 20;
   static constexpr std::size_t kReadBytes = std::size_t{1} << 20;  // size of one read
 
-  // Opens `from` / `name`, which has `bytes`, and creates `to` / `name`, read-only and empty, in an
-  // existing folder. If the file has a lease, waits until the lease ends.
+  // Opens `from` / `name`, whose size is `bytes`, and creates `to` / `name`, read-only and empty,
+  // in an existing folder. If the file has a lease, waits until the lease ends.
   static Result<std::shared_ptr<FileCopy>> Open(const std::filesystem::path& from,
                                                 const std::filesystem::path& to,
                                                 const std::filesystem::path& name,

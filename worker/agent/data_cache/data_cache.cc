@@ -96,7 +96,7 @@ class CacheFolder {
   const std::string complete_;  // the mark's text once the copy is complete
 };
 
-// The interval at which the counters are read until the size of the data is known and reported.
+// The interval between checks of the counters until the size of the data is known and reported.
 constexpr milliseconds kFirstLook{50};
 
 Result<void> FillOrSay(const DataCacheSettings& settings, const MemorySources& memory,

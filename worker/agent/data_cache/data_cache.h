@@ -28,26 +28,26 @@ struct FillCounters {
   std::atomic<std::int64_t> bytes_total{-1};  // -1: not measured yet
 };
 
-// Runs in the thread: checks the space, copies the data and marks the copy as complete. Blocks.
-// Returns at once if the folder contains a finished copy of this source. The error's message tells
-// users what is wrong with the data or the space, and what to do. kForbidden, without changes, if
-// the folder contains other files. kCancelled once `stop` was requested.
+// Runs in the thread of a DataCache: checks the space, copies the data and marks the copy as
+// complete. Blocks. Returns at once if the folder contains a finished copy of this source. The
+// error's message says what is wrong with the data or the space, and what to do. kForbidden: the
+// folder contains other files; nothing is changed. kCancelled: `stop` was requested.
 Result<void> FillDataCache(const DataCacheSettings& settings, const MemorySources& memory,
                            FillCounters& counters, const std::stop_token& stop);
 
 class DataCache {
  public:
   struct Handlers {
-    // Called once the size of the data is known, then after progress, at most once per period.
+    // Called once the size of the data is known, and then after progress, at most once per period.
     std::function<void(const control::DataCacheProgress&)> on_progress;
-    // Called once, at the end: why the fill failed, or nothing if the copy is complete.
+    // Called once, at the end, with the reason for a failure, or nothing if the copy is complete.
     std::function<void(std::optional<std::string> fault)> on_end;
   };
   // The period between reports. Each report may cause a write of the job's status.
   static constexpr std::chrono::milliseconds kPeriod{5000};
 
   // Begins at once. `io` must outlive this object. No handler runs after Stop() or the destructor.
-  // The destructor waits for the thread, which takes as long as one read of the source.
+  // The destructor waits until the thread has finished its current read of the source.
   DataCache(boost::asio::io_context& io, DataCacheSettings settings, Handlers handlers,
             MemorySources memory = {}, std::chrono::milliseconds period = kPeriod);
   ~DataCache();
@@ -55,7 +55,7 @@ class DataCache {
   void Stop();
 
   bool ended() const { return ended_; }
-  // Empty before the data is measured, and after the end.
+  // Empty until the data is measured, and after the fill has ended.
   std::optional<control::DataCacheProgress> Progress() const;
 
  private:

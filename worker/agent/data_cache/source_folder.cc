@@ -86,7 +86,7 @@ Result<void> SourceFolder::Walk(
     if (Result<void> visited = visit(*entry); !visited.ok()) return visited;
     last = entry->path;
   }
-  // The walk ends if a folder cannot be opened, so that folder is the last one visited.
+  // The walk stops at a folder that cannot be opened, so that folder is the last one visited.
   if (failed) return CannotRead(last, failed);
   return {};
 }

@@ -2,8 +2,8 @@
 
 // The source folder of a data cache. It is opened once and then walked twice: to measure it and to
 // copy it. A walk keeps no list of files, so that folders with many millions of files need no
-// memory. Files that cannot be copied faithfully are errors that name the file: sockets, devices,
-// and links to outside the folder. Used by data_cache.cc and copier.h.
+// memory. Sockets, devices, and links to outside the folder cannot be copied: the walk fails, and
+// its error names the file. Used by data_cache.cc and copier.h.
 
 #include <cstdint>
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 namespace ringmaster::agent {
 
-// The mark of a filled folder (data_cache.cc); never copied from a source.
+// The name of a data cache's mark (data_cache.cc), a file that is never copied from a source.
 inline constexpr char kCacheMark[] = ".ringmaster-data-cache";
 
 struct SourceEntry {
@@ -45,7 +45,7 @@ class SourceFolder {
 
   // Calls `visit` for each entry, and for a folder before its entries. Ends with the first error of
   // the walk or of `visit`, or kCancelled once `stop` was requested. Skips lost+found at the top,
-  // because it belongs to the file system. Blocks for as long as the volume takes.
+  // because it belongs to the file system. Blocks while the volume does not respond.
   Result<void> Walk(std::stop_token stop,
                     const std::function<Result<void>(const SourceEntry&)>& visit) const;
 

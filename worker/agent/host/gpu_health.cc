@@ -14,7 +14,7 @@ std::string TroubleText(const GpuTrouble& trouble) {
 bool GpuHealth::Note(const GpuTrouble& trouble) {
   // A slot that was not assigned a GPU has an empty UUID.
   if (trouble.uuid.empty()) return false;
-  // Keep the error that made the GPU unusable, because it says more than later errors.
+  // Keep the error that made the GPU unusable, because later errors are less informative.
   if (!Lost(trouble.uuid)) troubles_[trouble.uuid] = TroubleText(trouble);
   const bool useless = trouble.xid == 0 || IsFatalXid(trouble.xid);
   return useless && lost_.insert(trouble.uuid).second;

@@ -11,11 +11,11 @@ namespace ringmaster::agent {
 // A GPU, or an instance of one (MIG).
 struct GpuDevice {
   std::string uuid;     // "GPU-…" or "MIG-…"; empty: the driver does not report it
-  std::string fault{};  // the driver's error if it does not answer; or empty
+  std::string fault{};  // the driver's error; empty if the device answers
 };
 
 struct GpuList {
-  std::vector<GpuDevice> devices{};  // in the order of the PCI bus, as nvidia-smi counts them
+  std::vector<GpuDevice> devices{};  // in the order of the PCI bus, like nvidia-smi's numbers
   std::string problem{};             // why the list is incomplete; empty: it is complete
   bool hangs = false;                // the list is incomplete because the driver hangs
 };
@@ -27,7 +27,7 @@ struct GpuTrouble {
   std::string fault{};  // why the GPU does not answer; empty if `xid` is set
 };
 
-// Parses the output of `nvidia-smi -L`: GPUs and, for partitioned ones, their instances.
+// Parses the output of `nvidia-smi -L`: GPUs, and the MIG instances of divided GPUs.
 std::vector<GpuDevice> ListedGpus(const std::string& output);
 
 // The UUIDs in NVIDIA_VISIBLE_DEVICES, which device plugins set to the container's GPUs. Empty if
@@ -39,8 +39,8 @@ std::vector<std::string> GivenGpus(const std::string& visible);
 // Empty if there are fewer devices than slots: every slot then uses all devices.
 std::vector<std::string> AssignGpus(const std::vector<GpuDevice>& devices, int slots);
 
-// The devices that the user's CUDA_VISIBLE_DEVICES names, in its order, by number, UUID or prefix
-// of a UUID. As in CUDA, the list ends at the first invalid one.
+// The devices that the user's CUDA_VISIBLE_DEVICES names by number, UUID or prefix of a UUID, in
+// the order of the variable. As in CUDA, the list ends at the first invalid name.
 std::vector<GpuDevice> ChooseGpus(const std::vector<GpuDevice>& devices,
                                   const std::string& visible);
 

@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kEventWait{1000};
 constexpr std::chrono::milliseconds kEndGrace{100};
 constexpr std::size_t kLongestLine = 4096;
 
-// The watching process prints lines. Their first word is one of these; tabs separate the fields.
+// The child process prints lines that begin with one of these words. Tabs separate the fields.
 constexpr std::string_view kDevice = "device";    // UUID, fault
 constexpr std::string_view kAll = "all";          // the list of devices is complete
 constexpr std::string_view kNone = "none";        // the reason

@@ -27,7 +27,7 @@ class GpuWatch {
   struct Options {
     std::vector<std::string> argv;         // a command that runs PrintGpus()
     std::vector<std::string> environment;  // "NAME=VALUE"
-    // Includes the start of each GPU, which takes seconds if persistence mode is off.
+    // Time limit for the list. Starting a GPU takes seconds if persistence mode is off.
     std::chrono::milliseconds limit{60'000};
   };
   struct Handlers {
@@ -35,7 +35,7 @@ class GpuWatch {
     std::function<void(const GpuTrouble&)> on_trouble;
   };
 
-  // `io` and `reaper` outlive this. Handlers run later, never from inside a call.
+  // `io` and `reaper` must outlive this object. Handlers run later, never from inside a call.
   GpuWatch(boost::asio::io_context& io, ChildReaper& reaper, Options options, Handlers handlers);
   ~GpuWatch();
   GpuWatch(const GpuWatch&) = delete;
@@ -61,8 +61,8 @@ class GpuWatch {
   bool told_ = false;
 };
 
-// Runs in the child process: prints the GPUs, and their errors until it is stopped. Returns the
-// exit code.
+// Runs in the child process: prints the GPUs once, and then their errors until the process is
+// stopped. Returns the exit code.
 int PrintGpus(const std::string& library);
 
 }  // namespace ringmaster::agent

@@ -11,8 +11,8 @@ struct FatalXid {
   const char* words;
 };
 
-// Xids whose immediate action is to reset the GPU, restart the machine or replace the board.
-// Source: excerpts of docs.nvidia.com/deploy/xid-errors, which do not contain all Xids.
+// Xids whose immediate action, according to NVIDIA, is to reset the GPU, restart the machine or
+// replace the board. Source: excerpts of docs.nvidia.com/deploy/xid-errors, without some Xids.
 constexpr std::array kFatalXids{
     FatalXid{48, "an uncorrectable memory error (ECC)"},
     FatalXid{62, "its microcontroller halted"},

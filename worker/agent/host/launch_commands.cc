@@ -61,7 +61,7 @@ void LaunchCommands::PauseOutput(bool paused) {
 }
 
 std::vector<std::string> CommandEnvironment(const Config& config) {
-  std::error_code unknown;  // if the directory was removed, its variable is not set
+  std::error_code unknown;  // if the directory was removed, kEnvWorkingDir is not set
   std::map<std::string, std::string> environment =
       SessionEnvironment(config.container, config.AgentSocket(),
                          std::filesystem::current_path(unknown).string(), ::geteuid() == 0);

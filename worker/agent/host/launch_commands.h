@@ -26,7 +26,7 @@ class LaunchCommands {
     std::function<void(const control::CommandExited&)> on_exited;  // called once for each command
   };
 
-  // `reaper` and `config` outlive this.
+  // `reaper` and `config` must outlive this object.
   LaunchCommands(ChildReaper& reaper, const Config& config, Handlers handlers)
       : reaper_(reaper), config_(config), handlers_(std::move(handlers)) {}
 
@@ -34,7 +34,7 @@ class LaunchCommands {
   void Run(const control::RunCommand& run);
   // Ends the command with SIGTERM, then SIGKILL. A daemon that has detached itself continues.
   void End(int64_t id);
-  // Ends all commands. No handler runs, because the launcher that sent them gets no more reports.
+  // Ends all commands. No handler runs, because their launcher gets no more reports.
   void EndAll();
 
   // Stops or resumes reading the commands' output.
@@ -47,7 +47,7 @@ class LaunchCommands {
   std::map<int64_t, std::shared_ptr<CapturedProcess>> running_;  // by id
 };
 
-// The environment of a command ("NAME=VALUE"): that of an ssh session, with HOME and the user.
+// The environment of a command ("NAME=VALUE"): as in an ssh session, plus HOME and the user.
 std::vector<std::string> CommandEnvironment(const Config& config);
 
 }  // namespace ringmaster::agent

@@ -30,8 +30,8 @@ std::optional<std::int64_t> ReadField(const std::filesystem::path& file, const s
   return std::nullopt;
 }
 
-// Returns `group` below `root` and its parents, as far as they are visible. In a container the path
-// may be that of the host, which is not visible there; the visible group is then the root.
+// Returns the visible groups among `group`, a path below `root`, and its parents. In a container
+// the path may be that of the host, which is not visible there; then only the root is visible.
 std::vector<std::filesystem::path> GroupsFrom(const std::filesystem::path& root,
                                               std::filesystem::path group, const char* file) {
   std::vector<std::filesystem::path> groups;

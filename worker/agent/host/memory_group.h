@@ -2,8 +2,8 @@
 
 // Reads the container's memory control group (version 1 or 2): its limit, its current and peak
 // usage, and how many processes were killed because it ran out of memory. Reads the files on each
-// call and keeps none open. The agent uses it to report how ranks ended, and the data cache to
-// check for room.
+// call and keeps none open. The agent uses it to report how ranks ended, and the data cache uses it
+// to find the free memory.
 
 #include <cstdint>
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 namespace ringmaster::agent {
 
-// Paths of the kernel's files; tests use their own.
+// Paths of the kernel's files. Tests set other paths.
 struct CgroupSources {
   std::filesystem::path own_cgroups = "/proc/self/cgroup";
   std::filesystem::path cgroups = "/sys/fs/cgroup";  // versions 1 and 2
@@ -33,8 +33,8 @@ class MemoryGroup {
   // The lowest limit of all groups; nothing if no group has a limit.
   std::optional<std::int64_t> Limit() const;
 
-  // The peak usage of this process's own group; nothing if the kernel does not
-  // record it.
+  // The peak usage of the innermost group, which contains this process; nothing if the kernel does
+  // not record it.
   std::optional<std::int64_t> Peak() const;
   // The number of processes that the kernel has killed because memory ran out.
   std::int64_t Kills() const;

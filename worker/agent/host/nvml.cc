@@ -11,7 +11,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// Part of nvml.h, valid for newer drivers: NVML exports a changed function under a new name.
+// Parts of NVIDIA's nvml.h. Newer drivers support them: NVML gives a changed function a new name.
 using Return = int;
 using Handle = void*;
 
@@ -112,7 +112,7 @@ class LoadedNvml final : public Nvml {
     }
     if (api_.event_set(&events_) != kSuccess) events_ = nullptr;
     for (const Watched& one : watched_) {
-      // A GPU without events is still watched: calls that fail reveal its errors.
+      // A GPU that does not support events is watched, too: calls that fail reveal its errors.
       if (events_ != nullptr) static_cast<void>(api_.register_events(one.gpu, kXidEvents, events_));
     }
     return devices;
@@ -126,7 +126,7 @@ class LoadedNvml final : public Nvml {
             : api_.event_wait(events_, &event, static_cast<unsigned int>(limit.count()));
     if (waited == kTimeout) return {};
     if (waited == kSuccess) return Reported(event);
-    // If a GPU is lost, every wait fails at once, and NVML does not report which GPU it is.
+    // If a GPU is lost, every wait fails at once, and NVML does not report which GPU was lost.
     std::vector<GpuTrouble> found = FindLost();
     if (found.empty()) std::this_thread::sleep_for(limit);
     return found;

@@ -22,12 +22,12 @@ namespace ringmaster::agent {
 
 class Nvml {
  public:
-  // `library`: as for dlopen(); ignored by a static program. kNotFound: the library does not exist.
-  // kUnavailable: it cannot reach a driver; the message is its error.
+  // `library` is a name for dlopen(); a static program ignores it. kNotFound: the library does not
+  // exist. kUnavailable: it cannot reach a driver; the message is the library's error.
   static Result<std::unique_ptr<Nvml>> Open(const std::string& library);
   virtual ~Nvml() = default;
 
-  // Lists the GPUs that this container may use, and the instances of divided ones (MIG). A device
+  // Lists the GPUs that this container may use, and the MIG instances of divided GPUs. A device
   // without a fault has answered a request that only the device itself can answer.
   virtual Result<std::vector<GpuDevice>> Devices() = 0;
 

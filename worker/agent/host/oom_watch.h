@@ -24,9 +24,9 @@ class OomWatch {
   // Ignores kills that the kernel counted earlier.
   explicit OomWatch(std::optional<MemoryGroup> group = MemoryGroup::Find());
 
-  // The out-of-memory kill of a process that has just ended; empty if it ended for another reason.
-  // Matches each kill with one exit at most, and only with an exit soon after it, because the
-  // kernel may also have killed other processes of the container.
+  // Returns the out-of-memory kill of a process that has just ended; empty if it ended for another
+  // reason. Matches each kill with at most one exit, and only with an exit soon after the kill,
+  // because the kernel may also have killed other processes of the container.
   std::optional<control::OutOfMemory> Explain(const ProcessEnd& end, Time now);
 
  private:

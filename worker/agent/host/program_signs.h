@@ -1,7 +1,7 @@
 #pragma once
 
-// Tracks the latest sign of life of programs that do not report their steps: output, or a change of
-// the file that RINGMASTER_HEARTBEAT names. Used by agent.h in mode Restart.
+// Tracks the latest activity of programs that do not report their steps: their output, and changes
+// of the file that RINGMASTER_HEARTBEAT names. Used by agent.h in mode Restart.
 
 #include <chrono>
 #include <filesystem>
@@ -20,7 +20,7 @@ class ProgramSigns {
   explicit ProgramSigns(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   void Printed(Time now, int slot) { slots_[slot].last = now; }
-  // Returns the time since the slot's last output, change of its file, or start in `epoch`.
+  // Returns the time since the program last printed, changed its file, or began in `epoch`.
   std::chrono::milliseconds Still(Time now, int slot, const control::Epoch& epoch);
 
  private:

@@ -22,7 +22,7 @@ constexpr char kProbeBanner[] = "SSH-2.0-ringmaster\r\n";
 constexpr int kFailuresBeforeFault = 3;
 constexpr BackoffOptions kRestart{std::chrono::milliseconds(20), std::chrono::milliseconds(5000)};
 
-// Returns a currently unused port. If a program takes it first, sshd restarts on another port.
+// Returns an unused port. If another program takes the port first, sshd restarts with a new port.
 int FreePort(boost::asio::io_context& io, const boost::asio::ip::address& address) {
   boost::system::error_code error;
   tcp::acceptor acceptor(io);

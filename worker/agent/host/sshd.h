@@ -30,10 +30,10 @@ class Sshd {
   struct Handlers {
     std::function<void(int port)> on_ready;  // called at each start
     std::function<void(const std::string& message)>
-        on_fault;  // called if sshd fails repeatedly; it is still restarted
+        on_fault;  // called if sshd fails repeatedly; sshd is still restarted
   };
 
-  // `io` and `reaper` outlive this.
+  // `io` and `reaper` must outlive this object.
   Sshd(boost::asio::io_context& io, ChildReaper& reaper, SshdOptions options, Handlers handlers);
   ~Sshd();
 
@@ -57,7 +57,7 @@ class Sshd {
   boost::asio::steady_timer retry_;
   boost::asio::steady_timer probe_limit_;
   int port_ = 0;
-  int failures_ = 0;  // starts in a row that never accepted a connection
+  int failures_ = 0;  // consecutive starts without an accepted connection
   bool ready_ = false;
   bool stopped_ = false;
 };

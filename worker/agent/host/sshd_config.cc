@@ -51,8 +51,8 @@ std::string SshdConfigText(const SshdSettings& settings) {
          "AuthorizedKeysFile " + Quoted(settings.authorized_keys_file) + '\n' +
          "PidFile none\n"
          "UsePAM no\n"
-         // Only this user can write the key files. StrictModes also checks the home directory,
-         // which in many images is writable for a group.
+         // Do not check modes: only this user can write the key files, but StrictModes also checks
+         // the home directory, which is writable for a group in many images.
          "StrictModes no\n"
          "PubkeyAuthentication yes\n"
          "PasswordAuthentication no\n"
@@ -88,11 +88,11 @@ std::map<std::string, std::string> SessionEnvironment(
   for (const std::string_view name : kLeftOut) environment.erase(std::string(name));
   environment[control::kEnvAgentSocket] = agent_socket;
   if (!working_dir.empty()) environment[kEnvWorkingDir] = working_dir;
-  // Prevent bash from reading ~/.bashrc, which it reads under sshd at the outermost level: commands
-  // in it (conda, pyenv) can take seconds, or wait for a lock, before mpirun's daemon starts.
+  // Prevent bash from reading ~/.bashrc. Under sshd, bash reads the file in the outermost shell,
+  // and commands in it (conda, pyenv) can take seconds or wait for a lock.
   environment["SHLVL"] = "1";
   if (!as_root) return environment;
-  // Open MPI's daemon only runs as root if both variables of its version are set.
+  // The daemon of Open MPI runs as root only if both variables for its version are set.
   for (const char* name : {"PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM",
                            "OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) {
     environment[name] = "1";

@@ -21,11 +21,11 @@ struct SshdSettings {
 // Variables whose name or value sshd_config cannot represent (control characters) are left out.
 std::string SshdConfigText(const SshdSettings& settings);
 
-// The variables of `container` for ssh sessions: all that a user set, because a direct program runs
-// below sshd and needs them, but not those of a single process (HOME, PWD, ...) and not
-// Ringmaster's variables that only the agent needs. Adds the agent's socket and working
-// directory, and prevents bash from reading ~/.bashrc. If the container runs as root, tells
-// mpirun's daemon that this is allowed.
+// Returns the variables of `container` for ssh sessions. Keeps all variables that a user set,
+// because a direct program runs below sshd and needs them. Omits variables that describe a single
+// process (HOME, PWD, ...) and Ringmaster's variables that only the agent needs. Adds the agent's
+// socket and working directory, and prevents bash from reading ~/.bashrc. Allows mpirun's daemon to
+// run as root if the container does.
 std::map<std::string, std::string> SessionEnvironment(
     const std::map<std::string, std::string>& container, const std::string& agent_socket,
     const std::string& working_dir, bool as_root);

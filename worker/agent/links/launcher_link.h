@@ -25,8 +25,8 @@ struct LinkOptions {
   int port = 0;
   std::chrono::milliseconds connect_timeout{100};
   std::chrono::milliseconds first_retry{
-      50};  // before the first welcome: kube-proxy handles a new Service only after a while
-  // Delay after a broken connection. The first attempt is immediate: the launcher waits for it.
+      50};  // before the first welcome, because kube-proxy handles a new Service late
+  // Delay after a broken connection. The first attempt has no delay: the launcher waits for it.
   std::chrono::milliseconds redial{200};
   std::chrono::milliseconds superseded_retry{1000};  // delay after a superseded launcher answered
   std::chrono::milliseconds silence_limit{2000};     // maximum time between the launcher's lines
@@ -40,11 +40,11 @@ class LauncherLink {
     // Returns false if this launcher was superseded; the link then closes and reconnects.
     std::function<bool(std::int64_t term)> on_welcome;
     std::function<void(const control::Message&)>
-        on_message;  // called after the welcome; not for a Heartbeat
-    // The launcher permanently refuses this agent: wrong token, wrong job, or it was
+        on_message;  // called for messages after the welcome, except Heartbeat
+    // The launcher refuses this agent permanently: the token or the job is wrong, or the agent was
     // declared lost.
     std::function<void(const std::string& reason)> on_refused;
-    // All sent messages have been passed to the kernel.
+    // Called when all sent messages have been passed to the kernel.
     std::function<void()> on_drained;
     // Called before each heartbeat to a launcher that has welcomed this agent.
     std::function<void()> on_heartbeat{};
@@ -52,7 +52,7 @@ class LauncherLink {
     std::function<void()> on_gone{};
   };
 
-  // `io` and `tls` outlive this.
+  // `io` and `tls` must outlive this object.
   LauncherLink(boost::asio::io_context& io, control::TlsContext& tls, LinkOptions options,
                Handlers handlers);
   ~LauncherLink();
@@ -65,8 +65,8 @@ class LauncherLink {
   // Closes the connection and reconnects.
   void DialAgain(const std::string& reason);
 
-  // Sends queued messages, closes and never reconnects. `done` runs once they are sent, or at once
-  // if there is no connection.
+  // Sends queued messages, closes the connection and never reconnects. `done` runs once the
+  // messages are sent, or at once if there is no connection.
   void Finish(std::function<void()> done);
 
   bool welcomed() const { return welcomed_; }
@@ -97,7 +97,7 @@ class LauncherLink {
   std::chrono::steady_clock::time_point last_tick_;
   std::chrono::steady_clock::time_point welcomed_at_;
   std::string last_failure_;                                    // logged once for each failure
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // attempts may outlive this
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // attempts may outlive this object
   std::function<void()> on_finished_;
   bool welcomed_ = false;
   bool ever_welcomed_ = false;

@@ -1,8 +1,8 @@
 #pragma once
 
 // The agent's unix socket for the attach processes and ranks of this worker. Accepts only processes
-// of the same user, as reported by the kernel, distinguishes attach processes from ranks by their
-// first line, and passes messages on. Single-threaded.
+// of the same user, according to the kernel. The first line of a connection distinguishes attach
+// processes from ranks. Passes messages on. Single-threaded.
 
 #include <cstdint>
 #include <functional>
@@ -32,7 +32,7 @@ class LocalPeers {
     std::function<void(PeerId)> on_drained;  // all sent messages were passed to the kernel
   };
 
-  // `io` outlives this.
+  // `io` must outlive this object.
   LocalPeers(boost::asio::io_context& io, Handlers handlers);
   ~LocalPeers();
 

@@ -41,7 +41,7 @@ int GpuDevices() {
   return count;
 }
 
-// Lists the GPUs that do not answer, and why. Includes GPUs that the driver has lost.
+// Returns the GPUs that do not answer, with reasons. Includes GPUs that the driver has lost.
 std::string SilentGpus(const Config& config, const std::vector<GpuDevice>& devices) {
   std::string text;
   const auto add = [&text](const std::string& uuid, const std::string& why) {
@@ -93,7 +93,7 @@ std::optional<Finding> CheckMpiDaemon(const Config& config) {
                      path + "); install Open MPI in it"};
 }
 
-// Open MPI keeps its session directory in /tmp, and ssh and Ringmaster keep files there, too.
+// Open MPI keeps its session directory in /tmp. ssh and Ringmaster also keep files there.
 std::optional<Finding> CheckScratchSpace(const Config& /*config*/) {
   constexpr unsigned long long kNeededBytes = 16ULL << 20;
   char name[] = "/tmp/.ringmaster-check-XXXXXX";
@@ -113,8 +113,8 @@ std::optional<Finding> CheckScratchSpace(const Config& /*config*/) {
                             " KiB free but needs 16 MiB; increase the size of its volume"};
 }
 
-// Ranks of one worker exchange data through /dev/shm. If it is too small, training can only become
-// slower, so the finding is a warning.
+// Ranks of one worker exchange data through /dev/shm. A small /dev/shm only makes training slower,
+// so the finding is a warning.
 std::optional<Finding> CheckSharedMemory(const Config& config) {
   struct statvfs status {};
   if (statvfs("/dev/shm", &status) != 0) {
@@ -144,8 +144,8 @@ bool IsLegalHostName(const std::string& name) {
   }
 }
 
-// Open MPI's daemons exchange host names and fail on invalid ones with errors that do not name
-// them.
+// Open MPI's daemons exchange host names. If a host name is invalid, they fail with an error that
+// does not contain the name.
 std::optional<Finding> CheckHostName(const Config& /*config*/) {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);

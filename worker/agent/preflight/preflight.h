@@ -23,7 +23,7 @@ struct Finding {
   std::string check;
   std::string message;
   bool fatal = true;  // false: the finding is only logged, and the worker becomes ready
-  bool fault = true;  // false: nothing is wrong; the finding only informs
+  bool fault = true;  // false: the finding is only information
 };
 
 // Checks one thing. Returns, in one line, what is wrong and what to do about it. A check modifies
@@ -33,7 +33,7 @@ using Check = std::optional<Finding> (*)(const Config& config);
 // Returns the checks of a worker by name.
 std::map<std::string, Check> WorkerChecks();
 
-// The single checks that WorkerChecks() returns.
+// The functions of the checks that WorkerChecks() returns.
 std::optional<Finding> CheckSshd(const Config& config);
 std::optional<Finding> CheckMpiDaemon(const Config& config);
 std::optional<Finding> CheckScratchSpace(const Config& config);
@@ -43,13 +43,13 @@ std::optional<Finding> CheckAddress(const Config& config);
 std::optional<Finding> CheckProgram(const Config& config);
 std::optional<Finding> CheckMpiProgram(const Config& config);
 
-// Not in WorkerChecks(): it runs when the driver has listed `gpus`, which takes time (gpu_watch.h).
+// Not in WorkerChecks(): it runs once the driver has listed `gpus`, which takes time (gpu_watch.h).
 std::optional<Finding> CheckGpus(const Config& config, const GpuList& gpus);
 
 // Whether `name` is a valid host name: RFC 1123 labels, at most 64 bytes in all. Pure function.
 bool IsLegalHostName(const std::string& name);
 
-// Runs the checks once. Their threads only read `config`; the io_context's thread gets the results.
+// Runs the checks once. The checks only read `config`. The io_context's thread gets the results.
 class Preflight {
  public:
   using Done = std::function<void(std::vector<Finding>)>;

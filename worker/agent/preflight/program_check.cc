@@ -27,8 +27,8 @@ bool NamesRendezvous(std::string_view argument) {
                              [&](const char* flag) { return argument.starts_with(flag); });
 }
 
-// Returns torchrun or "accelerate launch", which start ranks themselves, if a shell's command line
-// runs it. Ignores names that may be arguments, for example of pip.
+// If a shell's command line runs torchrun or "accelerate launch", which start ranks themselves,
+// returns that name. Ignores names that may be arguments, for example of pip.
 std::string StartedInShell(const std::vector<std::string>& command) {
   const std::string shell = std::filesystem::path(command.front()).filename();
   if (!shell.ends_with("sh") || command.size() < 3 || !command[1].ends_with('c')) return {};

@@ -15,7 +15,7 @@ class ProgramFile {
 
   const std::string& path() const { return path_; }
 
-  // Returns the machine that the file is built for if it is not this one; otherwise empty.
+  // Returns the machine that the file is built for if it is not this machine; otherwise empty.
   std::string OtherMachine() const;
   // The programs that a script's first line names: the interpreter's path, or env's path and the
   // name that env looks up in PATH. Empty for any other file.

@@ -87,7 +87,7 @@ std::optional<Question> AskLoader(const Config& config) {
   return question;
 }
 
-// Prints the versions of PyTorch and of its CUDA and ROCm, without loading PyTorch.
+// Prints the versions of PyTorch and of the CUDA and ROCm in its build, without loading PyTorch.
 constexpr char kAskTorch[] = R"(
 import importlib.util, os, runpy
 spec = importlib.util.find_spec("torch")
@@ -99,7 +99,7 @@ else:
 )";
 
 struct Torch {
-  std::string version;  // empty: the Python has no PyTorch
+  std::string version;  // empty: Python has no PyTorch
   bool computes_on_gpus = false;
 };
 

@@ -22,7 +22,7 @@ struct Question {
   std::function<std::optional<Finding>(const std::string& answer)> judge;
 };
 
-// Returns an empty list if no question is needed. `config` is not kept.
+// Returns the questions; an empty list if none is needed. Does not keep a reference to `config`.
 std::vector<Question> QuestionsAboutProgram(const Config& config);
 
 }  // namespace ringmaster::agent

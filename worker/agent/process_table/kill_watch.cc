@@ -25,9 +25,9 @@ namespace {
 
 // The interval at which the thread checks whether its watch has ended.
 constexpr timespec kTurn{.tv_sec = 1, .tv_nsec = 0};
-// The maximum number of wakes: a rank may wake the thread or change the word arbitrarily often.
+// Limits the wakes of the thread, because a rank may wake it or change the word arbitrarily often.
 constexpr int kMostWakes = 100;
-// The watch looks several times, because the threads of a process do not end at the same moment.
+// The watch reads /proc several times, because the threads of a process end at different times.
 constexpr int kLooks = 20;
 constexpr std::chrono::milliseconds kBetweenLooks{2};
 

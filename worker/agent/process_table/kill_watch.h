@@ -1,10 +1,10 @@
 #pragma once
 
 // Detects at once that a rank was killed. A killed process counts as ended, and its connections
-// close, only when the kernel has freed its memory. With PyTorch on a CPU this takes about 60 ms.
-// Before that, the kernel marks a word of the rank's position page (kOwnerWord in
-// common/control/position_page.h), on which a thread of this class waits. When the word changes,
-// the watch reads /proc to find whether the process is ending, and by which signal.
+// close, only when the kernel has freed its memory. With PyTorch on a CPU, freeing the memory takes
+// about 60 ms. Before that, the kernel marks a word of the rank's position page (kOwnerWord in
+// common/control/position_page.h). A thread of this class waits for the word to change. The watch
+// then reads /proc to find out whether the process is ending, and by which signal.
 
 #include <functional>
 #include <memory>
@@ -20,8 +20,8 @@ namespace ringmaster::agent {
 class KillWatch {
  public:
   // `on_killed` runs at most once, on `io`, when SIGKILL is ending `process`, and never after this
-  // is destroyed. The caller ends the watch before the pid may be reused. Returns null if the page
-  // names no thread of the rank, for example because the kernel has no robust futexes.
+  // object is destroyed. The caller ends the watch before the pid may be reused. Returns null if
+  // the page names no thread of the rank, for example because the kernel has no robust futexes.
   static std::unique_ptr<KillWatch> Start(boost::asio::io_context& io,
                                           std::shared_ptr<const RankPage> page, pid_t process,
                                           std::function<void()> on_killed);

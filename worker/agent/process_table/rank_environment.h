@@ -11,21 +11,21 @@
 
 namespace ringmaster::agent {
 
-// "NAME=VALUE" entries. OMP_NUM_THREADS gets the slot's share of `cpus` unless the user set it: by
-// default, LibTorch and OpenMP use all CPUs in every rank, and ranks of one worker compete.
-// `position_page` is the file of rank_page.h; empty: none. `gpus` are the UUIDs of the slot's GPUs,
-// separated by commas: the rank sees only these. Empty: it sees all of the container's GPUs.
+// Returns "NAME=VALUE" entries. OMP_NUM_THREADS is the slot's share of `cpus` unless the user set
+// it: by default, LibTorch and OpenMP use all CPUs in every rank, and ranks of one worker compete.
+// `position_page` is the file of rank_page.h; empty: none. `gpus` are the UUIDs of the GPUs that
+// the rank sees, separated by commas; empty: all of the container's GPUs.
 std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpus,
                                          const std::string& position_page = "",
                                          const std::string& gpus = "");
 
-// For a program without the rank protocol, which runs in one world: the variables from which
-// PyTorch, torchrun and JAX read rank and peers. `port` is free on rank 0's host. In mode PerWorker
+// Returns the environment of a program without the rank protocol, which runs in one world: PyTorch,
+// torchrun and JAX read rank and peers from it. `port` is free on rank 0's host. In mode PerWorker
 // the program starts its own ranks, and RANK and WORLD_SIZE count the programs.
 std::vector<std::string> ProgramEnvironment(const Config& config, const ProgramPlace& place,
                                             int cpus, int port);
 
-// The number of CPUs that this container may use: those of its affinity mask and quota. At least 1.
+// The number of CPUs that the affinity mask and the quota of this container allow. At least 1.
 int AvailableCpus();
 
 // The quota in a cgroup v2 cpu.max file ("150000 100000", "max 100000"), rounded up; 0 when there

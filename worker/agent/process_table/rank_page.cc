@@ -15,11 +15,11 @@ namespace {
 
 using Words = std::array<std::uint64_t, control::kPageWords>;
 
-// The number of attempts to read the page, because a read while the rank writes is inconsistent.
+// The number of attempts to read the page. A read fails if the rank writes at the same time.
 constexpr int kTries = 3;
 constexpr int kMaxRank = 1 << 24;
 
-// Milliseconds since the time `then` of the page, which may be any value that the rank wrote.
+// Returns the milliseconds since `then`, a time from the page, where the rank may write any value.
 std::int64_t MillisSince(std::int64_t then, std::int64_t now) {
   return then >= now ? 0 : (now - then) / 1'000'000;
 }

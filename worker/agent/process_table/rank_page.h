@@ -1,7 +1,7 @@
 #pragma once
 
-// The agent's side of a rank's position page (common/control/position_page.h). A page is created
-// for each start of a rank, in anonymous memory of fixed size. Reading does not trust the content.
+// The agent's side of a rank's position page (common/control/position_page.h). Each start of a rank
+// gets a new page in anonymous memory of fixed size. Reads do not trust the content.
 
 #include <atomic>
 #include <cstdint>
@@ -35,13 +35,13 @@ class RankPage {
 
   // Empty if the rank reports no position or an invalid one.
   std::optional<Reading> Read() const;
-  // The thread that wrote its stack last; 0 if none yet.
+  // The thread that wrote its stack last; 0 if no thread has written one.
   std::int64_t NewestStack() const;
   // The stacks that the rank's threads wrote when asked: printable text.
   std::string ReadStacks() const;
-  // The word of kOwnerWord, valid as long as the page; null if it cannot be mapped.
+  // The word at kOwnerWord, valid as long as this object; null if the page cannot be mapped.
   const std::atomic<std::uint32_t>* Owner() const;
-  // The thread that the word of kOwnerWord names; 0: none.
+  // The thread that the word at kOwnerWord names; 0: none.
   pid_t OwnerThread() const;
 
  private:

@@ -107,7 +107,7 @@ void RankProcesses::SetRank(int slot, pid_t process) {
   const auto rank = ranks_.find(slot);
   if (rank == ranks_.end()) return;
   rank->second.rank = process;
-  // Do not watch the rank of a wrapper: the wrapper's exit counts, and it may differ.
+  // Do not watch the rank of a wrapper, because only the exit of the wrapper itself is reported.
   const pid_t started = rank->second.process->pid();
   if (process != started) return;
   rank->second.killed = KillWatch::Start(io_, rank->second.page, process, [this, slot, started] {

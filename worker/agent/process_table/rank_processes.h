@@ -31,24 +31,24 @@ class RankProcesses {
  public:
   struct Handlers {
     std::function<void(int slot, bool is_stderr, std::string_view data)> on_output;
-    // Called when SIGKILL is ending the slot's process. on_end follows once its memory is freed.
+    // Called when SIGKILL is ending the slot's process. on_end follows once the memory is freed.
     std::function<void(int slot, const std::vector<std::string>& last_lines)> on_killed;
     std::function<void(int slot, const RankEnd& end)> on_end;
     std::function<void(int slot)> on_due;  // for CallAfter()
   };
 
-  // `io`, `reaper` and `config` outlive this.
+  // `io`, `reaper` and `config` must outlive this object.
   RankProcesses(boost::asio::io_context& io, ChildReaper& reaper, const Config& config,
                 Handlers handlers);
 
-  // Sets the GPUs that the ranks of each slot may see (RankEnvironment). Applies to ranks that are
-  // started from now on. Empty: all GPUs of the container.
+  // Sets the GPUs that the ranks of each slot may see (RankEnvironment). Applies to ranks that
+  // start after this call. An empty list means all GPUs of the container.
   void SetGpus(std::vector<std::string> gpus) { gpus_ = std::move(gpus); }
-  // The GPUs of the slot, as set above.
+  // The GPUs of the slot, as set with SetGpus().
   std::string Gpus(int slot) const;
 
-  // REQUIRES, for both: the slot's last process has ended. Errors: those of SlotActions::StartRank.
-  // Starts a rank that uses our protocol and reports its position.
+  // Starts a rank that uses our protocol and reports its position. REQUIRES, for both Start(): the
+  // slot's last process has ended. Errors: those of SlotActions::StartRank.
   Result<void> Start(int slot);
   // Starts a program without the rank protocol. Its rendezvous is at `port` of rank 0's host.
   Result<void> Start(const ProgramPlace& place, int port);
@@ -62,7 +62,7 @@ class RankProcesses {
   // The process group of the slot's process, or -1.
   pid_t Group(int slot) const;
 
-  // Records that this process of the group is the slot's rank, according to its hello.
+  // Records which process of the group is the slot's rank, according to the rank's hello.
   void SetRank(int slot, pid_t process);
   // The position that the slot's rank reports; empty if it reports none.
   std::optional<RankPage::Reading> Position(int slot) const;

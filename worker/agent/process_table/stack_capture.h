@@ -1,10 +1,10 @@
 #pragma once
 
-// Captures the stacks of all threads of a process without a debugger. It reads the kernel's list of
-// threads. If the rank answers the stack signal (position_page.h), it adds the stack that each
-// thread reports, or all that Python wrote for the first thread that answered. Threads that do not
-// answer, and processes that are stopped or in an uninterruptible wait, delay the capture by a
-// bounded time, and have only the kernel's information. Single-threaded, on its io_context.
+// Captures the stacks of all threads of a process without a debugger. Reads the kernel's list of
+// threads. If the rank answers the stack signal (position_page.h), adds the stack that each thread
+// reports, or all stacks that Python wrote for the first thread that answered. For threads that do
+// not answer in time, are stopped or wait uninterruptibly, the capture contains only the kernel's
+// information. Single-threaded, on its io_context.
 
 #include <chrono>
 #include <functional>
@@ -30,8 +30,8 @@ class StackCapture : public std::enable_shared_from_this<StackCapture> {
   };
   using Done = std::function<void(const std::string& text)>;
 
-  // `page` belongs to the process; null if it has none. `done` runs once, later, never from inside
-  // this call.
+  // `page` belongs to the process; null if the process has none. `done` runs once, and never from
+  // inside this call.
   static void Start(boost::asio::io_context& io, pid_t process,
                     std::shared_ptr<const RankPage> page, const Limits& limits, Done done);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Formats the threads of a rank: the kernel's list of them, each with the stack that it reported,
-// if any. Pure functions.
+// Formats the threads of a rank: the kernel's list of threads, with the stack of each thread that
+// reported one. Pure functions.
 
 #include <cstddef>
 #include <string>
@@ -19,10 +19,10 @@ namespace ringmaster::agent {
 std::string StackText(const std::vector<ThreadInfo>& threads, std::size_t count,
                       std::string_view written);
 
-// The first lines that fit into `limit` bytes (at least 64), with a line about the omitted ones.
+// The first lines that fit into `limit` bytes (at least 64), and a line about the omitted lines.
 std::string Shortened(const std::string& text, std::size_t limit);
 
-// One frame: "/usr/lib/libc.so.6(read+0x1) [0x7f]" -> "libc.so.6(read+0x1)".
+// Formats one frame: "/usr/lib/libc.so.6(read+0x1) [0x7f]" -> "libc.so.6(read+0x1)".
 std::string FrameText(std::string_view frame);
 
 }  // namespace ringmaster::agent

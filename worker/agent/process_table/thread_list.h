@@ -22,18 +22,18 @@ struct ThreadInfo {
   bool Held() const { return state != 'R' && state != 'S'; }
 };
 
-// The state letter in a /proc/<pid>/stat; '?' if there is none.
+// The state letter in the text of a /proc/<pid>/stat; '?' if there is none.
 char StateIn(std::string_view stat);
 
 // The state of the process, which is that of its first thread.
 char StateOf(pid_t process);
 
-// Whether SIGKILL is ending the process or has ended it, according to a /proc/<pid>/stat. A process
-// that ended keeps its stat until its parent reaps it.
+// Whether SIGKILL is ending or has ended the process, according to the text of its
+// /proc/<pid>/stat. The file of a process that ended exists until its parent reaps it.
 bool SaysKilled(std::string_view stat);
 bool IsBeingKilled(pid_t process);
 
-// Lists at most `limit` threads, the first one first, and sets `count` to the number of all.
+// Lists at most `limit` threads, the first thread first. Sets `count` to the number of all threads.
 std::vector<ThreadInfo> ThreadsOf(pid_t process, std::size_t limit, std::size_t* count);
 
 // Whether the process handles this signal instead of being ended by it.

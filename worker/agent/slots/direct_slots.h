@@ -38,7 +38,7 @@ class DirectSlots final : public Slots {
     std::int64_t cohort = control::kStartedByAgents;
     int rank = -1;
     bool own_process = false;          // a process that this agent started runs, in any epoch
-    std::optional<ProgramPlace> next;  // program to start once that process has ended
+    std::optional<ProgramPlace> next;  // program to start once the process has ended
     SlotOutput output;
     std::optional<control::RankExited> exit_report;
   };

@@ -10,7 +10,7 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::size_t kMostUnprotected = 8;  // kinds of protection that a slot reports as failing
+constexpr std::size_t kMostUnprotected = 8;  // maximum number of failing protections of a slot
 
 // Advice to the author of a program that never sent a hello.
 std::string HowToJoin(const SlotsOptions& options) {
@@ -27,8 +27,8 @@ std::string HowToEndEarly(const SlotsOptions& options) {
          "rank and call job.finish() until it returns True";
 }
 
-// The exit for an attach whose rank ended as requested. With a code other than 0, mpirun would end
-// all other ranks.
+// The exit to report to an attach whose rank ended as requested. After a code other than 0, mpirun
+// would end all other ranks.
 control::RankExit AsAsked() {
   control::RankExit exit;
   exit.exit_code = 0;
@@ -166,7 +166,7 @@ void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
   if (left_out) {
     exit.last_lines.push_back("it exited without joining the job" + HowToJoin(options_));
   }
-  // Report a user error: after code 0, the process would be restarted again and again.
+  // Report a user error: a process that ends with code 0 would be restarted again and again.
   const bool early = exit.Clean() && had_world && !meant && !slot.reported.done.has_value();
   if (early) {
     exit.exit_code = control::kExitUserError;
@@ -280,7 +280,7 @@ void ElasticSlots::OnCannotStart(int index, const Error& error) {
   slot.wanted.reset();
 }
 
-// Reports the exit in the epoch that was assigned to the process, or would have been assigned next.
+// Reports the exit in the epoch to which the process was, or was about to be, assigned.
 void ElasticSlots::ReportExit(int index, control::RankExit exit) {
   Slot& slot = At(index);
   const Place place = slot.wanted.value_or(slot.assigned.value_or(Place{}));
@@ -317,7 +317,7 @@ AttachId ElasticSlots::AttachOf(int index) const {
   return newest;
 }
 
-// Selects where the output of the slot goes. Called after every change that may affect it.
+// Selects the destination of the slot's output. Called after every change that may affect it.
 void ElasticSlots::Route(int index) {
   using Way = SlotOutput::Way;
   Slot& slot = At(index);

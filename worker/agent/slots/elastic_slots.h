@@ -8,8 +8,8 @@
 //              ▲                                             │   ▲ └ StartEpoch, with its state
 //              └─────────── died by itself ──────────────────┘
 //
-// An attach stays connected to its slot throughout; it ends only when the slot's process was meant
-// to end.
+// An attach stays connected to its slot throughout, even if a process in a world fails. It ends
+// when the slot's process ends as requested.
 //
 // Sources: elastic_slots.cc (processes, attaches, output), elastic_world.cc (epochs).
 
@@ -62,8 +62,8 @@ class ElasticSlots final : public Slots {
     std::int64_t cohort = 0;
     int rank = -1;
   };
-  // The rank's reports about its assigned epoch, kept while they are valid. RankDone is also kept
-  // after the exit of a rank that was released.
+  // The rank's reports about its assigned epoch, kept while they are valid. RankDone is kept even
+  // after the exit of a released rank.
   struct Reports {
     std::optional<control::RankDone> done;
     std::optional<control::RankAtBoundary> boundary;
@@ -88,7 +88,7 @@ class ElasticSlots final : public Slots {
     std::optional<control::RankBegan> began;
     std::map<std::string, control::RankProtection> unprotected;  // by kind
     std::optional<control::RankExited> exit_report;  // newest exit, until an epoch supersedes it
-    std::optional<control::RankExit> killed;         // reported while the process is ending
+    std::optional<control::RankExit> killed;         // exit reported while the process is ending
     RestartPolicy restart;
     SlotOutput output;
   };

@@ -23,7 +23,7 @@ void ElasticSlots::RepeatToLauncher(std::int64_t term) {
   }
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = At(index);
-    // Repeat the requests in every term, because a launcher that takes over has an empty store.
+    // Repeat the requests for every new launcher, because its store is empty.
     for (const control::Message& request : slot.reported.store.All()) {
       actions_->SendToLauncher(request);
     }
@@ -42,7 +42,7 @@ void ElasticSlots::RepeatToLauncher(std::int64_t term) {
 std::vector<std::string> ElasticSlots::Running() const {
   std::vector<std::string> running;
   for (const Slot& slot : slots_) {
-    // A process that is still loading counts, because it may be a member of a newer world.
+    // Count a process that is still loading, because it may be a member of a newer world.
     const bool counts = slot.connected || slot.wanted.has_value();
     if (counts && !slot.stopping && !slot.killed && !ending_) running.push_back(slot.start);
   }
@@ -115,7 +115,7 @@ void ElasticSlots::Join(int index, const control::Member& member) {
   };
   if (there(slot.assigned) || there(slot.wanted)) return;  // received again
   slot.gate_open = true;
-  // In the first world, a member has no `start`: it is the current or the next process of the slot.
+  // A member of the first world has no `start`: it is the slot's current or next process.
   const bool itself = member.start.empty() || member.start == slot.start;
   const bool to_come = member.start.empty() && !slot.running && !slot.given_up;
   if ((slot.running && itself) || to_come) {
@@ -127,8 +127,8 @@ void ElasticSlots::Join(int index, const control::Member& member) {
   JoinTooLate(index, member);
 }
 
-// Reports, in this epoch, the exit of a process that had already ended when the launcher, which did
-// not know of it, made the process a member.
+// The launcher made a process a member of this epoch without knowing that the process had already
+// ended. Reports the exit of the process in this epoch.
 void ElasticSlots::JoinTooLate(int index, const control::Member& member) {
   Slot& slot = At(index);
   const bool known = slot.exit_report.has_value() &&

@@ -1,7 +1,7 @@
 #pragma once
 
-// Decides whether and when to restart a rank of an elastic job that ended by itself. Does no I/O;
-// used by elastic_slots.h.
+// Decides whether and when a rank of an elastic job is restarted after it ended by itself. Does no
+// I/O; used by elastic_slots.h.
 
 #include <chrono>
 #include <optional>
@@ -12,15 +12,15 @@ namespace ringmaster::agent {
 
 class RestartPolicy {
  public:
-  // The delay before the next start; nothing if another start would end the same way: after a user
-  // error, if the program cannot be executed, if its GPU does not work, or if the rank exited with
-  // code 0 before it had a world.
+  // Returns the delay before the next start. Returns nothing if another start would end the same
+  // way: after a user error, if the program cannot be executed, if the rank's GPU does not work, or
+  // if the rank exited with code 0 before it had a world.
   // If a rank dies soon after its start, the first restart is immediate. Later ones wait 1 to 30 s.
   std::optional<std::chrono::milliseconds> OnEnd(const ProcessEnd& end,
                                                  std::chrono::milliseconds lived, bool had_world);
 
-  // The delay before the next try if the machine could not start a process; never zero. Counts as a
-  // death soon after the start.
+  // Returns the delay, never zero, before the next attempt if the machine could not start a
+  // process. Counts the attempt as a death soon after the start.
   std::chrono::milliseconds OnCannotStart();
 
   // Resets the count of failures.

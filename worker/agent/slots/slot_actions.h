@@ -25,7 +25,7 @@ struct ProgramPlace {
   int rank = 0;
   int world_size = 1;
   int slot = 0;
-  int slots = 1;  // number of slots of the world on this worker
+  int slots = 1;  // number of the world's slots on this worker
   int node_rank = 0;
   int nodes = 1;
   std::string master_address;  // address of rank 0
@@ -37,7 +37,7 @@ class SlotActions {
  public:
   virtual ~SlotActions() = default;
   virtual void SendToLauncher(const control::Message& message) = 0;
-  // Reconnects to get the whole world, if the launcher sent a difference from a world unknown here.
+  // Reconnects to get the whole world. Call if the launcher sent changes to an unknown world.
   virtual void DialLauncherAgain(const std::string& reason) = 0;
   // Returns false while the launcher is disconnected or has not yet accepted earlier output. Output
   // then waits until Slots::OnLauncherDrained.
@@ -46,14 +46,14 @@ class SlotActions {
   virtual bool LauncherListens() const = 0;
   virtual void SendToRank(int slot, const control::Message& message) = 0;
   virtual void SendToAttach(AttachId attach, const control::Message& message) = 0;
-  // Sends SIGTERM to the attach process, which passes it to its program, and SIGKILL after the
+  // Sends SIGTERM to the attach process, which passes it to its program. Sends SIGKILL after the
   // grace period.
   virtual void StopAttach(AttachId attach, std::chrono::milliseconds grace) = 0;
   virtual void CloseAttach(AttachId attach) = 0;
   // kUnavailable: the machine cannot start a rank now, but may later. Any other error says why the
   // program cannot be executed.
   virtual Result<void> StartRank(int slot) = 0;
-  // Starts a program that runs in one world. Errors as for StartRank.
+  // Starts a program that runs in one world. Returns the same errors as StartRank.
   virtual Result<void> StartProgram(const ProgramPlace& place) = 0;
   // Calls Slots::OnRestartDue after this delay. At most one call per slot is pending.
   virtual void RestartRankAfter(int slot, std::chrono::milliseconds delay) = 0;

@@ -1,10 +1,10 @@
 #pragma once
 
-// Distributes the output of one slot's processes. All of it goes to the agent's standard streams,
-// which are the worker's log. Output that concerns the whole job also goes to the launcher's log,
-// through the slot's attach or, without one, directly to the launcher: everything that rank 0
-// prints, and lines of other ranks except for Ringmaster's routine log lines. Output waits in a
-// bounded buffer while nothing reads it. Used by elastic_slots.h and direct_slots.h.
+// Distributes the output of one slot's processes. The agent's standard streams, which are the
+// worker's log, get all of it. The launcher's log gets the output that concerns the whole job: all
+// output of rank 0, and lines of other ranks except for Ringmaster's routine log lines. This output
+// goes through the slot's attach or, without one, directly to the launcher. Output that nothing
+// reads waits in a bounded buffer. Used by elastic_slots.h and direct_slots.h.
 
 #include <array>
 #include <cstddef>
@@ -18,8 +18,8 @@ namespace ringmaster::agent {
 
 class SlotOutput {
  public:
-  // The maximum amount of waiting output. Beyond it, the oldest output is dropped, and one line in
-  // the output reports the number of dropped lines.
+  // The maximum size of waiting output. Beyond it, the oldest output is dropped, and one line of
+  // output reports the number of dropped lines.
   static constexpr std::size_t kMaxWaitingBytes = 256 * 1024;
 
   enum class Way {
@@ -39,14 +39,14 @@ class SlotOutput {
 
   void Add(bool is_stderr, std::string_view data);
 
-  // Changes the destination, also for the output that waits.
+  // Changes the destination of all output, including the output that waits.
   void GoTo(const Route& route);
 
   // Call when the launcher accepts output again.
   void Flow();
 
-  // Call when the process has ended. Completes its last line, and sends the launcher all waiting
-  // output, even if the launcher has not accepted earlier output yet.
+  // Call when the process has ended. Completes the process's last line, and sends the launcher all
+  // waiting output, even if the launcher has not accepted earlier output yet.
   void EndLines();
 
  private:

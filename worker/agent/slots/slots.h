@@ -1,9 +1,9 @@
 #pragma once
 
-// Decides what an agent does with its slots: which process runs in each, which epoch it belongs to,
-// and which attach it has. Takes events and returns actions through SlotActions. It does no I/O,
-// starts no threads and reads no clock, so that tests can cover every order of events. agent.h
-// connects it to processes and sockets.
+// Decides what an agent does with its slots: which process runs in each slot, in which epoch, and
+// with which attach. Takes events and returns actions through SlotActions. It does no I/O, starts
+// no threads and reads no clock, so that tests can cover every order of events. agent.h connects it
+// to processes and sockets.
 //
 // There are two kinds of slots. In an elastic job the agent starts the ranks, and they live across
 // epochs (elastic_slots.h). In a direct job attach runs the program, which lives for one epoch
@@ -33,8 +33,8 @@ class Slots {
   // Starts the processes that can start before any epoch.
   virtual void Preload() {}
 
-  // Returns false for a superseded launcher: its term is below one that this agent followed.
-  // Otherwise repeats all current reports to the launcher, which may have missed them.
+  // Returns false for a superseded launcher, whose term is below one that this agent followed.
+  // Otherwise repeats all current reports, which the launcher may have missed.
   [[nodiscard]] bool OnWelcome(std::int64_t term);
   virtual void OnLauncherDrained() {}
 
@@ -66,7 +66,7 @@ class Slots {
   void OnAttachGone(AttachId attach);
 
   // Tells the launcher that the Pod will terminate. Returns true if ranks are in a world. They
-  // continue until the launcher has formed another world without them; then Drained() is true.
+  // train until the launcher has formed another world without them; then Drained() is true.
   [[nodiscard]] bool Leave(const std::string& reason);
   // Whether no rank of this worker is in a world that continues.
   virtual bool Drained() const = 0;
@@ -75,14 +75,14 @@ class Slots {
   void End(std::chrono::milliseconds grace);
 
   virtual std::vector<RankStanding> InWorld() const { return {}; }
-  // Ends processes that have run for longer than `limit` and have not sent their hello. `age` tells
-  // how long a slot's process has run.
+  // Ends processes that have run for longer than `limit` and have not sent their hello. `age`
+  // returns how long a slot's process has run.
   virtual void EndEndlessLoading(const std::function<std::chrono::milliseconds(int slot)>& /*age*/,
                                  std::chrono::milliseconds /*limit*/) {}
 
   virtual bool AnyRankRunning() const = 0;
-  // Whether a program of an earlier launcher still runs. Until it ends, no world can start here,
-  // because two programs would share a GPU.
+  // Whether a program of an earlier launcher still runs. Until the program ends, no world can start
+  // on this worker, because two programs would share a GPU.
   virtual bool EndsFormerPrograms() const { return false; }
   const control::Epoch& highest_epoch() const { return highest_epoch_; }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Records a rank's requests to the rendezvous store of its epoch and replays them to a launcher
-// that takes over with an empty store. The record is bounded: requests beyond the limit reach the
+// Records a rank's requests to the rendezvous store of its epoch and replays the requests to a new
+// launcher, whose store is empty. The record is bounded: requests beyond the limit reach the
 // current launcher but are not replayed. Does no I/O; used by elastic_slots.h.
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace ringmaster::agent {
 class StoreRequests {
  public:
   static constexpr std::size_t kMaxSetBytes = 4 << 20;  // keys and values together
-  static constexpr std::size_t kMaxGets = 16;           // unanswered; the oldest is dropped first
+  static constexpr std::size_t kMaxGets = 16;           // unanswered gets; the oldest is dropped
 
   // Replaces the key's earlier value. If the record is full, drops the value and returns false.
   [[nodiscard]] bool Set(const control::StoreSet& set);

@@ -109,14 +109,14 @@ class CommunicatorBackend final : public Backend {
                                          *trainer::HostTransportOf(name));
   }
 
-  // The deadline of an operation that runs after all queued operations.
+  // Returns the deadline of an operation that runs after all operations in the queue.
   Deadline Later() const {
     return std::chrono::steady_clock::now() +
            kOperationTimeout * (static_cast<int>(queued_.size()) + 1);
   }
 
-  // Copies the input to the place of the result if the trainer only supports the operation in
-  // place. Waits first for queued operations that write there.
+  // If the trainer supports the operation only in place, copies the input to the place of the
+  // result. Before that, waits for queued operations that write to the same place.
   Result<void> PlaceInput(const Call& call) {
     const bool places = call.collective == Collective::kAllReduce ||
                         (call.collective == Collective::kBroadcast && rank() == call.root);
@@ -175,7 +175,7 @@ class CommunicatorBackend final : public Backend {
   std::array<std::byte*, 2> registered_{};
   std::deque<Queued> queued_;
   std::unique_ptr<Communicator> communicator_;  // destroyed first
-  trainer::NcclCommunicator* nccl_ = nullptr;   // communicator_ if it uses NCCL; or null
+  trainer::NcclCommunicator* nccl_ = nullptr;   // communicator_, or null if it is not NCCL's
 };
 
 Result<int> GpuOf(int rank) {
@@ -256,7 +256,7 @@ std::string AutoBackend() {
   if (UnderAgent()) gpus_of_pod = trainer::NumberIn(control::kEnvGpus);
   // Runs in a child process for the same reason as in CheckGpus().
   const auto child = InAProcess([&] { return ChooseBackend(gpus_of_pod, trainer::FindGpus()); });
-  return child ? child->text : "nccl";  // the nccl backend then reports the cause
+  return child ? child->text : "nccl";  // if it crashed, the nccl backend reports the cause
 }
 
 Result<void> CheckBackend(const std::string& name, Collective collective, int ranks) {

@@ -26,11 +26,11 @@ class Backend {
   virtual int size() const = 0;
   // Returns LibTorch's name of the device whose memory this backend uses.
   virtual std::string device() const { return "cpu"; }
-  // The two buffers on that device that are registered; null if any memory can be used.
+  // The two registered buffers on that device; null if the backend can use any memory.
   virtual std::array<std::byte*, 2> registered() const { return {}; }
 
-  // Queues operations, which run one after the other, or as one operation if the library can. A
-  // backend without a queue runs them at once. Every rank must make the same calls.
+  // Queues operations. They run one after the other, or as one operation if the library supports
+  // it. A backend without a queue runs them at once. Every rank must make the same calls.
   virtual Result<void> Start(std::span<const Call> together) = 0;
   // Blocks until all started operations are done on this rank.
   virtual Result<void> Finish() = 0;
@@ -43,25 +43,25 @@ class Backend {
 // The request for a GPU of rank `rank` on its host.
 trainer::GpuRequest GpuRequestOf(int rank);
 
-// Returns the backend for --backend=auto: nccl in builds with CUDA if the Pod has GPUs or, outside
-// of a Pod (empty), if the host has any; otherwise gloo.
+// Returns the backend for --backend=auto: nccl in builds with CUDA if the Pod has GPUs, or if this
+// process runs outside of a Pod (empty) and the host has GPUs; otherwise gloo.
 std::string ChooseBackend(std::optional<int> gpus_of_pod, const trainer::GpuFacts& facts);
 // Returns ChooseBackend() for this process.
 std::string AutoBackend();
 
 // Checks that the backend (gloo, shared-memory, mpi or nccl) can be measured with `ranks` ranks.
-// kInvalid: it is not in this build or not available here; the message says what to do.
+// kInvalid: it is not in this build or not available on this host; the message says what to do.
 Result<void> CheckBackend(const std::string& name, Collective collective, int ranks);
 
 // Creates a backend for `world`, the world of RunOnRanks(). `registered_bytes` is the size of each
-// of its two registered buffers; 0: it has none. kInvalid: this rank has no device, or the buffers
-// cannot be registered. REQUIRES: CheckBackend() succeeded; `name` is not mpi (see
+// of its two registered buffers; 0: it has no such buffers. kInvalid: this rank has no device, or
+// the buffers cannot be registered. REQUIRES: CheckBackend() succeeded; `name` is not mpi (see
 // MakeMpiBackend()); `registered_bytes` is 0 unless `name` is nccl.
 Result<std::unique_ptr<Backend>> MakeBackend(const std::string& name, const trainer::World& world,
                                              std::size_t registered_bytes);
 
 #if defined(RINGMASTER_BENCH_MPI)
-// Creates a backend for a rank of mpirun. It initialises MPI, and finalises MPI when destroyed.
+// Creates a backend for a rank that mpirun started. Initialises MPI; its destructor finalises MPI.
 Result<std::unique_ptr<Backend>> MakeMpiBackend();
 #endif
 

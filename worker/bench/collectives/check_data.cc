@@ -57,14 +57,14 @@ int64_t Hashed(int rank, std::size_t index, uint64_t most) {
   return static_cast<int64_t>(((hash ^ (hash >> 31)) >> 32) * most >> 32);
 }
 
-// The input of `rank` at `index`. For products, one rank has a factor 2, and rank 0 a factor 1-3.
+// The input of `rank` at `index`. For products, one rank has the factor 2 and rank 0 a factor 1-3.
 int64_t ValueOf(ElementType type, ReduceOp op, int rank, int ranks, std::size_t index) {
   constexpr uint64_t kSmall = 128;  // representable in every type
   constexpr int kNobody = (1 << 20) - 1;
   switch (op) {
     case ReduceOp::kSum: {
-      // The sums must fit their type, because Open MPI saturates larger 8-bit integers where it
-      // adds with AVX, and wraps them elsewhere (seen with 4.1.4).
+      // The sums must fit their type. Where Open MPI adds with AVX, it saturates larger 8-bit
+      // integers instead of wrapping them (seen with 4.1.4).
       const int largest = type == ElementType::kInt8 ? 127 : 255;
       return Hashed(rank, index, static_cast<uint64_t>(std::clamp(largest / ranks + 1, 2, 128)));
     }

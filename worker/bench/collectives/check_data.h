@@ -17,8 +17,8 @@ struct CheckedCall {
   int ranks = 1;
 };
 
-// Writes this rank's data to `send`. The part of `receive` outside of `send` gets values that no
-// operation produces.
+// Writes this rank's data to `send`. Fills the part of `receive` outside of `send` with values that
+// no operation produces.
 void Fill(const CheckedCall& checked);
 
 // Returns the number of wrong elements in `receive` on this rank.

@@ -1,8 +1,8 @@
 #pragma once
 
 // The measured operations, their buffers and bus factors, as in nccl-tests (doc/PERFORMANCE.md).
-// The size is that of a rank's larger buffer; the algorithm bandwidth is size / time; the bus
-// bandwidth is that times the bus factor, the least traffic of a link per byte of size.
+// The size is that of a rank's larger buffer. The algorithm bandwidth is size / time. The bus
+// bandwidth is the algorithm bandwidth times the bus factor, the least traffic of a link per byte.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,11 +30,11 @@ const char* NameOf(Collective collective);
 // Whether the operation reduces numbers.
 bool Reduces(Collective collective);
 
-// Whether the operation has a root: the rank that is the source, or the only one with a result.
+// Whether the operation has a root: the rank that is the source, or the only rank with a result.
 bool HasRoot(Collective collective);
 
-// Whether the operation can run in place. It cannot if received data overwrites data that is still
-// to be sent.
+// Whether the operation can run in place. An operation cannot run in place if received data
+// overwrites data that is still to be sent.
 bool WorksInPlace(Collective collective);
 
 // The bus factor for n ranks: 2(n-1)/n, (n-1)/n or 1.
@@ -44,12 +44,12 @@ double BusFactor(Collective collective, int ranks);
 struct Counts {
   std::size_t send = 0;
   std::size_t receive = 0;
-  std::size_t unit = 0;  // the operation's count argument: the size of a piece if each rank has one
+  std::size_t unit = 0;  // the operation's count argument: the size of a rank's piece, if any
 
   std::size_t most() const { return send > receive ? send : receive; }
 };
 // The counts for buffers of at most `bytes`. Pieces are multiples of 16 bytes. The counts are 0 if
-// no element fits.
+// not even one element fits.
 Counts CountsOf(Collective collective, std::size_t bytes, std::size_t element_bytes, int ranks);
 
 // One call of an operation. `send` and `receive` may overlap as in nccl-tests' in-place operations.
@@ -60,7 +60,7 @@ struct Call {
   trainer::Elements send{};
   trainer::Elements receive{};
 
-  // The operation's count argument for `ranks` ranks: the size of a piece if each rank has one.
+  // The operation's count argument for `ranks` ranks: the size of a rank's piece, if any.
   std::size_t count(int ranks) const;
 };
 

@@ -102,7 +102,7 @@ void AddFlags(CLI::App& app, Collective collective, CollectiveFlags& flags) {
   app.add_option("--json", flags.json, "output file; '-': standard output");
 }
 
-// The number of ranks, if this process starts them.
+// Returns the number of ranks to start, if no agent or mpirun starts them.
 int RanksOf(const CollectiveFlags& flags) { return flags.gpus > 0 ? flags.gpus : flags.ranks; }
 
 Result<std::vector<int64_t>> SizesOf(const CollectiveFlags& flags) {

@@ -7,7 +7,7 @@
 
 namespace ringmaster::bench {
 
-// The operations, from allreduce to sendrecv, with the flags, columns and formulas of nccl-tests.
+// The subcommand of one operation, with the flags, columns and formulas of nccl-tests.
 Command AddCollective(CLI::App& app, Collective collective);
 
 // communicator: compares the trainer's communicator, which gets all buckets at once as from the

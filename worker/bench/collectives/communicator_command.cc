@@ -73,8 +73,8 @@ class GlooStore final : public gloo::rendezvous::Store {
   const std::shared_ptr<trainer::Store> store_;
 };
 
-// Uses Gloo as Gloo's own examples do: a context, and one collective after the other on the thread
-// of the caller. The trainer's communicator is compared with it. May throw the exceptions of Gloo.
+// Uses Gloo as in Gloo's own examples: a context, and one collective after the other on the
+// caller's thread. The baseline for the trainer's communicator. May throw Gloo's exceptions.
 class BareGloo {
  public:
   // Connects the ranks of `world` through its store.

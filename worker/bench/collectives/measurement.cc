@@ -156,7 +156,7 @@ class Measuring {
     timing.bus = timing.algorithm * BusFactor(sweep_.collective, backend_.size());
     if (!check) return timing;
 
-    // Fill the buffers again: an in-place operation has used its own results as input until now.
+    // Fill the buffers again: in place, the timed iterations used earlier results as their input.
     Fill(checked);
     memory_.Push();
     if (Result<void> run = backend_.Start({&call, 1}); !run.ok()) return run.error();

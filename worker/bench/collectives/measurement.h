@@ -1,8 +1,8 @@
 #pragma once
 
 // Times one operation for a range of sizes and checks its results, as nccl-tests does. Ranks
-// synchronise before the timed iterations, which are queued and awaited together. Each iteration
-// uses the next section of buffers of the largest size, so that results do not come from a cache.
+// synchronise before the timed iterations. The iterations are queued together and then awaited.
+// Each iteration uses the next section of large buffers, so that results do not come from a cache.
 
 #include <cstdint>
 #include <functional>

@@ -83,8 +83,8 @@ struct NarrowFloat {
   std::array<MPI_Op, kReduceOps.size()> ops{};
 };
 
-// A type and its reduction. Uses MPI's type and operation if MPI has the type; MPI 3 has no 16-bit
-// floats, so elements.h reduces these. Both handles are valid until MPI is finalised.
+// A type and its reduction. These are MPI's own if MPI has the type; MPI 3 has no 16-bit floats,
+// which elements.h reduces instead. Both handles are valid until MPI is finalised.
 struct MpiReduction {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   MPI_Op op = MPI_OP_NULL;
@@ -195,7 +195,7 @@ class MpiBackend final : public Backend {
     return part.data >= whole.data && part.data < whole.data + whole.bytes();
   }
 
-  // In place, MPI leaves the result at the front of the buffer, but NCCL in the part of this rank.
+  // In place, MPI writes the result to the front of the buffer, but NCCL to the part of this rank.
   Result<void> ReduceScatter(const Call& call, int count, MpiReduction by, bool in_place) {
     if (!in_place) {
       return MpiChecked(MPI_Reduce_scatter_block(call.send.data, call.receive.data, count, by.type,

@@ -11,7 +11,7 @@ using trainer::NcclComm;
 using trainer::NcclResult;
 using trainer::NcclStream;
 
-// Returns the trainer's operation that is closest to `collective`; it is reported to the launcher.
+// Returns the trainer's operation that is closest to `collective`, for reports to the launcher.
 CollectiveKind KindOf(Collective collective) {
   switch (collective) {
     case Collective::kAllReduce:

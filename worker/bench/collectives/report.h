@@ -17,7 +17,7 @@ struct Totals {
 };
 Totals TotalsOf(const std::vector<Row>& rows);
 
-// The lines above the first row and below the last row.
+// Return the lines above the first row and below the last row.
 std::string Header(const Sweepings& sweep, const std::string& backend, int ranks);
 std::string LineOf(const Row& row, const Sweepings& sweep);
 std::string Trailer(const Totals& totals);

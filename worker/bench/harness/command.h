@@ -22,8 +22,8 @@ struct Command {
 };
 using AddCommand = std::function<Command(CLI::App& app)>;
 
-// Parses the command line, runs the named subcommand and returns its exit code. If it throws,
-// returns 1 and prints the message.
+// Parses the command line, runs the named subcommand and returns its exit code. If the subcommand
+// throws, prints the message and returns 1.
 int RunProgram(const std::string& description, const std::vector<AddCommand>& subcommands, int argc,
                char** argv);
 
@@ -33,7 +33,7 @@ std::string ProgramName();
 // Prints "<program>: <what>" to standard error, and returns `code`.
 int Refuse(const std::string& what, int code = kBadInput);
 
-// Writes the line of --json to a file, to standard output ('-'), or nowhere (empty).
+// Writes the JSON line to the file `path`, to standard output ('-'), or nowhere (empty).
 Result<void> WriteJson(const std::string& path, const nlohmann::ordered_json& json);
 
 }  // namespace ringmaster::bench

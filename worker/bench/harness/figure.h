@@ -15,7 +15,7 @@
 
 namespace ringmaster::bench {
 
-// The value below which the fraction `share` (0 to 1) of the values lies; 0 if there are no values.
+// Returns the value below which the fraction `share` (0 to 1) of the values lies; 0 without values.
 inline double Percentile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   const double index = share * static_cast<double>(values.size() - 1);
@@ -49,7 +49,7 @@ inline nlohmann::ordered_json JsonOf(const FigureLine& figure, const nlohmann::o
   return json;
 }
 
-// Prints the result as the last line of a figure's output.
+// Prints the figure as the last line of the output.
 inline void PrintFigure(const FigureLine& figure, const nlohmann::ordered_json& more) {
   std::printf("%s\n", JsonOf(figure, more).dump().c_str());
   std::fflush(stdout);

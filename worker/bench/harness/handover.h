@@ -32,8 +32,8 @@ struct ChildReport {
   int64_t peak_kib = 0;  // peak resident memory
 };
 
-// Runs `work` in a copy of this process, which then exits, and returns its result; nothing if the
-// copy did not exit normally.
+// Runs `work` in a forked child process, which exits afterwards. Returns the result of `work`, or
+// nothing if the child did not exit normally.
 std::optional<ChildReport> InAProcess(const std::function<std::string()>& work);
 
 }  // namespace ringmaster::bench

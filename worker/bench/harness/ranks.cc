@@ -43,7 +43,7 @@ int Guarded(const trainer::World& world, const RankMain& rank_main) {
   }
 }
 
-// Runs a rank of a job. The job ends when its ranks end.
+// Runs this process as a rank of a job. The job ends when its ranks end.
 int RunUnderAgent(const RankMain& rank_main) {
   const SystemClock clock;
   const char* slot = std::getenv(control::kEnvSlot);

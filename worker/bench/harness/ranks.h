@@ -17,7 +17,7 @@ namespace ringmaster::bench {
 
 struct RankOptions {
   int ranks = 2;  // number of ranks to start if no agent started this process
-  // For ranks on separate hosts: each rank's network namespace, and its address in that namespace.
+  // For ranks on simulated hosts: each rank's network namespace, and its address in the namespace.
   std::vector<std::string> namespaces{};
   std::vector<std::string> addresses{};
 };
@@ -27,7 +27,7 @@ bool UnderAgent();
 
 // Runs `rank_main` on every rank. Returns 0, or the exit code of the first rank that failed. A rank
 // that cannot start prints a message and fails with 1. Under an agent, this process is one rank.
-// Otherwise it must not have started threads, because it forks; its ranks are killed when it exits.
+// Otherwise it forks the ranks and must not have threads; when it exits, the ranks are killed.
 int RunOnRanks(const RankOptions& options,
                const std::function<int(const trainer::World& world)>& rank_main);
 

@@ -45,7 +45,7 @@ constexpr std::array<Method, 3> kMethods{{{"allreduce", Compression::kNone},
                                           {"8 bit", Compression::kFloat8E4M3},
                                           {"16 bit", Compression::kFloat16}}};
 
-// The standard error of an accuracy from the held-out samples, without the variance of seeds.
+// Returns the standard error of an accuracy that is due to the held-out samples, not to the seed.
 double StandardError(const RunSummary& summary) {
   if (summary.held_out_samples == 0) return 0;
   const double accuracy = summary.accuracy;
@@ -177,7 +177,7 @@ Result<ordered_json> LinkTable(RankGroup& group, const CompressionFlags& flags) 
 
 using Part = Result<ordered_json> (*)(RankGroup& group, const CompressionFlags& flags);
 
-// Runs a part of the bench on ranks and sets `code`. Returns a discarded JSON value if it fails.
+// Runs a part of the bench on ranks and sets `code`. After a failure, returns a discarded value.
 ordered_json RunPart(Part part, const RankOptions& ranks, const CompressionFlags& flags,
                      int& code) {
   const Handover handover;

@@ -1,7 +1,7 @@
 #pragma once
 
 // Labelled images that all trainings of a process share. All images are drawn or unpacked in
-// advance, so that the time of a training does not depend on earlier ones.
+// advance, so that the duration of a training does not depend on earlier trainings.
 
 #include <cstdint>
 #include <memory>
@@ -13,7 +13,7 @@ namespace ringmaster::bench {
 
 class Digits {
  public:
-  // `data` is a folder of IDX files, or "generated": `samples` images, a quarter of them held out.
+  // `data`: a folder of IDX files, or "generated" for `samples` images, a quarter of them held out.
   static Result<Digits> Load(const std::string& data, int64_t samples);
 
   // Refers to this object's memory and must not outlive it.

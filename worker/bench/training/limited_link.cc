@@ -20,7 +20,7 @@ struct Ran {
   std::string output;
 };
 
-// Runs a command line. Only for commands that this file composes.
+// Runs a command line. Use it only for commands that this file composes.
 Ran RunCommand(const std::string& command) {
   Ran ran;
   std::FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");
@@ -104,7 +104,7 @@ Result<void> LimitedLink::SetUp(const std::string& rate) const {
     commands.push_back("ip -n " + name + " addr add " + address + "/24 dev eth0");
     commands.push_back("ip -n " + name + " link set eth0 up");
     commands.push_back("ip -n " + name + " link set lo up");
-    // The bucket has room for a few packets of maximum size, the queue for TCP's windows.
+    // The bucket has room for a few packets of maximum size; the queue has room for TCP's windows.
     commands.push_back("tc -n " + name + " qdisc add dev eth0 root tbf rate " + rate +
                        " burst 256kb latency 50ms");
   }

@@ -14,7 +14,7 @@ namespace ringmaster::bench {
 
 class LimitedLink {
  public:
-  // `rate` as tc takes it: 1Gbit, 100Mbit. kInvalid: it is not a rate, or this process is not root.
+  // `rate`: in tc's syntax (1Gbit, 100Mbit). kInvalid: not a rate, or this process is not root.
   static Result<std::unique_ptr<LimitedLink>> Make(int hosts, const std::string& rate);
   ~LimitedLink();
   LimitedLink(const LimitedLink&) = delete;

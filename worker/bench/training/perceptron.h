@@ -1,7 +1,7 @@
 #pragma once
 
 // A network of four linear layers on images of digits. It has more than 10 million parameters and
-// few operations for each, so that gradients instead of arithmetic dominate the step.
+// few operations for each, so that the gradients' exchange dominates the step, and not arithmetic.
 
 #include <cstdint>
 #include <memory>

@@ -1,8 +1,8 @@
 #pragma once
 
-// The ranks of a bench as a group that trains repeatedly: some or all of them together, with the
-// trainer's session and step loop, or each independently. Every rank must make the same calls. The
-// worlds of each run meet under a separate prefix of the store.
+// The ranks of a bench as a group that trains repeatedly: some or all ranks together, with the
+// trainer's session and step loop, or each rank independently. Every rank must make the same calls.
+// Each run uses a separate prefix of the store for its worlds.
 
 #include <functional>
 #include <memory>
@@ -38,8 +38,8 @@ class RankGroup {
   int rank() const { return world_.rank; }
   int size() const { return world_.size; }
 
-  // Trains on ranks 0 … ranks - 1 while the others wait. Returns, when all are done, the summary of
-  // this rank; empty if it did not take part. REQUIRES: ranks <= size().
+  // Trains on ranks 0 … ranks - 1 while the others wait. Returns this rank's summary once all ranks
+  // are done; empty if it did not take part. REQUIRES: ranks <= size().
   Result<std::optional<trainer::RunSummary>> Together(const Training& training, int ranks);
   // Trains each of the first `ranks` ranks alone, at the same time. Returns the summaries by rank.
   Result<std::vector<trainer::RunSummary>> Apart(const Training& training, int ranks);

@@ -24,13 +24,13 @@ constexpr int kWays = 4;
 struct ThroughputFlags {
   std::string network = kMnist;
   int ranks = 2;
-  int threads = 1;           // computing threads of a rank, also in the peer
-  int64_t global_batch = 0;  // 0, here and below: the network's default
+  int threads = 1;           // compute threads of a rank, also in PyTorch
+  int64_t global_batch = 0;  // 0, also for steps and samples: the network's default
   int64_t steps = 0;
   int rounds = 5;
   int64_t samples = 0;
   int loader_threads = 0;
-  std::string peer;  // command that trains with PyTorch; empty: not measured
+  std::string peer;  // the peer: a command that trains with PyTorch; empty: none
   std::string json;
 };
 
@@ -79,7 +79,7 @@ nlohmann::json AskPeer(const ThroughputFlags& flags, const std::string& more) {
   return succeeded ? std::move(said) : nullptr;
 }
 
-// Trains in each way once per round, in an order that rotates from round to round.
+// Trains once per round in each way. The order of the ways rotates from round to round.
 class Throughput {
  public:
   Throughput(RankGroup& group, const ThroughputFlags& flags, const Digits& digits)

@@ -37,14 +37,14 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, global_bat
 
     model: the plain module, on the device that it trains on; its parameters must not be replaced afterwards.
     optimizer: an optimizer of the model's parameters; the job calls its step().
-    global_batch: number of samples of a step over all ranks; at least the maximum number of ranks of the job.
+    global_batch: number of samples in a step over all ranks; at least the maximum number of ranks of the job.
     micro_batch: maximum number of samples that are computed at once; None: a rank's share of a step when all workers are
-        present, so that memory does not grow when some are lost.
+        present, so that a rank's memory usage does not grow when workers are lost.
     settings: other settings that affect training, one "name=value" per line; they must be equal on all ranks.
     timeout: seconds until connecting a world fails; None: spec.faultTolerance.connectTimeoutSeconds of the job, or 30.
     state: other objects with state_dict() and load_state_dict(), by name (Job.state).
     scaler: the scaler of fp16 autocast, which backward() uses. If gradients overflow, the step changes only the scale,
-        on all ranks. It counts as a step: its batch is not repeated.
+        on all ranks. The step is counted, and its batch is not repeated.
     """
     _report_errors()
     if multiprocessing.parent_process() is not None:
@@ -74,8 +74,8 @@ def _end(error: RingmasterError) -> None:
 
 
 def _report_errors() -> None:
-    """Makes an error of this package end the script with a one-line message and the exit code that the launcher
-    reads."""
+    """Sets an exception hook: an error of this package ends the script with a one-line message and the error's exit
+    code, which the launcher reads."""
     logger = logging.getLogger("ringmaster")
     if not logger.handlers:
         handler = logging.StreamHandler()

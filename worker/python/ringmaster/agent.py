@@ -1,8 +1,8 @@
-"""The membership of a rank in a job, from the agent that started it.
+"""The membership of a rank in a job, as reported by the agent that started the rank.
 
-A separate thread reads messages and calls the watch's callback, so that a rank that waits for a silent peer wakes up as
-soon as its world is abandoned. A rank ends with its agent: once the connection is lost, every wait raises PeerLost. In
-a forked child, such as a DataLoader's worker, the connection counts as lost; that of the rank itself is not affected.
+A separate thread reads messages and calls the watch's callback. A rank that waits for a silent peer therefore wakes up
+as soon as its world is abandoned. A rank ends with its agent: once the connection is lost, every wait raises PeerLost.
+A forked child, such as a DataLoader's worker, loses the connection, but the rank itself keeps it.
 """
 
 import logging
@@ -20,15 +20,15 @@ from .errors import PeerLost, RingmasterError, Unavailable, UserError, WorldOver
 from .world import Epoch, KeptCheckpoint, Membership, Progress, Store, World
 
 _REPORT_INTERVAL = 0.5  # seconds
-_STOP_INTERVAL = 0.1  # seconds between checks of an Event, which does not wake a thread that waits here
+_STOP_INTERVAL = 0.1  # seconds between checks of an Event, which cannot wake a thread that waits here
 _CLOSE_LIMIT = 10.0  # seconds for the reader to end
 
 _log = logging.getLogger("ringmaster")
 
 
 def join_membership() -> Membership:
-    """Returns this process's membership: in the worlds that its agent announces or, without an agent, in a world of
-    this process only.
+    """Returns this process's membership. With an agent, the agent announces the worlds; otherwise there is one world
+    with only this process.
 
     Raises Unavailable if no agent listens on the socket, and UserError if a variable that names the socket or the slot
     is invalid.
@@ -190,11 +190,11 @@ class AgentMembership(Membership):
         return _WorldStore(self, world)
 
     def set_key(self, epoch: Epoch, key: str, value: bytes) -> None:
-        """Sets a key of the store of `epoch`. Called by stores."""
+        """Sets `key` in the store of `epoch`. Called by stores."""
         self._send(messages.StoreSet(epoch, key, value))
 
     def get_keys(self, world: World, keys: Sequence[str], deadline: float) -> list[bytes]:
-        """Returns the values of keys of the store of `world`, in their order. Called by stores."""
+        """Returns the values of `keys` in the store of `world`, in the order of `keys`. Called by stores."""
         with self._changed:
             question = self._next_question
             self._next_question += 1
@@ -291,7 +291,7 @@ class AgentMembership(Membership):
         stop: threading.Event | None = None,
         deadline: float | None = None,
     ) -> None:
-        """Waits for `ready`, `stop` or the deadline. The caller must have locked _changed."""
+        """Waits until `ready()` is true, `stop` is set or the deadline passes. The caller must have locked _changed."""
         while not ready() and not (stop is not None and stop.is_set()):
             left = None if deadline is None else min(deadline - time.monotonic(), threading.TIMEOUT_MAX)
             if left is not None and left <= 0:

@@ -1,6 +1,6 @@
 """The audit log of a rank, from which ringmaster-audit proves that no step was lost or repeated.
 
-The lines are those of worker/trainer/telemetry/audit_log.h: one JSON object per line, each written with a single call.
+worker/trainer/telemetry/audit_log.h documents the lines. Each line is a JSON object and is written with a single call.
 """
 
 import json
@@ -27,8 +27,8 @@ class AuditLog:
 
     @classmethod
     def open(cls) -> "AuditLog":
-        """Returns the log at the path in RINGMASTER_AUDIT_LOG and creates its folder. Raises UserError if it is not
-        writable."""
+        """Creates the folder of the log at the path in RINGMASTER_AUDIT_LOG and returns the log. Raises UserError if
+        the log is not writable."""
         path = os.environ.get("RINGMASTER_AUDIT_LOG", "")
         if path and not path.endswith(_ENDING):
             why = "cannot write into it"
@@ -50,10 +50,10 @@ class AuditLog:
     def entered(
         self, world: World, global_batch: int, adopted_epoch: Epoch, adopted_step: int, origin: str, checksum: int
     ) -> None:
-        """Logs that the rank entered `world` with a state of `adopted_step`.
+        """Logs that the rank entered `world` with the state after `adopted_step`.
 
-        `adopted_epoch` is an epoch of this run, or has term 0 if another run computed the state. `origin` is that of
-        `LocalState`. `checksum` is the 64-bit checksum of the state.
+        `adopted_epoch` is an epoch of this run, or has term 0 if another run computed the state. `origin` is
+        that of the rank's `LocalState`. `checksum` is the 64-bit checksum of the state.
         """
         if not self.on:
             return

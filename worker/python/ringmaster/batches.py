@@ -2,8 +2,8 @@
 
 The samples of a batch, and the random numbers that a data set draws for each sample (from torch on the CPU, `random`
 and NumPy's global generator), depend only on the seed and the step. They are the same in worlds of any size, with any
-number of worker processes, and when a step is repeated. This does not cover a random generator that the data set owns,
-or state that it keeps between samples.
+number of worker processes, and when a step is repeated. A data set that has its own random generator, or keeps state
+between samples, does not have this property.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _MAX_RANKS = "RINGMASTER_MAX_RANKS"  # common/control/pod_contract.h; absent: no
 class Batch:
     """A collated micro-batch, `data`, and the `indices` of its samples in the data set.
 
-    If the samples are pairs, `x` and `y` are the two parts. A batch can be unpacked and indexed like its data, but its
-    length is the number of samples.
+    If the samples are pairs, `x` and `y` are the first and the second parts. A batch can be unpacked and indexed like
+    its data, but its length is the number of samples.
     """
 
     def __init__(self, data: Any, indices: list[int]):
@@ -98,11 +98,11 @@ class BatchSource:
     size is ignored, because the size of the world determines the size of a batch.
 
     global_batch   samples in a step of the whole job
-    micro_batch    samples in a batch that load() returns by default; None: a rank's whole share
-    shuffle        a new order in each epoch (None: yes, or the DataLoader's setting)
+    micro_batch    default number of samples in a batch that load() returns; None: a rank's whole share
+    shuffle        whether each epoch has a new order (None: yes, or the DataLoader's setting)
     collate_fn     makes a batch from a list of samples; its random numbers depend on the share
-    num_workers    processes that load ahead (None: the DataLoader's, or 0, so that the loop loads by itself)
-    device         to which batches are moved; None: they are not moved
+    num_workers    number of processes that load ahead; 0: the loop loads by itself (None: the DataLoader's, or 0)
+    device         the device to which batches are moved; None: batches are not moved
 
     Raises UserError for data sets and settings that are not supported.
     """
@@ -148,11 +148,11 @@ class BatchSource:
             )
 
     def load(self, step: int, begin: int, end: int, micro_batch: int | None = None) -> Iterator[Batch]:
-        """Returns the micro-batches of samples `begin` to `end` of the batch of `step`, counted from 1. `micro_batch`
-        is the number of samples of each micro-batch from now on; None keeps the previous number.
+        """Returns the micro-batches of samples `begin` to `end` in the batch of `step` (steps start at 1).
+        `micro_batch` is the number of samples of each micro-batch from now on; None keeps the previous number.
 
-        Worker processes meanwhile load the same share of the following steps. An exception of the data set is raised
-        unchanged, with a note that names the sample (before Python 3.11: as the cause of a RingmasterError).
+        Meanwhile, worker processes load the same share of the following steps. An exception of the data set is raised
+        unchanged, with a note that names the sample; before Python 3.11, it is the cause of a RingmasterError.
         """
         self._check_length()
         if micro_batch is not None:
@@ -249,9 +249,9 @@ def _worker_options(loader):
 
 
 def _check_loader(loader, global_batch, micro_batch):
-    """Returns whether the DataLoader shuffles. Raises UserError if the DataLoader has its own order; warns about
-    ignored settings."""
-    _length_of(loader.dataset)  # rejects an IterableDataset, whose samplers have no meaning
+    """Returns whether the DataLoader shuffles. Raises UserError if its samplers or batch_size are not supported;
+    warns about ignored settings."""
+    _length_of(loader.dataset)  # rejects an IterableDataset, for which samplers have no effect
     instead = "pass the data set itself; each step's samples are distributed among the ranks of the current world"
     if loader.batch_sampler is None:
         raise UserError(f"a DataLoader with batch_size=None returns batches as samples: {instead}")

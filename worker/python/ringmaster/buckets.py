@@ -1,9 +1,9 @@
 """Gradients in flat memory, which are reduced bucket by bucket while backward runs.
 
 Each parameter's gradient is a view of a bucket. Buckets contain the parameters from the last to the first, which is
-about the order in which backward completes them. Every rank reduces the buckets in this order. The first is small, so
-that reduction starts early. The last also carries numbers of each rank, which would otherwise need a collective of
-their own.
+about the order in which backward completes them. Every rank reduces the buckets in this order. The first bucket is
+small, so that reduction starts early. The last bucket also contains numbers of each rank, which would otherwise need a
+separate collective.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ _ALIGNMENT = 64  # elements; gradients start at multiples of it, so that all pie
 
 
 class _Bucket:
-    """`numbers`: how many float64 numbers of each rank the bucket carries behind the gradients, as bytes: `numbers_of[rank]`.
-    Each byte is an element, 0 on all other ranks, so its sum is exact in every floating-point type.
+    """Gradients, followed by `numbers` float64 numbers of each rank, stored as bytes in `numbers_of[rank]`.
+
+    Each byte is one element, which is 0 on all other ranks, so its sum is exact in every floating-point type.
     """
 
     def __init__(self, parameters: list[torch.nn.Parameter], numbers: int):
@@ -143,7 +144,7 @@ class Buckets:
                 parameter.grad = piece
 
     def seal(self) -> None:
-        """Call after a backward pass. From now on the script must not change the gradients; check() detects it."""
+        """Call after a backward pass. The script must not change the gradients afterwards; check() detects a change."""
         for bucket in self._buckets:
             bucket.version = bucket.flat._version
 
@@ -155,13 +156,13 @@ class Buckets:
                             "job.before_update(), and remove zero_grad()")
 
     def arm(self, communicator: Communicator) -> None:
-        """Declares that the next backward pass is the step's last, so each bucket but the last is reduced as soon as it
+        """Call before the step's last backward pass. That pass reduces each bucket but the last as soon as the bucket
         is complete."""
         self._communicator = communicator
 
     def flush(self, communicator: Communicator, numbers: torch.Tensor) -> None:
-        """Starts reducing the remaining buckets, with the `numbers` of this rank. Raises WorldOver if the world broke,
-        here or in a hook."""
+        """Starts reducing the remaining buckets, with the `numbers` of this rank. Raises WorldOver if the world broke
+        during this call or in a hook."""
         self._communicator = communicator
         self._buckets[-1].numbers_of[communicator.rank].copy_(numbers.view(torch.uint8))
         for bucket in self._buckets:
@@ -201,12 +202,13 @@ class Buckets:
         return math.isfinite(total)
 
     def unused(self) -> list[int]:
-        """Returns the parameters that have no gradient in this step on this rank, as numbers in the buckets' order."""
+        """Returns the numbers, in the buckets' order, of the parameters without a gradient in this step on this
+        rank."""
         return [number for number in range(self.count) if number not in self._used]
 
     def drop(self, numbers: Sequence[int]) -> None:
-        """Clears the gradients of parameters that have none on any rank, because the optimizer must not see zeros for
-        them."""
+        """Removes the gradients of the parameters with these numbers, which have none on any rank, because the
+        optimizer must not apply zeros to them."""
         parameters = [parameter for bucket in self._buckets for parameter in bucket.parameters]
         for number in numbers:
             parameters[number].grad = None

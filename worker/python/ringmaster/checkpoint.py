@@ -32,19 +32,19 @@ _EVERY, _KEEP = 500, 3  # defaults
 class Restored:
     held: LocalState  # its origin is "checkpoint", or "other" if the checkpoint is of another job
     state: dict[str, Any]  # "model", "optimizer" and "extras", as passed to take(), on the CPU
-    text: str  # a message about it for the user, or ""
+    text: str  # a message about the checkpoint for the user, or ""
 
 
 @dataclass(frozen=True)
 class _Task:
     held: LocalState
     content: dict[str, Any]
-    protects: str  # "checkpoint", or "restore" if the job cannot start before it is written
+    protects: str  # "checkpoint", or "restore" if the job cannot start before the checkpoint is written
 
 
 class Keeper:
-    """Writes and finds checkpoints. For use by one thread. The writing thread ends with close() or with the process.
-    Never leaves an incomplete checkpoint that looks complete."""
+    """Writes and finds checkpoints. For use by one thread. The writing thread ends with close() or with the process. An
+    incomplete checkpoint never looks complete."""
 
     def __init__(self, membership: Membership, settings: str, volume: str):
         self._membership = membership
@@ -98,10 +98,10 @@ class Keeper:
     def restore(self, held: LocalState, model: Mapping[str, torch.Tensor] | None = None) -> Restored | None:
         """Returns the latest complete checkpoint above `held`, or None.
 
-        Looks for checkpoints of this job. If it has none and `held` is the initial state, looks for those that
-        restoreFrom names. `model` is the current state_dict(). Raises Unavailable if the folder cannot be read now, and
-        UserError if there are checkpoints but none can be used (another model, a newer format, all damaged, or not the
-        requested one).
+        Looks for checkpoints of this job. If there are none and `held` is the initial state, looks for the checkpoints
+        that restoreFrom names. `model` is the current state_dict(). Raises Unavailable if the folder cannot be read
+        now, and UserError if there are checkpoints but none can be used (another model, a newer format, all damaged, or
+        not the requested one).
         """
         self._folder.make()
         above = StateVersion() if held.origin == "other" else held.version
@@ -118,8 +118,8 @@ class Keeper:
         return None
 
     def beginning(self, held: LocalState) -> tuple[str, KeptCheckpoint | None]:
-        """Returns the message to report when training starts with `held`, and this job's newest checkpoint up to
-        `held`."""
+        """Returns the message to report when training starts with `held`, and the newest checkpoint of this job that is
+        not newer than `held`."""
         return (self._text if self._text_of == held.version else ""), self._newest_kept(held.version)
 
     def _newest(
@@ -208,7 +208,8 @@ class Keeper:
         return self._take_over(*found, "other")
 
     def _of_job(self, name: str) -> Folder | None:
-        """Returns the other job of this name in this namespace whose newest checkpoint was completed last."""
+        """Returns the folder of another job with this name in this namespace. If there are several such jobs, selects
+        the job whose newest checkpoint was completed last."""
         folder = os.path.join(self._volume, self._namespace, name)
         try:
             uids = [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
@@ -278,8 +279,8 @@ class Keeper:
         return self._offer(held, make_state, wait_s, "checkpoint")
 
     def keep_other(self, held: LocalState, make_state: Callable[[], dict[str, Any]]) -> bool:
-        """Saves the state of another job, from which this job starts, as a checkpoint of this job. Rank 0 calls it
-        until it returns True."""
+        """Saves the state of another job, from which this job starts, as a checkpoint of this job. Rank 0 calls
+        this function until it returns True."""
         with self._changed:
             if self._completed == held.version:
                 return True
@@ -292,8 +293,8 @@ class Keeper:
             return self._changed.wait_for(lambda: self._task is None, timeout)
 
     def world_ended(self) -> None:
-        """Call when a world has ended. A checkpoint in progress may be completed in the next world; a skipped one is
-        not repeated."""
+        """Call when a world has ended. A checkpoint in progress may be completed in the next world; a skipped
+        checkpoint is not repeated."""
         self._late = False
 
     def close(self) -> None:
@@ -362,7 +363,7 @@ class Keeper:
                 self._changed.notify_all()
 
     def _tell(self, reason: str, protects: str) -> None:
-        """Reports only changes, because the job shows the failure until it is cleared."""
+        """Reports the first failure and the recovery, because the job shows the failure until it is cleared."""
         if reason and not self._failing:
             _log.warning("Failed to write a checkpoint; training continues without new ones: %s", reason)
             self._failing = protects

@@ -1,12 +1,12 @@
-"""The folder of a job's checkpoints, on a volume that all its workers share. It consists of functions on files, without
-threads.
+"""The folder of a job's checkpoints, on a volume that all its workers share. This module contains
+functions on files and starts no threads.
 
     <term>.<epoch>-<step>/state.pt    a dict of plain values and tensors, as torch.load(weights_only=True) reads it
     <term>.<epoch>-<step>/DONE        "0 <bytes> <checksum of state.pt>"; present if the checkpoint is complete
-    .writing-…, .removing-…           in progress, or left behind by a process that died
+    .writing-…, .removing-…           folders in progress, or leftovers of a process that died
 
-The layout and its rules are those of worker/trainer/checkpoint/checkpoint_folder.h: a checkpoint is written under a
-temporary name and renamed last, and each writer removes only what is older than a complete checkpoint that it wrote.
+The layout and its rules are the same as in worker/trainer/checkpoint/checkpoint_folder.h: a checkpoint is written under
+a temporary name and then renamed, and a writer removes only what is older than a complete checkpoint that it wrote.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ _NEVER = (NotADirectoryError, FileExistsError)
 
 
 class Damaged(Exception):
-    """Raised if the content is not what was written."""
+    """Raised if the content of a checkpoint differs from what was written."""
 
 
 class Complete(Exception):
@@ -170,8 +170,8 @@ class Folder:
                     raise Damaged(f"{path} cannot be read by torch {torch.__version__}: {error}") from error
 
     def save(self, version: StateVersion, content: dict[str, Any], stop: threading.Event) -> Draft:
-        """Writes a checkpoint under a temporary name. Raises Complete if it already exists, and Unavailable if it
-        cannot be written or `stop` was set."""
+        """Writes a checkpoint under a temporary name. Raises Complete if the checkpoint already exists, and Unavailable
+        if it cannot be written or `stop` was set."""
         if self.is_complete(version):
             raise Complete
         self.make()
@@ -195,8 +195,8 @@ class Folder:
         return Draft(version, aside, sink.size, sink.digest.hexdigest())
 
     def publish(self, draft: Draft) -> None:
-        """Renames a checkpoint to its final name. The caller must have the launcher's grant. Raises Complete, and keeps
-        the existing checkpoint, if that name exists."""
+        """Renames a checkpoint to its final name. The caller must have the launcher's grant. If a complete checkpoint
+        has that name, keeps it and raises Complete."""
         home = self.path_of(draft.version)
         with _writing(home):
             with (draft.aside / DONE_FILE).open("x") as file:
@@ -229,7 +229,7 @@ class Folder:
     def _remove(self, name: str) -> None:
         target = self.path / name
         try:
-            if not name.startswith("."):  # a partly removed one must not look like a checkpoint
+            if not name.startswith("."):  # a partly removed folder must not look like a checkpoint
                 aside = self.path / f"{_REMOVING}{name}~{secrets.token_hex(8)}"
                 target.rename(aside)
                 target = aside

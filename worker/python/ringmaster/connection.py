@@ -50,7 +50,7 @@ class AgentConnection:
             except OSError as error:
                 self.shut_down()
                 raise PeerLost(f"sending to the agent: {error.strerror or error}") from None
-            except BaseException:  # a signal handler raised; part of a line may be sent
+            except BaseException:  # a signal handler raised; part of a line may have been sent
                 self.shut_down()
                 raise
 
@@ -98,5 +98,6 @@ class AgentConnection:
             pass  # the connection has already ended
 
     def close(self) -> None:
-        """Closes the socket. Call it after shut_down() when no thread receives, or in a forked child for its copy."""
+        """Closes the socket. Call it after shut_down() once no thread receives, or in a forked child to close its
+        copy."""
         self._socket.close()

@@ -12,8 +12,8 @@ from .transport import Communicator
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An evaluation. `function(model, rank, world_size)` returns a sum and a count over this rank's part of the
-    data."""
+    """An evaluation. `function(model, rank, world_size)` returns the sum and the count of a value over this rank's part
+    of the data."""
 
     function: Callable[[torch.nn.Module, int, int], tuple[float, float]]
     every: int  # interval in steps

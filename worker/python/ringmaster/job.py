@@ -1,9 +1,9 @@
 """The API that a script calls to train in a world that changes. `join()` is in __init__.py.
 
 A step is begun, computed, reduced and applied. If the world breaks before the step is applied, the step is discarded
-and computed again in the next world. A step is applied once all sums have arrived, and committed once a collective
-of the next step has completed, which shows that every rank has applied it (docs/architecture/gradient-to-commit.md
-describes this for the LibTorch trainer, which does the same).
+and computed again in the next world. A step is applied once all sums have arrived. It is committed once a collective of
+the next step has completed, because every rank has then applied it. docs/architecture/gradient-to-commit.md describes
+this for the LibTorch trainer, which does the same.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ _logger = logging.getLogger("ringmaster")
 class Job:
     """The interface of a rank to its job. join() creates it once per process. Thread-safety: one thread.
 
-    `state`: add objects with `state_dict` and `load_state_dict`, such as a scheduler: `job.state["scheduler"] =
-    scheduler`. A rank that joins receives it, checkpoints contain it, and changes to it in a discarded step are undone.
+    Add objects with `state_dict` and `load_state_dict`, such as a scheduler, to `state`: `job.state["scheduler"] =
+    scheduler`. A rank that joins receives `state`, checkpoints contain it, and changes to it in a discarded step are
+    undone.
     `finished` is True once all ranks may exit.
     """
 
@@ -87,7 +88,7 @@ class Job:
 
     @property
     def rank(self) -> int:
-        """Returns the rank in the current world, which may change in any call that blocks."""
+        """Returns this process's rank in the current world. The rank may change in any call that blocks."""
         return self._worlds.world.rank
 
     @property
@@ -106,13 +107,13 @@ class Job:
 
     @property
     def finishing(self) -> bool:
-        """Returns whether a rank has called finish() with the current state. A custom loop must then end, as batches()
-        does."""
+        """Returns whether a rank has called finish() with the current state. If so, a custom loop must end, as
+        batches() does."""
         return self._worlds.held.finishing
 
     @property
     def last_batch(self) -> bool:
-        """Returns, in a loop over batches(), whether the micro-batch is this rank's last one of the step."""
+        """Returns, in a loop over batches(), whether the current micro-batch is this rank's last in the step."""
         return self._looping and self._in_step and self._left == 0
 
     # --- a step
@@ -121,9 +122,9 @@ class Job:
                 num_workers: int = 0, finish: bool = True) -> Iterator[Batch]:
         """Yields this rank's micro-batches of every step up to `steps`, then waits until all ranks may exit.
 
-        Advancing to the first micro-batch of the next step completes the current step, as step() does, unless the
-        script has called step(). A discarded step is repeated. Leaving the loop early discards the step. Pass
-        `finish`=False if another loop with a higher number of steps follows.
+        When the loop advances to the first micro-batch of the next step, the current step is completed as in step(),
+        unless the script has called step(). A discarded step is repeated. If the script leaves the loop early, the step
+        is discarded. Pass `finish`=False if another loop with a higher number of steps follows.
         """
         if self.finished:
             raise UserError(f"batches() was called after training ended with step {self.steps}; pass finish=False to all loops "
@@ -173,7 +174,8 @@ class Job:
         self.step()
 
     def begin(self) -> tuple[int, int]:
-        """Begins the next step of a custom loop and returns this rank's share. Leaves the world first if requested."""
+        """Begins the next step of a custom loop and returns this rank's share. If the ranks must leave the world, does
+        so first."""
         if not self._ready():
             raise UserError(f"begin() was called after another rank had ended training with step {self.steps}; a custom loop "
                             "must end when job.finishing is true")
@@ -202,9 +204,9 @@ class Job:
         return begin, end
 
     def backward(self, loss: torch.Tensor, weight: float | None = None) -> None:
-        """Adds the gradients of a micro-batch. `loss` is the mean over its samples, or over what `weight` counts, such
-        as tokens. `weight` defaults to the number of samples. The step's gradients are the mean over the whole global
-        batch: the sum of loss times weight over all ranks, divided by the sum of weights.
+        """Adds the gradients of a micro-batch. `loss` is the mean over the samples, or over the units that `weight`
+        counts, such as tokens. `weight` defaults to the number of samples. The step's gradients are those of the mean
+        loss over the whole global batch: the sum of loss times weight over all ranks, divided by the sum of weights.
         """
         if not self._in_step:
             raise UserError("backward() was called outside of a step: call it in a loop over job.batches(), or after "
@@ -226,7 +228,7 @@ class Job:
         self._reducer.passes += 1
         self._batch_computed = True
         if weight == 0 or self._worlds.communicator.over:
-            return  # it contributes nothing, or the step is discarded
+            return  # the micro-batch contributes nothing, or the step is discarded
         self._reducer.add(loss, weight)
         if self._batch_size and self._left == 0:
             self._reducer.buckets.arm(self._worlds.communicator)
@@ -235,10 +237,10 @@ class Job:
         self._reducer.buckets.seal()
 
     def step(self) -> bool:
-        """Reduces and applies the step. Returns False if it was discarded or has more micro-batches."""
+        """Reduces and applies the step. Returns False if the step was discarded or has more micro-batches."""
         if not self._in_step:
             raise UserError("step() was called outside of a step; call begin() first")
-        if self._left > 0 and self.micro_batch is None:  # the share has grown, which the script does not know
+        if self._left > 0 and self.micro_batch is None:  # the share has grown without the script's knowledge
             return False
         if self._left > 0:
             raise UserError(f"step() was called while {self._left} samples of the step remained: with micro_batch a step has "
@@ -285,7 +287,7 @@ class Job:
         self._position.enter(Phase.EVALUATE)  # the script may take long between steps
 
     def _committed(self) -> None:
-        """Called when a collective of a step has completed: every rank has applied the previous step."""
+        """Called when a collective of a step has completed, because every rank has then applied the previous step."""
         if self._unreported is None:
             return
         if self.rank == 0:
@@ -303,26 +305,27 @@ class Job:
             self._log.add(metrics)
 
     def on_log(self, callback: Callable[[int, dict[str, float]], None]) -> None:
-        """Registers `callback(step, metrics)`, which rank 0 calls after each logged step (step_log.py has some)."""
+        """Registers `callback(step, metrics)`, which rank 0 calls after each logged step. step_log.py contains
+        callbacks for some trackers."""
         self._log.add_callback(callback)
 
     def before_update(self, function: Callable[[], Any]) -> None:
         """Registers `function`, which is called before each update, when all gradients are means over the whole batch.
-        To clip them: `job.before_update(lambda: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))`."""
+        To clip gradients: `job.before_update(lambda: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))`."""
         self._update.before.append(function)
 
     def after_step(self, function: Callable[[], Any]) -> None:
-        """Registers `function`, which is called after each applied step. Add what it changes to `state`."""
+        """Registers `function`, which is called after each applied step. Add the objects that it changes to `state`."""
         self._update.after.append(function)
 
     def evaluate(self, function: Callable[[torch.nn.Module, int, int], tuple[float, float]], *, every: int,
                  name: str = "accuracy") -> None:
         """Registers `function`, which every rank calls after each `every` steps and after the last.
 
-        `function(model, rank, world_size)` returns a sum and a count over this rank's part of the data; the mean over
-        all ranks is logged as `name`, and as the job's accuracy if `name` is "accuracy". `function` runs without
-        gradients and with the model in evaluation mode. If the world ends, it runs again in the next one. A world may
-        change at any step, so only the number of the step may determine when `function` runs.
+        `function(model, rank, world_size)` returns the sum and the count of a value over this rank's part of the data.
+        The mean over all ranks is logged as `name`, and as the job's accuracy if `name` is "accuracy". `function` runs
+        without gradients and with the model in evaluation mode. If the world ends, `function` runs again in the next
+        world. A world may change at any step, so only the number of the step may determine when `function` runs.
         """
         if every < 1:
             raise UserError(f"evaluate() was given every={every}; it must be a number of steps, at least 1")
@@ -348,8 +351,8 @@ class Job:
 
     def finish(self) -> bool:
         """Waits for all ranks after the last step. A custom loop must call it; batches() calls it itself. Returns True
-        if all ranks are done and the script may exit. Returns False if the world changed: then check `steps` again,
-        because a step may have to be repeated."""
+        if all ranks are done and the script may exit. Returns False if the world changed. In that case, check `steps`
+        again, because a step may have to be repeated."""
         if self.finished:
             return True
         self._worlds.held = replace(self._worlds.held, finishing=True)
@@ -395,6 +398,6 @@ class Job:
         self._entered()
 
     def _entered(self) -> None:
-        """Called in a new world. Resets the requests and the uncommitted step of the previous one."""
+        """Called in a new world. Resets the requests and the uncommitted step of the previous world."""
         self._leave = self._suspending = False
         self._unreported = None

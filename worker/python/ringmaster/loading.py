@@ -24,7 +24,7 @@ from .random_state import kept_random_state, seed_all, seed_for
 
 
 class Request(NamedTuple):
-    """A request to a loader for one micro-batch."""
+    """A request for one micro-batch, sent to a loader."""
 
     step: int
     begin: int  # start of the rank's share of the step's batch
@@ -41,7 +41,7 @@ class Samples(NamedTuple):
 
 
 class Failure:
-    """An error while loading samples. It can be pickled with any exception."""
+    """An error while loading samples. It can be pickled even if the exception cannot."""
 
     def __init__(self, doing: str, error: Exception, in_worker: bool):
         self.doing = doing
@@ -76,7 +76,7 @@ class SampleReader:
         self._rows = None if collate_fn else _rows_of(dataset)
 
     def read(self, samples: Samples, wanted: Callable[[], bool] | None = None, in_worker: bool = False) -> Any:
-        """Returns the collated batch or a Failure, or None as soon as `wanted()` is False. Changes the random state."""
+        """Returns the collated batch, a Failure, or, as soon as `wanted()` is False, None. Changes the random state."""
         if self._rows is not None:
             return self._rows(samples.indices)
         read = []
@@ -144,10 +144,11 @@ class WorkerOptions(NamedTuple):
 
 
 class WorkerLoader:
-    """Worker processes that load the micro-batches of the requests that are expected next.
+    """Worker processes that load the micro-batches of the expected next requests.
 
-    If a different request is made, they drop their current one, at the latest once they have read the current sample.
-    They start with the first request, and torch's DataLoader runs them. For use by one thread; close() ends them.
+    The first request starts the processes, which torch's DataLoader runs. If an unexpected request is made, the
+    processes drop their current requests, at the latest once they have read the current sample. For use by one thread;
+    close() ends the processes.
     """
 
     def __init__(self, reader: SampleReader, samples_of: Callable[[Request], Samples], options: WorkerOptions):
@@ -160,8 +161,8 @@ class WorkerLoader:
         self._results = None
 
     def load(self, request: Request, follow: Callable[[Request], Iterator[Request]]) -> Any:
-        """Returns the batch of `request`, or a Failure. `follow(request)` yields `request` and the requests that are
-        expected after it."""
+        """Returns the batch of `request`, or a Failure. `follow(request)` yields `request` and then the expected next
+        requests."""
         if not self._sent or self._sent[0] != request:
             self._sent.clear()
             self._generation += 1
@@ -208,7 +209,7 @@ class WorkerLoader:
 
 
 class _Requests:
-    """The sampler of the DataLoader. The DataLoader sends each item to the next worker."""
+    """The DataLoader's sampler, whose items are requests. The DataLoader sends each item to the next worker."""
 
     def __init__(self, take):
         self._take = take
@@ -221,7 +222,7 @@ class _Requests:
 
 
 class _WorkerSide:
-    """The data set for DataLoader in a worker process. An index is a request, and an item is its batch."""
+    """The DataLoader's data set in a worker process. Its indices are requests, and its items are their batches."""
 
     def __init__(self, reader, generation):
         self._reader = reader
@@ -254,7 +255,7 @@ class _WorkerInit:
 
 def _let_go_of_sockets():
     """Closes the sockets that a forked process inherits, because peers would not notice the parent's exit while the
-    child lives. Their descriptors are redirected to /dev/null, so that closing an inherited socket object later has no
+    child lives. Redirects the descriptors to /dev/null, so that closing an inherited socket object later has no
     effect.
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)

@@ -126,7 +126,7 @@ class StoreGet:
 
 @dataclass(frozen=True)
 class RankEpoch:
-    """The world that the rank is in; a world of a higher epoch may follow at any time."""
+    """The world that the rank must join. A world with a higher epoch may follow at any time."""
 
     epoch: Epoch
     rank: int
@@ -224,7 +224,7 @@ def decode(line: bytes) -> Any:
 
 
 def _number(text: str) -> int | float:
-    """Parses an integer with bounded work and memory; rejects more than 64 bits."""
+    """Parses an integer with bounded work and memory; rejects integers of more than 64 bits."""
     if len(text) <= 20 and text.lstrip("-").isdigit():
         return int(text)
     number = float(text)
@@ -234,7 +234,7 @@ def _number(text: str) -> int | float:
 
 
 def _field(json_object: Any, name: str, read: Callable[[Any], T]) -> T:
-    """Returns a required field of a message."""
+    """Returns a required field of a message, read with `read`."""
     if not isinstance(json_object, dict):
         raise MessageError("expected an object")
     if name not in json_object:

@@ -1,7 +1,8 @@
 """The position of this rank, in a page of memory that its agent polls (common/control/position_page.h).
 
-The agent uses it to find the rank that holds up a step. If a rank makes no progress, the agent also requests its
-stacks, with a signal. Python's fault handler writes them, even if a stuck thread holds the interpreter lock.
+The agent uses the position to find the rank that holds up a step. If a rank makes no progress, the agent also sends it
+a signal to request its stacks. Python's fault handler writes the stacks, even if a stuck thread holds the interpreter
+lock.
 """
 
 import _thread
@@ -64,8 +65,8 @@ class Position:
     def open(cls) -> "Position":
         """Returns the position on the page that RINGMASTER_POSITION_PAGE names, valid until the process exits.
 
-        Call it once per process: it installs a handler for SIGUSR2. Returns a position that reports nothing if the
-        variable is not set or the page cannot be mapped (which is logged).
+        Call it once per process: it installs a handler for SIGUSR2. If the variable is not set or the page cannot be
+        mapped (which is logged), returns a position that reports nothing.
         """
         position = cls()
         path = os.environ.get("RINGMASTER_POSITION_PAGE", "")
@@ -118,8 +119,8 @@ class Position:
         self._step = step
 
     def applied(self, step: int, took_s: float, own_s: float) -> None:
-        """Reports that this step was applied. `own_s` is its duration in seconds, without the time spent waiting for
-        other ranks."""
+        """Reports that this step was applied. `own_s` is the step's duration in seconds, without the time spent waiting
+        for other ranks."""
         self._step = step
         if self._page is None:
             return
@@ -153,7 +154,7 @@ class Position:
         _POSITION.pack_into(self._page, 0, *words, total)
 
     def _rewind_stacks(self) -> None:
-        """Makes room for new stacks. The stacks of an earlier world have already been read."""
+        """Makes room for new stacks. The agent has already read the stacks of an earlier world."""
         assert self._page is not None
         with contextlib.suppress(OSError):
             written = os.lseek(self._file, 0, os.SEEK_CUR) - _STACK_TEXT_AT
@@ -179,13 +180,13 @@ def _sign_of_kill_in(page: mmap.mmap) -> None:
     GPU.
 
     A thread, which lives as long as the process, owns a robust futex in the page (kOwnerWord in
-    common/control/position_page.h). The kernel marks the futex when the thread ends. If the machine does not allow
-    this, the agent learns of the end once the process is gone.
+    common/control/position_page.h). The kernel marks the futex when the thread ends. If the machine does not support
+    this, the agent learns that the process was killed only once the process is gone.
     """
     number = _SYS_SET_ROBUST_LIST.get(os.uname().machine)
     if number is None:
         return
-    # Both must exist as long as the process: the kernel reads the list and writes to the page when it ends.
+    # Both must exist as long as the process: when it ends, the kernel reads the list and writes to the page.
     owner = ctypes.c_uint32.from_buffer(page, _OWNER_AT)
     robust = _RobustList()
     begin = ctypes.addressof(robust)

@@ -1,7 +1,7 @@
 """Random numbers that depend on what is computed, not on the rank that computes it.
 
 The random numbers of a sample depend on (seed, position of the sample in the run), and those of a forward pass on
-(seed, step, first sample). So they are the same in every world and when a step is repeated.
+(seed, step, first sample). Both are therefore the same in every world and when a step is repeated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 
 def seed_for(*parts: int | str) -> int:
-    """Returns a 64-bit seed that depends only on `parts`, in every process and release of Python."""
+    """Returns a 64-bit seed that depends only on `parts`, in every process and version of Python."""
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big")
 
 
@@ -33,7 +33,7 @@ def seed_all(seed: int) -> None:
 
 @contextlib.contextmanager
 def kept_random_state() -> Iterator[None]:
-    """Restores, after the block, the random states that seed_all() changes. Takes about 15 us, or 85 us with NumPy."""
+    """After the block, restores the random states that seed_all() changes. Takes about 15 us, or 85 us with NumPy."""
     numpy = sys.modules.get("numpy")
     of_torch = torch.default_generator.get_state()
     of_python = random.getstate()
@@ -49,10 +49,10 @@ def kept_random_state() -> Iterator[None]:
 
 @contextlib.contextmanager
 def torch_seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Seeds torch with `seed` within the block, on the CPU and on `device` if that is a GPU, and restores its state
-    afterwards.
+    """Seeds torch with `seed` within the block, on the CPU and on `device` if that is a GPU. Afterwards, restores
+    the previous state.
 
-    It is used for forward passes, whose dropout must be the same when the step is repeated. Does not wait for the GPU.
+    Used for forward passes, whose dropout must be the same when the step is repeated. Does not wait for the GPU.
     """
     generators = [torch.default_generator]
     if device is not None and device.type == "cuda":

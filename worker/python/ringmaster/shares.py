@@ -1,8 +1,8 @@
-"""Selects the samples of a rank in a step. They depend only on the settings, the step and the world's size.
+"""Selects the samples of a rank in a step, which depend only on the settings, the step, the rank and the world's size.
 
 A run is an endless sequence of samples, with one permutation of the data set per epoch. A step takes the next
-`global_batch` samples, and each rank computes a contiguous share of them. So worlds of all sizes train on the same
-samples in the same steps, and a repeated step uses the same samples.
+`global_batch` samples, and each rank computes a contiguous share of them. Therefore, worlds of all sizes train on the
+same samples in the same steps, and a repeated step uses the same samples.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def micro_batches(begin: int, end: int, micro_batch: int | None) -> list[tuple[i
 class SampleOrder:
     """The order in which a run visits a data set of `length` samples. Not thread-safe.
 
-    It keeps the permutations of two epochs, each with 8 bytes per sample, because a step may span the end of an epoch.
+    Keeps the permutations of two epochs, each with 8 bytes per sample, because a step may span the end of an epoch.
     """
 
     def __init__(self, length: int, seed: int, shuffle: bool = True):
@@ -39,7 +39,7 @@ class SampleOrder:
         self._permutations = {}  # permutation by epoch, counted from 0
 
     def indices(self, step: int, begin: int, end: int, global_batch: int) -> list[int]:
-        """Returns the indices in the data set of samples `begin` to `end` of the batch of `step`, counted from 1."""
+        """Returns the data set's indices of the samples `begin` to `end` in the batch of `step`. Steps start at 1."""
         position = (step - 1) * global_batch + begin
         last = (step - 1) * global_batch + end
         found = []

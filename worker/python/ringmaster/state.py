@@ -1,8 +1,8 @@
 """The state of a rank: parameters, buffers, optimizer, and other objects of the script.
 
-`TrainingState` represents it as a skeleton (nested dicts and lists, numbers, strings) and a list of tensors, so that it
-can be compared, sent to another rank and restored. `LocalState` determines which of two states is newer; the rules are
-those of worker/trainer/elastic/state_version.h.
+`TrainingState` represents the state as a skeleton (nested dicts and lists, numbers, strings) and a list of tensors, so
+that it can be compared, sent to another rank and restored. `LocalState` determines which of two states is newer, by the
+same rules as worker/trainer/elastic/state_version.h.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ ORIGINS = ("start", "checkpoint", "snapshot", "training", "other")
 
 
 class StateVersion(NamedTuple):
-    """The last applied step and the epoch that computed it. A step of a higher epoch is newer than any of a lower
-    one."""
+    """The last applied step and the epoch that computed it. A step of a higher epoch is newer than any step of a lower
+    epoch."""
 
     epoch: Epoch = Epoch()
     step: int = 0
@@ -50,11 +50,11 @@ class LocalState:
         return replace(self, version=version, origin="training", finishing=False)
 
     def epoch_of_run(self) -> Epoch:
-        """Returns the epoch of this run that computed the state; its term is 0 if another run did."""
+        """Returns the epoch of this run that computed the state, or an epoch of term 0 if another run computed it."""
         return Epoch(self.version.epoch.term - self.term_base, self.version.epoch.number)
 
     def sort_key(self) -> tuple:
-        """Returns the sort key: the state with the higher key wins."""
+        """Returns the sort key. Ranks adopt the state with the highest key."""
         if self.version == StateVersion():
             return (0, self.version)
         return (1 if self.origin == "other" else 2, self.version)
@@ -62,15 +62,15 @@ class LocalState:
 
 @dataclass
 class Packed:
-    """A state for transfer. `tensors` are detached, on the same devices as those of the state, and share their
-    memory."""
+    """A state for transfer. `tensors` are detached, on the devices of the state's tensors, and share the memory of the
+    state's tensors."""
 
     skeleton: Any
     tensors: list[torch.Tensor] = field(default_factory=list)
     places: list[str] = field(default_factory=list)  # device types of a sender's tensors
 
     def to_bytes(self) -> bytes:
-        """Returns the skeleton and the types, shapes and devices of its tensors as bytes."""
+        """Returns the skeleton, and the types, shapes and devices of the tensors, as bytes."""
         shapes = [[str(tensor.dtype).removeprefix("torch."), list(tensor.shape), tensor.device.type]
                   for tensor in self.tensors]
         buffer = io.BytesIO()
@@ -86,14 +86,14 @@ class Packed:
         return Packed(skeleton, tensors, [where for _, _, where in shapes])
 
     def allocate(self, device: torch.device) -> None:
-        """Allocates the tensors of the result of from_bytes(): on the CPU if the sender has them on the CPU, otherwise
-        on `device`."""
+        """Allocates the tensors of a state that from_bytes() returned: on the CPU if the sender has them on the CPU,
+        otherwise on `device`."""
         self.tensors = [torch.empty_like(tensor, device="cpu" if where == "cpu" else device)
                         for tensor, where in zip(self.tensors, self.places)]
 
     def checksum(self) -> int:
-        """Returns a 64-bit checksum of all tensors, from the CRC-32 of each, which is several times as fast as a hash
-        of all bytes."""
+        """Returns a 64-bit checksum of all tensors. Combines the CRC-32 of each tensor, which is several times as fast
+        as a hash of all bytes."""
         digest = hashlib.blake2b(digest_size=8)
         for tensor in self.tensors:
             digest.update(zlib.crc32(buffer_of(tensor.contiguous().cpu())).to_bytes(4, "little"))
@@ -101,7 +101,7 @@ class Packed:
 
 
 def pack(value: Any) -> Packed:
-    """Extracts the tensors from nested dicts, lists and tuples."""
+    """Splits a value of nested dicts, lists and tuples into a skeleton and its tensors."""
     packed = Packed(None)
     packed.skeleton = _take(value, packed.tensors)
     return packed
@@ -161,7 +161,7 @@ def first_difference(theirs: Mapping[str, Any], ours: Mapping[str, torch.Tensor]
 
 
 class TrainingState:
-    """Model, optimizer and extras of this rank. Thread-safety: one thread."""
+    """The model, optimizer and extras of this rank. Thread-safety: one thread."""
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, extras: "Extras"):
         self.model = model
@@ -200,8 +200,8 @@ class TrainingState:
         return {"model": model, "optimizer": optimizer, "extras": {**self.extras.unclaimed, **extras}}
 
     def check_fits(self, state: dict[str, Any]) -> None:
-        """Checks what as_dict() returned on another rank, before memory is allocated for it. Raises UserError if the model's
-        tensors differ from this rank's, or if the other tensors exceed the limit."""
+        """Checks what as_dict() returned on another rank, before memory is allocated for it. Raises UserError if the
+        model's tensors differ from this rank's, or if the other tensors exceed the limit."""
         ours = self.model.state_dict()
         difference = first_difference(state["model"], ours) or next(
             (f"its {name} is {state['model'][name].dtype} instead of {tensor.dtype}" for name, tensor in ours.items()
@@ -219,7 +219,7 @@ class TrainingState:
                                 "less in job.state")
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restores the result of as_dict() of this or another rank. Raises UserError for a state that does not fit."""
+        """Restores the result of as_dict() of this or another rank. Raises UserError if the state does not fit."""
         self._undo = None
         try:
             self.model.load_state_dict(state["model"])
@@ -235,7 +235,7 @@ class TrainingState:
     # --- undoing a step that is discarded
 
     def remember(self) -> None:
-        """Saves, at the start of a step, what the script's own code may change before the step is committed."""
+        """Call at the start of a step. Saves the values that the script may change before the step is committed."""
         for buffer in self._norms:
             buffer.remember()
         for buffer in self._others:
@@ -280,7 +280,7 @@ class TrainingState:
             at += values.numel()
 
     def changed_buffers(self) -> list[int]:
-        """Returns the numbers of the other buffers that changed since remember()."""
+        """Returns the numbers of the other buffers that have changed since remember()."""
         return [number for number, buffer in enumerate(self._others) if buffer.changed()]
 
     def other_buffers(self) -> list[torch.Tensor]:
@@ -321,8 +321,8 @@ class _Buffer:
 
 
 class Extras(dict):
-    """Other objects with state_dict() and load_state_dict(), by name (Job.state). If an object is added after the
-    state was received or loaded, its part of that state is loaded when it is added."""
+    """Other objects with state_dict() and load_state_dict(), by name (Job.state). If a script adds an object after the
+    state was received or loaded, the object's part of the state is loaded at once."""
 
     def __init__(self, parts: Mapping[str, Any]):
         super().__init__(parts)
@@ -346,7 +346,7 @@ class Extras(dict):
 
 
 def _values_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    """Returns the settings of each group, such as the learning rate."""
+    """Returns the settings of each group of the optimizer, such as the learning rate."""
     return [{key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in group.items()
              if key != "params"} for group in optimizer.param_groups]
 

@@ -1,7 +1,7 @@
 """The log of steps, which rank 0 writes to standard output, one JSON object per line, and passes to callbacks.
 
-The fields are those of the trainer's step log (worker/trainer/telemetry/step_log.h) that are available in Python, and
-the script's metrics. When rank 0 is lost, the new rank 0 continues with its own log.
+The fields are the script's metrics and those fields of the trainer's step log (worker/trainer/telemetry/step_log.h)
+that are available in Python. When rank 0 is lost, the new rank 0 continues in its own log.
 """
 
 import json
@@ -19,8 +19,8 @@ _OWN = ("step", "loss", "samples_per_second", "world_size", "world_epoch")
 
 
 class StepLog:
-    """Writes every `every_steps`-th step or, if that is 0, one step per `every_s` seconds; also the first of each
-    world."""
+    """Writes every `every_steps`-th step or, if `every_steps` is 0, one step per `every_s` seconds. Also writes the
+    first step of each world."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class StepLog:
         out: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
-        """`out`: None means the current standard output."""
+        """`out` is the file to write to; None: the current standard output."""
         self._every_steps, self._every_s = every_steps, every_s
         self._out, self._clock = out, clock
         self._callbacks: list[Callback] = []
@@ -50,12 +50,12 @@ class StepLog:
                 raise UserError(f"log() was given {name}={value!r}, which is not a number") from error
 
     def add_callback(self, callback: Callback) -> None:
-        """Registers `callback(step, metrics)` for each step that is written; an exception that it raises ends
+        """Registers `callback(step, metrics)` for each step that is written. An exception of the callback ends
         training."""
         self._callbacks.append(callback)
 
     def applied(self, progress: Progress, world: World) -> None:
-        """Writes an applied step. Metrics of steps that are not written are added to the next line."""
+        """Writes an applied step, if it is due. Otherwise, keeps the step's metrics for the next line."""
         now = self._clock()
         if not self._due(progress.step, world.epoch, now):
             return
@@ -85,7 +85,7 @@ def _number(value: float, name: str) -> float | None:
 
 
 def tensorboard(writer: Any) -> Callback:
-    """Returns a callback for a SummaryWriter."""
+    """Returns a callback that writes the metrics to a SummaryWriter."""
 
     def write(step: int, metrics: dict[str, float]) -> None:
         for name, value in metrics.items():
@@ -95,11 +95,11 @@ def tensorboard(writer: Any) -> Callback:
 
 
 def mlflow(client: Any) -> Callback:
-    """Returns a callback for the module mlflow, which must have a started run, or for another object with its
-    log_metrics()."""
+    """Returns a callback that calls log_metrics() of `client`: the module mlflow, in which a run must be started, or an
+    object with the same function."""
     return lambda step, metrics: client.log_metrics(metrics, step=step)
 
 
 def wandb(run: Any) -> Callback:
-    """Returns a callback for a run of wandb."""
+    """Returns a callback that logs the metrics to a run of wandb."""
     return lambda step, metrics: run.log(metrics, step=step)

@@ -52,7 +52,7 @@ class StepReducer:
         self._named = named
         self._device = device
         self._global_batch = global_batch
-        self._scaled = scaled  # whether losses are scaled: the scaler then handles gradients that overflow
+        self._scaled = scaled  # whether losses are scaled; if so, the scaler handles gradients that overflow
         self._make_buckets()
 
     def begin(self, ranks: int) -> None:
@@ -73,8 +73,8 @@ class StepReducer:
         self.buckets.close()
 
     def follow_frozen(self) -> None:
-        """Adapts to parameters that the script has frozen or unfrozen. Freezing may depend only on the number of the
-        step."""
+        """Adapts to parameters that the script has frozen or unfrozen. Whether a parameter is frozen may depend only on
+        the number of the step."""
         if [parameter.requires_grad for _, parameter in self._named] == self._trainable:
             return
         self.buckets.close()

@@ -1,8 +1,8 @@
 """Synchronizes the state of the ranks of a new world.
 
-Each rank reports the version of its state. The highest version wins, and the lowest rank that has it sends its state to
-the others in pieces of limited size. They receive it into separate memory and adopt it only once it is complete and its
-checksum matches, so a failed attempt changes nothing. The protocol is that of worker/trainer/elastic/state_sync.h.
+Each rank reports the version of its state. The lowest rank with the highest version sends its state to the other ranks
+in pieces of limited size. They receive the state into separate memory and adopt it only once it is complete and its
+checksum matches, so a failed attempt changes nothing. The protocol is the one of worker/trainer/elastic/state_sync.h.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TEXT_BYTES = 256 << 20  # maximum size of a state without its tensors
 
 @dataclass(frozen=True)
 class Adopted:
-    """The state of all ranks after a sync."""
+    """The state that all ranks have after a sync."""
 
     held: LocalState
     checksum: int
@@ -36,10 +36,10 @@ class StateSync:
     """One attempt to synchronize the state in one world. `settings` must be equal on all ranks, in addition to the
     shapes of the state.
 
-    If no rank has trained, each rank calls `look_again`, because a rank that loaded a checkpoint long ago must not win
-    with an old one. It looks for a checkpoint, loads it into the state and returns the new LocalState. It raises
-    Unavailable if the checkpoints cannot be read on this rank now; a state that another rank reads is sufficient. While
-    no rank can read them, all ranks call `pause` and look again.
+    If no rank has trained, each rank calls `look_again`, because the checkpoint that a rank loaded long ago may be an
+    old one. `look_again` looks for a checkpoint, loads it into the state and returns the new LocalState. It raises
+    Unavailable if this rank cannot read the checkpoints now; it is sufficient if another rank reads a state. While no
+    rank can read the checkpoints, all ranks call `pause` and look again.
     """
 
     def __init__(self, communicator: Communicator, state: TrainingState, held: LocalState, settings: str,
@@ -106,8 +106,8 @@ class StateSync:
             attempt += 1
 
     def _move(self, source: int, checksum: int, take: bool) -> None:
-        """Sends the state of `source` to all ranks. Ranks that have the state also receive it, because a broadcast
-        includes all ranks; they drop each piece."""
+        """Sends the state of `source` to all ranks. A broadcast includes all ranks, so ranks that already have the
+        state receive it, too; they drop each piece."""
         sending = self._communicator.rank == source
         packed = pack(self._state.as_dict()) if sending else None
         data = _send_bytes(self._communicator, packed.to_bytes() if sending else b"", source)
@@ -166,8 +166,8 @@ def _signed(word: int) -> int:
 
 
 def compare_texts(communicator: Communicator, text: str, fingerprints: Sequence[float]) -> None:
-    """Compares the texts of all ranks, given their fingerprints. Every rank must call it. If texts differ, raises
-    UserError on all ranks, which names the first rank that differs and the difference."""
+    """Compares the texts of all ranks, given the texts' fingerprints. Every rank must call it. If texts differ, raises
+    a UserError on all ranks. The error names the first rank whose text differs, and the difference."""
     other = next((rank for rank, one in enumerate(fingerprints) if one != fingerprints[0]), None)
     if other is None:
         return
@@ -180,7 +180,7 @@ def compare_texts(communicator: Communicator, text: str, fingerprints: Sequence[
 
 
 def _send_bytes(communicator: Communicator, data: bytes, source: int) -> bytes:
-    """Returns `data` of rank `source` on every rank. Raises UserError on every rank if it is longer than _TEXT_BYTES."""
+    """Returns `data` of rank `source` on every rank. Raises UserError on every rank if `data` exceeds _TEXT_BYTES."""
     device = communicator.device
     length = torch.tensor([len(data)], dtype=torch.int64, device=device)
     communicator.broadcast(length, source)

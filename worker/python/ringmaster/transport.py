@@ -1,13 +1,14 @@
-"""Connects the ranks of a world. Its collectives end when the world ends.
+"""Connects the ranks of a world, and runs their collectives, which end when the world ends.
 
 A world has its own process group, created with public calls of torch 2.2 and later; the script's default group is
 unaffected. Gloo connects ranks on CPUs, NCCL ranks on GPUs. Connecting runs on a separate thread, because a thread that
-waits for a lost rank cannot be woken before its time limit. Such a thread is abandoned, and frees its objects when it
+waits for a lost rank cannot be woken before its time limit. Such a thread is abandoned; it frees its objects when it
 ends.
 
 Gloo notifies only the neighbours of a lost rank, and its abort() does not wake waiting operations. Shutting down the
-world's connected sockets wakes every operation. They are the sockets that were opened while the world connected and
-lead to one of its members. The listening socket stays open, because Gloo ends the process when it fails.
+world's connected sockets wakes every operation. The world's sockets are those that were opened while the world
+connected and that lead to one of its members. The listening socket stays open, because Gloo ends the process if that
+socket fails.
 """
 
 from __future__ import annotations
@@ -47,11 +48,10 @@ _KEYS_AHEAD = 32  # keys of other ranks per request; the launcher has the answer
 
 
 class _TorchStore(dist.Store):
-    """A world's rendezvous store with the interface that torch requires. The connecting
-    thread uses it.
+    """A world's rendezvous store with the interface that torch requires. Used by the connecting thread.
 
-    Gloo requests the addresses of all ranks one after the other, under keys that end with the rank's number; they are
-    fetched together. `ranks` is the number of ranks that set such keys.
+    Gloo requests the addresses of all ranks one after the other, under keys that end with the rank's number. The store
+    fetches these keys together. `ranks` is the number of ranks that set such keys.
     """
 
     def __init__(self, store: Store, timeout: float, rank: int = 0, ranks: int = 0):
@@ -124,7 +124,7 @@ def _leads_to(connection: socket.socket, addresses: set[str]) -> bool:
     try:
         return _address(connection.getpeername()[0]) in addresses
     except OSError:
-        return False  # it is a listening socket, or it has ended
+        return False  # a listening socket, or a connection that has ended
 
 
 class Work:
@@ -238,7 +238,7 @@ class Communicator:
                 copy = os.dup(descriptor)
             except OSError:
                 continue  # closed in the meantime
-            if os.readlink(f"/proc/self/fd/{copy}") != inode:  # closed in the meantime, and another file has the number
+            if os.readlink(f"/proc/self/fd/{copy}") != inode:  # closed in the meantime; another file has the number
                 os.close(copy)
                 continue
             with socket.socket(fileno=copy) as connection:
@@ -265,8 +265,7 @@ class Communicator:
         return WorldOver(_sentence(error))
 
     def close(self) -> None:
-        """Leaves the world. Frees the group on a separate thread, because that call waits for the group's
-        operations."""
+        """Leaves the world. Frees the group on a separate thread, because freeing waits for the group's operations."""
         self.abort("the rank left this world")
         groups: list = []
         with self._lock:
@@ -331,8 +330,8 @@ class Communicator:
 
 
 def device_of(parameters: Sequence[torch.nn.Parameter]) -> torch.device:
-    """Returns the device that all parameters are on. Raises UserError if there is no such device or it is not
-    supported."""
+    """Returns the device of all parameters. Raises UserError if there are no parameters, or they are on several devices
+    or on an unsupported device."""
     devices = {parameter.device for parameter in parameters}
     if not devices:
         raise UserError("the model has no parameters that require gradients")
@@ -354,15 +353,15 @@ _freeing: list[threading.Thread] = []
 
 @atexit.register
 def _await_freed() -> None:
-    """Waits for threads that free a group, because Python may end a thread at any point when it exits, and a partly
-    freed group then crashes the process. A thread that still waits for an operation is harmless."""
+    """Waits for threads that free a group. When Python exits, it may end a thread at any point, and a partly freed
+    group crashes the process. A thread that still waits for an operation is harmless."""
     limit = time.monotonic() + _FREE_LIMIT
     for thread in _freeing:
         thread.join(max(0.0, limit - time.monotonic()))
 
 
 def _sentence(error: Exception) -> str:
-    """Returns Gloo's error message without source location and advice."""
+    """Returns Gloo's error message without its source location and advice."""
     text = (str(error).splitlines() or [""])[0]
     return re.sub(r"^\[[^\]]*\]\s*", "", text).split(". This is typically")[0] or type(error).__name__
 

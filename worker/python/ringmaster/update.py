@@ -10,8 +10,9 @@ from .errors import UserError
 
 
 class Update:
-    """Prevents `optimizer` from making steps by itself. Calls `before` when the gradients are means over the whole
-    batch, and `after` after the optimizer's step. Thread-safety: one thread.
+    """Makes the steps of `optimizer`. Raises a UserError if the script calls optimizer.step(). Calls the functions in
+    `before` when the gradients are means over the whole batch, and those in `after` after the optimizer's step.
+    Thread-safety: one thread.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler | None):
@@ -39,11 +40,11 @@ class Update:
             function()
 
     def close(self) -> None:
-        """Returns control of the optimizer to the script after training."""
+        """Allows the script to call optimizer.step() after training."""
         self._allowed = True
 
     def _scaled_step(self) -> bool:
-        """Makes a step with scaled gradients. Returns False on all ranks, without a step, if gradients overflowed."""
+        """Makes a step with scaled gradients. If gradients overflowed, makes no step and returns False on all ranks."""
         before = self._scaler.get_scale()
         self._scaler.step(self._optimizer)
         self._scaler.update()

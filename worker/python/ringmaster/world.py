@@ -16,7 +16,7 @@ _PEERS_NAMED = 4  # number of peers that a message names
 
 
 class Epoch(NamedTuple):
-    """Identifies a world; ordered by the launcher's term, then by number. Epoch() means "none yet"."""
+    """Identifies a world. Epochs are ordered by the launcher's term, then by number. Epoch() means "none yet"."""
 
     term: int = 0
     number: int = 0
@@ -66,7 +66,8 @@ class World:
         return self.me.address
 
     def name_peers(self, error: str) -> str:
-        """Returns the peers whose address is in Gloo's error, or all peers, with their Pods, as text for messages."""
+        """Returns, as text for messages, the ranks and Pods of the peers whose address is in Gloo's error. If the error
+        contains no such address, returns all peers."""
         others = [(rank, member) for rank, member in enumerate(self.members) if rank != self.rank]
         found = [(rank, member) for rank, member in others if f"[{member.address}]" in error] or others
         names = [f"rank {rank} ({member.pod})" for rank, member in found]
@@ -100,7 +101,7 @@ class Progress:
 
 
 class KeptCheckpoint(NamedTuple):
-    """The newest complete checkpoint of the job itself."""
+    """The newest complete checkpoint of this job."""
 
     step: int
     nbytes: int = 0  # total size of all complete checkpoints that are kept
@@ -108,16 +109,16 @@ class KeptCheckpoint(NamedTuple):
 
 
 class Store(ABC):
-    """The store through which the ranks of a world connect. A key is written once and may be read by all.
+    """The store through which the ranks of a world connect. A key is written once, and every rank may read it.
     Thread-safe."""
 
     @abstractmethod
     def set(self, key: str, value: bytes) -> None:
-        """Raises PeerLost if the agent is gone."""
+        """Sets `key`. Raises PeerLost if the agent is gone."""
 
     @abstractmethod
     def get(self, keys: Sequence[str], deadline: float) -> list[bytes]:
-        """Blocks until every key exists; the values are in the order of `keys`.
+        """Blocks until every key exists, and returns the values in the order of `keys`.
 
         `deadline` is a value of time.monotonic(). Raises TimeoutError if a key does not exist by then, and WorldOver if
         the world has ended. Raises PeerLost if the agent is gone.
@@ -125,15 +126,15 @@ class Store(ABC):
 
 
 class Membership(ABC):
-    """The source of worlds of a rank, and the receiver of its reports.
+    """The source of a rank's worlds, and the receiver of the rank's reports.
 
-    One thread may call it, with two exceptions: another thread may call the functions for checkpoints, and any thread
+    One thread may use it, with two exceptions: another thread may call the functions for checkpoints, and any thread
     may call why_over() and unprotected(). In a forked child every wait raises PeerLost, and no message is sent.
     """
 
     @abstractmethod
     def await_world(self, after: Epoch) -> World:
-        """Blocks, without a time limit, until this rank is in a world above `after`.
+        """Blocks, without a time limit, until this rank is in a world above `after`, and returns the world.
 
         The first call reports that the rank has loaded and is ready. Raises PeerLost if no other world will follow.
         """
@@ -145,8 +146,8 @@ class Membership(ABC):
 
     @abstractmethod
     def watch(self, epoch: Epoch, over: Callable[[str], None]) -> None:
-        """Calls `over` once, with the reason, when `epoch` is over; immediately if it already is. There can be only one
-        watch at a time.
+        """Calls `over` once, with the reason, when `epoch` is over, or immediately if it is already over. Only one
+        watch may exist at a time.
 
         The callback runs on any thread, must not raise, and must not call this object.
         """
@@ -164,13 +165,13 @@ class Membership(ABC):
         return False
 
     def checkpoint_wanted(self, epoch: Epoch) -> bool:
-        """Returns whether the job will be suspended after the next step, with a checkpoint of that step. Only rank 0
-        calls this. Returns True only once."""
+        """Returns whether the job will be suspended after the next step, with a checkpoint of that step. Returns True
+        only once. Only rank 0 calls this function."""
         return False
 
     def await_suspension(self, world: World, progress: Progress, timeout: float) -> None:
-        """Blocks until the ranks of `world` must leave it, for at most `timeout` seconds. Call it after the step for
-        which checkpoint_wanted() returned True."""
+        """Blocks until the ranks of `world` must leave it, but for at most `timeout` seconds. Call it after the step
+        for which checkpoint_wanted() returned True."""
 
     @abstractmethod
     def broken(self, world: World, peer: int, reason: str) -> None:
@@ -178,8 +179,8 @@ class Membership(ABC):
 
     @abstractmethod
     def at_boundary(self, world: World, step: int) -> None:
-        """Reports that this rank left the world after `step`, as switch_wanted() requested, and waits for the next
-        world."""
+        """Reports that this rank left the world after `step`, as switch_wanted() requested, and that it waits for the
+        next world."""
 
     @abstractmethod
     def report(self, world: World, progress: Progress) -> None:
@@ -189,7 +190,7 @@ class Membership(ABC):
     def finish(self, world: World, progress: Progress) -> bool:
         """Blocks, after the last step, until all ranks may exit (returns True) or the world ends (returns False).
 
-        Calls at_boundary() if that is requested in the meantime. Raises PeerLost if the agent is gone.
+        If the ranks must leave the world in the meantime, calls at_boundary(). Raises PeerLost if the agent is gone.
         """
 
     def await_grant(self, step: int, shard: int, nbytes: int, checksum: str, stop: Event) -> None:
@@ -204,8 +205,8 @@ class Membership(ABC):
         kept."""
 
     def began(self, world: World, step: int, text: str, kept: KeptCheckpoint | None) -> None:
-        """Reports the state from which training starts: its step, a message for the user ("" if there is none), and the
-        newest kept checkpoint. Rank 0 of the first world calls it."""
+        """Reports the state from which training starts: its step, a message for the user (or ""), and the newest kept
+        checkpoint. Rank 0 of the first world calls this function."""
 
     def nothing_trained(self) -> None:
         """Reports that the state contains no step of this job. Call it before finish()."""
@@ -216,7 +217,7 @@ class Membership(ABC):
 
     @abstractmethod
     def store(self, world: World) -> Store:
-        """Returns the world's store, which is valid as long as the membership is."""
+        """Returns the world's store, which can be used until the membership is closed."""
 
     def close(self) -> None:
-        """Ends the connection. After this, every wait raises PeerLost."""
+        """Ends the connection. Afterwards, every wait raises PeerLost."""

@@ -25,7 +25,8 @@ _SUSPENSION_LIMIT = 150.0
 
 
 class WorldEntry:
-    """`world` and `communicator` belong to the current world, and `held` is the state of the rank; valid after join().
+    """Joins and leaves worlds. After join(), `world` and `communicator` belong to the current world, and `held` is the
+    state of the rank.
 
     Thread-safety: one thread.
     """
@@ -45,13 +46,13 @@ class WorldEntry:
         self._settings = settings
         self._timeout = timeout
         self._global_batch = global_batch
-        self._connected: Communicator | None = None  # the current one, from before it connects until it is closed
+        self._connected: Communicator | None = None  # the current communicator, even before it is connected
 
     def join(self) -> None:
         """Blocks, without a time limit, until this rank is in a world whose ranks have the same state."""
         if self._keeper is not None:
             try:
-                self._restore()  # load now, while no rank waits
+                self._restore()  # load now, while no other rank waits
             except Unavailable as error:
                 _logger.warning("failed to load a checkpoint: %s", error)
         self._enter_next(Epoch())
@@ -62,7 +63,7 @@ class WorldEntry:
         self._enter_next(self.world.epoch)
 
     def await_suspension(self, progress: Progress, committed: Callable[[], None]) -> None:
-        """Saves the state of the applied step and waits for the end of the job, because a further step would be lost.
+        """Saves the state of the applied step and waits for the end of the job, because further steps would be lost.
 
         `progress` is the progress after the step. `committed` is called once all ranks have applied the step. Raises
         WorldOver if another world may follow.
@@ -82,8 +83,8 @@ class WorldEntry:
                             "continues", self.held.version.step, _SUSPENSION_LIMIT)
 
     def _keep_until(self, limit: float, keeper: Keeper) -> None:
-        """Saves the current state once an earlier checkpoint is written. Waits until `limit` at most, a value of
-        time.monotonic()."""
+        """Saves the current state once the earlier checkpoint is written. Waits for that until `limit` at most, a value
+        of time.monotonic()."""
         epoch = self.world.epoch
         while not keeper.take(self.held, self._training.as_dict, wait_s=0.2):
             if (time.monotonic() > limit or self._membership.why_over(epoch) is not None
@@ -148,8 +149,8 @@ class WorldEntry:
             self._membership.began(self.world, self.held.version.step, text, kept)
 
     def _keep_other(self, keeper: Keeper) -> None:
-        """If this world starts from another job's state, saves it as a checkpoint of this job, so that this job does
-        not depend on the other one any more."""
+        """If this world starts from another job's state, saves the state as a checkpoint of this job, so that this job
+        no longer depends on the other job."""
         for attempt in itertools.count():
             complete = self.world.rank == 0 and keeper.keep_other(self.held, self._training.as_dict)
             done = torch.tensor([float(complete)], device=self._device)
@@ -173,7 +174,7 @@ class WorldEntry:
             raise
 
     def _pause(self, attempt: int) -> None:
-        """Waits before this rank looks for a checkpoint again, but no longer than the world exists."""
+        """Waits before another attempt to read or write a checkpoint. Returns early if the world ends."""
         limit = time.monotonic() + min(0.1 * 2**attempt, 5.0, self._timeout / 4)
         while time.monotonic() < limit and self._membership.why_over(self.world.epoch) is None:
             time.sleep(0.02)

@@ -1,7 +1,7 @@
 """Adapters for the training loops of other libraries, one module per library.
 
-Import the adapter before creating objects of the library. Each library must treat its process as the only one, although
-several ranks run, because the job sums gradients and decides on worlds.
+Import the adapter before creating objects of the library. Although several ranks run, each library must treat its
+process as the only one, because the job sums the gradients over the ranks and forms the worlds.
 """
 
 import os

@@ -13,7 +13,7 @@
         scheduler.step()
         optimizer.zero_grad()
 
-A loop's body can stay unchanged: the job steps the optimizer and the schedulers, so those calls do nothing.
+The body of a loop need not change: the job steps the optimizer and the schedulers, so the last three calls do nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..job import Job
 
 
 class Accelerator(accelerate.Accelerator):
-    """accelerate.Accelerator for one model and one optimizer. Rank 0 of the current world is its main process."""
+    """accelerate.Accelerator for one model and one optimizer. Rank 0 of the current world is the main process."""
 
     job: Job | None = None
 
@@ -51,7 +51,8 @@ class Accelerator(accelerate.Accelerator):
         return super().prepare_optimizer(optimizer, device_placement)
 
     def join(self, **settings: Any) -> Job:
-        """Call it after prepare(). `settings` are those of ringmaster.join(); prepared schedulers are in Job.state."""
+        """Joins the job. Call it after prepare(). `settings` are the arguments of ringmaster.join(). Adds prepared
+        schedulers to Job.state."""
         if len(self._models) != 1 or len(self._optimizers) != 1:
             raise UserError(f"join() was called with {len(self._models)} models and {len(self._optimizers)} optimizers "
                             "prepared; a job trains one model with one optimizer; call accelerator.prepare() with them first")
@@ -75,7 +76,7 @@ class Accelerator(accelerate.Accelerator):
         self.job.backward(loss, weight)
 
     def clip_grad_norm_(self, parameters: Iterable[torch.Tensor], max_norm: float, norm_type: float = 2) -> torch.Tensor:
-        """Clips the gradients when the job makes the step; returns the norm of the previous step."""
+        """Makes the job clip the gradients before updates; returns the gradient norm of the previous step."""
         if norm_type != 2:
             raise UserError(f"clip_grad_norm_() was given norm_type={norm_type}; a job clips by the norm of type 2")
         self._max_norm = max_norm

@@ -35,7 +35,7 @@ def fit(module: torch.nn.Module, train: Any, validation: DataLoader | None = Non
         gradient_clip_val: float | None = None, precision: str = "32-true", num_workers: int = 0) -> Job:
     """Joins the job, trains until `max_steps` are applied, and returns when all ranks are done.
 
-    train: a DataLoader or a map-style data set. global_batch, micro_batch, seed: those of ringmaster.join().
+    train: a DataLoader or a map-style data set. global_batch, micro_batch, seed: as in ringmaster.join().
     validation: each rank validates its part after every `validate_every` steps and after the last; the value that
         validation_step() logs as `monitor` is averaged over samples and ranks.
     precision: "32-true" or "bf16-mixed".
@@ -78,7 +78,7 @@ def _check(module: torch.nn.Module, precision: str) -> None:
 
 
 def _configured(module: torch.nn.Module) -> tuple[torch.optim.Optimizer, list[tuple[Any, int]]]:
-    """Returns the optimizer, and the schedulers with their interval in steps; 0 means once per epoch."""
+    """Returns the optimizer, and each scheduler with its interval in steps; 0 means once per epoch."""
     made = module.configure_optimizers()
     schedulers: Any = []
     if isinstance(made, dict):
@@ -146,8 +146,8 @@ def _validating(module: torch.nn.Module, loader: DataLoader, monitor: str, devic
 
 
 def _log_into(module: torch.nn.Module, take: Callable[[dict[str, Any]], Any]) -> None:
-    """Passes what the module logs to `take`. Ignores the options of log() for steps, epochs and loggers, which the job
-    handles."""
+    """Passes the values that the module logs to `take`. Ignores the options of log() for steps, epochs and loggers,
+    which the job handles."""
 
     def log_dict(values: Any, *_: Any, **__: Any) -> None:
         take(dict(values))

@@ -4,8 +4,8 @@
 
 A step of the Trainer is a step of the job. This rank computes its share in micro-batches of
 per_device_train_batch_size; the gradients are summed over all ranks, and a discarded step is computed again in the next
-world. Therefore the Trainer's data loader only counts steps, and its optimizer's step does nothing, because the job has
-made the step.
+world. Because the job loads the samples and makes the step, the Trainer's data loader only counts steps, and the step
+of its optimizer does nothing.
 """
 
 from __future__ import annotations
