@@ -2,7 +2,7 @@
 
 // Runs kubectl as a child process and returns its output, so every login that works with kubectl
 // works here. The child gets an argument vector, never a shell command, and no standard input. Its
-// standard error is passed on at once, because a login may ask for something there; kubectl's own
+// standard error is passed on at once, because a login may prompt the user there; kubectl's own
 // error messages become the returned Error instead. Not thread-safe.
 
 #include <string>
@@ -22,7 +22,7 @@ using Arguments = std::vector<std::string>;
 inline constexpr char kJobs[] = "trainingjobs.ringmaster.dev";
 
 // Values of Error::reason where the kind alone is not specific enough.
-inline constexpr char kNoSuchType[] = "NoSuchType";  // the cluster does not have that CRD
+inline constexpr char kNoSuchType[] = "NoSuchType";  // the cluster does not have the resource's CRD
 inline constexpr char kNoKubectl[] = "NoKubectl";
 
 class Kubectl {

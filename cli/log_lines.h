@@ -48,7 +48,7 @@ class LogMerge {
   // Returns true if a stream is far ahead of others, so that reading it should pause.
   bool Full(int stream) const;
 
-  // Prints the lines that are due: the oldest line is due when each open stream has a line.
+  // Prints the lines that are due: the oldest is due when all streams have lines, or at its limit.
   void Show(int64_t now_millis);
   bool Empty() const { return streams_.empty(); }
 
@@ -65,7 +65,7 @@ class LogMerge {
   };
 
   void ShowFirst(Stream& stream);
-  // Returns true if the line was already printed from its worker's log. Remembers lines of workers.
+  // Returns true if the line was already printed from its worker's log. Remembers workers' lines.
   bool Repeats(const LogLine& line);
 
   const Limits limits_;

@@ -15,8 +15,8 @@ namespace ringmaster::cli {
 
 struct Explanation {
   bool training = false;
-  std::string sentence{};           // has untrusted text: pass it through Printable()
-  std::string reason{};             // reason of the condition that explains the state, or empty
+  std::string sentence{};           // contains untrusted text: pass it through Printable()
+  std::string reason{};             // the reason of the condition that explains the state, or empty
   std::string meaning{};            // what the reason means, and what to do
   std::vector<std::string> also{};  // other problems that users may have to fix
 };

@@ -17,8 +17,8 @@ namespace ringmaster::api {
 
 struct Workload {
   TrainingJobSpec spec{};  // the values that the profile sets; other fields have defaults
-  std::string text{};      // `spec` as a run spec (codec.h); empty: it sets no fields
-  std::vector<std::string> overridable{};  // paths below `spec` where the job's value applies
+  std::string text{};      // `spec` as a run spec (codec.h); empty: `spec` sets no fields
+  std::vector<std::string> overridable{};  // paths below `spec` where the job's values apply
 };
 
 // `written`: the JSON of spec.workload. Returns kInvalid with the name of an invalid field.

@@ -50,8 +50,8 @@ using std::chrono::seconds;
 // watch plus the longest back-off, and longer than the slowest reconcile.
 constexpr seconds kUnhealthyAfter{300};
 constexpr seconds kStopLimit{8};
-constexpr int kNamespacesAtOnce = 4;  // enough, because only users read these objects
-// Both reviews of a token must fit into Prometheus' time limit of a scrape.
+constexpr int kNamespacesAtOnce = 4;  // few are enough, because only users read these objects
+// Both reviews of a token must end within Prometheus' scrape timeout.
 constexpr seconds kReviewLimit{4};
 
 // A client for one use of the API server. Each has its own connections, limit and idle timeout, so
@@ -95,7 +95,7 @@ net::HttpAnswer Healthy(const Caches& caches, const runtime::Controller& control
   return {200, "ok\n"};
 }
 
-// Ends the process at once. Another operator may already act, so this one must not clean up.
+// Ends the process at once. Another operator may already be active, so this one must not clean up.
 [[noreturn]] void EndAtOnce(const std::string&) { std::_Exit(1); }
 
 struct Connections {
@@ -109,7 +109,7 @@ Result<Connections> ConnectAll(http::HttpClientFactory& factory, const kube::Clu
                                kube::TokenSource& tokens, runtime::Metrics& metrics) {
   Result<Connection> requests = Connect(factory, cluster, tokens, metrics, seconds(30));
   if (!requests.ok()) return requests.error();
-  // Bookmarks arrive about once a minute. If a watch receives nothing for longer, its peer is dead.
+  // Bookmarks arrive about once a minute. A watch that receives nothing for longer has a dead peer.
   Result<Connection> watches = Connect(factory, cluster, tokens, metrics, seconds(90));
   if (!watches.ok()) return watches.error();
   Result<Connection> lease = Connect(factory, cluster, tokens, metrics, seconds(5));
@@ -294,7 +294,7 @@ void Operator::CampaignUntilStopped() {
     if (elector_) {
       elector_->Start();
     } else {
-      // Use a term as high as an elector's: not lower than any resourceVersion before the start.
+      // Use a term that, like an elector's, is not lower than any resourceVersion before the start.
       Lead(kube::NumberOf(caches_.jobs().LastSeenVersion()).value_or(0));
     }
   }

@@ -53,9 +53,9 @@ struct Request {
   std::string path{};  // absolute path and query, already encoded (UrlEncode below)
   std::string body{};
   std::string content_type{};  // sent unchanged if there is a body
-  Headers headers{};  // besides Accept, User-Agent and Content-Type; includes "Authorization"
+  Headers headers{};  // without Accept, User-Agent and Content-Type; may have "Authorization"
   std::chrono::milliseconds deadline{
-      0};  // from the call to the last byte; 0: only idle_timeout applies
+      0};  // limit from the call to the last byte; 0: only idle_timeout applies
 };
 
 struct Response {
@@ -98,7 +98,7 @@ class HttpClient {
 struct Answered {
   Method method = Method::kGet;
   int status = 0;                    // 0: no response
-  std::chrono::nanoseconds took{0};  // until the response headers arrived or the request failed
+  std::chrono::nanoseconds took{0};  // time until response headers or failure
 };
 
 // The server, the certificates and the limits of a client. Certificates are PEM texts: the caller
@@ -125,7 +125,7 @@ struct HttpClientOptions {
 class HttpClientFactory {
  public:
   virtual ~HttpClientFactory() = default;
-  // Does not connect yet. Returns kInvalid if the URL or a PEM text is invalid.
+  // Opens no connection yet. Returns kInvalid if the URL or a PEM text is invalid.
   virtual Result<std::unique_ptr<HttpClient>> Make(const HttpClientOptions& options) = 0;
 };
 

@@ -16,7 +16,7 @@ struct ProfileSource {
   std::map<std::string, ProfilePtr> presets{};  // by name; stored profiles take precedence
   std::string operator_ns{};
 
-  // Returns all profiles in the order of their names.
+  // Returns all profiles, ordered by name.
   std::vector<ProfilePtr> All() const;
 };
 

@@ -20,8 +20,8 @@ namespace ringmaster::job {
 // Returns a hash of a run spec (api::EncodeRunSpec) that is a valid label value.
 std::string RevisionOf(const nlohmann::json& run_spec);
 
-// Builds the object. It contains the run's spec, profile and tools image (empty: none), whether the
-// run's image is the operator's default, and the job's typed fields for messages.
+// Returns the object's manifest. It has the run's spec, profile and tools image (empty: none),
+// whether the run's image is the operator's default, and the job's typed fields for messages.
 nlohmann::json RunPinManifest(const api::TrainingJob& job, const std::string& profile,
                               const std::string& tools_image, const nlohmann::json& run_spec);
 

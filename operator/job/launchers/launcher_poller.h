@@ -32,7 +32,7 @@ struct LauncherTarget {
   std::string pod_ip;
   std::shared_ptr<const Credentials> credentials;
   control::Order order;
-  bool answered_before = false;  // an earlier operator recorded a world of the job
+  bool answered_before = false;  // whether an earlier operator recorded a world of the job
 };
 
 struct LauncherPollerOptions {

@@ -31,7 +31,7 @@ constexpr char kTmpVolume[] = "ringmaster-tmp";
 constexpr char kShmVolume[] = "ringmaster-shm";
 
 constexpr int kItemMode = 0440;  // mode of a Secret's items, readable for the Pod's group
-// The agent and the launcher end their processes within a second; a slow node needs more time.
+// The agent and the launcher end their processes within a second; a slow node may need more.
 constexpr int kGraceSeconds = 10;
 
 std::string WithCommas(const std::vector<int>& numbers) {
@@ -186,7 +186,7 @@ json CommonWorkerPod(const PodContext& context, const std::string& launcher_addr
 
 void AvoidNodes(json& pod, const std::vector<std::string>& nodes) {
   if (nodes.empty()) return;
-  // Select by name, because the label kubernetes.io/hostname may differ from it.
+  // Select nodes by name, because the label kubernetes.io/hostname may differ from it.
   json expressions = json::array();
   for (const std::string& node : nodes) {
     expressions.push_back(

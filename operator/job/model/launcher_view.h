@@ -35,9 +35,9 @@ struct LauncherView {
 // one namespace. Each other namespace counts once, however many launchers it has.
 struct LaunchersHeard {
   int watched = 0;            // launchers in this namespace
-  int unheard = 0;            // those that did not answer the last request
+  int unheard = 0;            // launchers among these that did not answer the last request
   int other_namespaces = 0;   // other namespaces with launchers
-  int silent_namespaces = 0;  // those where more than half of the launchers did not answer
+  int silent_namespaces = 0;  // other namespaces where most launchers did not answer
 };
 
 // Returns true if `part` is more than half of `all`.

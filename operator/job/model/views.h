@@ -85,8 +85,8 @@ struct NodeView {
   std::string not_ready_reason;  // reason of that condition, for example NodeStatusUnknown
   bool unschedulable = false;    // cordoned
   bool out_of_service = false;   // has the taint out-of-service: no Pod runs there any more
-  // The source addresses of connections from the node's own processes: its addresses, and the first
-  // addresses of its Pod ranges, which network plugins assign to the node.
+  // The source addresses of connections from processes on the node: the node's addresses, and the
+  // first addresses of its Pod ranges, which network plugins assign to the node.
   std::vector<std::string> addresses{};
 
   friend bool operator==(const NodeView&, const NodeView&) = default;
@@ -101,14 +101,14 @@ struct NamespaceView {
 struct LocalProfileView {
   std::string name;
   std::string uid;
-  std::string installation;  // the installation that maintains it
+  std::string installation;  // the installation that maintains the object
   std::string spec;          // JSON
 };
 
 // Returns true for the waiting reasons of a normal start, and for an empty reason.
 bool IsNormalWait(const std::string& waiting_reason);
 
-// The projections return kInvalid if the object has no name.
+// Convert an object to its stored form. Return kInvalid if the object has no name.
 Result<PodView> ProjectPod(const nlohmann::json& object);
 Result<ServiceView> ProjectService(const nlohmann::json& object);
 Result<NodeView> ProjectNode(const nlohmann::json& object);

@@ -57,7 +57,7 @@ class RemovalPlanner {
   }
 
  private:
-  // Ends the job's Pods and reports which still exist.
+  // Plans to delete the job's Pods. Returns a text about those that still run; empty if none do.
   std::string EndPods() {
     std::string names;
     for (const PodPtr& pod : in_.pods) {

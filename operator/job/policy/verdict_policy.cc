@@ -45,7 +45,7 @@ bool NamesMissingProgram(const std::string& message) {
          (ContainsAny(message, kOfAnyFile) && ContainsAny(message, kOfPrograms));
 }
 
-// Returns true if the kubelet has just started and not yet read ConfigMaps, Secrets or Services.
+// Returns true if the kubelet has just started and has not read ConfigMaps, Secrets or Services.
 bool NamesLateKubelet(const std::string& message) {
   constexpr std::array kWords{"failed to sync", "not yet been read"};
   return ContainsAny(message, kWords);
