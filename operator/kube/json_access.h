@@ -21,7 +21,7 @@ namespace ringmaster::kube {
 
 using JsonPath = std::initializer_list<std::string_view>;
 
-// Returns the value at the path, or null if it does not exist. It is valid as long as `json`.
+// Returns the value at the path, or null if there is none. The pointer is valid as long as `json`.
 const nlohmann::json* Find(const nlohmann::json& json, JsonPath path);
 
 std::string GetString(const nlohmann::json& json, JsonPath path, std::string_view otherwise = {});

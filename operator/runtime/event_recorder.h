@@ -56,7 +56,7 @@ class EventSink {
 struct EventRecorderOptions {
   std::string reporting_controller = "ringmaster.dev/operator";
   std::string reporting_instance{};  // Pod name
-  // If the queue is full, the oldest refused event is dropped, or if none was, the oldest.
+  // A full queue drops its oldest refused event or, if none was refused, its oldest event.
   std::size_t max_queued = 1000;
   BackoffOptions backoff{
       .initial = std::chrono::seconds(1), .limit = std::chrono::seconds(60), .jitter = 0.2};
@@ -124,7 +124,7 @@ class EventRecorder final : public EventSink {
   Mutex mutex_;
   StoppableCondVar changed_;
   std::deque<Queued> queue_ RINGMASTER_GUARDED_BY(mutex_);
-  Clock::Time paused_until_ RINGMASTER_GUARDED_BY(mutex_){};  // end of a requested Retry-After
+  Clock::Time paused_until_ RINGMASTER_GUARDED_BY(mutex_){};  // end of the API server's Retry-After
   bool sending_ RINGMASTER_GUARDED_BY(mutex_) = false;
 
   std::jthread thread_;

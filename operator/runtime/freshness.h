@@ -3,7 +3,7 @@
 // Tracks whether the caches contain the operator's own writes. After each successful write, the
 // reconciler records the version that the server returned, by job and resource. The Controller
 // reconciles a key only when the caches have caught up, so that no object is created twice because
-// of an old view. Unlike expectation counters, this recovers from relists and lost events.
+// of an old view. Unlike expectation counters, the gate recovers from relists and lost events.
 
 #include <chrono>
 #include <functional>

@@ -26,7 +26,7 @@ namespace ringmaster::runtime {
 struct LeaderElectorOptions {
   std::string ns{};
   std::string name = "ringmaster-operator";
-  std::string identity{};  // Pod name + random, different for every process
+  std::string identity{};  // Pod name and a random part, different for every process
   std::chrono::milliseconds lease_duration{4000};
   std::chrono::milliseconds renew_deadline{3000};
   std::chrono::milliseconds retry_period{1000};
@@ -55,9 +55,9 @@ class LeaderElector {
   void StopAndRelease();
 
   bool IsLeader() const { return leading_; }
-  // Returns the resourceVersion with which this process acquired the lease. It is higher than that
-  // of all earlier leaders, even if the lease was deleted and re-created, and does not depend on
-  // clocks. Valid only if IsLeader().
+  // Returns the resourceVersion with which this process acquired the lease. The term is higher than
+  // that of all earlier leaders, even if the lease was deleted and re-created, and does not depend
+  // on clocks. Valid only if IsLeader().
   int64_t term() const { return term_; }
 
   // Tries once to acquire or renew the lease, as the thread does in a loop. Returns the time until

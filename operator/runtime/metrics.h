@@ -48,7 +48,7 @@ class Metrics {
   // Appends values that are computed at each scrape. Text() calls it, possibly on several threads
   // at once, so it must not block.
   using Collector = std::function<void(std::vector<prometheus::MetricFamily>&)>;
-  // REQUIRES: called before the first Text(). Its references must be valid when Text() is called.
+  // Adds a collector. REQUIRES: called before the first Text(); its references are valid in Text().
   void AddCollector(Collector collector);
 
   // Returns all metrics in the text exposition format.

@@ -43,7 +43,7 @@ struct ReflectorOptions {
                          .limit = std::chrono::seconds(30),
                          .factor = 2.0,
                          .jitter = 1.0};
-  std::chrono::milliseconds forbidden_limit{10'000};  // permissions may be granted at any time
+  std::chrono::milliseconds forbidden_limit{10'000};  // short: permissions may be granted any time
   // The back-off if the server is unreachable or unavailable, or if the version has expired. It is
   // short, because the operator sees no changes until the watch works, and a request costs little.
   BackoffOptions blind_backoff{.initial = std::chrono::milliseconds(100),
@@ -91,7 +91,7 @@ class Reflector {
   // thread, if the stream did not deliver an expected event, because its connection may be dead.
   void Reconnect();
 
-  bool Synced() const { return synced_; }  // the first full list is in the store
+  bool Synced() const { return synced_; }  // whether the first full list is in the store
   // Returns a sentence about why the watch fails; empty while it works.
   std::string Problem() const;
   // Returns true if the thread runs and has made progress within `limit`.
@@ -146,7 +146,7 @@ class Reflector {
   // Used only by the reflector's thread, or by a test that calls Step().
   State state_ = Empty{};
   int failures_ = 0;      // consecutive failures
-  bool at_once_ = false;  // the next retry has no delay, as after a long watch
+  bool at_once_ = false;  // whether the next retry has no delay, as after a long watch
   int events_ = 0;        // number of events of the current watch
   std::minstd_rand random_{std::random_device{}()};
 
