@@ -54,7 +54,7 @@ class Kubectl {
   const std::string program_;
 };
 
-// Classifies a failure of kubectl by its standard error.
+// Returns the Error for a failure of kubectl, classified by kubectl's standard error.
 Error ErrorOfKubectl(std::string_view printed, ProcessEnd end);
 
 // Returns true if a line of kubectl's standard error is an error, not a warning or a question.

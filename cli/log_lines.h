@@ -3,8 +3,8 @@
 // Parses the lines of a job's logs and orders them by time. Does no I/O.
 //
 // A worker's log contains the lines of its ranks, each prefixed with "[rank N] ", and those of its
-// agent. A launcher's log contains its own lines and mpirun's. It repeats the output of rank 0 and
-// unusual output of other ranks, with or without mpirun's tag "[1,N]<stdout>: ".
+// agent. A launcher's log contains the launcher's lines and mpirun's. It repeats the output of rank
+// 0 and unusual output of other ranks, with or without mpirun's tag "[1,N]<stdout>: ".
 
 #include <cstddef>
 #include <cstdint>

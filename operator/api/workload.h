@@ -1,9 +1,9 @@
 #pragma once
 
 // The workload of a TrainingProfile (spec.workload): the part of a TrainingJob's spec that the
-// profile sets, and the function that merges it with a job's spec. Both are merged after decoding,
-// when typed fields are part of the templates (typed_fields.h), so items of worker.env and
-// worker.template are in one list. Pure functions.
+// profile sets, and the function that merges it with a job's spec. Both specs are merged after
+// decoding, when typed fields are part of the templates (typed_fields.h), so items of worker.env
+// and worker.template are in one list. Pure functions.
 
 #include <string>
 #include <vector>

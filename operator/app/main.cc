@@ -1,6 +1,6 @@
 // Assembles the operator: flags -> configuration -> objects -> run -> orderly stop. This file,
-// caches.cc and rights.cc are the only ones that use concrete types, so they show the architecture.
-// The headers describe each part.
+// caches.cc and rights.cc are the only files that use concrete types, so they show the
+// architecture. The headers describe each part.
 
 #include <atomic>
 #include <cstdio>

@@ -35,7 +35,7 @@ class LineSplitter {
   const std::size_t max_line_bytes_;
   const OnLongLine on_long_line_;
   std::string partial_;
-  bool passing_over_ = false;  // the current line is too long and was reported
+  bool passing_over_ = false;  // whether the current line is too long and was reported
 };
 
 }  // namespace ringmaster::http

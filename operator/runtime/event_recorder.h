@@ -3,8 +3,8 @@
 // Records Kubernetes events (events.k8s.io/v1) about jobs, shown by kubectl describe and get
 // events. Recording never blocks or fails: events go through a bounded queue to one thread. Events
 // that the API server temporarily refuses are retried with growing delays for ten minutes, without
-// blocking others. Events that it rejects, or that do not fit into the queue, are dropped and
-// counted. A repetition within six minutes increases the count (`series`) of the first event.
+// blocking others. Events that the server rejects, or that do not fit into the queue, are dropped
+// and counted. A repetition within six minutes increases the count (`series`) of the first event.
 // Record an event after the status write it belongs to, and do not base decisions on events.
 
 #include <atomic>

@@ -1,7 +1,7 @@
 #pragma once
 
 // Leader election with a coordination.k8s.io/v1 Lease, so that only one of several operators acts.
-// Expiry counts from when this process saw the record change; the times in the record are not used.
+// The expiry counts from when this process saw the record change; times in the record are not used.
 // Each update contains the resourceVersion, so one of two competing updates gets a conflict. Orders
 // to launchers contain term(), so that launchers can reject a former leader. A process that loses
 // the lease exits at once (on_lost), and the kubelet restarts it.

@@ -2,11 +2,11 @@
 
 // Keeps a Store in sync with the API server's objects of one resource. One thread lists the objects
 // and then watches them. It starts with a WatchList (the server streams the existing objects, then
-// a marked bookmark), or with paged lists if the server does not support that. It recovers from
-// broken and silent streams, expired versions (410: it lists again; the store keeps the old content
-// meanwhile), throttling and missing permissions; Problem() reports them. If a page is too long, it
-// requests half as many objects. If a single object is too long, the reflector skips it and writes
-// a log line.
+// a marked bookmark), or with paged lists if the server does not support WatchList. It recovers
+// from broken and silent streams, expired versions (410: it lists again; the store keeps the old
+// content meanwhile), throttling and missing permissions; Problem() reports them. If a page is too
+// long, it requests half as many objects. If a single object is too long, the reflector skips it
+// and writes a log line.
 //
 //   Empty ──► InitialWatch ──────► Watching ──► (410, bad event) Empty
 //     └─────► Paging (page by page) ──►  └────► (ended) Watching from the last version seen

@@ -1,9 +1,9 @@
 #pragma once
 
 // Runs requests to the API server in parallel and shares the capacity fairly between jobs. There
-// are two kinds of requests: the first request of a job that has no other requests, and all others.
-// At most 32 requests of each kind are in flight. The other requests of a job wait for its first
-// request. They take turns by job, except that every second turn goes to the job whose requests
+// are two kinds of requests: the first request of a job that has no other requests, and all
+// others. At most 32 requests of each kind are in flight. The other requests of a job wait for its
+// first request. Jobs take turns, except that every second turn goes to the job whose requests
 // have waited longest: otherwise a job would get fewer and fewer turns while jobs arrive faster
 // than they are served. A job that creates 1,000 Pods keeps 32 requests in flight, but the first
 // requests of other jobs do not wait for it, and many new jobs cannot starve it. Used by the

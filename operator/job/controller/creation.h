@@ -1,10 +1,10 @@
 #pragma once
 
-// Creates the objects of a plan: first the pin, the Secret and the Services, then the
-// Pods, which contain the term and the launcher Service's address. It is a part of the
-// actor and called on the job's worker thread. Its requests run in parallel on the request
-// pool's threads. Each writes to a separate member, which is read after all have ended, so
-// no lock is needed.
+// Creates the objects of a plan: first the pin, the Secret and the Services, then the Pods,
+// which contain the term and the launcher Service's address. It is a part of the actor and
+// called on the job's worker thread. Its requests run in parallel on the request pool's threads.
+// Each request writes to a separate member, which is read after all have ended, so no lock is
+// needed.
 
 #include <cstdint>
 #include <optional>

@@ -2,8 +2,8 @@
 
 // Maintains a LocalTrainingProfile in each namespace for each TrainingProfile that its jobs may
 // name, so that users can see it (ADR 113). Only users read these objects: jobs are checked against
-// the TrainingProfiles. The workers of a separate Controller call it, concurrently for different
-// namespaces but never for the same one.
+// the TrainingProfiles. The workers of a separate Controller call LocalProfiles, concurrently for
+// different namespaces but never for the same one.
 
 #include <string>
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // The poller's view of a job's launcher: its latest status, the order that it had received by then,
-// and since when it has not answered. Also a summary of all launchers. Plain values, written by
-// launcher_session.cc and launcher_poller.cc, and read by the plan.
+// and since when it has not answered. LaunchersHeard summarises all launchers. Plain values,
+// written by launcher_session.cc and launcher_poller.cc, and read by the plan.
 
 #include <chrono>
 #include <map>

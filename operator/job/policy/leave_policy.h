@@ -3,7 +3,7 @@
 // Decides which workers leave a running job, and when their Pods may be deleted. A chosen worker is
 // first marked (api::kAnnotationLeaving), so that a restarted operator does not choose another one.
 // Then it is removed from the order and finishes its step. Its Pod is deleted when the launcher
-// reports that it is drained. Pure functions.
+// reports that the worker is drained. Pure functions.
 
 #include <chrono>
 #include <cstddef>
