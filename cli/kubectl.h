@@ -34,7 +34,7 @@ class Kubectl {
   // Blocks until kubectl exits and returns its standard output. Errors contain kubectl's message.
   // kForbidden comes from the API server, and so does kNotFound unless its reason is kNoKubectl.
   Result<std::string> Run(const Arguments& arguments) const;
-  // Runs all calls at once. The results are in the order of the calls.
+  // Runs all calls in parallel. The results are in the order of the calls.
   std::vector<Result<std::string>> RunAll(const std::vector<Arguments>& calls) const;
 
   // Runs `kubectl get … -o json` and parses its output.
@@ -46,7 +46,7 @@ class Kubectl {
   // Returns the namespace from the flags, else from the kubeconfig context, else "default".
   std::string Namespace() const;
 
-  // Returns how to start kubectl, for a caller that starts it and reads its output itself.
+  // Returns the command for a caller that starts kubectl and reads kubectl's output itself.
   ProcessSpec Spec(const Arguments& arguments) const;
 
  private:

@@ -24,7 +24,7 @@ struct LogLine {
   std::string time{};  // the same time, as text
   std::string text{};
   int rank = -1;            // the rank that wrote the line; -1: a Ringmaster program wrote it
-  bool may_repeat = false;  // a rank's line in a launcher's log; its worker's log also has it
+  bool may_repeat = false;  // whether it is a rank's line in a launcher's log, as in a worker's
 };
 
 // Parses a line of `kubectl logs --timestamps`. A line without a time gets the time `otherwise`.
@@ -36,7 +36,7 @@ class LogMerge {
   struct Limits {
     int64_t held_millis = 0;  // the longest time for which a line is held back; 0: no limit
   };
-  // `name` is the name of the stream's Pod.
+  // Prints a line of the log of the Pod `name`.
   using Print = std::function<void(const std::string& name, const LogLine& line)>;
 
   LogMerge(Limits limits, Print print) : limits_(limits), print_(std::move(print)) {}

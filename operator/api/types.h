@@ -63,7 +63,7 @@ struct RestartLimit {
   int limit = 10;
   std::chrono::seconds window{3600};
   int crash_limit = 5;  // consecutive crashes without a completed step in between; 0: no limit
-  std::vector<int> fail_codes{};     // exit codes that fail the job at once
+  std::vector<int> fail_codes{};     // exit codes that fail the job immediately
   std::vector<int> ignored_codes{};  // exit codes that are not counted
 
   friend bool operator==(const RestartLimit&, const RestartLimit&) = default;

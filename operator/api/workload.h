@@ -21,7 +21,7 @@ struct Workload {
   std::vector<std::string> overridable{};  // paths below `spec` where the job's values apply
 };
 
-// `written`: the JSON of spec.workload. Returns kInvalid with the name of an invalid field.
+// Decodes `written`, the JSON of spec.workload. Returns kInvalid with the name of an invalid field.
 Result<Workload> DecodeWorkload(const nlohmann::json& written,
                                 const std::vector<std::string>& overridable);
 

@@ -79,7 +79,7 @@ class Caches {
   // kAll: the spec, or whether runs can start with it, changed, so jobs are affected.
   // kVerdict: the profile's condition Accepted is now current, so its namespaces are affected.
   enum class ProfileChange { kNone, kVerdict, kAll };
-  // `profile` is null if it was deleted. Called on the watch's thread only.
+  // Records a change of a profile (null: deleted). Called only on the watch's thread.
   ProfileChange NoteProfile(const kube::ObjectMeta& meta, const job::Profile* profile);
 
   const Config& config_;

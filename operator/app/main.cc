@@ -54,8 +54,8 @@ constexpr int kNamespacesAtOnce = 4;  // few are enough, because only users read
 // Both reviews of a token must end within Prometheus' scrape timeout.
 constexpr seconds kReviewLimit{4};
 
-// A client for one use of the API server. Each has its own connections, limit and idle timeout, so
-// that the uses cannot delay each other.
+// A client for one use of the API server. Each client has separate connections and limits and a
+// separate idle timeout, so that the uses cannot delay each other.
 struct Connection {
   std::unique_ptr<http::HttpClient> http;
   std::unique_ptr<kube::KubeClient> kube;
@@ -95,7 +95,7 @@ net::HttpAnswer Healthy(const Caches& caches, const runtime::Controller& control
   return {200, "ok\n"};
 }
 
-// Ends the process at once. Another operator may already be active, so this one must not clean up.
+// Ends the process immediately. Another operator may already be active, so do not clean up.
 [[noreturn]] void EndAtOnce(const std::string&) { std::_Exit(1); }
 
 struct Connections {
@@ -136,7 +136,7 @@ class Operator {
   Operator(const Config& config, const Presets& presets, const Clock& clock,
            runtime::Metrics& metrics, Connections& connections, const MainEvents& events);
 
-  // Blocks until a signal arrives. Ends the process at once if the lease is lost.
+  // Blocks until a signal arrives. Ends the process immediately if the lease is lost.
   Result<void> Run();
 
  private:

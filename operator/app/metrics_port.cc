@@ -16,7 +16,7 @@
 namespace ringmaster {
 namespace {
 
-// This idle timeout exceeds Prometheus' scrape interval, so an admitted client stays connected.
+// The idle timeout of admitted clients. It exceeds the usual scrape interval of Prometheus.
 constexpr std::chrono::seconds kScraperMayBeSilent{120};
 
 std::shared_ptr<boost::asio::ssl::context> ContextOf(std::shared_ptr<control::TlsContext> tls) {

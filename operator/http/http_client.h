@@ -73,7 +73,7 @@ using OnBytes = std::function<bool(std::string_view)>;
 // Error::reason if a response is longer than the client's limit.
 inline constexpr char kTooLong[] = "TooLong";
 
-// Thread-safe. All calls block. They return kCancelled at once when `stop` is requested, and
+// Thread-safe. All calls block. They return kCancelled immediately when `stop` is requested, and
 // kTimeout when the request's deadline or the idle timeout expires. They return kUnavailable for an
 // unreachable server, a broken connection or a failed TLS check, and kInvalid with the reason
 // kTooLong for a response that is longer than the client's limit.

@@ -105,8 +105,8 @@ class KubeClient {
   Result<nlohmann::json> Update(const Resource& resource, std::string_view ns,
                                 std::string_view name, const nlohmann::json& object);
 
-  // Deletes with the object's grace period. Returns its resourceVersion with the deletionTimestamp,
-  // for the freshness gate; empty if it was deleted at once; or kNotFound if it does not exist.
+  // Deletes with the object's grace period. Returns the resourceVersion with the deletionTimestamp,
+  // for the freshness gate; empty if the object is already deleted; kNotFound if there is none.
   Result<std::string> Delete(const Resource& resource, std::string_view ns, std::string_view name,
                              const DeletePreconditions& preconditions,
                              Propagation propagation = Propagation::kBackground);

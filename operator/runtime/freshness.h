@@ -26,7 +26,7 @@ class FreshnessGate {
   explicit FreshnessGate(const Clock& clock,
                          std::chrono::milliseconds ceiling = std::chrono::minutes(5));
 
-  // `last_seen` returns the newest version that the resource's store has seen
+  // Adds a resource. `last_seen` returns the newest version that the resource's store has seen
   // (Store::LastSeenVersion). `on_late`, if set, is called repeatedly while a write has not been
   // seen for a long time, because the connection of the watch may be dead. REQUIRES: called before
   // the Controller starts.

@@ -227,7 +227,7 @@ void LeaderElector::StopAndRelease() {
     thread_.join();
   }
   if (!leading_.exchange(false)) return;
-  // Write a lease without a holder, valid for a second. Standbys treat it as expired at once.
+  // Write a lease without a holder, valid for a second. Standbys treat it as expired immediately.
   const auto released = client_.Update(
       kube::kLeases, options_.ns, options_.name,
       LeaseJson({}, std::chrono::seconds(1), record_.transitions, record_.acquire_time));

@@ -4,7 +4,7 @@
 // The expiry counts from when this process saw the record change; times in the record are not used.
 // Each update contains the resourceVersion, so one of two competing updates gets a conflict. Orders
 // to launchers contain term(), so that launchers can reject a former leader. A process that loses
-// the lease exits at once (on_lost), and the kubelet restarts it.
+// the lease exits immediately (on_lost), and the kubelet restarts it.
 
 #include <atomic>
 #include <chrono>
@@ -50,8 +50,8 @@ class LeaderElector {
   ~LeaderElector();  // stops without releasing
 
   void Start();
-  // Ends the thread and, if this process leads, releases the lease, so that a standby takes over at
-  // once. Call it after the workers have stopped. Does not call on_lost.
+  // Ends the thread and, if this process leads, releases the lease, so that a standby takes over
+  // immediately. Call it after the workers have stopped. Does not call on_lost.
   void StopAndRelease();
 
   bool IsLeader() const { return leading_; }

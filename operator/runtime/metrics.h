@@ -22,7 +22,7 @@ class Registry;
 
 namespace ringmaster::runtime {
 
-// Must outlive the objects that it observes. Thread-safe.
+// The Metrics must outlive the objects that it observes. Thread-safe.
 class Metrics {
  public:
   explicit Metrics(
@@ -46,7 +46,7 @@ class Metrics {
   prometheus::Registry& registry();
 
   // Appends values that are computed at each scrape. Text() calls it, possibly on several threads
-  // at once, so it must not block.
+  // in parallel, so it must not block.
   using Collector = std::function<void(std::vector<prometheus::MetricFamily>&)>;
   // Adds a collector. REQUIRES: called before the first Text(); its references are valid in Text().
   void AddCollector(Collector collector);

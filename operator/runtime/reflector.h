@@ -85,7 +85,7 @@ class Reflector {
   ~Reflector();  // stops
 
   void Start();
-  void Stop();  // ends a watch in progress at once
+  void Stop();  // ends a watch in progress immediately
 
   // Ends the current stream and opens another one from the last version seen. Call it, on any
   // thread, if the stream did not deliver an expected event, because its connection may be dead.

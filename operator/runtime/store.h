@@ -40,7 +40,7 @@ class Store final : public StoreWriter {
 
   explicit Store(Projection project) : project_(std::move(project)) {}
 
-  // Sets the function that the Reflector's thread calls after each change, without locks held. The
+  // Sets the function that the Reflector's thread calls after each change, without a lock. The
   // function must only enqueue a key. REQUIRES: called before the Reflector starts.
   void OnChange(Listener listener) { listener_ = std::move(listener); }
 

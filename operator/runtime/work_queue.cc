@@ -82,7 +82,7 @@ std::optional<std::string> WorkQueue::Pop(std::stop_token stop) {
     if (shut_down_) return std::nullopt;
     WaitLocked(stop);
   }
-  CallOneLocked();  // this worker may have been woken for a key, so wake another one
+  CallOneLocked();  // this worker may have been woken for a key, so wake another worker
   return std::nullopt;
 }
 

@@ -31,8 +31,8 @@ struct ActResult {
   std::optional<Error> error;  // transient error, for which the queue backs off
   bool again = false;          // the stores are behind, or another client changed an object first
   bool job_gone = false;
-  std::set<std::string> taken_names;  // Pod names that another object still has
-  bool pin_changed = false;           // another object has the pin's name
+  std::set<std::string> taken_names;  // Pod names that other objects still have
+  bool pin_changed = false;           // whether another object has the pin's name
 
   // The executed actions; unset if an action was not executed.
   std::optional<RunPin> pin;  // the pin that was created or that already existed

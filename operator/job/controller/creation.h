@@ -58,8 +58,8 @@ class Creation {
   std::string launcher_uid_;  // UID of the launcher Pod that was created
   bool pinned_;
   const std::string tools_image_;
-  bool other_text_ = false;   // the run is pinned to another spec
-  bool other_owner_ = false;  // the job has another seed, or belongs to another installation
+  bool other_text_ = false;   // whether the run is pinned to another spec
+  bool other_owner_ = false;  // whether the job has another seed or installation
 };
 
 }  // namespace ringmaster::job

@@ -33,8 +33,8 @@ class LocalProfiles {
  public:
   explicit LocalProfiles(LocalProfilesParts parts);
 
-  // `key` is the name of a namespace, which may be gone. Blocks on the API server. Does nothing
-  // before the store of LocalTrainingProfiles is filled.
+  // Reconciles a namespace, whose name is `key` and which may be gone. Blocks on the API server.
+  // Does nothing before the store of LocalTrainingProfiles is filled.
   Result<runtime::ReconcileResult> Reconcile(const std::string& key);
 
  private:

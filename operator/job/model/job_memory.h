@@ -76,7 +76,7 @@ struct RemovalMemory {
   std::optional<Clock::Time> since;  // when the deletion was first seen
   std::string pod_uid;               // UID of the last Pod created for the removal
   std::optional<Refusal> refusal;    // why the create of such a Pod was refused
-  bool for_good = false;             // a retry cannot succeed
+  bool for_good = false;             // whether a retry cannot succeed
   // Whether the finalizer was removed. The store may still show it for a moment. There is no new
   // resourceVersion to wait for, because a patch that removes the last finalizer of a deleted
   // object returns the unchanged object.

@@ -20,8 +20,8 @@ using PodPtr = std::shared_ptr<const PodView>;
 using ServicePtr = std::shared_ptr<const ServiceView>;
 using NodePtr = std::shared_ptr<const NodeView>;
 
-// The maximum number of Pods that one plan creates or deletes; the next plan follows at once. This
-// way a job with thousands of Pods is reconciled every few seconds and does not block other jobs.
+// The maximum number of Pods that one plan creates or deletes; the next plan follows immediately. A
+// job with thousands of Pods is thus reconciled every few seconds and does not block others.
 inline constexpr std::size_t kMostPodsAtOnce = 1000;
 
 // The nodes of a job's Pods.

@@ -1,9 +1,9 @@
 #pragma once
 
 // Limits how often a job's status is written only because its launcher reports something new: the
-// first reports are written at once, later ones every five seconds. If a launcher's report changes
-// at every poll, the job's writes are only about twice as frequent as otherwise. Stored in the
-// job's memory. The operator's own observations and the end of a job are not delayed.
+// first reports are written immediately, later ones every five seconds. If a launcher's report
+// changes at every poll, the job's writes are only about twice as frequent as otherwise. Stored in
+// the job's memory. The operator's own observations and the end of a job are not delayed.
 
 #include <algorithm>
 #include <chrono>

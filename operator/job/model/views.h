@@ -46,7 +46,7 @@ struct PodView {
   int index = -1;         // workers
   int64_t term = 0;       // launchers
   std::string revision;   // revision of the spec from which it was created (run_pin.h)
-  bool deleting = false;  // deletionTimestamp is set
+  bool deleting = false;  // whether deletionTimestamp is set
   std::string seed_id;    // launchers: id of the seed from which its keys are derived
   std::string leaving;    // api::kAnnotationLeaving: why it must leave; empty: it stays
   PodPhase phase = PodPhase::kPending;
@@ -84,7 +84,7 @@ struct NodeView {
   bool ready = true;
   std::string not_ready_reason;  // reason of that condition, for example NodeStatusUnknown
   bool unschedulable = false;    // cordoned
-  bool out_of_service = false;   // has the taint out-of-service: no Pod runs there any more
+  bool out_of_service = false;   // whether it has the taint out-of-service, so that it runs no Pods
   // The source addresses of connections from processes on the node: the node's addresses, and the
   // first addresses of its Pod ranges, which network plugins assign to the node.
   std::vector<std::string> addresses{};

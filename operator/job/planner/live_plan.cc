@@ -134,7 +134,7 @@ void LivePlanner::RecordEndedPods() {
   for (const PodPtr& worker : seen_.of_other_text) plan_.Delete(*worker);
 }
 
-// Reports out-of-memory failures at once, and other exits only if the job does not continue.
+// Reports out-of-memory failures immediately, and other exits only if the job does not continue.
 void LivePlanner::RecordRankFailures() {
   const auto* answer = reports_.answer();
   if (answer == nullptr) return;

@@ -12,8 +12,8 @@
 
 namespace ringmaster::job {
 
-// Plans to delete Pods, but none for three seconds, because the launcher asks the workers of a
-// finished job to end. `ended_since`: when the end of the job was first seen; unset: now.
+// Plans which Pods to delete: none in the first three seconds, because the launcher asks the
+// workers of a finished job to end. `ended_since`: when the job's end was first seen; unset: now.
 void PlanPodCleanUp(api::CleanPodPolicy policy, const Observed& observed,
                     std::optional<Clock::Time> ended_since, Clock::Time now, Plan& plan);
 

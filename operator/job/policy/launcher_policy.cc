@@ -39,7 +39,7 @@ std::string Who(const PodView& launcher, const NodesSeen& nodes) {
   return launcher.name + " " + WherePodRuns(launcher, nodes);
 }
 
-// REQUIRES: the launcher has answered an operator before but does not answer this one.
+// Judges a silent launcher. REQUIRES: it answered an operator before but does not answer now.
 LauncherCheck JudgeSilence(const Observed& observed, const LauncherHearing& hearing,
                            Clock::Time::duration silence, bool node_not_ready) {
   if (silence < kLauncherSilenceLimit) {

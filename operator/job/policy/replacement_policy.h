@@ -1,8 +1,8 @@
 #pragma once
 
-// Decides how soon a failed Pod is re-created: at once for the first failures, then with a growing
-// delay. The delay depends on the failures in the job's status, so that a restarted operator
-// continues with the same delays. Pure functions.
+// Decides how soon a failed Pod is re-created: immediately for the first failures, then with a
+// growing delay. The delay depends on the failures in the job's status, so that a restarted
+// operator continues with the same delays. Pure functions.
 
 #include <chrono>
 #include <string>
