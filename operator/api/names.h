@@ -40,7 +40,7 @@ inline constexpr char kAnnotationSeedId[] = "ringmaster.dev/seed-id";
 inline constexpr char kAnnotationInstallation[] = "ringmaster.dev/installation";
 
 // The reason why a worker Pod must leave. The operator first sets the annotation, and deletes the
-// Pod after it has drained. Users may set it, too: a new worker then replaces the worker.
+// Pod after it has drained. Users may set it, too: a new worker then replaces it.
 inline constexpr char kAnnotationLeaving[] = "ringmaster.dev/leaving";
 
 // The finalizer of jobs whose checkpoints are deleted with them (job/planner/removal_plan.h).

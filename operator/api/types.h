@@ -69,13 +69,13 @@ struct RestartLimit {
   friend bool operator==(const RestartLimit&, const RestartLimit&) = default;
 };
 
-// How long the failure detection waits for each event. Unset: the default of the waiting program.
+// Timeouts of the failure detection. Unset: the default of the program that applies the timeout.
 struct FaultTolerance {
-  std::optional<int> lost_after_millis{};                 // for a worker to answer
-  std::optional<std::chrono::seconds> stall_after{};      // for a rank to progress; 0: no limit
-  std::optional<std::chrono::seconds> load_timeout{};     // for a started rank to join a world
-  std::optional<std::chrono::seconds> connect_timeout{};  // for ranks to answer each other
-  std::optional<std::chrono::seconds> stop_grace{};       // for a program to exit after SIGTERM
+  std::optional<int> lost_after_millis{};                 // time for a worker to answer
+  std::optional<std::chrono::seconds> stall_after{};      // time for a rank to advance; 0: no limit
+  std::optional<std::chrono::seconds> load_timeout{};     // time for a started rank to join a world
+  std::optional<std::chrono::seconds> connect_timeout{};  // time for ranks to answer each other
+  std::optional<std::chrono::seconds> stop_grace{};       // time to exit after SIGTERM
 
   friend bool operator==(const FaultTolerance&, const FaultTolerance&) = default;
 };

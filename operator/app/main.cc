@@ -254,7 +254,7 @@ void Operator::Lead(int64_t term) {
   metrics_.SetLeader(true);
   leads_ = true;
   caches_.Reconnect();
-  queue_.Sort(caches_.ByAge());  // so far, the keys are in the order of their names
+  queue_.Sort(caches_.ByAge());  // so far, the keys are sorted by name
   recorder_.Start();
   keyring_.Start();
   controller_.Start();

@@ -40,7 +40,7 @@ struct JobEnd {
 
 struct JobChange {
   std::optional<FloatSeconds>
-      submit_to_running;  // from the job's creation to the first world of ranks
+      submit_to_running;  // time from the job's creation to the first world of ranks
   std::optional<PhaseLeft> phase_left;
   std::vector<Restart> restarts;
   std::optional<api::Recovery> recovery;

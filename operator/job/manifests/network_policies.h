@@ -16,8 +16,8 @@ namespace ringmaster::job {
 // host network, it selects only the launcher: NetworkPolicies do not apply to the host network.
 nlohmann::json JobNetworkPolicy(const api::TrainingJob& job);
 
-// Returns the policy of that name with "-launcher": the launcher also admits the operator to its
-// API, and the nodes with `addresses`, which run the workers if they use the host network.
+// Returns the policy "<job>-<start of UID>-launcher": the launcher also admits the operator to its
+// API and, if the workers use the host network, their nodes' `addresses`.
 nlohmann::json LauncherNetworkPolicy(const api::TrainingJob& job, const std::string& operator_ns,
                                      const std::vector<std::string>& addresses);
 

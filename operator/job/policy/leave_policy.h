@@ -34,7 +34,7 @@ enum class Leave {
   kHeld      // the time limit has expired, but only the Pod's ranks may have the training state
 };
 
-// Judges a Pod, which must be marked. `marked_since`: when its mark was first seen; unset: now.
+// Returns what to do with a marked Pod. `marked_since`: when its mark was first seen; unset: now.
 Leave JudgeLeaver(const PodView& pod, const api::TrainingJob& job, const Reports& reports,
                   std::optional<Clock::Time> marked_since, Clock::Time now);
 
