@@ -25,7 +25,7 @@ using enum Check::Result;
 
 constexpr char kPlatform[] = "; ask the platform team";
 
-// Returns a warning, not a failure: unreadable objects do not show a problem of the cluster.
+// Returns a warning, because objects that the user may not read show no problem of the cluster.
 Check Unseen(const char* name, const Error& error) {
   return {name, kWarn, "cannot be read: " + error.message};
 }

@@ -370,7 +370,7 @@ Result<TrainingJobSpec> DecodeRunSpec(const json& run_spec) {
   auto spec = ReadSpec(run_spec);
   if (!spec.ok()) return spec;
   spec->suspend = false;     // not a field of a run
-  spec->managed_by.clear();  // nor are these, which may be long texts
+  spec->managed_by.clear();  // not fields of a run; they may be long
   spec->profile.clear();
   BoundTexts(*spec);
   return spec;

@@ -299,7 +299,7 @@ struct TrainingJobStatus {
   std::string first_step_time{};  // time of the first step after start_time; RFC 3339
   std::string completion_time{};  // when the job ended; RFC 3339
   int64_t launcher_term = 0;
-  std::string installation{};  // the job's manager; empty until the launcher's Service exists
+  std::string installation{};  // managing installation; empty until the launcher's Service exists
   std::string profile{};       // the TrainingProfile that applies to the run
   std::vector<Condition> conditions;
   WorkerCounts workers;
@@ -328,9 +328,9 @@ struct TrainingJob {
   int64_t generation = 0;
   bool deleting = false;
   bool held = false;  // whether it has kFinalizer, which waits for the removal of checkpoints
-  std::string installation{};  // the one that a user assigned; empty: it does not change
+  std::string installation{};  // the installation that a user assigned; empty: none
   TrainingJobSpec spec;
-  bool has_default_image = false;  // whether `spec` has the default, as the job has no image
+  bool has_default_image = false;  // whether the job has no image and `spec` has the default
   TrainingJobStatus status;
 
   std::string Key() const { return ns + "/" + name; }

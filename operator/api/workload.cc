@@ -65,7 +65,7 @@ class Merge {
     }
   }
 
-  // Merges `under` into `own`; own values take precedence. `path`: the path of both values.
+  // Merges `under` into `own`, which takes precedence. `path`: the path of both values.
   void Under(json& own, const json& under, const std::string& path) const {
     if (own == under) return;
     if (own.is_null()) {

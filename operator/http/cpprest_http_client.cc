@@ -26,7 +26,7 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Configures TLS for a new connection. The library reports exceptions here as request errors.
+// Configures TLS for a new connection. The library reports its exceptions as request errors.
 void SetUpTls(boost::asio::ssl::context& context, const HttpClientOptions& options) {
   // Remove the system's certificate authorities, which the library has loaded.
   SSL_CTX_set_cert_store(context.native_handle(), X509_STORE_new());

@@ -98,7 +98,7 @@ class HttpClient {
 struct Answered {
   Method method = Method::kGet;
   int status = 0;                    // 0: no response
-  std::chrono::nanoseconds took{0};  // time until response headers or failure
+  std::chrono::nanoseconds took{0};  // time until the response headers or the failure
 };
 
 // The server, the certificates and the limits of a client. Certificates are PEM texts: the caller

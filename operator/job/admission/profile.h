@@ -27,7 +27,7 @@ struct Profile {
   bool is_default = false;                // whether jobs without spec.profile use it
   JobRules rules{};                       // the field `ns` is not set
   api::Workload workload{};
-  std::string problem{};  // why no job can use it, as a clause "it ..."; empty: jobs can
+  std::string problem{};  // why no job can use it ("it ..."); empty: jobs can use it
   std::string reason{};   // the reason as a constant of reasons.h
   std::string text{};     // its original spec as JSON, without the namespaces
   int64_t generation = 0;

@@ -32,7 +32,7 @@
 
 namespace ringmaster::job {
 
-// The reconciler's dependencies. All must outlive the Reconciler.
+// The reconciler's dependencies. All references must outlive the Reconciler.
 struct ReconcilerParts {
   ActorTools tools;
   const JobStore& jobs;

@@ -12,8 +12,8 @@
 
 namespace ringmaster::job {
 
-// The policy "<job>-<start of UID>": all Pods of the job admit each other. If the workers use the
-// host network, it selects only the launcher: NetworkPolicies do not apply to the host network.
+// Returns the policy "<job>-<start of UID>": all Pods of the job admit each other. If the workers
+// use the host network, it selects only the launcher, because no policy applies there.
 nlohmann::json JobNetworkPolicy(const api::TrainingJob& job);
 
 // Returns the policy "<job>-<start of UID>-launcher": the launcher also admits the operator to its

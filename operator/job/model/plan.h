@@ -109,7 +109,7 @@ struct Plan {
   // it, and removed when the job no longer needs it (removal_plan.h).
   bool hold = false;
   bool let_go = false;
-  bool delete_job = false;  // delete the job, whose TTL after its end has expired
+  bool delete_job = false;  // delete the job, because its TTL has expired
   std::vector<PlannedEvent> events;
   std::optional<control::Order>
       order;  // the launcher's order; unset: no launcher. The reconciler adds the leader's term

@@ -36,7 +36,7 @@ void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus*
 void CountCrashesOfLauncher(const api::TrainingJob& job, const control::LauncherStatus* answer,
                             Clock::WallTime now, api::TrainingJobStatus& status);
 
-// Called when another launcher replaces the current one, because its count starts at zero.
+// Called when another launcher replaces the current one: the new launcher's count starts at zero.
 void BeginCountOfNextLauncher(api::TrainingJobStatus& status);
 
 // Returns a text about the newest crash in status.failures, or an empty text if training has

@@ -10,7 +10,7 @@
 
 namespace ringmaster::job {
 
-// Returns the condition if the state is known. `network_policies`: whether jobs get them.
+// Returns the condition if it is known. `network_policies`: whether jobs get NetworkPolicies.
 std::optional<api::Condition> JudgeIsolation(const api::TrainingJobSpec& spec,
                                              bool network_policies, const JobMemory& memory);
 
