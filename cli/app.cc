@@ -213,7 +213,7 @@ struct Commands {
   CLI::App* doctor = nullptr;
 };
 
-// Returns true if kubectl asks for completions: by the program's name, or with `__complete`.
+// Returns true if kubectl requests completions, by the program's name or with `__complete`.
 bool AsksForCompletion(int argc, char** argv) {
   const std::string_view path = argc > 0 ? argv[0] : "";
   return path.substr(path.rfind('/') + 1) == "kubectl_complete-trainingjob" ||

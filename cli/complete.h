@@ -1,7 +1,7 @@
 #pragma once
 
 // Completes the arguments of `kubectl trainingjob`. kubectl runs kubectl_complete-trainingjob with
-// the arguments typed so far, ending with the one to complete, and reads one suggestion per line.
+// the arguments typed so far, including the incomplete last one, and reads a suggestion per line.
 
 #include <string>
 #include <vector>

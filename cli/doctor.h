@@ -16,7 +16,7 @@ struct Check {
   enum class Result { kOk, kWarn, kFail };
   std::string name{};
   Result result = Result::kOk;
-  std::string message{};  // says what to do if the check fails
+  std::string message{};  // the result, and what to do if the check fails
 };
 
 std::vector<Check> RunChecks(const Kubectl& kubectl);

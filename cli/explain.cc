@@ -41,7 +41,7 @@ Result<api::Workload> WorkloadOf(const json& profile) {
 
 Fields FieldsOfRun(const api::TrainingJobSpec& spec) { return FieldsOf(api::EncodeRunSpec(spec)); }
 
-// Returns where the value of one field of the run comes from.
+// Returns the source of a value in the run's spec, as text: the job, a profile or a default.
 std::string Origin(const std::string& path, const json& value, const Fields& own,
                    const Fields& under, const Fields& written, const std::string& profile,
                    bool default_image) {
@@ -55,7 +55,7 @@ std::string Origin(const std::string& path, const json& value, const Fields& own
     return "job; overrides " + ValueText(*theirs) + " of profile " + profile;
   }
   if (is_mine) {
-    // Other fields of a run's spec have no defaults.
+    // Only these fields of a run's spec have defaults.
     const bool may_be_default = path.starts_with("checkpoint.") || path.starts_with("runPolicy.");
     return may_be_default && ValueAt(written, path) == nullptr ? "the default" : "job";
   }

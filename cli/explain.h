@@ -18,7 +18,7 @@ struct ExplainObjects {
   nlohmann::json job;
   nlohmann::json pin;      // the run's ControllerRevision, or null
   nlohmann::json profile;  // the job's LocalTrainingProfile, or null
-  std::string unread{};    // why one of the two is null, as text; empty: not an error
+  std::string unread{};    // why `pin` or `profile` could not be read; empty: no error
 };
 
 Result<ExplainObjects> ReadExplainObjects(const Kubectl& kubectl, const std::string& job);

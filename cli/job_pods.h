@@ -20,8 +20,8 @@ struct PodView {
   std::string state{};  // the state in one word, as in kubectl's output
   std::string created{};
   int64_t restarts = 0;    // restarts of the container that Ringmaster manages
-  bool started = false;    // that container has run, so it may have a log
-  bool has_ended = false;  // that container has ended
+  bool started = false;    // whether that container has run, so that it may have a log
+  bool has_ended = false;  // whether that container has ended
 };
 
 PodView ReadPod(const nlohmann::json& pod);
@@ -30,7 +30,7 @@ PodView ReadPod(const nlohmann::json& pod);
 // with other roles.
 std::vector<PodView> PodsOf(const nlohmann::json& list, const std::string& job_uid);
 
-// The name of the container whose log is read.
+// Returns the name of the container whose log is read.
 inline const char* ContainerOf(const PodView& pod) { return pod.launcher ? "launcher" : "worker"; }
 
 // Returns true if a Pod is a launcher or a worker of this job.

@@ -2,7 +2,7 @@
 
 // Runs kubectl as a child process and returns its output, so every login that works with kubectl
 // works here. The child gets an argument vector, never a shell command, and no standard input. Its
-// standard error is passed on at once, because a login may ask for something there; kubectl's own
+// standard error is passed on immediately, because a login may prompt the user there; kubectl's own
 // error messages become the returned Error instead. Not thread-safe.
 
 #include <string>
@@ -22,7 +22,7 @@ using Arguments = std::vector<std::string>;
 inline constexpr char kJobs[] = "trainingjobs.ringmaster.dev";
 
 // Values of Error::reason where the kind alone is not specific enough.
-inline constexpr char kNoSuchType[] = "NoSuchType";  // the cluster does not have that CRD
+inline constexpr char kNoSuchType[] = "NoSuchType";  // the cluster does not have the resource's CRD
 inline constexpr char kNoKubectl[] = "NoKubectl";
 
 class Kubectl {
@@ -34,7 +34,7 @@ class Kubectl {
   // Blocks until kubectl exits and returns its standard output. Errors contain kubectl's message.
   // kForbidden comes from the API server, and so does kNotFound unless its reason is kNoKubectl.
   Result<std::string> Run(const Arguments& arguments) const;
-  // Runs all calls at once. The results are in the order of the calls.
+  // Runs all calls in parallel. The results are in the order of the calls.
   std::vector<Result<std::string>> RunAll(const std::vector<Arguments>& calls) const;
 
   // Runs `kubectl get … -o json` and parses its output.
@@ -46,7 +46,7 @@ class Kubectl {
   // Returns the namespace from the flags, else from the kubeconfig context, else "default".
   std::string Namespace() const;
 
-  // Returns how to start kubectl, for a caller that starts it and reads its output itself.
+  // Returns the command for a caller that starts kubectl and reads kubectl's output itself.
   ProcessSpec Spec(const Arguments& arguments) const;
 
  private:
@@ -54,7 +54,7 @@ class Kubectl {
   const std::string program_;
 };
 
-// Classifies a failure of kubectl by its standard error.
+// Returns the Error for a failure of kubectl, classified by kubectl's standard error.
 Error ErrorOfKubectl(std::string_view printed, ProcessEnd end);
 
 // Returns true if a line of kubectl's standard error is an error, not a warning or a question.

@@ -68,7 +68,7 @@ bool IsOfLauncher(std::string_view text) {
   return TimeAt(text) && beginning.find(" launcher ") != std::string_view::npos;
 }
 
-// Reads "[1,3]<stdout>: text"; the blank is optional, and more text may precede the number.
+// Reads "[1,3]<stdout>: text"; the space is optional, and more text may precede the number.
 void ReadTag(LogLine& line) {
   line.may_repeat = true;
   line.rank = 0;

@@ -3,8 +3,8 @@
 // Parses the lines of a job's logs and orders them by time. Does no I/O.
 //
 // A worker's log contains the lines of its ranks, each prefixed with "[rank N] ", and those of its
-// agent. A launcher's log contains its own lines and mpirun's. It repeats the output of rank 0 and
-// unusual output of other ranks, with or without mpirun's tag "[1,N]<stdout>: ".
+// agent. A launcher's log contains the launcher's lines and mpirun's. It repeats the output of rank
+// 0 and unusual output of other ranks, with or without mpirun's tag "[1,N]<stdout>: ".
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@ struct LogLine {
   std::string time{};  // the same time, as text
   std::string text{};
   int rank = -1;            // the rank that wrote the line; -1: a Ringmaster program wrote it
-  bool may_repeat = false;  // a rank's line in a launcher's log; its worker's log also has it
+  bool may_repeat = false;  // whether it is from a launcher's log and may be in a worker's log, too
 };
 
 // Parses a line of `kubectl logs --timestamps`. A line without a time gets the time `otherwise`.
@@ -36,7 +36,7 @@ class LogMerge {
   struct Limits {
     int64_t held_millis = 0;  // the longest time for which a line is held back; 0: no limit
   };
-  // `name` is the name of the stream's Pod.
+  // Prints a line of the log of the Pod `name`.
   using Print = std::function<void(const std::string& name, const LogLine& line)>;
 
   LogMerge(Limits limits, Print print) : limits_(limits), print_(std::move(print)) {}
@@ -48,7 +48,7 @@ class LogMerge {
   // Returns true if a stream is far ahead of others, so that reading it should pause.
   bool Full(int stream) const;
 
-  // Prints the lines that are due: the oldest line is due when each open stream has a line.
+  // Prints the oldest lines, as long as all open streams have lines or a line was held too long.
   void Show(int64_t now_millis);
   bool Empty() const { return streams_.empty(); }
 
@@ -65,7 +65,7 @@ class LogMerge {
   };
 
   void ShowFirst(Stream& stream);
-  // Returns true if the line was already printed from its worker's log. Remembers lines of workers.
+  // Returns true if the line was already printed from its worker's log. Remembers workers' lines.
   bool Repeats(const LogLine& line);
 
   const Limits limits_;

@@ -93,7 +93,7 @@ class LogSession {
   struct Followed {
     PodView pod{};
     bool gone = false;
-    bool complete = false;  // the container has ended and its log was read completely
+    bool complete = false;  // whether the container has ended and its log was read completely
     int64_t complete_restarts = 0;
     int stream = 0;  // number of its stream in merge_; 0: the log is not being read
     int64_t newest_nanos = 0;
@@ -347,10 +347,10 @@ class LogSession {
     for (auto& [uid, followed] : pods_) {
       if (followed.stream != 0) merge_.Close(followed.stream);
     }
-    io_.stop();  // children end with this process
+    io_.stop();  // the child processes end with this process
   }
 
-  // Handlers of running children own the session: release them.
+  // Releases the handlers of running child processes, because they own the session.
   void Forget() {
     for (auto& [uid, followed] : pods_) {
       if (followed.process != nullptr) followed.process->Forget();
@@ -362,7 +362,7 @@ class LogSession {
 
   void Print(const std::string& pod, const LogLine& line) {
     if (options_.rank && line.rank != *options_.rank) return;
-    // Name the Pod for lines of programs, and for ranks' lines that only a launcher's log has.
+    // Print the Pod's name for program lines and for ranks' lines that only a launcher's log has.
     const bool of_rank = line.rank >= 0 && !line.may_repeat;
     const std::string who = of_rank || options_.rank ? "rank " + std::to_string(line.rank) : pod;
     std::string text = options_.timestamps ? line.time + " " : "";

@@ -23,8 +23,8 @@ struct LogOptions {
   std::optional<int64_t> tail{};  // number of lines per Pod
   bool follow = false;
   bool timestamps = false;
-  std::size_t most_requests = 64;  // the number of Pods whose logs are read in parallel
-  bool for_terminal = false;       // non-printable characters are escaped
+  std::size_t most_requests = 64;  // maximum number of Pods whose logs are read in parallel
+  bool for_terminal = false;       // whether to escape non-printable characters
 };
 
 // Writes to standard output. Blocks until all is written, or with `follow` until the job ends.

@@ -16,7 +16,7 @@ inline constexpr char kLocalProfiles[] = "localtrainingprofiles.ringmaster.dev";
 
 Result<nlohmann::json> ReadLocalProfiles(const Kubectl& kubectl);
 
-// `list` is a list from the API server. Pure functions.
+// Return the output for `list`, a list from the API server. Pure functions.
 std::string ProfilesText(const nlohmann::json& list);
 nlohmann::json ProfilesJson(const nlohmann::json& list);
 

@@ -3,7 +3,7 @@
 function(ringmaster_reason_texts reasons out)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${reasons})
   file(READ ${reasons} text)
-  # Replace the separators and brackets of CMake lists.
+  # Replace semicolons and brackets, which have a meaning in CMake lists.
   string(REPLACE ";" "<semicolon>" text "${text}")
   string(REPLACE "[" "<open>" text "${text}")
   string(REPLACE "]" "<close>" text "${text}")
@@ -20,7 +20,7 @@ function(ringmaster_reason_texts reasons out)
       string(APPEND comment " ${CMAKE_MATCH_1}")
     elseif(line MATCHES "= \"([A-Za-z]+)\"" AND table)
       set(word ${CMAKE_MATCH_1})
-      # Drop sentences about other uses of a reason.
+      # Drop the sentences that begin with "Also", which describe other uses of a reason.
       string(REGEX REPLACE " Also ([^.]|\\.[a-zA-Z])*\\." "" comment "${comment}")
       string(REPLACE "`" "" comment "${comment}")
       string(REPLACE "\\" "\\\\" comment "${comment}")

@@ -60,7 +60,7 @@ void Collect(const json& value, const std::string& path, std::map<std::string, j
 std::map<std::string, json> FieldsOf(const json& spec) {
   std::map<std::string, json> fields;
   Collect(spec, "", fields);
-  // Drop the fields that identify list items: the paths contain them.
+  // Drop the fields that identify list items, because the paths contain their values.
   std::erase_if(fields, [](const auto& field) {
     return field.first.ends_with("].name") || field.first.ends_with("].mountPath");
   });

@@ -17,11 +17,11 @@ struct JobObjects {
   nlohmann::json job;
   nlohmann::json pods;    // a list from the API server, or null if it could not be read
   nlohmann::json events;  // a list from the API server, or null if it could not be read
-  std::string unread{};   // why one of the two could not be read, as text
+  std::string unread{};   // why `pods` or `events` could not be read, as text
 };
 
 Result<std::string> StatusText(const JobObjects& objects, Time now);
-// Returns the same data for scripts. The names and meanings of its fields are stable.
+// Returns the same data as JSON. The names and meanings of its fields are stable.
 Result<nlohmann::json> StatusJson(const JobObjects& objects);
 
 Result<JobObjects> ReadJobObjects(const Kubectl& kubectl, const std::string& job);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Formats text for a terminal. Text from others, such as logs and status messages, may contain
+// Formats text for a terminal. Untrusted text, such as logs and status messages, may contain
 // sequences that change the terminal or hide text; pass it through Printable(). Pure functions.
 
 #include <chrono>

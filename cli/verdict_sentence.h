@@ -15,13 +15,13 @@ namespace ringmaster::cli {
 
 struct Explanation {
   bool training = false;
-  std::string sentence{};           // has untrusted text: pass it through Printable()
-  std::string reason{};             // reason of the condition that explains the state, or empty
+  std::string sentence{};           // contains untrusted text: pass it through Printable()
+  std::string reason{};             // the reason of the condition that explains the state, or empty
   std::string meaning{};            // what the reason means, and what to do
   std::vector<std::string> also{};  // other problems that users may have to fix
 };
 
-// `written` is the JSON from which `job` was decoded.
+// Returns whether and why a job trains. `written` is the JSON from which `job` was decoded.
 Explanation ExplainJob(const api::TrainingJob& job, const nlohmann::json& written);
 
 // Returns the text in reasons.h for a reason or for a cause of a recovery; empty for others.

@@ -272,7 +272,7 @@ void Describe(auto& a, Is<TrainingJobStatus> auto& v) {
   a.Sparse("crashes", v.crashes);
   a.Sparse("failures", v.failures);
   a.Sparse("stragglers", v.stragglers);
-  // Decode this after the crashes, because it contains some of their fields.
+  // Decode `internal` after `crashes`, because it contains a field of v.crashes.
   a.Inside("internal", [&v](auto& b) {
     b.Field("launcherTerm", v.launcher_term);
     if (v.crashes) b.Sparse("launcherCrashes", v.crashes->of_launcher);
@@ -293,7 +293,7 @@ Result<TrainingJobSpec> ReadSpec(const json& value) {
   return spec;
 }
 
-constexpr std::size_t kMaxInstallationBytes = 512;  // an annotation may have 256 KiB
+constexpr std::size_t kMaxInstallationBytes = 512;  // annotations can have 256 KiB
 
 bool HasFinalizer(const json& object) {
   const json& finalizers = kube::GetArray(object, {"metadata", "finalizers"});
@@ -318,7 +318,7 @@ Result<TrainingJob> DecodeWithoutSpec(const json& object) {
   if (job.name.empty() || job.uid.empty()) {
     return Error{ErrorKind::kInvalid, "its metadata has no name or uid"};
   }
-  // The operator owns the status, so it ignores invalid parts and writes them again.
+  // The operator owns the status, so it ignores invalid parts and replaces them.
   if (const json* status = kube::Find(object, {"status"})) {
     job.status = FromJsonLeniently<TrainingJobStatus>(*status, kMaxStatusTextBytes);
   }
@@ -361,7 +361,7 @@ json EncodeRunSpec(const TrainingJobSpec& spec) {
   if (run.checkpoint) run.checkpoint->delete_with_job = false;
   json out = ToJson(run);
   if (run.texts != TrainingJobSpec::Texts::kAll)
-    out["withoutTexts"] = run.longest_text;  // makes it differ from every run's spec
+    out["withoutTexts"] = run.longest_text;  // makes the document differ from all run specs
   for (const FieldProblem& problem : spec.problems) out["problems"][problem.path] = problem.message;
   return out;
 }
@@ -370,7 +370,7 @@ Result<TrainingJobSpec> DecodeRunSpec(const json& run_spec) {
   auto spec = ReadSpec(run_spec);
   if (!spec.ok()) return spec;
   spec->suspend = false;     // not a field of a run
-  spec->managed_by.clear();  // not fields of a run either, and may be long
+  spec->managed_by.clear();  // not fields of a run; they may be long
   spec->profile.clear();
   BoundTexts(*spec);
   return spec;

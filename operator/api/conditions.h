@@ -14,7 +14,7 @@ namespace ringmaster::api {
 // Adds the condition, or replaces the condition of the same type. `now` is an RFC 3339 time.
 void SetCondition(std::vector<Condition>& conditions, Condition condition, const std::string& now);
 
-// Returns null if there is no such condition. The pointer is valid until `conditions` changes.
+// Returns the condition, or null if there is none. The pointer is valid until `conditions` changes.
 const Condition* FindCondition(const std::vector<Condition>& conditions, std::string_view type);
 
 bool IsTrue(const std::vector<Condition>& conditions, std::string_view type);

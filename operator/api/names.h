@@ -15,7 +15,7 @@ inline constexpr char kVersion[] = "v1alpha1";
 inline constexpr char kApiVersion[] = "ringmaster.dev/v1alpha1";
 inline constexpr char kKind[] = "TrainingJob";
 
-// Labels of all objects of a job. The operator's watches select objects by the first one.
+// Labels of all objects of a job. The operator's watches select objects by the first label.
 inline constexpr char kLabelManagedBy[] = "ringmaster.dev/managed-by";
 inline constexpr char kManagedBy[] = "ringmaster";
 inline constexpr char kManagedBySelector[] = "ringmaster.dev/managed-by=ringmaster";
@@ -39,8 +39,8 @@ inline constexpr char kAnnotationSeedId[] = "ringmaster.dev/seed-id";
 // installation that maintains the object.
 inline constexpr char kAnnotationInstallation[] = "ringmaster.dev/installation";
 
-// The reason why a worker Pod must leave. The operator sets it first, and deletes the Pod after it
-// has drained. Users may set it, too: then the worker leaves, and a new worker replaces it.
+// The reason why a worker Pod must leave. The operator sets the annotation first, and later deletes
+// the drained Pod. Users may set it, too: a new worker then replaces the Pod.
 inline constexpr char kAnnotationLeaving[] = "ringmaster.dev/leaving";
 
 // The finalizer of jobs whose checkpoints are deleted with them (job/planner/removal_plan.h).
@@ -73,7 +73,7 @@ inline std::string LauncherPodName(const std::string& job, long term) {
 inline std::string WorkerServiceName(const std::string& job) { return job; }
 inline std::string LauncherServiceName(const std::string& job) { return job + "-launcher"; }
 
-// The name contains part of the UID, so it differs from the names of earlier jobs' objects.
+// The names contain part of the UID, so they differ from the names of earlier jobs' objects.
 inline std::string JobNetworkPolicyName(const std::string& job, const std::string& job_uid) {
   return job + "-" + job_uid.substr(0, 8);
 }
@@ -81,18 +81,18 @@ inline std::string LauncherNetworkPolicyName(const std::string& job, const std::
   return JobNetworkPolicyName(job, job_uid) + "-launcher";
 }
 
-// The ControllerRevision with the spec of a job's run. The name also contains part of the UID.
+// Returns the name of the ControllerRevision with a run's spec. It contains part of the UID, too.
 inline std::string RunPinName(const std::string& job, const std::string& job_uid) {
   return job + "-run-" + job_uid.substr(0, 8);
 }
 
-// The Pod that removes a deleted job's checkpoints. The name contains part of the UID, so a later
-// job of the same name uses another Pod name.
+// Returns the name of the Pod that removes a deleted job's checkpoints. It contains part of the
+// UID, so a later job of the same name uses another Pod name.
 inline std::string CleanUpPodName(const std::string& job, const std::string& job_uid) {
   return job + "-clean-up-" + job_uid.substr(0, 8);
 }
 
-// The value of status.selector. It selects the worker Pods of the job with this UID.
+// Returns the value of status.selector, which selects the worker Pods of the job with this UID.
 inline std::string WorkerSelector(const std::string& job_uid) {
   return std::string(kLabelJobUid) + "=" + job_uid + "," + kLabelRole + "=" + kRoleWorker;
 }

@@ -26,7 +26,7 @@ constexpr std::size_t kShortCommandBytes = 4096;
 
 bool NeedsTexts(const TrainingJob& job) {
   const std::string& manager = job.spec.managed_by;
-  // A suspended job does not need its texts: when resumed, the whole object is received again.
+  // A suspended job does not need its texts: when it is resumed, the watch delivers them again.
   const bool suspended = job.spec.suspend && IsTrue(job.status.conditions, kSuspended);
   const bool ended = IsTerminal(job.status);
   const bool makes_pods = (!suspended && !ended) || (job.deleting && job.held);

@@ -20,9 +20,9 @@ namespace ringmaster::api {
 // and adds an entry to spec.problems.
 void LowerTypedFields(const nlohmann::json& written, TrainingJobSpec& spec);
 
-// Returns the paths in the templates to which a field of a spec is written, with containers by
-// name: worker.env[A] becomes worker.template.spec.containers[worker].env[A], and priorityClassName
-// has a path in both templates. Other paths are returned unchanged. Paths are relative to `spec`.
+// Returns the template paths to which the spec's field `path` is written, with containers by name:
+// worker.env[A] becomes worker.template.spec.containers[worker].env[A], and priorityClassName has a
+// path in both templates. Other paths are returned unchanged. Paths are relative to `spec`.
 std::vector<std::string> PathsInTemplates(const std::string& path);
 
 // Returns the typed fields of `first`, then those of `other` that set other template fields.

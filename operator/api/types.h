@@ -35,8 +35,8 @@ struct CheckpointSpec {
   std::string volume_json{};  // the JSON of one volume source, without a name
   int64_t every_steps = 500;
   int keep = 3;
-  bool delete_with_job = false;  // onDelete: whether the job's own folder is deleted with the job
-  // The checkpoint from which the job starts if it has no checkpoint. At most one of these is set.
+  bool delete_with_job = false;  // onDelete: whether the job's folder is deleted with the job
+  // The checkpoint from which a job without checkpoints starts. At most one of these is set.
   std::string restore_job{};
   std::string restore_path{};
 
@@ -53,8 +53,8 @@ struct DataCacheSpec {
 
 // The Pods that are deleted after a job has ended. Training stops whichever value is set.
 enum class CleanPodPolicy {
-  kNone,          // only Pods whose managed container still runs
-  kStillRunning,  // only Pods in which any container still runs
+  kNone,          // deletes only Pods whose managed container still runs
+  kStillRunning,  // deletes only Pods in which any container still runs
   kAll
 };
 
@@ -63,7 +63,7 @@ struct RestartLimit {
   int limit = 10;
   std::chrono::seconds window{3600};
   int crash_limit = 5;  // consecutive crashes without a completed step in between; 0: no limit
-  std::vector<int> fail_codes{};     // exit codes that fail the job at once
+  std::vector<int> fail_codes{};     // exit codes that fail the job immediately
   std::vector<int> ignored_codes{};  // exit codes that are not counted
 
   friend bool operator==(const RestartLimit&, const RestartLimit&) = default;
@@ -71,11 +71,11 @@ struct RestartLimit {
 
 // Timeouts of the failure detection. Unset: the default of the program that applies the timeout.
 struct FaultTolerance {
-  std::optional<int> lost_after_millis{};                 // for a worker to answer
-  std::optional<std::chrono::seconds> stall_after{};      // for ranks that hang; 0: no limit
-  std::optional<std::chrono::seconds> load_timeout{};     // for a started rank to join a world
-  std::optional<std::chrono::seconds> connect_timeout{};  // for ranks to answer each other
-  std::optional<std::chrono::seconds> stop_grace{};       // for a program to exit after SIGTERM
+  std::optional<int> lost_after_millis{};                 // time for a worker to answer
+  std::optional<std::chrono::seconds> stall_after{};      // time for a rank to advance; 0: no limit
+  std::optional<std::chrono::seconds> load_timeout{};     // time for a started rank to join a world
+  std::optional<std::chrono::seconds> connect_timeout{};  // time for ranks to answer each other
+  std::optional<std::chrono::seconds> stop_grace{};       // time to exit after SIGTERM
 
   friend bool operator==(const FaultTolerance&, const FaultTolerance&) = default;
 };
@@ -150,9 +150,9 @@ struct TrainingJobSpec {
   control::LaunchAgent mpi_launch_agent = control::LaunchAgent::kAuto;
   control::Interfaces interfaces{};
   int ssh_port = 0;
-  bool host_network = false;  // the workers use their nodes' network
+  bool host_network = false;  // whether the workers use their nodes' network
   FaultTolerance fault_tolerance{};
-  std::optional<std::chrono::seconds> start_wait{};  // wait for all workers; unset: the default
+  std::optional<std::chrono::seconds> start_wait{};  // time to wait for workers; unset: default
   RunPolicy run_policy{};
   bool suspend = false;
   std::string managed_by{};                // empty: this operator
@@ -263,8 +263,8 @@ struct Recovery {
   std::string cause{};
   std::string worker{};  // Pod name
   std::string node{};
-  int64_t detected_millis = 0;  // from the last heartbeat to the detection of the loss
-  int64_t resumed_millis = 0;   // from the detection to the first completed step
+  int64_t detected_millis = 0;  // time from the last heartbeat to the detection of the loss
+  int64_t resumed_millis = 0;   // time from the detection to the first completed step
   int64_t steps_lost = 0;
   bool from_start = false;  // whether the program was restarted
   int64_t ran_millis = 0;   // how long the program had run before; 0: unknown
@@ -299,7 +299,7 @@ struct TrainingJobStatus {
   std::string first_step_time{};  // time of the first step after start_time; RFC 3339
   std::string completion_time{};  // when the job ended; RFC 3339
   int64_t launcher_term = 0;
-  std::string installation{};  // manager of the job; empty until the launcher's Service exists
+  std::string installation{};  // managing installation; empty until the launcher's Service exists
   std::string profile{};       // the TrainingProfile that applies to the run
   std::vector<Condition> conditions;
   WorkerCounts workers;
@@ -327,10 +327,10 @@ struct TrainingJob {
   std::string created_at{};  // RFC 3339
   int64_t generation = 0;
   bool deleting = false;
-  bool held = false;  // has kFinalizer, so the job is kept until its checkpoints are removed
-  std::string installation{};  // assigned by a user; empty: the installation does not change
+  bool held = false;  // whether it has kFinalizer, which waits for the removal of checkpoints
+  std::string installation{};  // the installation that a user assigned; empty: none
   TrainingJobSpec spec;
-  bool has_default_image = false;  // the job has no image, so `spec` has the default
+  bool has_default_image = false;  // whether the job has no image and `spec` has the default
   TrainingJobStatus status;
 
   std::string Key() const { return ns + "/" + name; }

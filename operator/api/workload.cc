@@ -56,7 +56,7 @@ class Merge {
  public:
   explicit Merge(const std::vector<std::string>& overridable) {
     for (const std::string& path : overridable) {
-      std::string plain;  // the path in normal form
+      std::string plain;  // the normalized path
       for (const std::string& part : Parts(path)) plain += Step(part);
       if (plain.starts_with('.')) plain.erase(0, 1);
       for (const std::string& lowered : PathsInTemplates(plain)) {
@@ -65,7 +65,7 @@ class Merge {
     }
   }
 
-  // Merges `under` into `own`, whose values take precedence. `path`: the path of both values.
+  // Merges `under` into `own`, which takes precedence. `path`: the path of both values.
   void Under(json& own, const json& under, const std::string& path) const {
     if (own == under) return;
     if (own.is_null()) {
@@ -155,7 +155,7 @@ std::optional<double> Amount(const json& quantity) {
   return std::nullopt;
 }
 
-// Collects requests of a template that exceed the template's own limits.
+// Collects the requests of a template that exceed the limits in the same template.
 std::vector<std::string> AboveTheirLimits(const std::string& text, const std::string& path) {
   std::vector<std::string> found;
   const Result<json> parsed = ParseJson(text);

@@ -1,9 +1,9 @@
 #pragma once
 
 // The workload of a TrainingProfile (spec.workload): the part of a TrainingJob's spec that the
-// profile sets, and the function that merges it with a job's spec. Both are merged after decoding,
-// when typed fields are part of the templates (typed_fields.h), so items of worker.env and
-// worker.template are in one list. Pure functions.
+// profile sets, and the function that merges it with a job's spec. Both specs are merged after
+// decoding, when typed fields are part of the templates (typed_fields.h), so items of worker.env
+// and worker.template are in one list. Pure functions.
 
 #include <string>
 #include <vector>
@@ -17,11 +17,11 @@ namespace ringmaster::api {
 
 struct Workload {
   TrainingJobSpec spec{};  // the values that the profile sets; other fields have defaults
-  std::string text{};      // `spec` as a run spec (codec.h); empty: it sets no fields
-  std::vector<std::string> overridable{};  // paths below `spec` where the job's value applies
+  std::string text{};      // `spec` as a run spec (codec.h); empty: `spec` sets no fields
+  std::vector<std::string> overridable{};  // paths below `spec` where the job's values apply
 };
 
-// `written`: the JSON of spec.workload. Returns kInvalid with the name of an invalid field.
+// Decodes `written`, the JSON of spec.workload. Returns kInvalid with the name of an invalid field.
 Result<Workload> DecodeWorkload(const nlohmann::json& written,
                                 const std::vector<std::string>& overridable);
 

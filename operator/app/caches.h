@@ -76,10 +76,10 @@ class Caches {
   void LookAtNamespaces() const;
   // Queues the profiles that list the namespace, or all profiles if `ns` is empty.
   void LookAtProfiles(const std::string& ns = {}) const;
-  // kAll: the spec changed, or runs can now or no longer start with it, so jobs are affected.
+  // kAll: the spec, or whether runs can start with it, changed, so jobs are affected.
   // kVerdict: the profile's condition Accepted is now current, so its namespaces are affected.
   enum class ProfileChange { kNone, kVerdict, kAll };
-  // `profile` is null if it was deleted. Called on the watch's thread only.
+  // Records a change of a profile (null: deleted). Called only on the watch's thread.
   ProfileChange NoteProfile(const kube::ObjectMeta& meta, const job::Profile* profile);
 
   const Config& config_;

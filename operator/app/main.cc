@@ -1,6 +1,6 @@
 // Assembles the operator: flags -> configuration -> objects -> run -> orderly stop. This file,
-// caches.cc and rights.cc are the only ones that use concrete types, so they show the architecture.
-// The headers describe each part.
+// caches.cc and rights.cc are the only files that use concrete types, so they show the
+// architecture. The headers describe each part.
 
 #include <atomic>
 #include <cstdio>
@@ -50,12 +50,12 @@ using std::chrono::seconds;
 // watch plus the longest back-off, and longer than the slowest reconcile.
 constexpr seconds kUnhealthyAfter{300};
 constexpr seconds kStopLimit{8};
-constexpr int kNamespacesAtOnce = 4;  // enough, because only users read these objects
-// Both reviews of a token must fit into Prometheus' time limit of a scrape.
+constexpr int kNamespacesAtOnce = 4;  // few are enough, because only users read these objects
+// Both reviews of a token must end within Prometheus' scrape timeout.
 constexpr seconds kReviewLimit{4};
 
-// A client for one use of the API server. Each has its own connections, limit and idle timeout, so
-// that the uses cannot delay each other.
+// A client for one use of the API server. Each client has separate connections and limits and a
+// separate idle timeout, so that the uses cannot delay each other.
 struct Connection {
   std::unique_ptr<http::HttpClient> http;
   std::unique_ptr<kube::KubeClient> kube;
@@ -95,7 +95,7 @@ net::HttpAnswer Healthy(const Caches& caches, const runtime::Controller& control
   return {200, "ok\n"};
 }
 
-// Ends the process at once. Another operator may already act, so this one must not clean up.
+// Ends the process immediately. Another operator may already be active, so do not clean up.
 [[noreturn]] void EndAtOnce(const std::string&) { std::_Exit(1); }
 
 struct Connections {
@@ -109,7 +109,7 @@ Result<Connections> ConnectAll(http::HttpClientFactory& factory, const kube::Clu
                                kube::TokenSource& tokens, runtime::Metrics& metrics) {
   Result<Connection> requests = Connect(factory, cluster, tokens, metrics, seconds(30));
   if (!requests.ok()) return requests.error();
-  // Bookmarks arrive about once a minute. If a watch receives nothing for longer, its peer is dead.
+  // Bookmarks arrive about once a minute. A watch that receives nothing for longer has a dead peer.
   Result<Connection> watches = Connect(factory, cluster, tokens, metrics, seconds(90));
   if (!watches.ok()) return watches.error();
   Result<Connection> lease = Connect(factory, cluster, tokens, metrics, seconds(5));
@@ -136,7 +136,7 @@ class Operator {
   Operator(const Config& config, const Presets& presets, const Clock& clock,
            runtime::Metrics& metrics, Connections& connections, const MainEvents& events);
 
-  // Blocks until a signal arrives. Ends the process at once if the lease is lost.
+  // Blocks until a signal arrives. Ends the process immediately if the lease is lost.
   Result<void> Run();
 
  private:
@@ -254,7 +254,7 @@ void Operator::Lead(int64_t term) {
   metrics_.SetLeader(true);
   leads_ = true;
   caches_.Reconnect();
-  queue_.Sort(caches_.ByAge());  // so far, the keys are in the order of their names
+  queue_.Sort(caches_.ByAge());  // so far, the keys are sorted by name
   recorder_.Start();
   keyring_.Start();
   controller_.Start();
@@ -294,7 +294,7 @@ void Operator::CampaignUntilStopped() {
     if (elector_) {
       elector_->Start();
     } else {
-      // Use a term as high as an elector's: not lower than any resourceVersion before the start.
+      // Use a term that, like an elector's, is not lower than any resourceVersion before the start.
       Lead(kube::NumberOf(caches_.jobs().LastSeenVersion()).value_or(0));
     }
   }

@@ -1,7 +1,7 @@
 #pragma once
 
 // The events that the main thread waits for: SIGTERM, SIGINT, or a notification from another
-// thread. It waits in poll() without a timeout.
+// thread. The main thread waits in poll() without a timeout.
 
 namespace ringmaster {
 

@@ -16,7 +16,7 @@
 namespace ringmaster {
 namespace {
 
-// This is longer than Prometheus' scrape interval, so that an admitted client stays connected.
+// The idle timeout of admitted clients. It exceeds the usual scrape interval of Prometheus.
 constexpr std::chrono::seconds kScraperMayBeSilent{120};
 
 std::shared_ptr<boost::asio::ssl::context> ContextOf(std::shared_ptr<control::TlsContext> tls) {
@@ -24,8 +24,8 @@ std::shared_ptr<boost::asio::ssl::context> ContextOf(std::shared_ptr<control::Tl
   return {std::move(tls), context};
 }
 
-// Creates a self-signed certificate for this process. Clients identify the operator by its address,
-// and their tokens are not valid elsewhere.
+// Creates this process's self-signed certificate. It suffices, because clients identify the
+// operator by its address and their tokens are not valid elsewhere.
 Result<net::TlsSource> OwnCertificate(const std::string& name) {
   std::string key(32, '\0');
   if (RAND_bytes(reinterpret_cast<unsigned char*>(key.data()), static_cast<int>(key.size())) != 1) {

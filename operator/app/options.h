@@ -43,7 +43,7 @@ struct Options {
   bool release_jobs = false;
 };
 
-// The values of the command line. If `done` is set, the process exits at once with `exit_code`
+// The values of the command line. If `done` is set, the process exits immediately with `exit_code`
 // (help, version, or an error that has been printed).
 struct CommandLine {
   Options options;

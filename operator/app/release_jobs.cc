@@ -22,7 +22,7 @@ namespace ringmaster {
 namespace {
 
 constexpr std::chrono::minutes kLeaseLimit{2};
-constexpr int kMostPasses = 10;  // jobs that another client has changed are read again
+constexpr int kMostPasses = 10;  // later passes retry jobs that another client has changed
 
 api::TrainingJobStatus Released(const api::TrainingJob& job, const Clock& clock) {
   api::TrainingJobStatus status = job.status;
@@ -102,7 +102,7 @@ class JobReleaser {
 
   // Returns false if another client changed the job first.
   Result<bool> Release(const nlohmann::json& object) {
-    // Do not decode the spec, which may have another version: all jobs must be released.
+    // All jobs must be released, so do not decode the spec, which may have another version.
     const Result<api::TrainingJob> job = api::DecodeWithoutSpec(object);
     if (!job.ok() || job->status.installation != config_.Installation()) return true;
     const Result<bool> described = Describe(*job);

@@ -24,10 +24,10 @@ std::vector<runtime::AccessRule> NeededRights(const Config& config) {
                        .ns = config.watch_namespace});
     }
   };
-  // delete: for spec.runPolicy's TTLs; get, patch: for the finalizer of spec.checkpoint.onDelete.
+  // spec.runPolicy's TTLs need delete; spec.checkpoint.onDelete's finalizer needs get and patch.
   add(kube::kTrainingJobs, {"get", "list", "watch", "patch", "delete"});
   add(kube::kTrainingJobs, {"patch"}, "status");
-  add(kube::kTrainingJobs, {"update"}, "finalizers");  // owner references that block deletion
+  add(kube::kTrainingJobs, {"update"}, "finalizers");  // for owner references that block deletion
   add(kube::kPods, {"get", "list", "watch", "create", "patch", "delete"});
   add(kube::kServices, {"get", "list", "watch", "create", "patch"});
   add(kube::kSecrets, {"create"});

@@ -71,7 +71,7 @@ class Server final : public AdminServer {
     return pages_.find(request.target.substr(0, request.target.find('?')));
   }
 
-  // Do not review a token for a page that does not exist.
+  // Admits or refuses a request. Tokens are reviewed only for pages that exist.
   void Check(const net::HttpRequest& request, net::Admit admit) const {
     if (const auto refusal = Refusal(request)) return admit(refusal);
     if (!request.authorization.starts_with(kBearer)) {

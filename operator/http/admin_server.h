@@ -1,6 +1,6 @@
 #pragma once
 
-// A port of the operator that serves a few read-only pages from its own thread: /healthz and
+// A port of the operator that serves a few read-only pages from a separate thread: /healthz and
 // /readyz for the kubelet, or /metrics for Prometheus. common/net/http_server.h bounds the
 // resources that clients can use.
 

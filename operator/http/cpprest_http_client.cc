@@ -26,7 +26,7 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Configures TLS for a new connection. The library reports exceptions here as request errors.
+// Configures TLS for a new connection. The library reports its exceptions as request errors.
 void SetUpTls(boost::asio::ssl::context& context, const HttpClientOptions& options) {
   // Remove the system's certificate authorities, which the library has loaded.
   SSL_CTX_set_cert_store(context.native_handle(), X509_STORE_new());
@@ -79,7 +79,7 @@ class Canceller {
     if (stopped_) return {ErrorKind::kCancelled, what + ": stopped"};
     if (expired_) return {ErrorKind::kTimeout, what + ": deadline exceeded"};
     const auto* http = dynamic_cast<const web::http::http_exception*>(&thrown);
-    // This is the only reliable error code of the library.
+    // timed_out is the library's only reliable error code.
     if (http != nullptr && http->error_code() == std::errc::timed_out) {
       return {ErrorKind::kTimeout, what + ": the server sent nothing for too long"};
     }
@@ -121,12 +121,12 @@ class CpprestHttpClient final : public HttpClient {
                    [&](web::http::http_response& answer, Response& response, const Canceller&) {
                      if (!response.Success()) return ReadBody(answer, response.body);
                      if (on_bytes({})) Drain(answer, on_bytes);
-                     return Result<bool>(false);  // the connection of a stream is not used again
+                     return Result<bool>(false);  // a stream's connection is not reused
                    });
   }
 
  private:
-  // The common part of Send and Stream. `read` returns whether the answer was read completely.
+  // Implements Send and Stream. `read` returns true if it has read the answer completely.
   template <typename Read>
   Result<Response> Perform(const Request& request, const std::stop_token& stop, const Read& read) {
     std::optional<SteadyTime> deadline;
@@ -174,8 +174,8 @@ class CpprestHttpClient final : public HttpClient {
     auto& headers = translated.headers();
     if (!request.body.empty()) translated.set_body(request.body, request.content_type);
     headers.add("User-Agent", options_.user_agent);
-    // The library verifies the certificate against Host where it is set, and sends it as the TLS
-    // server name.
+    // If the Host header is set, the library sends its value as the TLS server name and verifies
+    // the certificate against it.
     if (!options_.server_name.empty()) headers.add("Host", options_.server_name);
     for (const auto& [name, value] : request.headers) headers.add(name, value);
     return translated;
@@ -201,9 +201,9 @@ class CpprestHttpClient final : public HttpClient {
     return true;
   }
 
-  // Passes data to `on_bytes` as it arrives. It waits for one byte and then reads all available
-  // bytes. The library's functions that search for a delimiter would block a thread of the pool and
-  // could deadlock a small pool. Returns true if the peer ended the body.
+  // Passes data to `on_bytes` as it arrives. Waits for one byte and then reads all available bytes.
+  // The library's functions that search for a delimiter would block a thread of the pool and could
+  // deadlock a small pool. Returns true if the peer ended the body.
   static bool Drain(web::http::http_response& answer, const OnBytes& on_bytes) {
     auto buffer = answer.body().streambuf();
     std::string bytes;

@@ -21,7 +21,7 @@ class DeadlineWatch {
 
   DeadlineWatch();
 
-  // Its destructor cancels the deadline or waits for the call. The DeadlineWatch must outlive it.
+  // The destructor cancels the deadline or waits for the call. The DeadlineWatch must outlive it.
   class Guard {
    public:
     Guard(DeadlineWatch& owner, Time deadline, std::function<void()> on_passed);
@@ -39,7 +39,7 @@ class DeadlineWatch {
 
   Mutex mutex_;
   StoppableCondVar changed_;
-  // Functions run under the lock, because they only cancel a request. Empty if already called.
+  // Functions run under the lock, because they only cancel a request. A function that ran is empty.
   std::multimap<Time, std::function<void()>> armed_ RINGMASTER_GUARDED_BY(mutex_);
 
   std::jthread thread_;

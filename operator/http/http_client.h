@@ -53,9 +53,9 @@ struct Request {
   std::string path{};  // absolute path and query, already encoded (UrlEncode below)
   std::string body{};
   std::string content_type{};  // sent unchanged if there is a body
-  Headers headers{};  // besides Accept, User-Agent and Content-Type; includes "Authorization"
+  Headers headers{};  // without Accept, User-Agent and Content-Type; may have "Authorization"
   std::chrono::milliseconds deadline{
-      0};  // from the call to the last byte; 0: only idle_timeout applies
+      0};  // limit from the call to the last byte; 0: only idle_timeout applies
 };
 
 struct Response {
@@ -73,7 +73,7 @@ using OnBytes = std::function<bool(std::string_view)>;
 // Error::reason if a response is longer than the client's limit.
 inline constexpr char kTooLong[] = "TooLong";
 
-// Thread-safe. All calls block. They return kCancelled at once when `stop` is requested, and
+// Thread-safe. All calls block. They return kCancelled immediately when `stop` is requested, and
 // kTimeout when the request's deadline or the idle timeout expires. They return kUnavailable for an
 // unreachable server, a broken connection or a failed TLS check, and kInvalid with the reason
 // kTooLong for a response that is longer than the client's limit.
@@ -98,7 +98,7 @@ class HttpClient {
 struct Answered {
   Method method = Method::kGet;
   int status = 0;                    // 0: no response
-  std::chrono::nanoseconds took{0};  // until the response headers arrived or the request failed
+  std::chrono::nanoseconds took{0};  // time until the response headers or the failure
 };
 
 // The server, the certificates and the limits of a client. Certificates are PEM texts: the caller
@@ -125,7 +125,7 @@ struct HttpClientOptions {
 class HttpClientFactory {
  public:
   virtual ~HttpClientFactory() = default;
-  // Does not connect yet. Returns kInvalid if the URL or a PEM text is invalid.
+  // Opens no connection yet. Returns kInvalid if the URL or a PEM text is invalid.
   virtual Result<std::unique_ptr<HttpClient>> Make(const HttpClientOptions& options) = 0;
 };
 

@@ -15,8 +15,8 @@ namespace ringmaster::http {
 
 class LineSplitter {
  public:
-  // Receives a line without its newline (nor a carriage return before it), valid during the call;
-  // empty lines are skipped. Returns false to stop.
+  // Receives a line without its line ending (\n or \r\n), valid during the call. Empty lines are
+  // skipped. Returns false to stop.
   using OnLine = std::function<bool(std::string_view)>;
   // Receives the start of a line that is too long, up to the maximum length.
   using OnLongLine = std::function<void(std::string_view)>;
@@ -35,7 +35,7 @@ class LineSplitter {
   const std::size_t max_line_bytes_;
   const OnLongLine on_long_line_;
   std::string partial_;
-  bool passing_over_ = false;  // the current line is too long and was reported
+  bool passing_over_ = false;  // whether the current line is too long and was reported
 };
 
 }  // namespace ringmaster::http

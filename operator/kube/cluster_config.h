@@ -13,9 +13,9 @@ namespace ringmaster::kube {
 struct ClusterConfig {
   std::string server;       // "https://host:port", without a slash at the end
   std::string server_name;  // name to verify instead of the server's host; usually empty
-  std::string ca_pem;       // the CA; or ca_file, which is read again for each connection
+  std::string ca_pem;       // CA certificates; or set ca_file, which each new connection reads
   std::string ca_file;
-  std::string token;  // the bearer token; or token_file, which the kubelet rotates
+  std::string token;  // the bearer token; or set token_file, which the kubelet rotates
   std::string token_file;
   std::string certificate_pem;
   std::string key_pem;
@@ -26,7 +26,7 @@ struct ClusterConfig {
 using Environment = std::function<std::string(const char* name)>;
 Environment ProcessEnvironment();
 
-// Loads the first that exists: the kubeconfig of the flag, that of $KUBECONFIG, the Pod's service
+// Loads the first configuration that exists: the flag's kubeconfig, $KUBECONFIG, the Pod's service
 // account, or ~/.kube/config. Returns kInvalid, with instructions for the user, if none exists.
 Result<ClusterConfig> LoadClusterConfig(const std::string& kubeconfig_flag,
                                         const Environment& environment);

@@ -91,7 +91,7 @@ class ServerJsonBuilder {
 
   json root_;
   std::vector<Level> open_;
-  json* slot_ = nullptr;  // target of the last key's value
+  json* slot_ = nullptr;  // where to store the last key's value
   bool key_is_metadata_ = false;
   bool skip_next_ = false;
   int skipped_depth_ = 0;

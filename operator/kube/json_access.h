@@ -21,7 +21,7 @@ namespace ringmaster::kube {
 
 using JsonPath = std::initializer_list<std::string_view>;
 
-// Returns the value at the path, or null if it does not exist. It is valid as long as `json`.
+// Returns the value at the path, or null if there is none. The pointer is valid as long as `json`.
 const nlohmann::json* Find(const nlohmann::json& json, JsonPath path);
 
 std::string GetString(const nlohmann::json& json, JsonPath path, std::string_view otherwise = {});
@@ -44,8 +44,8 @@ nlohmann::json MakeMergePatch(const nlohmann::json& from, const nlohmann::json& 
 // Parses an object of the API server. Like ParseJson() (common/json/json.h), but skips
 // metadata.managedFields, which is not used and is a third of many objects.
 Result<nlohmann::json> ParseServerJson(std::string_view text);
-// Identifies the object of a watch event of which only the beginning was read. Fields that were not
-// read are empty.
+// Identifies the object of a watch event by the event's beginning. Fields that were not read are
+// empty.
 struct EventBeginning {
   std::string ns;
   std::string name;

@@ -33,9 +33,9 @@ struct ListOptions {
   std::string label_selector{};
   std::string field_selector{};
   int limit = 500;
-  std::string continue_token{};    // from the previous page; empty: the first page
-  std::string resource_version{};  // empty: the newest, with a quorum read
-  bool metadata_only = false;      // return only the metadata of each object
+  std::string continue_token{};    // the token of the previous page; empty: the first page
+  std::string resource_version{};  // the version to list; empty: the newest, with a quorum read
+  bool metadata_only = false;      // whether to return only the metadata of each object
   std::size_t max_bytes = 0;       // a longer page returns kInvalid; 0: the HTTP client's limit
 };
 
@@ -49,14 +49,14 @@ struct WatchOptions {
   std::string label_selector{};
   std::string field_selector{};
   std::string resource_version{};     // the version to watch from
-  bool send_initial_events = false;   // WatchList: first existing objects, then a bookmark
+  bool send_initial_events = false;   // WatchList: existing objects come first, then a bookmark
   std::chrono::seconds timeout{300};  // the server ends the watch after this time
   std::function<void()> on_open{};    // called once, when the server accepts the watch
   // Called with the beginning of an event that was skipped because it is longer than 8 MiB.
   std::function<void(std::string_view)> on_long_line{};
 };
 
-// Preconditions of a delete. Empty fields are not sent. A mismatch returns kConflict.
+// Preconditions of a delete. Empty fields are not sent. On a mismatch, Delete() returns kConflict.
 struct DeletePreconditions {
   std::string uid{};
   std::string resource_version{};
@@ -105,14 +105,14 @@ class KubeClient {
   Result<nlohmann::json> Update(const Resource& resource, std::string_view ns,
                                 std::string_view name, const nlohmann::json& object);
 
-  // Deletes with the object's grace period. Returns its resourceVersion with the deletionTimestamp,
-  // for the freshness gate; empty if it was deleted at once; or kNotFound if it does not exist.
+  // Deletes with the object's grace period. Returns the resourceVersion with the deletionTimestamp,
+  // for the freshness gate; empty if the object is already deleted; kNotFound if there is none.
   Result<std::string> Delete(const Resource& resource, std::string_view ns, std::string_view name,
                              const DeletePreconditions& preconditions,
                              Propagation propagation = Propagation::kBackground);
 
-  // Sets the deadline of all calls except Watch. It includes connecting and waiting for a slot.
-  // Call it before any request.
+  // Sets the deadline of all calls except Watch. The deadline includes connecting and waiting for a
+  // slot. Call it before any request.
   void SetDeadline(std::chrono::milliseconds deadline) { deadline_ = deadline; }
 
  private:

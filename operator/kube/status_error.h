@@ -15,7 +15,7 @@ inline constexpr char kReasonQuotaExceeded[] = "QuotaExceeded";
 // the resource.
 inline constexpr char kReasonMissingPermission[] = "MissingPermission";
 
-// REQUIRES: !response.Success(). If the body is not a Status, the message quotes part of it.
+// Converts a response. REQUIRES: !response.Success(). Quotes part of a body that is not a Status.
 Error ReadStatusError(const http::Response& response);
 
 inline bool IsQuotaRefusal(const Error& error) {

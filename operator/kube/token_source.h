@@ -1,8 +1,8 @@
 #pragma once
 
 // Reads the bearer token of the operator's service account. The kubelet replaces the file before
-// the token expires, so the file is read again after a minute, and at once if the server rejects
-// the token. Used by KubeClient.
+// the token expires, so the file is read again after a minute, and immediately if the server
+// rejects the token. Used by KubeClient.
 
 #include <chrono>
 #include <string>

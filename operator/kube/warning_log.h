@@ -13,7 +13,7 @@ namespace ringmaster::kube {
 
 class WarningLog {
  public:
-  // `header` is the value of one or more Warning headers: 299 - "text"[, 299 - "text"].
+  // Logs `header`, the value of one or more Warning headers: 299 - "text"[, 299 - "text"].
   void Note(std::string_view header);
 
   std::size_t seen() const;

@@ -57,7 +57,7 @@ void AccessCheck::Work(std::stop_token stop) {
 
 bool AccessCheck::CheckOnce() {
   std::map<std::string, std::string> missing;  // target -> verbs
-  std::map<std::string, std::string> without;  // the same for optional permissions
+  std::map<std::string, std::string> without;  // target -> verbs, for optional permissions
   std::string problem;
   for (const AccessRule& rule : rules_) {
     const Result<bool> allowed = Allowed(rule);

@@ -23,7 +23,7 @@ struct AccessRule {
   std::string subresource{};  // "status", or empty
   std::string ns{};           // empty: in all namespaces
   std::string name{};         // empty: any
-  std::string without{};      // the effect if it is missing; empty: it is required
+  std::string without{};      // the effect of a missing permission; empty: it is required
 
   // Returns the target of the verb, such as "trainingjobs.ringmaster.dev/status in all namespaces".
   std::string Target() const;

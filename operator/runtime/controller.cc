@@ -53,7 +53,7 @@ bool Controller::Stop(std::chrono::milliseconds limit) {
   // The remaining keys stay in the queue. The next process adds them again from its caches.
   const bool ended = ended_.WaitUntil(
       mutex_, until, [this]() RINGMASTER_REQUIRES(mutex_) { return running_ == 0; });
-  if (!ended) return false;  // the destructor waits for them, or the process ends
+  if (!ended) return false;  // the destructor waits for the workers, or the process ends
   std::vector<std::jthread> workers = std::move(workers_);
   lock.Unlock();
   return true;

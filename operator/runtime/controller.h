@@ -68,8 +68,8 @@ class Controller {
   // Returns false if a reconcile has taken longer than `limit`, or if a worker thread has died.
   bool Healthy(std::chrono::milliseconds limit) const;
 
-  // Call it when the server is reachable again. Retries at once, without back-off, the keys whose
-  // last reconcile failed because the server was unreachable.
+  // Call it when the server is reachable again. Immediately retries, without back-off, the keys
+  // whose last reconcile failed because the server was unreachable.
   void RetryUnreached();
 
   // Processes one key, as each worker does in a loop. Returns false if the queue was empty. For

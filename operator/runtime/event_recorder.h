@@ -3,8 +3,8 @@
 // Records Kubernetes events (events.k8s.io/v1) about jobs, shown by kubectl describe and get
 // events. Recording never blocks or fails: events go through a bounded queue to one thread. Events
 // that the API server temporarily refuses are retried with growing delays for ten minutes, without
-// blocking others. Events that it rejects, or that do not fit into the queue, are dropped and
-// counted. A repetition within six minutes increases the count (`series`) of the first event.
+// blocking others. Events that the server rejects, or that do not fit into the queue, are dropped
+// and counted. A repetition within six minutes increases the count (`series`) of the first event.
 // Record an event after the status write it belongs to, and do not base decisions on events.
 
 #include <atomic>
@@ -56,7 +56,7 @@ class EventSink {
 struct EventRecorderOptions {
   std::string reporting_controller = "ringmaster.dev/operator";
   std::string reporting_instance{};  // Pod name
-  // If the queue is full, the oldest refused event is dropped, or if none was, the oldest.
+  // A full queue drops its oldest refused event or, if none was refused, its oldest event.
   std::size_t max_queued = 1000;
   BackoffOptions backoff{
       .initial = std::chrono::seconds(1), .limit = std::chrono::seconds(60), .jitter = 0.2};
@@ -124,7 +124,7 @@ class EventRecorder final : public EventSink {
   Mutex mutex_;
   StoppableCondVar changed_;
   std::deque<Queued> queue_ RINGMASTER_GUARDED_BY(mutex_);
-  Clock::Time paused_until_ RINGMASTER_GUARDED_BY(mutex_){};  // end of a requested Retry-After
+  Clock::Time paused_until_ RINGMASTER_GUARDED_BY(mutex_){};  // end of the API server's Retry-After
   bool sending_ RINGMASTER_GUARDED_BY(mutex_) = false;
 
   std::jthread thread_;

@@ -3,7 +3,7 @@
 // Tracks whether the caches contain the operator's own writes. After each successful write, the
 // reconciler records the version that the server returned, by job and resource. The Controller
 // reconciles a key only when the caches have caught up, so that no object is created twice because
-// of an old view. Unlike expectation counters, this recovers from relists and lost events.
+// of an old view. Unlike expectation counters, the gate recovers from relists and lost events.
 
 #include <chrono>
 #include <functional>
@@ -26,7 +26,7 @@ class FreshnessGate {
   explicit FreshnessGate(const Clock& clock,
                          std::chrono::milliseconds ceiling = std::chrono::minutes(5));
 
-  // `last_seen` returns the newest version that the resource's store has seen
+  // Adds a resource. `last_seen` returns the newest version that the resource's store has seen
   // (Store::LastSeenVersion). `on_late`, if set, is called repeatedly while a write has not been
   // seen for a long time, because the connection of the watch may be dead. REQUIRES: called before
   // the Controller starts.

@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kRetryJitter = 1.2;  // factor of the retry period; standbys must not synchronise
+constexpr double kRetryJitter = 1.2;  // retry period's factor, so that standbys do not synchronise
 
 // Rounds a lease duration up to whole seconds, as the API requires. A standby may wait longer than
 // the duration, but not shorter.
@@ -93,8 +93,8 @@ milliseconds LeaderElector::Step() {
   return std::clamp(std::min(delay / 2, left + milliseconds(1)), milliseconds(10), delay);
 }
 
-// Returns the time limit of a try. It must end before the renew deadline. A leader that was paused
-// for longer gets one short try, which succeeds only if no standby has taken over.
+// Returns the time limit of a try, which must end before the renew deadline. A leader that was
+// paused for longer gets one short try, which succeeds only if no standby has taken over.
 milliseconds LeaderElector::TryLimit() const {
   const milliseconds half = options_.renew_deadline / 2;
   if (!leading_) return half;
@@ -156,7 +156,7 @@ Result<void> LeaderElector::CreateLease() {
   return Became(started);
 }
 
-// Reads the lease. If it changed, it expires after its duration from now, by this process's clock.
+// Reads the lease. A changed lease expires one lease duration from now, by the local clock.
 Result<void> LeaderElector::Observe(const nlohmann::json& lease) {
   Record seen;
   seen.resource_version = kube::GetString(lease, {"metadata", "resourceVersion"});
@@ -228,7 +228,7 @@ void LeaderElector::StopAndRelease() {
     thread_.join();
   }
   if (!leading_.exchange(false)) return;
-  // Write a lease without a holder, valid for a second. Standbys treat it as expired at once.
+  // Write a lease without a holder, valid for a second. Standbys treat it as expired immediately.
   const auto released = client_.Update(
       kube::kLeases, options_.ns, options_.name,
       LeaseJson({}, std::chrono::seconds(1), record_.transitions, record_.acquire_time));

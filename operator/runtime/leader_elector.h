@@ -1,10 +1,10 @@
 #pragma once
 
 // Leader election with a coordination.k8s.io/v1 Lease, so that only one of several operators acts.
-// Expiry counts from when this process saw the record change; the times in the record are not used.
+// The expiry counts from when this process saw the record change; times in the record are not used.
 // Each update contains the resourceVersion, so one of two competing updates gets a conflict. Orders
 // to launchers contain term(), so that launchers can reject a former leader. A process that loses
-// the lease exits at once (on_lost), and the kubelet restarts it.
+// the lease exits immediately (on_lost), and the kubelet restarts it.
 
 #include <atomic>
 #include <chrono>
@@ -26,7 +26,7 @@ namespace ringmaster::runtime {
 struct LeaderElectorOptions {
   std::string ns{};
   std::string name = "ringmaster-operator";
-  std::string identity{};  // Pod name + random, different for every process
+  std::string identity{};  // Pod name and a random part, different for every process
   std::chrono::milliseconds lease_duration{4000};
   std::chrono::milliseconds renew_deadline{3000};
   std::chrono::milliseconds retry_period{1000};
@@ -50,14 +50,14 @@ class LeaderElector {
   ~LeaderElector();  // stops without releasing
 
   void Start();
-  // Ends the thread and, if this process leads, releases the lease, so that a standby takes over at
-  // once. Call it after the workers have stopped. Does not call on_lost.
+  // Ends the thread and, if this process leads, releases the lease, so that a standby takes over
+  // immediately. Call it after the workers have stopped. Does not call on_lost.
   void StopAndRelease();
 
   bool IsLeader() const { return leading_; }
-  // Returns the resourceVersion with which this process acquired the lease. It is higher than that
-  // of all earlier leaders, even if the lease was deleted and re-created, and does not depend on
-  // clocks. Valid only if IsLeader().
+  // Returns the resourceVersion with which this process acquired the lease. The term is higher than
+  // that of all earlier leaders, even if the lease was deleted and re-created, and does not depend
+  // on clocks. Valid only if IsLeader().
   int64_t term() const { return term_; }
 
   // Tries once to acquire or renew the lease, as the thread does in a loop. Returns the time until

@@ -22,7 +22,7 @@ class Registry;
 
 namespace ringmaster::runtime {
 
-// Must outlive the objects that it observes. Thread-safe.
+// The Metrics must outlive the objects that it observes. Thread-safe.
 class Metrics {
  public:
   explicit Metrics(
@@ -46,9 +46,9 @@ class Metrics {
   prometheus::Registry& registry();
 
   // Appends values that are computed at each scrape. Text() calls it, possibly on several threads
-  // at once, so it must not block.
+  // in parallel, so it must not block.
   using Collector = std::function<void(std::vector<prometheus::MetricFamily>&)>;
-  // REQUIRES: called before the first Text(). Its references must be valid when Text() is called.
+  // Adds a collector. REQUIRES: called before the first Text(); its references are valid in Text().
   void AddCollector(Collector collector);
 
   // Returns all metrics in the text exposition format.

@@ -25,7 +25,7 @@ constexpr int kResidentPages = 24;
 std::vector<std::string> StatFields() {
   std::ifstream file("/proc/self/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t name_end = text.rfind(')');  // the name may contain blanks
+  const std::size_t name_end = text.rfind(')');  // the name may contain spaces
   if (name_end == std::string::npos) return {};
   std::istringstream rest(text.substr(name_end + 1));
   return {std::istream_iterator<std::string>(rest), {}};

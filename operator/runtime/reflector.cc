@@ -101,7 +101,7 @@ milliseconds Reflector::StepEmpty() {
 milliseconds Reflector::StepInitialWatch(std::stop_token stop) {
   const auto started = clock_.Now();
   const Result<void> ended = RunWatch({}, true, stop);
-  // Once the list is complete, the same stream is the watch, so its end is the end of a watch.
+  // Once the list is complete, the stream becomes the watch, so its end is the end of a watch.
   if (std::holds_alternative<Watching>(state_)) {
     WatchEnded(clock_.Now() - started);
     return ended.ok() ? milliseconds(0) : Recover(ended.error());
@@ -177,8 +177,8 @@ milliseconds Reflector::StepWatching(const Watching& watching, std::stop_token s
   const auto lasted = clock_.Now() - started;
   WatchEnded(lasted);
   if (!ended.ok()) return Recover(ended.error());
-  // The server ends watches regularly. If a watch ends at once and without events, wait, so that
-  // repetitions do not cause a hot loop.
+  // The server ends watches regularly. If a watch ends immediately and without events, wait, so
+  // that repetitions do not cause a hot loop.
   if (events_ == 0 && lasted < options_.backoff.initial) return NextDelay();
   return {};
 }

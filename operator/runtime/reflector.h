@@ -2,11 +2,11 @@
 
 // Keeps a Store in sync with the API server's objects of one resource. One thread lists the objects
 // and then watches them. It starts with a WatchList (the server streams the existing objects, then
-// a marked bookmark), or with paged lists if the server does not support that. It recovers from
-// broken and silent streams, expired versions (410: it lists again; the store keeps the old content
-// meanwhile), throttling and missing permissions; Problem() reports them. If a page is too long, it
-// requests half as many objects. If a single object is too long, the reflector skips it and writes
-// a log line.
+// a marked bookmark), or with paged lists if the server does not support WatchList. It recovers
+// from broken and silent streams, expired versions (410: it lists again; the store keeps the old
+// content meanwhile), throttling and missing permissions; Problem() reports them. If a page is too
+// long, it requests half as many objects. If a single object is too long, the reflector skips it
+// and writes a log line.
 //
 //   Empty ──► InitialWatch ──────► Watching ──► (410, bad event) Empty
 //     └─────► Paging (page by page) ──►  └────► (ended) Watching from the last version seen
@@ -43,7 +43,7 @@ struct ReflectorOptions {
                          .limit = std::chrono::seconds(30),
                          .factor = 2.0,
                          .jitter = 1.0};
-  std::chrono::milliseconds forbidden_limit{10'000};  // permissions may be granted at any time
+  std::chrono::milliseconds forbidden_limit{10'000};  // short: permissions may be granted any time
   // The back-off if the server is unreachable or unavailable, or if the version has expired. It is
   // short, because the operator sees no changes until the watch works, and a request costs little.
   BackoffOptions blind_backoff{.initial = std::chrono::milliseconds(100),
@@ -85,13 +85,13 @@ class Reflector {
   ~Reflector();  // stops
 
   void Start();
-  void Stop();  // ends a watch in progress at once
+  void Stop();  // ends a watch in progress immediately
 
   // Ends the current stream and opens another one from the last version seen. Call it, on any
   // thread, if the stream did not deliver an expected event, because its connection may be dead.
   void Reconnect();
 
-  bool Synced() const { return synced_; }  // the first full list is in the store
+  bool Synced() const { return synced_; }  // whether the first full list is in the store
   // Returns a sentence about why the watch fails; empty while it works.
   std::string Problem() const;
   // Returns true if the thread runs and has made progress within `limit`.
@@ -146,7 +146,7 @@ class Reflector {
   // Used only by the reflector's thread, or by a test that calls Step().
   State state_ = Empty{};
   int failures_ = 0;      // consecutive failures
-  bool at_once_ = false;  // the next retry has no delay, as after a long watch
+  bool at_once_ = false;  // whether the next retry has no delay, as after a long watch
   int events_ = 0;        // number of events of the current watch
   std::minstd_rand random_{std::random_device{}()};
 

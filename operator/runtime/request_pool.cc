@@ -67,7 +67,7 @@ void RequestPool::RunAll(const std::string& key, std::vector<std::function<void(
                    [&batch]() RINGMASTER_REQUIRES(batch.mutex) { return batch.left == 0; });
 }
 
-// Returns a new lane if the job has none and its first request can run at once; otherwise null.
+// Returns a new lane if the job has none and its first request can run immediately; otherwise null.
 std::unique_ptr<RequestPool::Lane> RequestPool::StartAtOnceLocked(const std::string& key) {
   if (lanes_.contains(key) || first_.in_flight + first_.lanes.size() >= limit_) return nullptr;
   ++first_.in_flight;

@@ -1,9 +1,9 @@
 #pragma once
 
 // Runs requests to the API server in parallel and shares the capacity fairly between jobs. There
-// are two kinds of requests: the first request of a job that has no other requests, and all others.
-// At most 32 requests of each kind are in flight. The other requests of a job wait for its first
-// request. They take turns by job, except that every second turn goes to the job whose requests
+// are two kinds of requests: the first request of a job that has no other requests, and all
+// others. At most 32 requests of each kind are in flight. The other requests of a job wait for its
+// first request. Jobs take turns, except that every second turn goes to the job whose requests
 // have waited longest: otherwise a job would get fewer and fewer turns while jobs arrive faster
 // than they are served. A job that creates 1,000 Pods keeps 32 requests in flight, but the first
 // requests of other jobs do not wait for it, and many new jobs cannot starve it. Used by the
@@ -48,13 +48,13 @@ class RequestPool {
   struct Lane {
     std::string key;
     std::deque<std::function<void()>> waiting;
-    uint64_t number = 0;  // in the order of creation
-    bool open = false;    // its first request has ended
+    uint64_t number = 0;  // the lane's number in the order of creation
+    bool open = false;    // whether its first request has ended
   };
-  // One kind of requests.
+  // The requests of one kind.
   struct Kind {
     std::deque<std::unique_ptr<Lane>> lanes;  // jobs with waiting closures; the front one is next
-    std::size_t waiting = 0;                  // closures of this kind that may run
+    std::size_t waiting = 0;                  // number of closures of this kind that may run
     std::size_t in_flight = 0;
   };
   struct Request {
@@ -83,7 +83,7 @@ class RequestPool {
   StoppableCondVar changed_;
   Kind first_ RINGMASTER_GUARDED_BY(mutex_);
   Kind turns_ RINGMASTER_GUARDED_BY(mutex_);
-  bool for_the_oldest_ RINGMASTER_GUARDED_BY(mutex_) = false;  // true: the oldest lane is next
+  bool for_the_oldest_ RINGMASTER_GUARDED_BY(mutex_) = false;  // whether the oldest lane is next
   uint64_t made_ RINGMASTER_GUARDED_BY(mutex_) = 0;            // number of lanes created
   std::map<std::string, Lane*, std::less<>> lanes_ RINGMASTER_GUARDED_BY(mutex_);
   // Number of threads that wait for a closure or are about to wait.

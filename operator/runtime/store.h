@@ -40,11 +40,11 @@ class Store final : public StoreWriter {
 
   explicit Store(Projection project) : project_(std::move(project)) {}
 
-  // Sets the function that the Reflector's thread calls after each change, without locks held. It
-  // must only enqueue a key. REQUIRES: called before the Reflector starts.
+  // Sets the function that the Reflector's thread calls after each change, without a lock. The
+  // function must only enqueue a key. REQUIRES: called before the Reflector starts.
   void OnChange(Listener listener) { listener_ = std::move(listener); }
 
-  // Returns null if the object does not exist.
+  // Returns the object with this key, or null if it does not exist.
   Snapshot Get(const std::string& key) const {
     const MutexLock lock(mutex_);
     const auto found = entries_.find(key);

@@ -147,7 +147,7 @@ Access TokenAccess::Review(const std::string& token) {
   return kube::GetBool(*allowed, {"status", "allowed"}) ? Access::kAllowed : Access::kForbidden;
 }
 
-// Stores the result and returns it, or an earlier one if the API server did not answer.
+// Stores the result and returns it, or an earlier result if the API server did not answer.
 Access TokenAccess::Keep(const std::string& hash, Access access) {
   const Clock::Time now = clock_.Now();
   if (access == Access::kUnknown) {

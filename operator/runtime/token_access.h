@@ -42,7 +42,7 @@ struct TokenAccessOptions {
   std::chrono::seconds allowed_unasked{600};
   std::size_t max_kept = 256;
   std::size_t max_waiting = 32;
-  int strangers_per_second = 10;  // reviews of tokens that were not allowed recently
+  int strangers_per_second = 10;  // limit for reviews of tokens that were not allowed recently
 };
 
 // Thread-safe.

@@ -76,13 +76,13 @@ std::optional<std::string> WorkQueue::Pop(std::stop_token stop) {
   MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
     if (std::optional<std::string> key = PopLocked()) {
-      if (timer_ == nullptr && !delayed_.empty()) CallOneLocked();  // it awaits the next deadline
+      if (timer_ == nullptr && !delayed_.empty()) CallOneLocked();  // to await the next deadline
       return key;
     }
     if (shut_down_) return std::nullopt;
     WaitLocked(stop);
   }
-  CallOneLocked();  // this worker may have been woken for a key, so wake another one
+  CallOneLocked();  // this worker may have been woken for a key, so wake another worker
   return std::nullopt;
 }
 

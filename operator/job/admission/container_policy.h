@@ -17,7 +17,7 @@ namespace ringmaster::job {
 void CheckContainer(const nlohmann::json& container, const std::string& path, const JobRules& rules,
                     Findings& found);
 
-// In addition, checks Ringmaster's own container, whose name is `name`.
+// Checks the additional rules for Ringmaster's container, whose name is `name`.
 void CheckManagedContainer(const nlohmann::json& container, const std::string& path,
                            const std::string& name, Findings& found);
 

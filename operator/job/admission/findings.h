@@ -32,7 +32,7 @@ class Findings {
                  const char* message);
 
   // Call `check` for the content of a field that exists and is not null. Add a finding if the field
-  // is not of the expected type, a list of objects or an object: its content could not be checked.
+  // is not a list of objects or an object, respectively, because its content cannot be checked.
   void ForEach(const nlohmann::json& object, const char* field, const std::string& path,
                const Check& check);
   void IfObject(const nlohmann::json& object, const char* field, const std::string& path,

@@ -13,8 +13,8 @@
 
 namespace ringmaster::job {
 
-// The variable lists GPUs by number or UUID, or is "all". CUDA images set it to "all", and the
-// device plugin sets it for containers with GPUs. The Pod's own value overrides both.
+// This environment variable lists GPUs by number or UUID, or is "all". CUDA images set it to "all";
+// the device plugin sets it in containers with GPUs. A value in the Pod overrides both.
 inline constexpr char kVisibleGpus[] = "NVIDIA_VISIBLE_DEVICES";
 inline constexpr char kNoVisibleGpus[] = "void";
 
@@ -38,7 +38,7 @@ bool IsDevice(std::string_view resource);
 // The device plugin then sets kVisibleGpus. Ignores spec.worker.gpuResource, which users choose.
 bool TakesGpus(const nlohmann::json& container);
 
-// Returns true if the value of a container's `env` variable hides all GPUs.
+// Returns true if an item of a container's `env`, which sets kVisibleGpus, hides all GPUs.
 bool HidesGpus(const nlohmann::json& variable);
 
 // Returns true if an item of a container's `envFrom` may set kVisibleGpus. Checks only the prefix,

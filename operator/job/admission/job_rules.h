@@ -10,7 +10,7 @@
 
 namespace ringmaster::job {
 
-// By default, it grants no additional rights and sets no limits.
+// A default JobRules grants no additional rights and sets no limits.
 struct JobRules {
   std::string ns{};                 // the job's namespace; for messages
   std::string profile{};            // name of the profile

@@ -15,7 +15,7 @@ namespace ringmaster::job {
 
 struct Judgement;
 
-// REQUIRES: the job must outlive the JudgedJob and must not change.
+// A validated job. REQUIRES: the job outlives the JudgedJob and does not change.
 class JudgedJob {
  public:
   const api::TrainingJob& job() const { return *job_; }

@@ -2,7 +2,7 @@
 
 // Checks the complete Pod manifest once more: beyond Pod Security "restricted", a Pod may have
 // only the rights that its job's rules allow. The check does not depend on templates or pods.h, so
-// it also catches mistakes in them. Pure functions. The actor calls them before it creates each
+// it also catches mistakes in them. Pure functions, which the actor calls before it creates each
 // Pod.
 
 #include <vector>

@@ -148,7 +148,7 @@ std::vector<ProfilePtr> Named(const std::vector<ProfilePtr>& profiles, const std
   return {};
 }
 
-// The default profiles of a namespace that have the highest precedence.
+// Returns the default profiles of a namespace that have the highest precedence.
 std::vector<ProfilePtr> DefaultsOf(const std::vector<ProfilePtr>& profiles, const std::string& ns) {
   for (const std::string& rank : {ns, std::string(kAll)}) {
     std::vector<ProfilePtr> found;
@@ -177,7 +177,7 @@ std::string CannotBeUsed(const std::string& name, const std::string& why) {
          "; ask the platform team";
 }
 
-// Returns the end of a message that reports listed namespaces that do not exist.
+// Returns the end of a message: which of the listed namespaces do not exist.
 std::string Absent(std::vector<std::string> names) {
   constexpr std::size_t kMostShown = 10;
   if (names.empty()) return {};
@@ -194,7 +194,7 @@ std::string AbsentClass(const std::string& name) {
   return "; its PriorityClass \"" + name + "\" does not exist, so jobs that use it get no Pods";
 }
 
-// Returns the end of a message that reports namespaces that can no longer use the preset.
+// Returns the end of a message: which namespaces can no longer use the preset.
 std::string TakenFrom(const Profile& profile, const ProfilePtr& preset) {
   if (preset == nullptr || Lists(profile, kAll)) return {};
   std::vector<std::string> others;

@@ -27,7 +27,7 @@ struct Profile {
   bool is_default = false;                // whether jobs without spec.profile use it
   JobRules rules{};                       // the field `ns` is not set
   api::Workload workload{};
-  std::string problem{};  // why no job can use it, as "it ..."; empty: jobs can use it
+  std::string problem{};  // why no job can use it ("it ..."); empty: jobs can use it
   std::string reason{};   // the reason as a constant of reasons.h
   std::string text{};     // its original spec as JSON, without the namespaces
   int64_t generation = 0;
@@ -43,7 +43,7 @@ Profile ReadProfile(const nlohmann::json& object);
 
 // The name of the built-in profile, for namespaces without a default: it allows only ordinary Pods.
 // Jobs in a namespace with a default cannot name it, because they would avoid the default's limits.
-// A TrainingProfile with this name is not special. It replaces the built-in one in its namespaces.
+// An ordinary TrainingProfile with this name replaces the built-in profile in its namespaces.
 inline constexpr char kRestricted[] = "restricted";
 
 // Decodes the operator's built-in profiles from JSON: {NAME: a profile's spec}.
@@ -52,7 +52,7 @@ Result<std::map<std::string, ProfilePtr>> ReadPresets(std::string_view text);
 // The profile and limits of a job.
 struct Choice {
   ProfilePtr profile{};              // the profile that applies; null: none
-  std::vector<ProfilePtr> limits{};  // the defaults, for limits that `profile` does not set
+  std::vector<ProfilePtr> limits{};  // default profiles, for limits that `profile` does not set
   std::string problem{};             // why there is no profile; empty: there is one
   std::vector<std::string> open{};   // profile names that jobs of the namespace can use
 
@@ -60,9 +60,9 @@ struct Choice {
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
-// `wanted`: the profile that the job names. If empty, chooses the default that lists the namespace,
-// else the default for all namespaces, else kRestricted. A missing profile and a profile of other
-// namespaces give the same error message.
+// Chooses a job's profile: `wanted`, which the job names, or, if that is empty, the default that
+// lists the namespace, else the default for all namespaces, else kRestricted. A missing profile and
+// a profile of other namespaces give the same error message.
 Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string& ns,
                      const std::string& wanted, const std::string& operator_ns);
 
@@ -91,8 +91,8 @@ api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr
 // Returns true if the condition Accepted is for the current spec. Always true for presets.
 bool IsJudged(const Profile& profile);
 
-// Explains why no run can start with the profile: the API server rejects its Pods, according to its
-// status for this spec. Its rules still apply to existing runs. Empty if runs can start.
+// Returns why no run can start with the profile: according to its status for this spec, the API
+// server rejects its Pods. Empty if runs can start. Its rules still apply to existing runs.
 std::string WhyNoRunBegins(const Profile& profile);
 
 JobRules RulesOf(const Choice& choice, const std::string& ns);

@@ -33,7 +33,7 @@ bool Contains(const std::vector<std::string>& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// Describes the template's field that prevents the workers' container from running as root; or "".
+// Returns a text about the field that prevents the worker's container from running as root, or "".
 std::string OtherUserOfWorker(const std::string& template_json) {
   if (template_json.empty()) return "";
   const Result<json> parsed = ParseJson(template_json);

@@ -13,14 +13,14 @@
 
 namespace ringmaster::job {
 
-// Violations that no profile can allow have by_policy = false.
+// Returns the violations. Those that no profile can allow have by_policy = false.
 std::vector<Violation> CheckRequests(const api::TrainingJobSpec& spec, const JobRules& rules);
 
 // Returns true if `image` equals `prefix`, or continues it with "/..." or with a final tag or
 // digest. "example.com/team" does not cover "example.com/team-b/x", and "example.com" does not
 // cover "example.com:5000/x", which is another registry. A prefix with a tag or digest covers only
 // that image. "team" covers one image of Docker Hub, and "team/" covers all images of that
-// organization.
+// organisation.
 bool IsUnderPrefix(std::string_view image, std::string_view prefix);
 
 }  // namespace ringmaster::job

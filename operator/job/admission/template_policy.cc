@@ -45,8 +45,8 @@ bool Lists(const std::vector<std::string>& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// Returns true if the Pod uses a service account that the rules list. Its token is not mounted
-// automatically; a projected volume may mount it.
+// Returns true if the Pod uses a service account that the rules list. The account's token is not
+// mounted automatically, but a projected volume may mount it.
 bool UsesListedAccount(const json& spec, const JobRules& rules) {
   if (kube::Find(spec, {"serviceAccountName"}) == nullptr) return false;
   return Lists(rules.service_accounts, kube::GetString(spec, {"serviceAccountName"}));

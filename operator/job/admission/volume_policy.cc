@@ -19,7 +19,7 @@ constexpr std::array kVolumeKinds{"configMap", "csi",       "downwardAPI", "empt
 constexpr char kIfPossible[] = "IfPossible";
 constexpr std::array kReadOnlyKinds{"configMap", "downwardAPI", "projected", "secret"};
 
-// Allows only types that do not create files on the host and that are neither sockets nor devices.
+// Returns true for an allowed path, unless its type creates files or is a socket or a device.
 bool IsAllowedHostPath(const json& source, const JobRules& rules) {
   const std::string type = kube::GetString(source, {"type"});
   if (!type.empty() && type != "Directory" && type != "File") return false;

@@ -27,7 +27,7 @@ bool IsReadOnlyMount(const nlohmann::json& mount);
 void RestrictHostPathMounts(nlohmann::json& spec);
 
 // Checks that a container mounts host paths only read-only, with all mounts below them. `spec`: the
-// spec of its Pod.
+// spec of the container's Pod.
 void CheckHostPathMounts(const nlohmann::json& spec, const nlohmann::json& container,
                          const std::string& path, Findings& found);
 

@@ -29,12 +29,12 @@ struct ActResult {
   // Errors and notes of this plan.
   std::optional<Refusal> refusal;
   std::optional<Error> error;  // transient error, for which the queue backs off
-  bool again = false;          // the stores are behind, or another client changed an object first
+  bool again = false;          // retry: stores are behind, or another client wrote an object first
   bool job_gone = false;
-  std::set<std::string> taken_names;  // Pod names that another object still has
-  bool pin_changed = false;           // another object has the pin's name
+  std::set<std::string> taken_names;  // Pod names that other objects still have
+  bool pin_changed = false;           // whether another object has the pin's name
 
-  // The executed actions; unset if an action was not executed.
+  // Results of the executed actions; unset if an action was not executed.
   std::optional<RunPin> pin;  // the pin that was created or that already existed
   bool unpinned = false;
   std::optional<int64_t> unused_term;  // term whose launcher Pod was certainly not created; 0: none

@@ -51,7 +51,7 @@ bool Actor::EndFirst(const Plan& plan) {
       return false;
     }
   }
-  if (plan.unpin) {  // do this before the status Suspended, after which the spec may change
+  if (plan.unpin) {  // do this before the job becomes Suspended, because its spec may then change
     const Result<void> removed = DeletePin(requests_, input_.memory.pin->uid);
     if (!removed.ok()) {
       requests_.NoteBackOff(

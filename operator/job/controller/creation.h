@@ -1,10 +1,10 @@
 #pragma once
 
-// Creates the objects of a plan: first the pin, the Secret and the Services, then the
-// Pods, which contain the term and the launcher Service's address. It is a part of the
-// actor and called on the job's worker thread. Its requests run in parallel on the request
-// pool's threads. Each writes to a separate member, which is read after all have ended, so
-// no lock is needed.
+// Creates the objects of a plan: first the pin, the Secret and the Services, then the Pods,
+// which contain the term and the launcher Service's address. It is a part of the actor and
+// called on the job's worker thread. Its requests run in parallel on the request pool's threads.
+// Each request writes to a separate member, which is read after all have ended, so no lock is
+// needed.
 
 #include <cstdint>
 #include <optional>
@@ -58,8 +58,8 @@ class Creation {
   std::string launcher_uid_;  // UID of the launcher Pod that was created
   bool pinned_;
   const std::string tools_image_;
-  bool other_text_ = false;   // the run is pinned to another spec
-  bool other_owner_ = false;  // the job has another seed, or belongs to another installation
+  bool other_text_ = false;   // whether the run is pinned to another spec
+  bool other_owner_ = false;  // whether the job has another seed or installation
 };
 
 }  // namespace ringmaster::job

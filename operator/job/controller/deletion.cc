@@ -51,7 +51,7 @@ void DeletePods(JobRequests& requests, const std::vector<PodDelete>& pods) {
   for (const PodDelete& pod : pods) {
     deletes.emplace_back([&requests, &pod] {
       const Result<void> deleted = DeletePod(requests.tools(), requests.job(), pod);
-      // After a conflict, another Pod has this name, so the Pod to delete is gone.
+      // A conflict means that another Pod has this name, so the Pod to delete is gone.
       if (deleted.ok() || deleted.error().kind == ErrorKind::kConflict) return;
       requests.NoteError(deleted.error());
     });
@@ -64,7 +64,7 @@ Result<void> DeletePin(JobRequests& requests, const std::string& uid) {
   const auto deleted = requests.client().Delete(kube::kControllerRevisions, job.ns,
                                                 api::RunPinName(job.name, job.uid), {.uid = uid});
   if (!deleted.ok() && deleted.error().kind != ErrorKind::kNotFound) {
-    // After a conflict, another object has this name. Read it before the next attempt.
+    // A conflict means that another object has this name. Read the object before the next attempt.
     const bool changed = deleted.error().kind == ErrorKind::kConflict;
     requests.Note([&](ActResult& result) { result.pin_changed = changed; });
     return deleted.error();

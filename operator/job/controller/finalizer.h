@@ -1,7 +1,7 @@
 #pragma once
 
 // Adds the operator's finalizer to a job or removes it, and preserves other finalizers: it reads
-// the list right before it writes it, and the write fails if the list changed in between.
+// the list of finalizers right before the write, which fails if the list changed in between.
 
 #include <string>
 

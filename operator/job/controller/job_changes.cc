@@ -55,7 +55,7 @@ FloatSeconds Between(Clock::WallTime from, Clock::WallTime to) {
   return std::max(FloatSeconds(0), FloatSeconds(to - from));
 }
 
-// A suspension resets the epoch, so a resumed job is known to be untrained only in its first term.
+// Returns true if the job has never trained. After a suspension, only the first term shows that.
 bool NeverTrained(const TrainingJobStatus& status, int64_t term) {
   const bool resumed = api::FindCondition(status.conditions, api::kSuspended) != nullptr;
   return status.epoch == 0 && (!resumed || term <= 1);

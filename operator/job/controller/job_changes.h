@@ -40,7 +40,7 @@ struct JobEnd {
 
 struct JobChange {
   std::optional<FloatSeconds>
-      submit_to_running;  // from the job's creation to the first world of ranks
+      submit_to_running;  // time from the job's creation to the first world of ranks
   std::optional<PhaseLeft> phase_left;
   std::vector<Restart> restarts;
   std::optional<api::Recovery> recovery;
@@ -61,7 +61,7 @@ class JobObserver {
 JobChange ObserveChange(const api::TrainingJob& job, const api::TrainingJobStatus& after,
                         std::optional<Clock::WallTime> phase_since, Clock::WallTime now);
 
-// Returns when the job's current phase began. The status does not contain it for phase Starting.
+// Returns when the job's current phase began, if the status shows it (not for phase Starting).
 std::optional<Clock::WallTime> PhaseSince(const api::TrainingJob& job);
 
 // Returns when a Pending, Starting or Paused job began to wait; empty in other phases.

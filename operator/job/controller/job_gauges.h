@@ -52,7 +52,7 @@ struct JobGauges {
   std::map<std::string, NamespaceGauges> by_namespace;
 };
 
-// `jobs`: the jobs that this operator manages. A job without a status counts as Pending.
+// Counts `jobs`, which this operator manages. A job without a status counts as Pending.
 JobGauges CountJobs(const Jobs& jobs, const StallWatch& stalls, Clock::Time now,
                     Clock::WallTime wall_now);
 

@@ -1,11 +1,11 @@
 #pragma once
 
-// The metrics of jobs (ringmaster_*), based on prometheus-cpp. It counts the actor's
-// changes, and computes gauges at each scrape (job_changes.h, job_gauges.h). Only the
-// leader exports gauges, so that sums over all operators are correct. The only label that
-// users choose is the namespace of jobs, by which GPUs are counted. The series of a
-// namespace end with its last job. The label is "job_namespace", because Prometheus sets
-// "namespace" to that of the operator.
+// The metrics of jobs (ringmaster_*), based on prometheus-cpp. JobMetrics counts the actor's
+// changes, and computes gauges at each scrape (job_changes.h, job_gauges.h). Only the leader
+// exports gauges, so that sums over all operators are correct. The only label that users choose is
+// the namespace of jobs, by which GPUs are counted. The series of a namespace end with its last
+// job. The label is "job_namespace", because Prometheus sets "namespace" to the operator's
+// namespace.
 
 #include <map>
 #include <string>
@@ -38,7 +38,7 @@ class JobMetrics final : public JobObserver {
   void OnChange(const JobChange& change) override;
   void OnDrained(FloatSeconds took) override;
 
-  // Appends the gauges of all jobs if `leading`. A collector calls it (Metrics::AddCollector()).
+  // Appends the gauges of all jobs if `leading`. Called by a collector (Metrics::AddCollector()).
   void Collect(bool leading, std::vector<prometheus::MetricFamily>& families);
 
  private:

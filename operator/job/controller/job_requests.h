@@ -53,7 +53,7 @@ struct ActorTools {
 
 // The input of an actor. The referenced objects must outlive the actor and must not change.
 struct ActorInput {
-  const api::TrainingJob& job;  // with the spec of its run; `revision` is of that spec
+  const api::TrainingJob& job;  // with the spec of its run, whose revision is `revision`
   std::string revision;
   JobRules rules;  // the rules that apply to the run
   const Observed& observed;

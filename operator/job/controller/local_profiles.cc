@@ -18,7 +18,7 @@ using nlohmann::json;
 
 LocalProfiles::LocalProfiles(LocalProfilesParts parts) : parts_(std::move(parts)) {}
 
-// Returns false for a namespace that is being deleted: nothing can be created in it.
+// Returns true if the namespace gets LocalTrainingProfiles: it is not excluded or being deleted.
 bool LocalProfiles::Keeps(const std::string& ns) const {
   if (parts_.scope.excluded_namespaces.contains(ns)) return false;
   if (parts_.namespaces == nullptr) return true;

@@ -2,8 +2,8 @@
 
 // Maintains a LocalTrainingProfile in each namespace for each TrainingProfile that its jobs may
 // name, so that users can see it (ADR 113). Only users read these objects: jobs are checked against
-// the TrainingProfiles. The workers of a separate Controller call it, concurrently for different
-// namespaces but never for the same one.
+// the TrainingProfiles. The workers of a separate Controller call LocalProfiles, concurrently for
+// different namespaces but never for the same one.
 
 #include <string>
 
@@ -33,8 +33,8 @@ class LocalProfiles {
  public:
   explicit LocalProfiles(LocalProfilesParts parts);
 
-  // `key` is the name of a namespace, which may be gone. Blocks on the API server. Does nothing
-  // before the store of LocalTrainingProfiles is filled.
+  // Reconciles a namespace, whose name is `key` and which may be gone. Blocks on the API server.
+  // Does nothing before the store of LocalTrainingProfiles is filled.
   Result<runtime::ReconcileResult> Reconcile(const std::string& key);
 
  private:

@@ -29,7 +29,7 @@ struct Stores {
   const NodeStore& nodes;
 };
 
-// `revision`: the revision of the spec from which the run's Pods are created; empty: any revision.
+// Returns a job's objects. `revision`: the revision of the spec of the run's Pods; empty: any.
 // `taken_names`: names of existing Pods that the store does not show, found by failed creates.
 Observed Observe(const api::TrainingJob& job, const Stores& stores, const std::string& revision,
                  const std::set<std::string>& taken_names);

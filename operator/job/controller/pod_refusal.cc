@@ -152,7 +152,7 @@ std::string InWordsOfTheJob(const std::string& message, const json& pod,
   std::string text;
   std::size_t at = 0;
   while (at < message.size()) {
-    // An example is "Go struct field Container.spec.containers.env of type string".
+    // Such a field looks like "Go struct field Container.spec.containers.env of type string".
     if (message.compare(at, kGoField.size(), kGoField) == 0) {
       text += "the field ";
       at = std::min(message.find('.', at), message.size() - 1) + 1;

@@ -12,11 +12,11 @@
 namespace ringmaster::job {
 
 struct ProfileSource {
-  const ProfileStore& stored;                   // those in `operator_ns`; must outlive this object
+  const ProfileStore& stored;                   // profiles in `operator_ns`; outlive this object
   std::map<std::string, ProfilePtr> presets{};  // by name; stored profiles take precedence
   std::string operator_ns{};
 
-  // Returns all profiles in the order of their names.
+  // Returns all profiles, ordered by name.
   std::vector<ProfilePtr> All() const;
 };
 

@@ -17,10 +17,10 @@ struct Trial {
   std::string absent_class{};  // its priority class, if it does not exist yet
 };
 
-// Both fields of the result are empty if the API server accepts the Pods. Refusals by
-// quotas, policies and webhooks of `ns` are ignored, because other namespaces may not have
-// them. A returned Error is transient, so the caller must retry. REQUIRES: profile.problem
-// is empty.
+// Tries the profile's Pods. Both fields of the result are empty if the API server accepts them.
+// Refusals by quotas, policies and webhooks of `ns` are ignored, because other namespaces may not
+// have them. A returned Error is transient, so the caller must retry. REQUIRES: profile.problem is
+// empty.
 Result<Trial> TryPods(kube::KubeClient& client, const std::string& ns, const Profile& profile);
 
 }  // namespace ringmaster::job

@@ -9,7 +9,7 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenQuestions{200};
 // The delay of a job whose namespace is already in the queue with another job.
 constexpr std::chrono::milliseconds kComeAgain{1'000};
-// A job that has not asked within this time loses its place: its Pod has started, or it is gone.
+// A job that does not call Take() for this time loses its place: it is gone or no longer waits.
 constexpr std::chrono::milliseconds kPlaceKept{2'000};
 
 }  // namespace

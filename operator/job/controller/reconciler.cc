@@ -233,7 +233,7 @@ Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
   const Choice today = run.profile;
   const std::string name = today.profile == nullptr ? "" : today.profile->name;
   if (!pin->profile.empty()) run.profile = ProfileOf(*job, pin->profile);
-  // If the namespace now has a default, its limits apply to all jobs, so use the default.
+  // If the namespace now has a default profile, use it, because its limits apply to all jobs.
   if (pin->profile == kRestricted && run.profile.profile == nullptr) {
     run.profile = ProfileOf(*job, "");
   }

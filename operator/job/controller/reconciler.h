@@ -32,7 +32,7 @@
 
 namespace ringmaster::job {
 
-// The reconciler's dependencies. All must outlive the Reconciler.
+// The reconciler's dependencies. All references must outlive the Reconciler.
 struct ReconcilerParts {
   ActorTools tools;
   const JobStore& jobs;
@@ -43,7 +43,7 @@ struct ReconcilerParts {
   LauncherPoller& launchers;
   ProfileSource profiles;
   Scope scope;
-  std::function<int64_t()> leader_term;  // term in orders; higher than all earlier leaders' terms
+  std::function<int64_t()> leader_term;  // the term in orders, above those of earlier leaders
 };
 
 class Reconciler {
@@ -56,7 +56,7 @@ class Reconciler {
  private:
   using JobPtr = std::shared_ptr<const api::TrainingJob>;
 
-  // State of a job that is not in the stores. Only the worker that processes the key uses it.
+  // A job's state outside the stores. Only the worker that processes the job's key uses it.
   struct Known {
     std::string uid;
     JobMemory memory;
@@ -73,7 +73,7 @@ class Reconciler {
   struct Run {
     JobPtr job{};
     std::string revision{};
-    std::vector<std::string> changed{};  // fields that differ in the job's current spec
+    std::vector<std::string> changed{};  // fields whose values differ in the current spec
     Choice profile{};
     bool has_tools = true;
     JobRules Rules() const {

@@ -56,7 +56,7 @@ Result<void> RemovalActor::DeletePods(const RemovalPlan& plan) {
   for (std::size_t i = 0; i < plan.deletes.size(); ++i) {
     requests.emplace_back([this, &pod = plan.deletes[i], &result = results[i]] {
       result = DeletePod(tools_, job_, pod);
-      // After a conflict, another Pod has this name, so the Pod to delete is gone.
+      // A conflict means that another Pod has this name, so the Pod to delete is gone.
       if (!result.ok() && result.error().kind == ErrorKind::kConflict) result = {};
     });
   }

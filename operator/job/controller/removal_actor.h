@@ -1,6 +1,6 @@
 #pragma once
 
-// Executes one removal plan of a deleted job. The reconciler creates it for each reconcile. As in
+// Executes one removal plan of a deleted job. The reconciler creates one for each reconcile. As in
 // actor.h, all actions are idempotent.
 
 #include <chrono>

@@ -1,11 +1,11 @@
 #pragma once
 
-// The spec of a job's run: its Pods are created from it until the job is suspended or ends
-// (ADR 163). It is stored in a ControllerRevision of the job, whose data is immutable; its
-// fixed name ensures that only one can exist. Its content is untrusted, like any spec, so
-// Pods that are created from it are checked against a profile of the job's namespace.
-// Plain values and pure functions. The actor writes the object, and the reconciler reads
-// it.
+// The spec of a job's run, from which the run's Pods are created until the job is suspended
+// or ends (ADR 163). It is stored in a ControllerRevision of the job, whose data is immutable
+// and whose fixed name ensures that only one can exist. The content is untrusted, like any
+// spec, so Pods that are created from it are checked against a profile of the job's
+// namespace. Plain values and pure functions. The actor writes the object, and the reconciler
+// reads it.
 
 #include <string>
 
@@ -20,8 +20,8 @@ namespace ringmaster::job {
 // Returns a hash of a run spec (api::EncodeRunSpec) that is a valid label value.
 std::string RevisionOf(const nlohmann::json& run_spec);
 
-// Builds the object. It contains the run's spec, profile and tools image (empty: none), whether the
-// run's image is the operator's default, and the job's typed fields for messages.
+// Returns the object's manifest. It has the run's spec, profile and tools image (empty: none),
+// whether the run's image is the operator's default, and the job's typed fields for messages.
 nlohmann::json RunPinManifest(const api::TrainingJob& job, const std::string& profile,
                               const std::string& tools_image, const nlohmann::json& run_spec);
 

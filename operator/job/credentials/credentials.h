@@ -35,7 +35,7 @@ struct Credentials {
   const std::string& Item(const std::string& name) const { return items.at(name); }
 };
 
-// The items that Pods of each role mount. A Pod never gets other items.
+// Return the names of the items that Pods of a role mount. A Pod never mounts other items.
 const std::vector<std::string>& WorkerItems();
 const std::vector<std::string>& LauncherItems();
 

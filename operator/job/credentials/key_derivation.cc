@@ -152,7 +152,7 @@ bool SetSerial(X509* certificate, const std::string& name) {
 
 // Sets the fields of the certificate. The subject is the same for all jobs, because job names with
 // UIDs may exceed the 64 characters of a common name; clients check the DNS name. The certificate
-// is not an authority, so clients that trust it trust only this certificate.
+// is not a CA certificate, so clients that trust it trust only this certificate.
 bool FillCertificate(X509* certificate, EVP_PKEY* key, std::string_view public_key,
                      const std::string& name) {
   X509_NAME* subject = X509_get_subject_name(certificate);

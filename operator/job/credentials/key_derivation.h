@@ -15,7 +15,7 @@ Result<std::string> Hkdf(std::string_view secret, std::string_view salt, std::st
                          std::size_t length);
 
 struct SshKeyPair {
-  std::string private_key;  // OpenSSH's own format ("openssh-key-v1"), unencrypted, PEM-armoured
+  std::string private_key;  // OpenSSH's format ("openssh-key-v1"), unencrypted, PEM-armoured
   std::string public_line;  // "ssh-ed25519 AAAA... comment\n"
 };
 

@@ -164,7 +164,7 @@ Result<Seed> Keyring::Find(const std::string& id) {
   if (auto seed = Known(id)) return *std::move(seed);
   bool may_load = true;
   {
-    // After a failed read, the Secret may still contain the seed.
+    // If the last read failed, read again: the Secret may contain the seed.
     const MutexLock lock(mutex_);
     may_load = loads_ == 0 || failure_ || clock_.Now() - tried_at_ >= kReloadPeriod;
   }

@@ -2,9 +2,9 @@
 
 // Polls the launchers of all live jobs, separately from the reconcile workers. It sends each
 // launcher its order when the order changes and otherwise asks for its status, keeps the latest
-// answer, and notifies about changes. One thread serves all jobs: every exchange is asynchronous,
-// has a deadline and a size limit, and uses TLS pinned to the job's certificate. Plans interpret
-// the answers.
+// answer, and calls back when the answer changes. One thread serves all jobs: every exchange is
+// asynchronous, has a deadline and a size limit, and uses TLS pinned to the job's certificate.
+// Plans interpret the answers.
 //
 //   LauncherPoller poller(clock, [&](const std::string& job_key) { queue.Add(job_key); });
 //   poller.Watch({.job_key = ..., .pod_ip = ..., .order = ...});  // on every reconcile
@@ -32,7 +32,7 @@ struct LauncherTarget {
   std::string pod_ip;
   std::shared_ptr<const Credentials> credentials;
   control::Order order;
-  bool answered_before = false;  // an earlier operator recorded a world of the job
+  bool answered_before = false;  // whether an earlier operator recorded a world of the job
 };
 
 struct LauncherPollerOptions {

@@ -220,7 +220,7 @@ void Session::Fail(const std::string& why, bool answered) {
   Close();
   buffer_.clear();
   const Clock::Time now = clock_.Now();
-  // Count at most one exchange's deadline, because the operator itself may have been suspended.
+  // Count at most one deadline as silence, because the operator itself may have been suspended.
   const Clock::Time since = std::max(asked_at_, now - options_.deadline);
   if (answered) {
     Heard();

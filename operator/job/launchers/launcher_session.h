@@ -20,8 +20,8 @@ namespace ringmaster::job {
 
 class LauncherSession : public std::enable_shared_from_this<LauncherSession> {
  public:
-  // Called on the io_context's thread after every exchange. `changed`: the answer differs from the
-  // previous one.
+  // Called on the io_context's thread after every exchange. `changed`: whether the answer differs
+  // from the previous one.
   using OnView = std::function<void(const LauncherView& view, bool changed)>;
 
   static std::shared_ptr<LauncherSession> Make(boost::asio::io_context& io, const Clock& clock,

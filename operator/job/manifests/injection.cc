@@ -62,8 +62,8 @@ void DefaultUser(json& spec, const json& container) {
   Default(context, "runAsUser", kUser);
 }
 
-// Returns the CPU and memory of the Pod's main container, which starts later. With the same values,
-// the Pod's QoS class and its total requests stay unchanged.
+// Returns the main container's CPU and memory for an init container: with the same values, the
+// Pod's QoS class and total requests do not change.
 json ResourcesLike(const json& container) {
   json resources = json::object();
   for (const char* part : {"requests", "limits"}) {

@@ -28,8 +28,8 @@ std::string ToolsImageOf(const Injection& injection, const api::TrainingJobSpec&
 std::string ToolsImageOfRun(const std::string& pinned, const Injection& injection,
                             const api::TrainingJobSpec& job);
 
-// Adds the volume and, depending on `mode`, the init container that fills it to a Pod's `spec`, and
-// makes `container` run its command from the volume. Does nothing if `tools_image` is empty.
+// Adds to a Pod's `spec` the volume and, depending on `mode`, an init container that fills it.
+// Makes `container` run its command from the volume. Does nothing if `tools_image` is empty.
 // `container` must be part of `spec`, and complete in all other fields.
 void Inject(const std::string& tools_image, api::InjectMode mode, nlohmann::json& spec,
             nlohmann::json& container);

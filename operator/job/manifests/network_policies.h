@@ -12,12 +12,12 @@
 
 namespace ringmaster::job {
 
-// The policy "<job>-<start of UID>": all Pods of the job admit each other. If the workers use the
-// host network, it selects only the launcher: NetworkPolicies do not apply to the host network.
+// Returns the policy "<job>-<start of UID>": all Pods of the job admit each other. If the workers
+// use the host network, it selects only the launcher, because no policy applies there.
 nlohmann::json JobNetworkPolicy(const api::TrainingJob& job);
 
-// The policy of the same name with "-launcher": the launcher also admits the operator to its API,
-// and admits `addresses`, those of the workers' nodes if the workers use the host network.
+// Returns the policy "<job>-<start of UID>-launcher": the launcher also admits the operator to its
+// API and, if the workers use the host network, their nodes' `addresses`.
 nlohmann::json LauncherNetworkPolicy(const api::TrainingJob& job, const std::string& operator_ns,
                                      const std::vector<std::string>& addresses);
 

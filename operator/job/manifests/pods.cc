@@ -31,7 +31,7 @@ constexpr char kTmpVolume[] = "ringmaster-tmp";
 constexpr char kShmVolume[] = "ringmaster-shm";
 
 constexpr int kItemMode = 0440;  // mode of a Secret's items, readable for the Pod's group
-// The agent and the launcher end their processes within a second; a slow node needs more time.
+// The agent and the launcher end their processes within a second; a slow node may need more.
 constexpr int kGraceSeconds = 10;
 
 std::string WithCommas(const std::vector<int>& numbers) {
@@ -129,8 +129,8 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   return container;
 }
 
-// Hides GPUs from containers that do not request any, even if their image exposes all. With a
-// request, the device plugin sets the variable; the job's rules have checked the template's value.
+// Hides GPUs from containers that do not request any, even if their image exposes all. For the
+// others, the device plugin sets the variable; the job's rules have checked the template's value.
 void HideGpus(json& spec) {
   for (const char* list : {"initContainers", "containers"}) {
     if (!spec.contains(list) || !spec[list].is_array()) continue;
@@ -186,7 +186,7 @@ json CommonWorkerPod(const PodContext& context, const std::string& launcher_addr
 
 void AvoidNodes(json& pod, const std::vector<std::string>& nodes) {
   if (nodes.empty()) return;
-  // Select by name, because the label kubernetes.io/hostname may differ from it.
+  // Select nodes by name, because the label kubernetes.io/hostname may differ from it.
   json expressions = json::array();
   for (const std::string& node : nodes) {
     expressions.push_back(

@@ -14,8 +14,8 @@ namespace ringmaster::job {
 
 inline constexpr std::chrono::seconds kRemovalPodLimit{300};
 
-// REQUIRES: the job has spec.checkpoint. The Pod has no owner reference to the job, because a
-// foreground deletion of the job would also delete the Pod.
+// Builds the Pod. REQUIRES: the job has spec.checkpoint. The Pod has no owner reference to the job,
+// because a foreground deletion of the job would also delete the Pod.
 nlohmann::json RemovalPod(const JudgedJob& judged, const Injection& injection);
 
 }  // namespace ringmaster::job

@@ -12,10 +12,10 @@
 
 namespace ringmaster::job {
 
-// The Service "<job>": each worker has a DNS name, also before it is ready. Users' scripts use it.
+// Builds the Service "<job>" with a DNS name for each worker, ready or not, for users' scripts.
 nlohmann::json WorkerService(const api::TrainingJob& job);
 
-// The Service "<job>-launcher": selects only the launcher Pod of `term`, also before it is ready.
+// Builds the Service "<job>-launcher", which selects only the launcher Pod of `term`, ready or not.
 // Its annotations contain the seed's id and the name of the installation that manages the job.
 nlohmann::json LauncherService(const api::TrainingJob& job, const std::string& seed_id,
                                const std::string& installation, int64_t term);

@@ -13,7 +13,7 @@ std::optional<Clock::WallTime> ParseTime(const std::string& text) {
   std::istringstream in(text);
   in >> std::get_time(&fields, "%Y-%m-%dT%H:%M:%S");
   if (in.fail()) return std::nullopt;
-  // Limit times to 1970 to 2200, so that differences in nanoseconds do not overflow.
+  // Limit times to the years 1970 to 2200, so that differences in nanoseconds do not overflow.
   constexpr std::time_t kLast = 7'258'118'400;
   return std::chrono::system_clock::from_time_t(std::clamp<std::time_t>(timegm(&fields), 0, kLast));
 }

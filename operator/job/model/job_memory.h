@@ -27,7 +27,7 @@ struct Refusal {
   std::string reason;   // a condition reason of reasons.h
   std::string message;  // the API server's message
   bool user_error =
-      false;  // the objects created from the spec are invalid, so a retry cannot succeed
+      false;  // whether the spec's objects are invalid, so that a retry cannot succeed
   // True only for a job that has never started: no object is created until its spec changes.
   bool stalled = false;
   int failures = 0;  // consecutive refusals
@@ -40,7 +40,7 @@ struct RunPin {
   std::string revision;            // hash of its content; a label of the job's Pods
   std::string profile;             // the run's profile at its start; empty: none
   std::string tools_image;         // the run's tools image (manifests/injection.h); empty: none
-  bool has_default_image = false;  // the job has no image; `spec` has the default at the start
+  bool has_default_image = false;  // whether `spec` has the default image at the run's start
   // The content of the object. Null: it equals the job's spec, so no second copy is kept.
   std::shared_ptr<const api::TrainingJobSpec> spec;
 };
@@ -52,7 +52,7 @@ struct GoneWorker {
       epoch;  // the launcher's epoch when the Pod was missed, once it is known
   std::string pod{};
   std::string node{};
-  bool news = true;  // first missed in this reconcile, and not leaving before
+  bool news = true;  // whether it was first missed in this reconcile and was not leaving
 };
 
 // Scheduled Pods that do not start and whose status does not give the reason (pod_events.h).
@@ -76,7 +76,7 @@ struct RemovalMemory {
   std::optional<Clock::Time> since;  // when the deletion was first seen
   std::string pod_uid;               // UID of the last Pod created for the removal
   std::optional<Refusal> refusal;    // why the create of such a Pod was refused
-  bool for_good = false;             // a retry cannot succeed
+  bool for_good = false;             // whether a retry cannot succeed
   // Whether the finalizer was removed. The store may still show it for a moment. There is no new
   // resourceVersion to wait for, because a patch that removes the last finalizer of a deleted
   // object returns the unchanged object.
@@ -103,7 +103,7 @@ struct JobMemory {
   std::map<std::string, Clock::Time> leaving_since;  // when a Pod's mark was first seen, by UID
   SlowStart slow_start;
   RemovalMemory removal;
-  bool isolated = false;  // the NetworkPolicies were correct at `isolation_checked`
+  bool isolated = false;  // whether NetworkPolicies were correct at `isolation_checked`
   std::optional<Clock::Time> isolation_checked;
   std::string not_isolated;           // why isolation failed; empty: not failed, or unknown
   std::vector<std::string> admitted;  // node addresses that the launcher's policy admits

@@ -10,7 +10,7 @@ LaunchersHeard CountLaunchers(const std::map<std::string, LauncherView>& views,
   };
   std::map<std::string_view, Count> by_namespace;
   for (const auto& [uid, view] : views) {
-    if (!view.status && !view.answered_before) continue;  // it may still be starting
+    if (!view.status && !view.answered_before) continue;  // this launcher may still be starting
     Count& count = by_namespace[view.ns];
     ++count.watched;
     count.unheard += view.unheard_since ? 1 : 0;

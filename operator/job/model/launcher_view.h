@@ -1,8 +1,8 @@
 #pragma once
 
 // The poller's view of a job's launcher: its latest status, the order that it had received by then,
-// and since when it has not answered. Also a summary of all launchers. Plain values, written by
-// launcher_session.cc and launcher_poller.cc, and read by the plan.
+// and since when it has not answered. LaunchersHeard summarises all launchers. Plain values,
+// written by launcher_session.cc and launcher_poller.cc, and read by the plan.
 
 #include <chrono>
 #include <map>
@@ -35,9 +35,9 @@ struct LauncherView {
 // one namespace. Each other namespace counts once, however many launchers it has.
 struct LaunchersHeard {
   int watched = 0;            // launchers in this namespace
-  int unheard = 0;            // those that did not answer the last request
+  int unheard = 0;            // launchers among these that did not answer the last request
   int other_namespaces = 0;   // other namespaces with launchers
-  int silent_namespaces = 0;  // those where more than half of the launchers did not answer
+  int silent_namespaces = 0;  // other namespaces where most launchers did not answer
 };
 
 // Returns true if `part` is more than half of `all`.

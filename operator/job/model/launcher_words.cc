@@ -15,7 +15,7 @@ namespace ringmaster::job {
 
 namespace {
 
-constexpr int64_t kWordsCount = int64_t{1} << 53;  // exactly representable in every JSON reader
+constexpr int64_t kWordsCount = int64_t{1} << 53;  // every JSON reader can represent it exactly
 constexpr int64_t kWordsMillis = 1'000'000'000'000;
 constexpr int kWordsRanks = 1 << 24;
 constexpr int kWordsSignal = 127;
@@ -30,7 +30,7 @@ void Clamp(int64_t& value, int64_t most) { value = std::clamp<int64_t>(value, 0,
 void Clamp(int& value, int least, int most) { value = std::clamp(value, least, most); }
 void Cut(std::string& text, std::size_t most_bytes) { text = CutText(std::move(text), most_bytes); }
 
-// Clears a reason that is not a word in camel case, as conditions require.
+// Clears a reason that is not a CamelCase word, because conditions require one.
 void KeepWord(std::string& reason) {
   const auto letter_or_digit = [](char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');

@@ -20,14 +20,14 @@ using PodPtr = std::shared_ptr<const PodView>;
 using ServicePtr = std::shared_ptr<const ServiceView>;
 using NodePtr = std::shared_ptr<const NodeView>;
 
-// The maximum number of Pods that one plan creates or deletes; the next plan follows at once. This
-// way a job with thousands of Pods is reconciled every few seconds and does not block other jobs.
+// The maximum number of Pods that one plan creates or deletes; the next plan follows immediately. A
+// job with thousands of Pods is thus reconciled every few seconds and does not block others.
 inline constexpr std::size_t kMostPodsAtOnce = 1000;
 
 // The nodes of a job's Pods.
 struct NodesSeen {
   bool known =
-      false;  // false if Nodes cannot be watched: then `of_job` does not show missing nodes
+      false;  // whether Nodes can be watched; if they cannot, `of_job` does not show missing nodes
   std::map<std::string, NodePtr> of_job;  // existing nodes of the job's Pods, by name
   // Numbers of nodes in the cluster; counted only if a node of this job is not ready.
   int total = 0;
@@ -44,7 +44,7 @@ struct Observed {
   std::vector<PodPtr> completed;  // succeeded, not being deleted
   std::vector<PodPtr> failed;     // failed, not being deleted
   std::vector<PodPtr> deleting;
-  // Workers from another spec than the run's (run_pin.h), not being deleted. They are not used.
+  // Unused workers: from another spec than the run's (run_pin.h), and not being deleted.
   std::vector<PodPtr> of_other_text;
 
   // Returns true if a Pod that is not a worker of this job has the Pod name of this index. Called

@@ -42,8 +42,8 @@ struct PlanInput {
 
 // The plan's decisions about Pods, for the job's status.
 struct PodsOutlook {
-  bool complete = false;       // the launcher and all wanted workers exist
-  bool launcher_lost = false;  // the launcher does not exist or has ended; its reports are ignored
+  bool complete = false;       // whether the launcher and all wanted workers exist
+  bool launcher_lost = false;  // whether it is missing or has ended, so its reports are ignored
   std::chrono::milliseconds back_off{0};  // delay of creates after failures
   bool worker_lost = false;               // whether this plan found a lost or ended worker
   std::string launcher_held;  // why a silent launcher is kept; empty: it answers or is replaced
@@ -56,7 +56,7 @@ struct PodDelete {
   std::string resource_version{};  // a precondition of the delete; empty: any version
 };
 
-// The reason why a Pod must leave. It is written to the Pod before any other action.
+// A mark with the reason why a Pod must leave, written to the Pod before any other action.
 struct PodMark {
   std::string name;
   std::string uid;
@@ -75,7 +75,7 @@ struct PlannedEvent {
   std::string reason;
   std::string action;
   std::string note;
-  bool of_status = false;  // recorded only if the status is written
+  bool of_status = false;  // whether it is recorded only if the status is written
 };
 
 // The progress of a suspension: the operator waits for the job's next checkpoint, or it stops the
@@ -89,10 +89,10 @@ struct Plan {
   // executed.
   std::optional<PodDelete> end_launcher;
   std::optional<int64_t>
-      raise_term;      // write status.launcher_term (compare-and-set) before its Pod is created
+      raise_term;      // write status.launcher_term (compare-and-set) before the Pod's creation
   bool pin = false;    // pin the run's spec, which is not pinned yet
   bool unpin = false;  // remove the pin, so that the next run uses the job's current spec
-  bool create_services = false;             // at least one Service is missing
+  bool create_services = false;             // create the Services, because at least one is missing
   std::optional<int64_t> point_service_at;  // set the term that the launcher's Service selects
   bool claim_service = false;  // write this installation's name to the launcher's Service
   bool isolate = false;  // check and repair the NetworkPolicies of a job that already has Pods
@@ -103,27 +103,27 @@ struct Plan {
   std::vector<PodMark> marks;
   api::TrainingJobStatus status;
   bool write_status = false;
-  bool of_reports = false;         // the status write changes only values from the launcher
+  bool of_reports = false;         // whether only values from the launcher change
   std::vector<PodDelete> deletes;  // done after the status write, which gives the reasons
   // Add or remove the job's finalizer. It is added before the first worker or when the job needs
   // it, and removed when the job no longer needs it (removal_plan.h).
   bool hold = false;
   bool let_go = false;
-  bool delete_job = false;  // the job has ended, and its TTL has expired
+  bool delete_job = false;  // delete the job, because its TTL has expired
   std::vector<PlannedEvent> events;
   std::optional<control::Order>
       order;  // the launcher's order; unset: no launcher. The reconciler adds the leader's term
   std::optional<PodQuestion> ask_about;
   std::optional<std::chrono::milliseconds> requeue_after;
 
-  // The first term needs no compare-and-set before its Pod, because the Pod name is unique.
+  // Returns true for the first launcher, which needs no prior compare-and-set: its name is unique.
   bool CreatesFirstLauncher() const { return create_launcher == 1 && raise_term == 1; }
-  bool nodes_unreachable = false;  // too many nodes are not ready, so they are ignored
+  bool nodes_unreachable = false;  // whether many nodes are not ready, so that they are ignored
   Suspending suspending = Suspending::kNo;
-  bool claims = false;  // the plan claims the job before it ends the job
+  bool claims = false;  // whether it claims the job, so that a later plan can end the job
   bool confirm_claim =
       false;                  // the status is written only if no other installation has the Service
-  bool drain_held = false;    // a worker exceeded its time to leave and is still draining
+  bool drain_held = false;    // whether a worker exceeded its time to leave and still drains
   std::string launcher_held;  // why a silent launcher is kept, as a sentence; empty: it answers,
                               // or it is replaced
 

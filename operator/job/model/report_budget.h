@@ -1,9 +1,9 @@
 #pragma once
 
 // Limits how often a job's status is written only because its launcher reports something new: the
-// first reports are written at once, later ones every five seconds. If a launcher's report changes
-// at every poll, the job's writes are only about twice as frequent as otherwise. Stored in the
-// job's memory. The operator's own observations and the end of a job are not delayed.
+// first reports are written immediately, later ones every five seconds. If a launcher's report
+// changes at every poll, the job's writes are only about twice as frequent as otherwise. Stored in
+// the job's memory. The operator's own observations and the end of a job are not delayed.
 
 #include <algorithm>
 #include <chrono>
@@ -17,7 +17,7 @@ class ReportBudget {
   static constexpr std::chrono::seconds kPeriod{5};
   static constexpr int kAtOnce = 30;
 
-  // Returns how long the next such write must wait; zero: it may be done now.
+  // Returns how long the next write that only reports cause must wait; zero: not at all.
   std::chrono::milliseconds Wait(Clock::Time now) const {
     const auto wait = next_ - now - (kAtOnce - 1) * kPeriod;
     return std::max(std::chrono::milliseconds(0),

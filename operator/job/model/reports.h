@@ -36,7 +36,7 @@ class Reports {
   const control::LauncherStatus* answer() const { return answer_; }
   // Returns when the launcher answered for the first time; unset if it has not answered.
   std::optional<Clock::Time> answered_since() const { return answered_since_; }
-  // Returns null if the launcher does not report on the Pod.
+  // Returns the launcher's report on the Pod, or null if there is none.
   const control::WorkerReport* Find(std::string_view pod_uid) const;
   // Returns the slowdown factor of the Pod's slowest straggler relative to its peers; 0: none.
   double Slowness(std::string_view pod_uid) const;

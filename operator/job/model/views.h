@@ -46,7 +46,7 @@ struct PodView {
   int index = -1;         // workers
   int64_t term = 0;       // launchers
   std::string revision;   // revision of the spec from which it was created (run_pin.h)
-  bool deleting = false;  // deletionTimestamp is set
+  bool deleting = false;  // whether deletionTimestamp is set
   std::string seed_id;    // launchers: id of the seed from which its keys are derived
   std::string leaving;    // api::kAnnotationLeaving: why it must leave; empty: it stays
   PodPhase phase = PodPhase::kPending;
@@ -84,9 +84,9 @@ struct NodeView {
   bool ready = true;
   std::string not_ready_reason;  // reason of that condition, for example NodeStatusUnknown
   bool unschedulable = false;    // cordoned
-  bool out_of_service = false;   // has the taint out-of-service: no Pod runs there any more
-  // The source addresses of connections from the node's own processes: its addresses, and the first
-  // addresses of its Pod ranges, which network plugins assign to the node.
+  bool out_of_service = false;   // whether it has the taint out-of-service, so that it runs no Pods
+  // The source addresses of connections from processes on the node: the node's addresses, and the
+  // first addresses of its Pod ranges, which network plugins assign to the node.
   std::vector<std::string> addresses{};
 
   friend bool operator==(const NodeView&, const NodeView&) = default;
@@ -101,14 +101,14 @@ struct NamespaceView {
 struct LocalProfileView {
   std::string name;
   std::string uid;
-  std::string installation;  // the installation that maintains it
+  std::string installation;  // the installation that maintains the object
   std::string spec;          // JSON
 };
 
 // Returns true for the waiting reasons of a normal start, and for an empty reason.
 bool IsNormalWait(const std::string& waiting_reason);
 
-// The projections return kInvalid if the object has no name.
+// Convert an object to its stored form. Return kInvalid if the object has no name.
 Result<PodView> ProjectPod(const nlohmann::json& object);
 Result<ServiceView> ProjectService(const nlohmann::json& object);
 Result<NodeView> ProjectNode(const nlohmann::json& object);

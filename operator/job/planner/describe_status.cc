@@ -22,7 +22,7 @@ namespace {
 using api::Condition;
 using api::ConditionStatus;
 
-// Sets the condition if there is a new one; otherwise the existing one remains.
+// Sets the new condition, if there is one; otherwise keeps the existing condition.
 void SetIfAny(const PlanInput& input, std::optional<Condition> condition,
               api::TrainingJobStatus& status) {
   if (condition) SetCondition(input, *std::move(condition), status);
@@ -37,7 +37,7 @@ Condition CreatedOf(bool complete, int workers) {
                          : "Pods are being created"};
 }
 
-// Describes the launcher's world. Keeps the old epoch if the launcher does not have a world yet.
+// Sets the fields about the launcher's world. Keeps the old epoch if there is no world yet.
 void DescribeWorld(const PlanInput& input, const control::LauncherStatus& answer,
                    api::TrainingJobStatus& status) {
   CountWorkers(input.observed, answer, status.workers);

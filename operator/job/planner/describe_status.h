@@ -1,8 +1,8 @@
 #pragma once
 
-// Fills a job's status: counts, numbers, conditions and the one-word state. It combines the
-// existing objects, the launcher's reports and the decisions of the policies. The plans call it
-// after they have decided what to do. Pure functions.
+// Fills a job's status: counts, numbers, conditions and the one-word state. The sources are the
+// existing objects, the launcher's reports and the decisions of the policies. The plans call these
+// functions after they have decided what to do. Pure functions.
 
 #include "common/control/launcher_api.h"
 #include "operator/api/types.h"

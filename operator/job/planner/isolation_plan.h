@@ -6,7 +6,7 @@
 
 namespace ringmaster::job {
 
-// `may_create`: false during the back-off after refused creates, which delays NetworkPolicies, too.
+// Plans the NetworkPolicies. `may_create` is false during the back-off after a refused create.
 void PlanIsolation(const PlanInput& input, bool may_create, Plan& plan);
 
 }  // namespace ringmaster::job

@@ -28,7 +28,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// The interval at which a blocked action is retried. An event of another job may unblock it.
+// The retry interval of a blocked action, which an event of another job may unblock.
 constexpr auto kLookAgainWhileHeld = std::chrono::seconds(5);
 // The time after which the launcher is expected to report again which workers are needed.
 constexpr auto kAskAgainForLeavers = std::chrono::seconds(1);
@@ -58,7 +58,7 @@ class LivePlanner {
   void ShrinkOrGrow();
   void PlanServices();
   void PlanOrder();
-  // Returns true if the current launcher told the worker to end, so that a verdict will follow.
+  // Returns true if the current launcher asked the worker to end, so that a verdict will follow.
   // REQUIRES: launcher_ok_.
   bool FinishedUnderPresentLauncher(const PodView& worker) const;
   // Returns true if the worker ended before the job, because another client asked it to exit.
@@ -134,7 +134,7 @@ void LivePlanner::RecordEndedPods() {
   for (const PodPtr& worker : seen_.of_other_text) plan_.Delete(*worker);
 }
 
-// Reports out-of-memory failures at once, and other exits only if the job does not continue.
+// Reports out-of-memory failures immediately, and other exits only if the job does not continue.
 void LivePlanner::RecordRankFailures() {
   const auto* answer = reports_.answer();
   if (answer == nullptr) return;

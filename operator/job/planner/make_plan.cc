@@ -111,7 +111,7 @@ ClockCheck OnceAsked(const PlanInput& input, const ClockCheck& check) {
   return check;
 }
 
-// Plans for a job that continues, or ends it if a time limit has expired.
+// Returns the plan of a job that continues, or that ends because a time limit has expired.
 Plan PlanWithinTime(const PlanInput& input) {
   const ClockCheck deadline = CheckDeadline(input.job, input.wall_now);
   if (deadline.expired) {

@@ -23,7 +23,7 @@ namespace ringmaster::job {
 // at most 100 such writes per second, but each job may be written at least every ten seconds.
 std::chrono::milliseconds ProgressPeriod(std::size_t jobs);
 
-// REQUIRES: the job is not being deleted.
+// Returns the plan of a job. REQUIRES: the job is not being deleted.
 Plan MakePlan(const PlanInput& input);
 
 }  // namespace ringmaster::job

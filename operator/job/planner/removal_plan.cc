@@ -10,7 +10,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// The interval of checks. Changes of the removing Pod do not queue the job, which does not own it.
+// The interval of checks. The job does not own the removing Pod and is not queued by its changes.
 constexpr std::chrono::milliseconds kLookForPods{500};
 constexpr std::size_t kMostWordsOfPod = 512;
 
@@ -57,7 +57,7 @@ class RemovalPlanner {
   }
 
  private:
-  // Ends the job's Pods and reports which still exist.
+  // Plans to delete the job's Pods. Returns a text about those that still run; empty if none do.
   std::string EndPods() {
     std::string names;
     for (const PodPtr& pod : in_.pods) {

@@ -20,7 +20,7 @@
 
 namespace ringmaster::job {
 
-// The time limit from when this process saw the deletion; it includes the end of the job's Pods.
+// The limit for the Pods' end and the removal, counted from when this process saw the deletion.
 inline constexpr std::chrono::seconds kRemovalLimit{600};
 
 struct RemovalInput {
@@ -43,7 +43,7 @@ struct RemovalPlan {
   std::optional<std::chrono::milliseconds> requeue_after;
 };
 
-// REQUIRES: the job is being deleted and has the finalizer.
+// Returns the next plan of the removal. REQUIRES: the job is being deleted and has the finalizer.
 RemovalPlan PlanRemoval(const RemovalInput& input);
 
 // Returns the path of the job's folder on its volume, such as "team-a/digits/UID".

@@ -49,7 +49,7 @@ bool KeepsCheckpoints(const api::TrainingJobSpec& spec) {
   return spec.checkpoint && spec.InPlace();
 }
 
-// Returns true while a new world is being formed, because it must be asked for a checkpoint again.
+// Returns true while a new world is being formed, which must be asked for a checkpoint again.
 bool IsBetweenWorlds(control::LauncherPhase phase) {
   return phase == control::LauncherPhase::kForming || phase == control::LauncherPhase::kAdopting ||
          phase == control::LauncherPhase::kStarting;
@@ -83,7 +83,7 @@ std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::mi
   return begin;
 }
 
-// Describes the state from which the job will resume.
+// Returns a text about the state from which the job will resume.
 std::string WhatIsKept(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
   if (job.status.launcher_term == 0) return "it has not run yet";
   if (!job.spec.InPlace()) {

@@ -20,7 +20,7 @@ inline constexpr std::chrono::seconds kSuspendLimit{30};
 // Returns true if the job must be suspended or is being suspended.
 bool ShallBeSuspended(const api::TrainingJob& job);
 
-// REQUIRES: the job has not ended and must be suspended.
+// Returns the suspension's next plan. REQUIRES: the job has not ended and must be suspended.
 Plan MakeSuspendPlan(const PlanInput& input);
 
 // Returns true if the condition Suspended is true: all Pods are gone or being deleted.

@@ -12,12 +12,12 @@
 
 namespace ringmaster::job {
 
-// Deletes nothing for the first three seconds, because the launcher tells the workers of a finished
-// job to end. `ended_since`: when the end of the job was first seen; unset: now.
+// Plans which Pods to delete: none in the first three seconds, because the launcher asks the
+// workers of a finished job to end. `ended_since`: when the job's end was first seen; unset: now.
 void PlanPodCleanUp(api::CleanPodPolicy policy, const Observed& observed,
                     std::optional<Clock::Time> ended_since, Clock::Time now, Plan& plan);
 
-// REQUIRES: the job's status is terminal.
+// Plans to delete the job after its TTL. REQUIRES: the job's status is terminal.
 void PlanEndOfLife(const api::TrainingJob& job, Clock::WallTime now, Plan& plan);
 
 }  // namespace ringmaster::job

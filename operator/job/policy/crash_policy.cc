@@ -63,7 +63,7 @@ bool HasCrashed(const PodView& pod) {
   const ContainerView& container = pod.container;
   if (pod.deleting || !pod.reason.empty() || !container.terminated) return false;
   if (container.ended_reason == control::kReasonOOMKilled) return true;
-  // If the reason is not "Error" (ContainerStatusUnknown), the kubelet may have set the exit code.
+  // For a reason other than "Error", the exit code may come from the kubelet, not the container.
   if (container.ended_reason != "Error" || container.exit_code == kToldToGo) return false;
   return container.signal > 0 ||
          (container.exit_code > kBySignal && container.exit_code <= kBySignal + kHighestSignal);
@@ -183,7 +183,7 @@ std::optional<Outcome> JudgeCrashes(const api::TrainingJob& job,
                                     const api::TrainingJobStatus& status) {
   const int limit = LimitOf(job);
   if (limit == 0 || !status.crashes || status.crashes->count < limit) return std::nullopt;
-  // If the launcher has counted all crashes, the launcher fails the job, with the last output.
+  // If the launcher has counted all crashes, it fails the job itself, with the last output.
   if (status.crashes->count == status.crashes->of_launcher) return std::nullopt;
   const api::Failure* newest = NewestCrash(status);
   Outcome outcome{.succeeded = false,

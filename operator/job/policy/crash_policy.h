@@ -24,7 +24,7 @@ bool HasCrashed(const PodView& pod);
 // container was OOM-killed.
 std::string MemoryText(const PodView& pod);
 
-// Describes an entry of status.failures: worker, node, how it ended, and its last output lines.
+// Returns a text about an entry of status.failures: worker, node, how it ended, and last output.
 std::string FailureText(const api::Failure& failure);
 
 // Adds a crashed Pod to status.crashes. Pods of a job that crash within a few seconds count once,
@@ -32,15 +32,15 @@ std::string FailureText(const api::Failure& failure);
 void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus* answer,
                      Clock::WallTime now, api::TrainingJobStatus& status);
 
-// Adds the current launcher's count. Resets the count if training has progressed.
+// Adds the current launcher's crashes to status.crashes, or resets it if training has progressed.
 void CountCrashesOfLauncher(const api::TrainingJob& job, const control::LauncherStatus* answer,
                             Clock::WallTime now, api::TrainingJobStatus& status);
 
-// Called when another launcher replaces the current one, because the new count starts at zero.
+// Called when another launcher replaces the current one: the new launcher's count starts at zero.
 void BeginCountOfNextLauncher(api::TrainingJobStatus& status);
 
-// Describes the newest crash in status.failures. Returns an empty text if training has progressed
-// since, or if the only crash so far was not an out-of-memory kill.
+// Returns a text about the newest crash in status.failures, or an empty text if training has
+// progressed since, or if the only crash so far was not an out-of-memory kill.
 std::string CrashText(const api::TrainingJob& job, const api::TrainingJobStatus& status);
 
 // Returns the reason of the crashes: OOMKilled or CrashLoop. REQUIRES: CrashText() is not empty.

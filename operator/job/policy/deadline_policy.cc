@@ -19,7 +19,7 @@ Outcome Failed(const char* reason, std::string message) {
           .failure = std::nullopt};
 }
 
-// REQUIRES: the job has a deadline.
+// Formats a deadline. REQUIRES: the job has a deadline.
 std::string Seconds(const std::optional<std::chrono::seconds>& limit) {
   return std::to_string(limit->count()) + " s";
 }

@@ -42,7 +42,7 @@ void TellRecovery(const api::TrainingJobStatus& old, Plan& plan) {
   TellOfStatus(false, api::kEventRecovered, api::kActionTrain, std::move(note), plan);
 }
 
-// Names the workers that other clients delete or have deleted.
+// Returns a list of the workers that other clients delete or have deleted.
 std::string WhoWasTakenAway(const Observed& observed, const JobMemory& memory) {
   constexpr std::size_t kMostNamed = 5;
   std::vector<std::string> texts;

@@ -10,7 +10,7 @@
 
 namespace ringmaster::job {
 
-// `network_policies`: whether jobs get NetworkPolicies. Returns nothing if the state is unknown.
+// Returns the condition if it is known. `network_policies`: whether jobs get NetworkPolicies.
 std::optional<api::Condition> JudgeIsolation(const api::TrainingJobSpec& spec,
                                              bool network_policies, const JobMemory& memory);
 

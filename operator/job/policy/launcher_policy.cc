@@ -6,7 +6,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// A lost launcher has at least this many failed exchanges: a slow operator may cause one.
+// A launcher is lost only after this many failed exchanges: a slow operator may cause one.
 constexpr int kLeastUnanswered = 2;
 // After this time, a silent launcher is replaced even if the operator's network may be broken.
 constexpr std::chrono::seconds kLongestSilence = kLauncherSilenceLimit + kLauncherHoldLimit;
@@ -39,7 +39,7 @@ std::string Who(const PodView& launcher, const NodesSeen& nodes) {
   return launcher.name + " " + WherePodRuns(launcher, nodes);
 }
 
-// REQUIRES: the launcher has answered an operator before but does not answer this one.
+// Judges a silent launcher. REQUIRES: it answered an operator before but does not answer now.
 LauncherCheck JudgeSilence(const Observed& observed, const LauncherHearing& hearing,
                            Clock::Time::duration silence, bool node_not_ready) {
   if (silence < kLauncherSilenceLimit) {

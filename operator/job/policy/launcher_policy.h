@@ -28,12 +28,12 @@ inline constexpr std::chrono::seconds kLauncherHoldLimit{60};
 // The known state of the launchers.
 struct LauncherHearing {
   const LauncherView* own = nullptr;  // the job's current launcher; null: it was never polled
-  bool answered_earlier = false;      // an earlier operator recorded a world of the job
+  bool answered_earlier = false;      // whether an earlier operator recorded a world of the job
   LaunchersHeard all{};
 };
 
 struct LauncherCheck {
-  std::string lost;  // why it is lost, as a sentence; empty if it is not
+  std::string lost;  // why the launcher is lost, as a sentence; empty if it is not
   std::string held;  // why it is kept although it is silent, as a sentence; or empty
   std::optional<std::chrono::milliseconds> again;  // when to check again; unset: after a change
 };

@@ -3,7 +3,7 @@
 // Decides which workers leave a running job, and when their Pods may be deleted. A chosen worker is
 // first marked (api::kAnnotationLeaving), so that a restarted operator does not choose another one.
 // Then it is removed from the order and finishes its step. Its Pod is deleted when the launcher
-// reports that it is drained. Pure functions.
+// reports that the worker is drained. Pure functions.
 
 #include <chrono>
 #include <cstddef>
@@ -17,8 +17,8 @@
 
 namespace ringmaster::job {
 
-// The time limit, counted from the mark. After it, the Pod is deleted and the launcher counts it as
-// lost, but only if other workers train: otherwise only its ranks may have the training state.
+// The time limit for leaving, counted from the mark. Then the Pod is deleted and counts as lost,
+// but only if other workers train: otherwise only its ranks may have the training state.
 inline constexpr std::chrono::seconds kDrainLimit{30};
 
 // Chooses `count` candidates in this order: Pods that do not run, workers that are not ready,
@@ -28,13 +28,13 @@ std::vector<PodPtr> ChooseLeavers(std::vector<PodPtr> candidates, const Reports&
                                   std::size_t count);
 
 enum class Leave {
-  kWait,     // its ranks still train or hand over their state
+  kWait,     // the Pod's ranks still train or hand over their state
   kGo,       // the Pod may be deleted, because it is no longer needed
-  kOverdue,  // its time limit has expired
-  kHeld      // its time limit has expired, but only its ranks may have the training state
+  kOverdue,  // the time limit has expired
+  kHeld      // the time limit has expired, but only the Pod's ranks may have the training state
 };
 
-// REQUIRES: the Pod is marked. `marked_since`: when its mark was first seen; unset: just now.
+// Returns what to do with a marked Pod. `marked_since`: when its mark was first seen; unset: now.
 Leave JudgeLeaver(const PodView& pod, const api::TrainingJob& job, const Reports& reports,
                   std::optional<Clock::Time> marked_since, Clock::Time now);
 

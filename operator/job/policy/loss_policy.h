@@ -1,8 +1,8 @@
 #pragma once
 
 // Decides which workers are lost although their Pods look alive, and which have certainly ended.
-// Lost workers are deleted and replaced at once: a launcher never admits a fenced Pod again. Orders
-// list the workers that have certainly ended, as evidence (ADR 158). Pure functions.
+// Lost workers are deleted and replaced immediately: a launcher never admits a fenced Pod again.
+// Orders list the workers that have certainly ended, as evidence (ADR 158). Pure functions.
 
 #include <chrono>
 #include <optional>

@@ -23,11 +23,11 @@ struct Scope {
   std::set<std::string> excluded_namespaces{};
 };
 
-// Returns true if this operator manages the job. `launcher_service`: the job's, or null.
+// Returns true if this operator manages the job. `launcher_service`: the job's Service, or null.
 bool IsOurs(const api::TrainingJob& job, const ServiceView* launcher_service, const Scope& scope);
 
-// Returns true if no installation is known to manage the job yet. `installation`: this operator's;
-// empty if there is only one installation, which manages every job.
+// Returns true if no installation is known to manage the job yet. `installation`: the name of this
+// operator's installation; empty if it is the only one and manages every job.
 bool IsUnclaimed(const api::TrainingJob& job, const ServiceView* launcher_service,
                  const std::string& installation);
 

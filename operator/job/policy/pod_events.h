@@ -2,7 +2,7 @@
 
 // Explains why a Pod does not start if its status gives no reason: only the kubelet's events report
 // a missing ConfigMap, Secret or volume. Decides which Pod's events to read, and gets the message.
-// Anyone with write access to events in the job's namespace can forge one, so the message is cut
+// Anyone with write access to events in the job's namespace can forge events, so the message is cut
 // and displayed but never used for decisions. Pure functions; the reconciler reads the events.
 
 #include <chrono>

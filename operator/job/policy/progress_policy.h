@@ -20,7 +20,7 @@ api::JobProgress ProgressOf(const control::Progress& progress, double steps_per_
 // Removes the rate and the expected completion time, which a job has only while its ranks train.
 void ForgetRate(api::TrainingJobStatus& status);
 
-// REQUIRES: 0 <= done <= total, 0 < total.
+// Returns the progress in percent. REQUIRES: 0 <= done <= total, 0 < total.
 int PercentDone(int64_t done, int64_t total);
 
 // Returns the newest checkpoint. `known`: the checkpoint in the status. If the step is the same,

@@ -116,7 +116,7 @@ std::optional<Condition> Silence(const PodPtr& pod, const LauncherView* launcher
   return NotReady(api::kReasonWaitingForLauncher, "the launcher has not answered yet");
 }
 
-// Describes the crashes since the last training step; empty if they do not block the job. In mode
+// Returns a text about the crashes since the last step; empty if they do not block the job. In mode
 // Restart, a program reports no steps, so it is assumed to make progress while it runs.
 std::string CrashesText(const api::TrainingJob& job, const control::LauncherStatus* answer,
                         const api::TrainingJobStatus& status) {

@@ -121,7 +121,7 @@ std::size_t AddRankFailures(const std::vector<control::RankExit>& exits,
     api::Failure failure = FailureOf(exit, control::kReasonRankFailed, wall_now);
     // An entry without a start is not from a rank, so do not use the launcher's reason.
     if (failure.start.empty()) failure.reason = control::kReasonRankFailed;
-    // In mode Restart, entries have no start, and the exit code is the program's.
+    // Ignore exit codes of entries without a start: in mode Restart, the user's program sets them.
     const bool device = failure.exit_code == control::kExitDeviceUnhealthy;
     if (device && !failure.start.empty()) failure.reason = api::kReasonDeviceUnhealthy;
     const bool user_error = failure.exit_code == control::kExitUserError && failure.signal == 0;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Decides how soon a failed Pod is re-created: at once for the first failures, then with a growing
-// delay. The delay depends on the failures in the job's status, so that a restarted operator
-// continues with the same delays. Pure functions.
+// Decides how soon a failed Pod is re-created: immediately for the first failures, then with a
+// growing delay. The delay depends on the failures in the job's status, so that a restarted
+// operator continues with the same delays. Pure functions.
 
 #include <chrono>
 #include <string>
@@ -27,9 +27,9 @@ std::chrono::milliseconds ReplacementDelay(const std::vector<api::Failure>& fail
 // first, then those of Pods that ended together: ReplacementDelay() needs them least.
 bool AddFailure(std::vector<api::Failure>& failures, api::Failure failure);
 
-// Inserts the entries of the launcher's list (newest last) that are newer than all in `failures` at
-// the front of `failures`. Returns their number. Skips exits without a Pod, because they cannot be
-// distinguished from each other.
+// Inserts at the front of `failures` the entries of the launcher's list (newest last) that are
+// newer than all in `failures`. Returns the number of inserted entries. Skips exits without a Pod,
+// because they cannot be distinguished from each other.
 std::size_t AddRankFailures(const std::vector<control::RankExit>& exits,
                             const std::string& wall_now, std::vector<api::Failure>& failures);
 

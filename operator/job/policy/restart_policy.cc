@@ -42,7 +42,7 @@ std::string CauseText(const api::Recovery& recovery, const std::vector<api::Fail
                                                control::kCauseStalled, control::kReasonOOMKilled};
   const bool of_rank = std::ranges::find(kOfRanks, recovery.cause) != std::end(kOfRanks);
   const std::string text = (of_rank ? "" : "its world changed, ") + recovery.cause;
-  // Failures are newest first. Those after the entry of the last restart are older than it.
+  // Failures are sorted newest first, so those after the last restart's entry are older.
   const auto restarted =
       std::ranges::find(failures, api::kReasonProgramRestarted, &api::Failure::reason);
   const auto failure = std::find_if(failures.begin(), restarted, [&](const api::Failure& known) {

@@ -13,7 +13,7 @@ namespace ringmaster::job {
 // Returns why no node fits, without the scheduler's preemption results.
 std::string WhyUnschedulable(const std::string& scheduler_message);
 
-// Return advice that starts with "; ", or nothing if the message is unknown. `role`: the Pod's.
+// Return advice that starts with "; "; empty if the message is unknown. `role`: the Pod's role.
 std::string HowToSchedule(const std::string& scheduler_message, Role role);
 // `spec_image`: the image in the job's spec; empty: the installation's worker image.
 std::string HowToPull(const ContainerView& container, const std::string& spec_image);

@@ -22,7 +22,7 @@ bool IsReported(const api::Condition& condition) {
   return std::ranges::find(kTypes, condition.type) != std::end(kTypes);
 }
 
-// Returns true if a Pod's failure is new. The operator itself sees it, unlike failures of ranks.
+// Returns true if a Pod's failure is new. The operator observes it, unlike a failure of a rank.
 bool NamesLostPod(const std::vector<api::Failure>& failures,
                   const std::vector<api::Failure>& known) {
   return std::ranges::any_of(failures, [&](const api::Failure& failure) {

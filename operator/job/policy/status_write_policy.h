@@ -1,8 +1,8 @@
 #pragma once
 
-// Decides when to write a job's status: at once for changes that the operator observes itself,
+// Decides when to write a job's status: immediately for changes that the operator observes itself,
 // periodically for progress (ProgressPeriod), and within a budget for other reports of the launcher
-// (report_budget.h). It is the last step of a plan. Pure functions.
+// (report_budget.h). This is the last step of a plan. Pure functions.
 
 #include <chrono>
 

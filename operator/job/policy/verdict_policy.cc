@@ -45,7 +45,7 @@ bool NamesMissingProgram(const std::string& message) {
          (ContainsAny(message, kOfAnyFile) && ContainsAny(message, kOfPrograms));
 }
 
-// Returns true if the kubelet has just started and not yet read ConfigMaps, Secrets or Services.
+// Returns true if the kubelet has just started and has not read ConfigMaps, Secrets or Services.
 bool NamesLateKubelet(const std::string& message) {
   constexpr std::array kWords{"failed to sync", "not yet been read"};
   return ContainsAny(message, kWords);
@@ -123,7 +123,7 @@ std::optional<Outcome> JudgeVerdicts(const Observed& observed, const std::string
       return OutcomeOf(*std::move(verdict), *observed.launcher, wall_now);
     }
   }
-  // Accept only success from an earlier launcher: its own end may cause the failures it reports.
+  // Accept only success from an earlier launcher: its end may have caused the failures it reports.
   for (const PodPtr& launcher : observed.old_launchers) {
     auto verdict = VerdictOf(*launcher);
     if (verdict && verdict->succeeded) return OutcomeOf(*std::move(verdict), *launcher, wall_now);
@@ -226,7 +226,7 @@ api::Failure FailureOf(const PodView& pod, const std::string& wall_now) {
     failure.last_lines = LastLines(container.ended_message);
   }
   if (!container.ended_reason.empty()) failure.reason = container.ended_reason;
-  // This is an exit code of the agent, whose termination message describes the problem.
+  // This exit code comes from the agent, whose termination message describes the problem.
   if (failure.exit_code == control::kExitDeviceUnhealthy && pod.role == Role::kWorker) {
     failure.reason = api::kReasonDeviceUnhealthy;
   }

@@ -24,17 +24,17 @@ struct Outcome {
 // Returns the launcher's verdict from its Pod's termination message, if there is one.
 std::optional<control::Verdict> VerdictOf(const PodView& launcher);
 
-// Explains, with the names of the Pod and node, why the Pod's container can never start. Empty if
-// it may still start, for example while it waits for an image or a slow runtime.
+// Returns why the Pod's container can never start, with the names of the Pod and node. Empty if the
+// container may still start, for example while it waits for an image or a slow runtime.
 std::string CannotStart(const PodView& pod);
 
-// Returns the outcome, or nothing while the job continues. If the job has trained (`begun`), its
-// containers can start, so a node causes later failures to start. `wall_now` (RFC 3339) is the time
-// of failures whose time is unknown.
+// Returns the outcome, or nothing while the job continues. If the job has trained (`begun`), a
+// container that cannot start is a problem of its node and does not end the job. `wall_now` (RFC
+// 3339) is the time of failures whose time is unknown.
 std::optional<Outcome> JudgeOutcome(const Observed& observed, bool begun,
                                     const std::string& wall_now);
 
-// Describes which Pod ended and how.
+// Returns a text that says which Pod ended and how.
 std::string HowItEnded(const PodView& pod);
 
 // Creates an entry of status.failures for a Pod that ended.
