@@ -45,7 +45,7 @@ struct Recovery {
   double seconds = 0;             // from the fault to the end of the first new step
   int64_t repeated = 0;           // number of repeated steps
   int starts = 0;                 // number of starts of all ranks
-  std::optional<double> noticed;  // Site::Strike
+  std::optional<double> noticed;  // seconds until a silent host was detected
 };
 
 // Computes the recovery from a fault, which was injected when the script's log had `known` steps.

@@ -43,7 +43,7 @@ struct Outcome {
   double first_step = -1;  // until the first step of the world without the lost member
   double whole = -1;       // until the world has all its members again
   double longest_gap = 0;  // the longest time between two steps until all members are back
-  int64_t steps_lost = 0;  // as the launcher reports; the audit checks this
+  int64_t steps_lost = 0;  // reported by the launcher and checked by the audit
 };
 
 class Stage {
