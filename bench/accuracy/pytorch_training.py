@@ -53,7 +53,7 @@ def load(options, half):
 
 
 def shifted(images, most):
-    """Returns the images, each shifted at random by at most this many pixels in each direction."""
+    """Returns the images, each shifted at random by at most `most` pixels in each direction."""
     side = images.shape[-1]
     padded = F.pad(images, (most,) * 4)
     places = torch.randint(0, 2 * most + 1, (len(images), 2)).tolist()
