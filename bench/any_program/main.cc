@@ -164,7 +164,7 @@ double Worst(const std::vector<double>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
-// Returns the recovery times in seconds, of the faults from which the job recovered.
+// Returns the recovery times, in seconds, of the faults from which the job recovered.
 std::vector<double> SecondsOf(const std::vector<Recovery>& all) {
   std::vector<double> seconds;
   for (const Recovery& one : all) {
