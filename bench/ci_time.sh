@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Figure B16: the duration of `.ci/run` in seconds, in a clean clone of the last commit with this machine's warm caches, and the seconds
-# from the change of a file to the end of its tests. Takes the longest time of three files: of the operator, the coordinator and the agent.
+# from the change of a file to the end of its tests. Prints the longest time for three files: one of the operator, one of the coordinator
+# and one of the agent.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)

@@ -56,8 +56,8 @@ class CreationBench {
   // worker's Pod.
   Result<void> CapturePodRequest();
 
-  // Each creates `count` Pods. The measured time begins with the first request to the API server
-  // (for the job, or for the first Pod) and ends with the watch event of the last Pod.
+  // Create `count` Pods. The measured time begins with the first request to the API server (for
+  // the job, or for the first Pod) and ends with the watch event of the last Pod.
   Result<Creation> OperatorCreates(int count);
   Result<Creation> BareClientCreates(int count);
   // Returns the log of the running operator.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Figure B5: time from `kubectl apply` to the first training step, three workers on three nodes, images already unpacked.
-# The measurement begins before kubectl starts, because that is how long a user waits; the time since kubectl returned is also printed.
-# It ends when the launcher's container writes the first line of the step log, by the node's clock.
+# The measurement begins before kubectl starts, because the user also waits for kubectl; the time since kubectl returned is also printed.
+# The measurement ends when the launcher's container writes the first line of the step log, by the node's clock.
 #   RUNS=5                  number of runs; the figure is their median
 #   CLUSTER_NAME=NAME       use this running cluster (cluster.sh --name NAME), with Ringmaster installed and images loaded
 set -euo pipefail

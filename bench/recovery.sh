@@ -33,7 +33,7 @@ case $figure in
          rank_ms: $rank.median_first_step_ms, agent_ms: $agent.median_first_step_ms,
          worst_ms: ([$rank.worst_first_step_ms, $agent.worst_first_step_ms] | max), step_ms: $rank.median_step_ms}' ;;
   B7)
-    # The reference is the lost limit: a silent worker is not considered lost earlier.
+    # The reference is --lost-after: a silent worker is not considered lost earlier.
     cut=$(strike cut --lost-after=2000 "$@")
     launcher=$("$root/bench/silent_launcher.sh" | result)
     jq -cn --argjson cut "$cut" --argjson launcher "$launcher" '

@@ -23,7 +23,7 @@ part_from_operator() { # NODE
   kubectl uncordon "$1" >/dev/null
 }
 
-one_run() { # NAME: runs a job of this name and prints the milliseconds from the cut to that step
+one_run() { # NAME: runs a job of this name and prints the milliseconds from the cut to the next launcher's first step
   local name=$1 silent cut line
   kubectl apply -f - >/dev/null <<Y
 apiVersion: ringmaster.dev/v1alpha1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Figure accuracy: compares what ringmaster-train and a plain PyTorch loop learn from the same data. Options are passed only to
-# ringmaster-train. With --momentum=0.8 the figure must fail.
+# ringmaster-train; with --momentum=0.8, which PyTorch then does not use, the figure must fail.
 #   RUNS=5   number of seeds of each side
 #   STEPS=   number of steps of every training on both sides, instead of the default
 set -euo pipefail

@@ -3,7 +3,7 @@ with flags of the same names and PyTorch's random numbers.
 
 Prints one JSON object: the loss of each step, and the accuracy on held-out images, measured as in the trainer's workloads.
 For partial-fc the object also contains "identified": the share of the held-out images whose own class has the closest
-centre of all. With --checkpoint nothing is trained: both are measured with the state that ringmaster-train wrote there.
+centre of all. With --checkpoint, trains nothing: both are measured with the state in ringmaster-train's checkpoint.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def load(options, half):
 
 
 def shifted(images, most):
-    """Returns the images, each shifted at random by at most this many pixels in each direction."""
+    """Returns the images, each shifted at random by at most `most` pixels in each direction."""
     side = images.shape[-1]
     padded = F.pad(images, (most,) * 4)
     places = torch.randint(0, 2 * most + 1, (len(images), 2)).tolist()
@@ -128,7 +128,7 @@ def partial_fc(options):
 
 
 def triplets(labels):
-    """Returns three lists of indices: of each image, of the next image of its class, and of the next one of another class, cyclically."""
+    """Returns three lists of indices: of each image, of the next image of its class, and of the next image of another class, cyclically."""
     of_class = {}
     for image, label in enumerate(labels):
         of_class.setdefault(label, []).append(image)

@@ -11,7 +11,7 @@ cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/roots
 uid=54321 address=10.77.0.1
 
 # --- roots ---
-debian_root() { # NAME: SUITE, SUITE-python (adds only python3 to the essential packages) or SUITE-sshd (adds sshd and shell tools)
+debian_root() { # NAME: creates a root in the cache: SUITE, SUITE-python (adds only python3 to the essential packages) or SUITE-sshd (adds sshd and shell tools)
   local include=()
   case $1 in
     *-python) include=(--include=python3-minimal) ;;
@@ -27,7 +27,7 @@ debian_root() { # NAME: SUITE, SUITE-python (adds only python3 to the essential 
   mv "$cache/$1.new" "$cache/$1"
 }
 
-if [ "${1:-}" != inside ]; then # where mmdebstrap has a network
+if [ "${1:-}" != inside ]; then # outside the new network namespace, so that mmdebstrap can download
   tools=${1:?which ringmaster-tools}
   shift
   for suite in bullseye bookworm trixie sid; do roots+=("$suite" "$suite-python" "$suite-sshd"); done

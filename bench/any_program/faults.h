@@ -34,7 +34,7 @@ struct Fault {
   std::chrono::milliseconds after{};
 };
 
-// REQUIRES: `kinds` is not empty; `workers` and `ranks` (per worker) are at least 1.
+// Returns `count` faults. REQUIRES: `kinds` is not empty; `workers`, `ranks` (per worker) >= 1.
 std::vector<Fault> MakeSchedule(const std::vector<FaultKind>& kinds, int workers, int ranks,
                                 int count, uint64_t seed);
 

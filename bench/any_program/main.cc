@@ -45,7 +45,7 @@ struct Recovery {
   double seconds = 0;             // from the fault to the end of the first new step
   int64_t repeated = 0;           // number of repeated steps
   int starts = 0;                 // number of starts of all ranks
-  std::optional<double> noticed;  // Site::Strike
+  std::optional<double> noticed;  // seconds until a silent host was detected
 };
 
 // Computes the recovery from a fault, which was injected when the script's log had `known` steps.
@@ -164,7 +164,7 @@ double Worst(const std::vector<double>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
-// Returns the recovery times in seconds, of the faults from which the job recovered.
+// Returns the recovery times, in seconds, of the faults from which the job recovered.
 std::vector<double> SecondsOf(const std::vector<Recovery>& all) {
   std::vector<double> seconds;
   for (const Recovery& one : all) {

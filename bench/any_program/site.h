@@ -19,7 +19,7 @@ struct SiteOptions {
   int workers = 3;
   int ranks = 2;                      // per worker
   std::vector<std::string> script{};  // path and arguments
-  std::string folder;                 // for output; shared by all hosts
+  std::string folder;                 // receives the output; shared by all hosts
   runtime_test::Variables variables;  // for every process
 };
 
@@ -40,10 +40,10 @@ class Site {
   virtual std::string Log() const = 0;
 };
 
-// A job in mode Restart with launchMode PerWorker. Its containers have only Python.
+// Runs a job in mode Restart with launchMode PerWorker, in containers that have only Python.
 std::unique_ptr<Site> UnderRingmaster(const SiteOptions& options);
-// One torchrun per host, all with the same list of hosts. A host that is cut off is replaced after
-// the time that Ringmaster needs to detect one.
+// Runs one torchrun per host, all with the same list of hosts. A host that is cut off is replaced
+// after the time that Ringmaster needs to detect a cut.
 std::unique_ptr<Site> UnderTorchrun(const SiteOptions& options);
 
 // The processes of one container: torchrun itself, and its ranks.

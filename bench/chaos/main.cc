@@ -54,7 +54,7 @@ void AddStage(CLI::App& app, Options& options) {
   app.add_option("--keep", options.keep, "folder for the audit logs; it is kept");
 }
 
-// Runs an experiment with a folder for the ranks' logs. Keeps it with --keep or if the run fails.
+// Calls `run` with a folder for the ranks' logs. Keeps the folder with --keep or if `run` fails.
 int InFolder(const Options& options, const std::function<int(const std::string& folder)>& run) {
   if (!runtime_test::Hosts::Possible()) {
     std::cout << "skipped: network namespaces require root" << std::endl;

@@ -36,7 +36,7 @@ struct Fault {
   int worker = 0;  // 0 … workers - 1; unused for kLauncher
 };
 
-// REQUIRES: `kinds` is not empty, and `workers` >= 1.
+// Returns `count` faults. REQUIRES: `kinds` is not empty, and `workers` >= 1.
 std::vector<Fault> MakeSchedule(const std::vector<FaultKind>& kinds, int workers, int count,
                                 uint64_t seed);
 

@@ -23,7 +23,7 @@ struct StageOptions {
   int min_replicas = 1;
   int64_t global_batch = 48;
   double cpus = 0;  // CPU quota of each worker, so that survivors cannot use a dead one's; 0: none
-  std::vector<std::string> trainer_flags{};  // in addition to the default flags
+  std::vector<std::string> trainer_flags{};  // flags that are added to the default flags
   // A Python script that uses the package and runs instead of ringmaster-train, with only the
   // trainer_flags.
   std::string script{};
@@ -43,7 +43,7 @@ struct Outcome {
   double first_step = -1;  // until the first step of the world without the lost member
   double whole = -1;       // until the world has all its members again
   double longest_gap = 0;  // the longest time between two steps until all members are back
-  int64_t steps_lost = 0;  // as the launcher reports; the audit checks this
+  int64_t steps_lost = 0;  // reported by the launcher and checked by the audit
 };
 
 class Stage {

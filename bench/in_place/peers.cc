@@ -31,7 +31,7 @@ struct Cost {
 
 struct Before {
   std::size_t known = 0;
-  double start = 0;      // Step::start of the newest steps: a quorum (torchft) or a time (torchrun)
+  double start = 0;      // newest Step::start: number of the quorum (torchft) or time (torchrun)
   int64_t furthest = 0;  // the highest step
 };
 

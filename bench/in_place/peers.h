@@ -10,7 +10,7 @@
 namespace ringmaster::in_place {
 
 enum class Peer {
-  kTorchft,       // torchft as in its documentation
+  kTorchft,       // torchft as configured in its documentation
   kTorchftTuned,  // torchft with short time limits, and gradients reduced by the script
   kTorchrun       // torchrun, which restarts all ranks from a checkpoint
 };

@@ -252,7 +252,7 @@ class Figure {
     return (job_.launcher().Cpu() - before) / Seconds(Clock::now() - began);
   }
 
-  // `took`: the seconds until all agents have received the next world.
+  // Measures a loss. `took`: seconds until all agents have received the next world.
   struct Lost {
     double took = 0;
     double cpu = 0;  // the launcher's CPU time, in seconds
@@ -302,7 +302,7 @@ int Measure(const std::string& launcher, const std::vector<int>& sizes, int loss
   nlohmann::ordered_json worlds;
   for (const auto& [ranks, one] : all) {
     if (ranks <= 1000) holds = holds && one.rank_lost <= kGoalOfThousand;
-    // The time must not grow faster than the number of ranks. Below 1,000, round trips dominate it.
+    // The time may grow at most linearly with the ranks. Below 1,000 ranks, round trips dominate.
     if (ranks >= 1000) holds = holds && last.rank_lost * ranks <= one.rank_lost * most;
     worlds.push_back({{"ranks", ranks},
                       {"rankLost", one.rank_lost},

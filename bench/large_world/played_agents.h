@@ -51,11 +51,11 @@ class PlayedAgents {
   void LoseAgent(int agent);
 
   int Welcomed() const { return welcomed_; }
-  // The newest epoch, and whether every running agent that has a member in it has received it.
+  // Return the newest epoch, and whether all running agents with members in it have received it.
   const control::Epoch& epoch() const { return epoch_; }
   bool AllTold() const;
   std::size_t ranks() const { return world_.size(); }
-  // The number of connections that ended although LoseAgent() was not called. Agents reconnect.
+  // Returns the number of connections that ended without LoseAgent(). Their agents reconnect.
   int Dropped() const { return dropped_; }
 
  private:

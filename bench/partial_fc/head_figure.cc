@@ -1,5 +1,5 @@
 // Measures the memory and the time per step of a partial-fc model's head on one of N ranks: with
-// sampled classes, with all classes, and as a dense layer. Each is measured in its own process;
+// sampled classes, with all classes, and as a dense layer. Each variant runs in its own process;
 // random embeddings replace a backbone. The last line is one JSON object.
 
 #include <chrono>

@@ -112,7 +112,7 @@ class Job:
             return "".join(file.readlines()[-40:])
 
     def steps(self, restarts="*"):
-        """Returns the steps of the group after this number of restarts, or of all groups. Ignores incomplete lines."""
+        """Returns the steps of the group that ran after this number of restarts, by default of all groups. Ignores incomplete lines."""
         result = []
         for path in glob.glob(f"{self.folder}/progress-{restarts}"):
             with open(path) as file:
@@ -151,7 +151,7 @@ class Job:
 
 
 def committed(steps, seconds):
-    """Returns the last step that was completed by that time."""
+    """Returns the number of the last step that was completed by the time `seconds`."""
     return max((step.step for step in steps if step.at <= seconds), default=0)
 
 
