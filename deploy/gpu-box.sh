@@ -13,7 +13,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# These are files and whole folders of /usr/include. Boost is too large: only the headers that our sources include are copied.
+# Files and whole folders of /usr/include to copy. Boost is not among them because of its size: only those of its headers that
+# our sources include are copied.
 headers=(nlohmann CLI spdlog fmt gtest gmock openssl x86_64-linux-gnu/openssl zlib.h zconf.h
   x86_64-linux-gnu/zconf.h)
 libraries=(libspdlog libfmt libssl libcrypto libz libgtest libgtest_main libgmock libgmock_main)
@@ -120,7 +121,7 @@ report() { # [folder]
   env "${carried[@]}" "$build_folder/worker/trainer/ringmaster-train" --check-build >"$results/build.txt"
   unset GTEST_BRIEF # the report names each case
   run_tests --output-junit "$results/tests.xml" --test-output-size-passed 1000000 --test-output-size-failed 1000000 || true
-  # With one GPU, two ranks share it, and NCCL is made to treat them as two hosts.
+  # If the machine has one GPU, two ranks share it, and NCCL_HOSTID makes NCCL treat them as two hosts.
   if [ "$gpus" = 1 ]; then export NCCL_HOSTID=bench NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1; fi
   figure allreduce "$build_folder/worker/bench/ringmaster-bench" allreduce --backend=nccl --ranks=$((gpus == 1 ? 2 : gpus)) \
     -b 1M -e 256M -f 4 --json=-

@@ -42,7 +42,8 @@ up_with_nodes() { # nodes
   done
 }
 
-# We need ip_forward; every kubelet writes the others when it starts. All are set here so that `down` restores them, too.
+# The nodes need ip_forward; every kubelet sets the other values when it starts. All are set here so that `down` restores all of
+# them.
 take_kernel_settings() { # run it with machine_wide
   take_setting net.ipv4.ip_forward 1
   take_setting vm.overcommit_memory 1
