@@ -24,8 +24,8 @@ cmake_packages=(lib/x86_64-linux-gnu/cmake/{spdlog,fmt,GTest,Boost-1.74.0,boost_
 boost_headers() {
   local source
   for source in common/control/*.cc worker/trainer/{*,*/*}/*.cc tests/unit/trainer/fake_launcher.h; do
-    # The compiler fails for a source that includes LibTorch; such a source needs only Boost headers that the other sources need
-    # as well.
+    # The compiler fails for sources that include LibTorch, which is not in its search path. Those sources need no other Boost
+    # headers than the other sources.
     g++ -std=c++20 -M -I. "$source" 2>/dev/null || true
   done | tr ' ' '\n' | sed -n 's#^/\(usr/include/boost/.*\)#\1#p' | sort -u
 }
@@ -51,8 +51,8 @@ collect() { # folder
 }
 
 build_folder=${RINGMASTER_BUILD:-build/gpu-box}
-peer=(bench/peers/torchrun/throughput.sh) # figure B13 compares with the same training by PyTorch
-carried=() # environment of the programs built with FOLDER; other programs, such as compilers, must run without it
+peer=(bench/peers/torchrun/throughput.sh) # measures PyTorch's speed at the same training, for figure B13
+carried=() # environment variables for programs built with FOLDER, not for other programs such as compilers
 
 compile() { # [folder]
   local options=() found torch

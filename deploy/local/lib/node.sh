@@ -65,7 +65,7 @@ prepare_node() { # index nodes
   write_node_files "$i"
   # containerd also looks for its shim in PATH.
   start_in_node "$i" containerd env PATH="${RINGMASTER_CONTAINERD:+$RINGMASTER_CONTAINERD:}$PATH" containerd --config "$directory/containerd.toml"
-  # NodeRestriction and the serving certificate need the node's own identity.
+  # NodeRestriction and the kubelet's serving certificate require a separate identity for each node.
   identity "$node" "/O=system:nodes/CN=system:node:$node" "IP:$(node_address "$i"),DNS:$node"
   wait_until 20 "containerd-$node" "containerd on $node" ctr --address "$directory/containerd.sock" version
   give_image "$node" "$CACHE/unpacked/$(cached_name localhost/pause:1)"
@@ -77,8 +77,8 @@ start_in_node() { # index program command...
   start "$program-node$i" nsenter --net="/run/netns/$(netns "node$i")" "$@"
 }
 
-# The kubelet's socket for device plugins is always in /var/lib/kubelet, where two kubelets would replace each other's socket:
-# each kubelet gets its own /var/lib.
+# The kubelet's socket for device plugins is always in /var/lib/kubelet, where two kubelets would replace each other's socket.
+# Therefore each kubelet has a separate /var/lib.
 start_node_programs() { # index
   local node=node$1 directory=$STATE/node$1
   # shellcheck disable=SC2016 # the inner shell expands them
