@@ -18,7 +18,7 @@ up_with_nodes() { # nodes
   start_control_plane "$(host_address)" "$(service_cidr)" "10.$(setting slot).128.1"
   identity kube-proxy /CN=system:kube-proxy
   identity netpol /CN=ringmaster:netpol
-  # While the API server starts, run the steps that do not need it for all nodes at once.
+  # While the API server starts, prepare all nodes in parallel; the preparation does not need the API server.
   for i in $(seq "$nodes"); do
     prepare_node "$i" "$nodes" &
     NODE_JOBS+=($!)
