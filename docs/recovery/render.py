@@ -5,7 +5,8 @@
   render.py --check                     writes nothing, and fails if the picture differs
   render.py --record LOG MARKS FROM TO  prints run.json, from a launcher's log with time stamps; record.sh calls it, and describes how to record a new run
 
-run.json has these lists, with times in milliseconds from the start of the picture: `steps` (when each step was reported), `worlds` (how many ranks trained together, and from when on) and `marks` (what was done to the job, and when).
+run.json has these lists, with times in milliseconds from the start of the picture: `steps` (when each step was reported), `worlds`
+(how many ranks trained together, and from when on) and `marks` (what was done to the job, and when).
 """
 
 import datetime
