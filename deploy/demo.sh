@@ -2,7 +2,7 @@
 # Runs the demo on a bare machine: installs the missing packages, starts the embedded local cluster (three real nodes), installs
 # Ringmaster, and trains a network on images of handwritten digits with three workers, as a user who may only edit one namespace.
 #
-#   CLUSTER=local      the embedded cluster NAME (default ringmaster); it keeps running: `make cluster-down` ends it
+#   CLUSTER=local      the embedded cluster NAME (default ringmaster), which keeps running until `make cluster-down`
 #   CLUSTER=existing   the cluster of KUBECONFIG; OPERATOR_IMAGE and WORKER_IMAGE name images that it can pull
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,7 +26,7 @@ start_local_cluster() {
   deploy/local/cluster.sh --name "$NAME" load $(images/build.sh --archives operator tools worker-debian13)
 }
 
-# Prints the kubeconfig of a user who may edit one namespace. On an existing cluster it prints the caller's kubeconfig.
+# Prints the kubeconfig of a user who may edit one namespace. On an existing cluster, prints the caller's kubeconfig.
 user_kubeconfig() {
   if [ "$CLUSTER" = local ]; then
     deploy/local/cluster.sh --name "$NAME" user ada "$namespace"

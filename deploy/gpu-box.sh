@@ -13,7 +13,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# These are files and whole folders of /usr/include. Boost is too large: only the headers that our sources include are copied.
+# Files and whole folders of /usr/include to copy. Boost is not among them because of its size: only those of its headers that
+# our sources include are copied.
 headers=(nlohmann CLI spdlog fmt gtest gmock openssl x86_64-linux-gnu/openssl zlib.h zconf.h
   x86_64-linux-gnu/zconf.h)
 libraries=(libspdlog libfmt libssl libcrypto libz libgtest libgtest_main libgmock libgmock_main)
@@ -23,8 +24,8 @@ cmake_packages=(lib/x86_64-linux-gnu/cmake/{spdlog,fmt,GTest,Boost-1.74.0,boost_
 boost_headers() {
   local source
   for source in common/control/*.cc worker/trainer/{*,*/*}/*.cc tests/unit/trainer/fake_launcher.h; do
-    # The compiler fails for a source that includes LibTorch; such a source needs only Boost headers that the other sources need
-    # as well.
+    # The compiler fails for sources that include LibTorch, which is not in its search path. Those sources need no other Boost
+    # headers than the other sources.
     g++ -std=c++20 -M -I. "$source" 2>/dev/null || true
   done | tr ' ' '\n' | sed -n 's#^/\(usr/include/boost/.*\)#\1#p' | sort -u
 }
@@ -50,8 +51,8 @@ collect() { # folder
 }
 
 build_folder=${RINGMASTER_BUILD:-build/gpu-box}
-peer=(bench/peers/torchrun/throughput.sh) # figure B13 compares with the same training by PyTorch
-carried=() # environment of the programs built with FOLDER; other programs, such as compilers, must run without it
+peer=(bench/peers/torchrun/throughput.sh) # measures PyTorch's speed at the same training, for figure B13
+carried=() # environment variables for programs built with FOLDER, not for other programs such as compilers
 
 compile() { # [folder]
   local options=() found torch
@@ -120,7 +121,7 @@ report() { # [folder]
   env "${carried[@]}" "$build_folder/worker/trainer/ringmaster-train" --check-build >"$results/build.txt"
   unset GTEST_BRIEF # the report names each case
   run_tests --output-junit "$results/tests.xml" --test-output-size-passed 1000000 --test-output-size-failed 1000000 || true
-  # With one GPU, two ranks share it, and NCCL is made to treat them as two hosts.
+  # If the machine has one GPU, two ranks share it, and NCCL_HOSTID makes NCCL treat them as two hosts.
   if [ "$gpus" = 1 ]; then export NCCL_HOSTID=bench NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1; fi
   figure allreduce "$build_folder/worker/bench/ringmaster-bench" allreduce --backend=nccl --ranks=$((gpus == 1 ? 2 : gpus)) \
     -b 1M -e 256M -f 4 --json=-

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the report of a machine with GPUs: the results of gpu-box.sh, without names of hosts or users and without paths.
+"""Makes the report of a machine with GPUs: the results of gpu-box.sh, without names of hosts and users and without paths.
 
   gpu_report.py FOLDER   writes report.json and report.md into FOLDER, from the files that gpu-box.sh left there
 

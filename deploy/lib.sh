@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Functions that the demo, the end-to-end tests and the figures share: they install Ringmaster into a cluster and prepare a
+# Functions for the demo, the end-to-end tests and the benchmarks: they install Ringmaster into a cluster and prepare a
 # namespace for its users. Sourced, not run. Needs KUBECONFIG (cluster admin) and kubectl in PATH; defines functions,
 # `repository`, `version` and the images' names.
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

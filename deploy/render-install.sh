@@ -11,8 +11,8 @@ copied=(crds/ringmaster.dev_trainingjobs.yaml crds/ringmaster.dev_trainingprofil
 rendered=$(mktemp -d)
 trap 'rm -rf "$rendered"' EXIT
 
-# The namespace must exist before a release is installed into it, so it is not part of the chart. kubectl manages these objects,
-# not Helm.
+# The namespace must exist before a release is installed into it, so it is not part of the chart. The labels of Helm are removed
+# from the other objects, because users apply them with kubectl.
 render() { # chart, helm's arguments...
   cat <<'Y'
 # Rendered by deploy/render-install.sh from charts/ringmaster: edit that.

@@ -97,7 +97,7 @@ def plural(field):
 
 
 def bounds_of(field):
-    """Returns the bounds of the field and, for a list or map of other values than objects with named fields, the bounds of these values."""
+    """Returns the bounds of the field and, for a list or map, of its values, unless these are objects with named fields."""
     found = []
     if "enum" in field:
         found.append(", ".join(code(word) for word in field["enum"]))
@@ -124,7 +124,7 @@ def bounds_of(field):
 
 
 def children(field):
-    """Returns the separator between the two names, and the schema with the named fields of an object or of a list's items."""
+    """Returns the separator between the names of the field and a child, and the schema with the children: the field's or its items'."""
     if "properties" in field:
         return ".", field
     if field.get("items", {}).get("properties"):

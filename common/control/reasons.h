@@ -22,8 +22,8 @@ inline constexpr char kWorkersReady[] = "WorkersReady";
 inline constexpr char kRunning[] = "Running";
 // The workers that train differ from the requested workers. Absent before the first world.
 inline constexpr char kResizing[] = "Resizing";
-// Checkpoints, snapshots and copies are kept as the job requests. The condition is added once one
-// of them could not be written or read; the message says what a failure would cost.
+// Checkpoints, snapshots and copies are kept as the job requests. The condition is added when one
+// of them could not be written or read; the message says from where the job would resume.
 inline constexpr char kProtected[] = "Protected";
 // True: the job started from a checkpoint of another job. False: it started from its first step
 // although checkpoints of an earlier job of the same name exist. Absent otherwise.
@@ -37,13 +37,13 @@ inline constexpr char kManaged[] = "Managed";
 // The spec or its TrainingProfile changed, but the running job still uses the old values. Suspend
 // and resume the job to apply the change.
 inline constexpr char kChangePending[] = "ChangePending";
-// Set on a deleted job with spec.checkpoint.onDelete: Delete. The message says what it waits for.
+// Set on a deleted job with checkpoint.onDelete: Delete. The message says what the job waits for.
 inline constexpr char kCheckpointsRemoved[] = "CheckpointsRemoved";
 // The job has completed successfully.
 inline constexpr char kSucceeded[] = "Succeeded";
 // The job has failed; the reason and message say why.
 inline constexpr char kFailed[] = "Failed";
-// For kstatus (Helm, Flux): the job has not reached the requested state; the reason is its state.
+// For kstatus (Helm, Flux): the job has not reached the state that its spec requests.
 inline constexpr char kReconciling[] = "Reconciling";
 // For kstatus: the job has failed, or its spec cannot be run (reason InvalidSpec) and it has no
 // Pods until the spec is corrected.
@@ -201,7 +201,7 @@ inline constexpr char kReasonKept[] = "Kept";
 inline constexpr char kReasonCheckpointFailing[] = "CheckpointFailing";
 // Snapshots in memory fail; if all ranks are lost, the job resumes from the last checkpoint.
 inline constexpr char kReasonSnapshotFailing[] = "SnapshotFailing";
-// No other worker has a copy of a rank's shard; if it is lost, the job resumes from a checkpoint.
+// No other worker has a copy of a rank's shard. If the rank is lost, the job needs a checkpoint.
 inline constexpr char kReasonCopyFailing[] = "CopyFailing";
 // Training waits because its saved state cannot be read or written. Check the volume.
 inline constexpr char kReasonCheckpointUnreadable[] = "CheckpointUnreadable";
@@ -241,8 +241,8 @@ inline constexpr char kReasonNodeNotReady[] = "NodeNotReady";
 
 // All ranks completed their last step.
 inline constexpr char kReasonCompleted[] = "Completed";
-// The spec cannot be run: correct the field that the message names. A job that has failed because
-// of it must be deleted and applied again.
+// The spec cannot be run: correct the field that the message names. A job that has failed with
+// this reason must be deleted and applied again.
 inline constexpr char kReasonInvalidSpec[] = "InvalidSpec";
 // A container cannot start: a program, ConfigMap or Secret is missing or an image name is
 // invalid.
@@ -316,7 +316,7 @@ inline constexpr char kCauseSilence[] = "Silence";
 inline constexpr char kCauseStalled[] = "Stalled";
 // A worker did not accept the next epoch in time.
 inline constexpr char kCauseNoAnswer[] = "NoAnswer";
-// The operator saw that the Pod or its node is gone.
+// The operator reported that the Pod or its node is gone.
 inline constexpr char kCausePodGone[] = "PodGone";
 // A rank could not reach peers that could reach each other.
 inline constexpr char kCauseCannotReachPeers[] = "CannotReachPeers";

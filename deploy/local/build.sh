@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Builds the programs of the local cluster, helm, oras, a registry and Prometheus from Go modules, once, into a cache outside the tree.
-# It returns at once if all programs are present. If two builds run at the same time, one waits for the other.
+# Returns at once if all programs are present. If two builds run at the same time, one waits for the other.
 #
 #   build.sh [GROUP...]     groups: kubernetes etcd coredns kwok helm oras registry prometheus containerd (default: the first two)
 #   build.sh --print        prints the cache folder of this version (programs in bin/; containerd/ has a containerd newer than the system's)
 #
-# RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. With an empty cache, on 2 cores, Kubernetes takes about 5 minutes,
-# helm one, containerd two, Prometheus with promtool three.
+# RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. With an empty cache, on 2 cores, Kubernetes takes about 5
+# minutes, helm 1 minute, containerd 2 minutes, and Prometheus with promtool 3 minutes.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 tools=$here/tools

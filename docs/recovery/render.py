@@ -2,11 +2,11 @@
 """Renders docs/recovery.svg, the picture of the README, from the recorded run in run.json beside it.
 
   render.py                             writes docs/recovery.svg
-  render.py --check                     writes nothing, and fails where the picture differs
+  render.py --check                     writes nothing, and fails if the picture differs
   render.py --record LOG MARKS FROM TO  prints run.json, from a launcher's log with time stamps; record.sh calls it, and describes how to record a new run
 
-run.json has these lists, with times in milliseconds from the start of the picture: `steps` (when each step was reported), `worlds` (from
-when on how many ranks trained together) and `marks` (what was done to the job, and when).
+run.json has these lists, with times in milliseconds from the start of the picture: `steps` (when each step was reported), `worlds`
+(how many ranks trained together, and from when on) and `marks` (what was done to the job, and when).
 """
 
 import datetime

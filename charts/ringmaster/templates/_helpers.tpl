@@ -79,7 +79,7 @@ app.kubernetes.io/component: operator
 {{- end -}}
 {{- end -}}
 
-{{/* Whether /metrics checks tokens: the right to review tokens is cluster-wide. */}}
+{{/* Whether /metrics checks tokens: the permission to review tokens is cluster-wide. */}}
 {{- define "ringmaster.metricsAuthorization" -}}
 {{ eq .Values.watchNamespace "" }}
 {{- end -}}

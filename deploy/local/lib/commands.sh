@@ -38,7 +38,7 @@ command_up() { # nodes
   print_env
 }
 
-# Called when `up` ends too early. Keeps the logs in another folder and undoes everything else.
+# Called when `up` fails or is interrupted. Keeps the logs in another folder and undoes everything else.
 clean_up_after_failure() {
   local kept
   trap '' PIPE INT TERM HUP

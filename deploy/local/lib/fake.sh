@@ -7,7 +7,7 @@ command_fake() { # count
   need_up
   [[ $count =~ ^[0-9]{1,4}$ && $count -ge 1 && $count -le 5000 ]] || die "the number of simulated nodes is 1 to 5000, not '$count'"
   "$here/build.sh" kwok
-  # Create the nodes before kwok starts: it then finds all of them at once and does not compete with their creation.
+  # Create the nodes before kwok starts: it then finds all nodes at once and does not slow down their creation.
   manifests=$(fake_nodes "$count")
   [ -z "$manifests" ] || kubectl create --filename=- >/dev/null <<<"$manifests"
   if ! running kwok; then start_kwok; fi
@@ -19,7 +19,8 @@ fake_nodes_ready() { # count; makes one list request, because `kubectl wait` mak
   [ "$(kubectl get nodes --selector=type=ringmaster-fake --no-headers | grep -cw Ready)" -ge "$1" ]
 }
 
-# Simulated Pods get loopback addresses: a connection to one (the operator's to a launcher) is refused at once by this machine.
+# Simulated Pods get loopback addresses: this machine then refuses a connection to such a Pod, such as the operator's to a
+# launcher, at once.
 start_kwok() {
   local extra
   # shellcheck disable=SC2206  # a list of flags, split on purpose

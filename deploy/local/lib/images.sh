@@ -15,8 +15,8 @@ command_load() { # archive...
   need_up
   need_commands ctr jq tar
   mkdir -p "$CACHE/unpacked"
-  # Only one cluster at a time unpacks or links: when a newer image of the same name is unpacked, layers are removed that another
-  # cluster may be linking.
+  # Only one cluster at a time unpacks or links: unpacking a newer image of the same name removes layers, which another cluster
+  # may be linking at that time.
   exec 7>"$CACHE/unpacked/.lock"
   flock 7
   for archive in "$@"; do
@@ -79,8 +79,8 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt"
   "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
 [grpc]
   address = "$1"
-# While one image replaces another, nothing refers to the layers that they share. containerd must not collect them as garbage
-# then.
+# While one image replaces another, nothing refers to the layers that both images have, and containerd must not collect these
+# layers as garbage.
 [plugins."io.containerd.gc.v1.scheduler"]
   startup_delay = "24h"
   deletion_threshold = 0
@@ -90,8 +90,8 @@ C
   wait_until 20 unpacker "containerd, to unpack the image" ctr --address "$1" version
 }
 
-# Removes the layers that only a replaced image had: with --sync containerd collects garbage before it answers. The tag is made only
-# to be removed.
+# Removes the layers that only a replaced image had. The tag is created only to be removed: with --sync, its removal makes
+# containerd collect garbage before the command returns.
 remove_garbage() { # socket name
   ctr --address "$1" --namespace k8s.io image tag --force "$2" "$2-collect" >/dev/null
   ctr --address "$1" --namespace k8s.io image rm --sync "$2-collect" >/dev/null
@@ -166,8 +166,8 @@ give_image() { # node cache-entry
   # The CRI plugin of containerd would keep using the old image of the same name, so remove it first.
   image_is_listed "$(cat "$2/config")" "${control[@]}" || "${control[@]}" image rm --sync "$(cat "$2/image")" >/dev/null 2>&1 || true
   "${control[@]}" image import --no-unpack "$2/thin.tar" >/dev/null
-  # The CRI plugin of containerd learns of the image a moment later and then also lists the image under its config's digest; a Pod
-  # created before that would wait for kubelet's next attempt.
+  # The CRI plugin of containerd learns of the image a moment later and then also lists the image under its config's digest; a
+  # Pod created before that would wait for the kubelet's next attempt.
   wait_until 20 "containerd-$1" "containerd of $1 to offer $(cat "$2/image")" image_is_listed "$(cat "$2/config")" "${control[@]}"
 }
 

@@ -18,7 +18,7 @@ up_with_nodes() { # nodes
   start_control_plane "$(host_address)" "$(service_cidr)" "10.$(setting slot).128.1"
   identity kube-proxy /CN=system:kube-proxy
   identity netpol /CN=ringmaster:netpol
-  # While the API server starts, run the steps that do not need it for all nodes at once.
+  # While the API server starts, prepare all nodes in parallel; the preparation does not need the API server.
   for i in $(seq "$nodes"); do
     prepare_node "$i" "$nodes" &
     NODE_JOBS+=($!)
@@ -42,7 +42,8 @@ up_with_nodes() { # nodes
   done
 }
 
-# We need ip_forward; every kubelet writes the others when it starts. All are set here so that `down` restores them, too.
+# The nodes need ip_forward; every kubelet sets the other values when it starts. All are set here so that `down` restores all of
+# them.
 take_kernel_settings() { # run it with machine_wide
   take_setting net.ipv4.ip_forward 1
   take_setting vm.overcommit_memory 1
@@ -64,7 +65,7 @@ prepare_node() { # index nodes
   write_node_files "$i"
   # containerd also looks for its shim in PATH.
   start_in_node "$i" containerd env PATH="${RINGMASTER_CONTAINERD:+$RINGMASTER_CONTAINERD:}$PATH" containerd --config "$directory/containerd.toml"
-  # NodeRestriction and the serving certificate need the node's own identity.
+  # NodeRestriction and the kubelet's serving certificate require a separate identity for each node.
   identity "$node" "/O=system:nodes/CN=system:node:$node" "IP:$(node_address "$i"),DNS:$node"
   wait_until 20 "containerd-$node" "containerd on $node" ctr --address "$directory/containerd.sock" version
   give_image "$node" "$CACHE/unpacked/$(cached_name localhost/pause:1)"
@@ -76,8 +77,8 @@ start_in_node() { # index program command...
   start "$program-node$i" nsenter --net="/run/netns/$(netns "node$i")" "$@"
 }
 
-# The kubelet's socket for device plugins is always in /var/lib/kubelet, where two kubelets would replace each other's socket:
-# each kubelet gets its own /var/lib.
+# The kubelet's socket for device plugins is always in /var/lib/kubelet, where two kubelets would replace each other's socket.
+# Therefore each kubelet has a separate /var/lib.
 start_node_programs() { # index
   local node=node$1 directory=$STATE/node$1
   # shellcheck disable=SC2016 # the inner shell expands them
