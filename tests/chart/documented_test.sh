@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests that every key of values.yaml has a comment above it (its own or its group's) and is in the schema, which has no other keys.
+# Tests that every key of values.yaml has a comment above it or above its group, and that the schema has the same keys.
 . "$(dirname "$0")/lib.sh"
 
 # Prints the path of each key, with "<TAB>bare" if neither the key's line nor the line above has a comment.

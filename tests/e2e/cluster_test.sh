@@ -233,7 +233,7 @@ test_silent_node() {
   check "a healed node answers" eventually connects far "$server" 8000
 }
 
-silent() { # address: checks that a connect gets no answer within 2 s; the exit code is then timeout's 124, and 1 if it is refused
+silent() { # address: checks that a connect gets no answer within 2 s: timeout exits with 124; a refused connection exits with 1
   local status=0
   in_pod far timeout 2 bash -c "exec 3<>/dev/tcp/$1/8000" 2>/dev/null || status=$?
   [ $status = 124 ]

@@ -57,14 +57,14 @@ spec: {accessModes: [$2], storageClassName: "", volumeName: $namespace-$1, resou
 Y
 }
 
-# volume_for CLAIM: makes a volume of a new directory and sets $volume to it. A test that fails leaves it behind.
+# volume_for CLAIM: makes a volume of a new directory and sets $volume to the directory. A test that fails does not remove it.
 volume_for() {
   volume=$(mktemp -d)
   chmod 1777 "$volume"
   volumes[$namespace-$1]=$volume
   volume_of "$1" "$volume" ReadWriteMany
 }
-# shared_volume CLAIM: does the same and creates the claim.
+# shared_volume CLAIM: does what volume_for does, and creates the claim.
 shared_volume() {
   volume_for "$1"
   claim "$1" ReadWriteMany

@@ -11,7 +11,7 @@
 //   hang                  the driver hangs when it reads this line
 //
 // As strict as NVML: nothing works before nvmlInit_v2, and buffers that are too small are rejected.
-// A GPU off the bus ends every wait at once, without its name, and its handle does not change.
+// If a GPU is off the bus, every wait ends at once without naming it; its handle does not change.
 
 #include <cstdio>
 #include <cstdlib>

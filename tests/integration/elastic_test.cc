@@ -176,7 +176,7 @@ TEST_F(ElasticTest, TheOrderNamesPodsThatAreCertainlyGone) {
 }
 
 TEST_F(ElasticTest, ASilentLauncherIsReplacedUnderTheNextTermAndWorkersStay) {
-  RunJob("witness", 1);  // its launcher answers, so the network of the operator works
+  RunJob("witness", 1);  // its launcher answers: the operator's network works
   RunJob("digits", 2);
   const Strings workers{Uid("digits-worker-0"), Uid("digits-worker-1")};
   Launcher()->Stop();

@@ -789,7 +789,7 @@ TEST_F(ProfileTest, AMistakeInATemplateIsSaidOfTheProfileAndNoJobBeginsUnderIt) 
        "spec.workload.launcher.template.spec.dnsPolicy"},
       {"class", "worker", R"({"priorityClassName": "absent", "dnsPolicy": "Never"})",
        "spec.workload.worker.template.spec.dnsPolicy"},
-      // The job's template completes these fields.
+      // The job's template adds the fields that are missing here.
       {"part", "worker", R"({"containers": [
            {"name": "worker", "volumeMounts": [{"name": "data", "mountPath": "/data"}],
             "resources": {"limits": {"hugepages-2Mi": "4Mi"}}}, {"name": "side"}]})",

@@ -1,5 +1,5 @@
-// Tests with a real API server which version of a spec the operator creates Pods from. However and
-// whenever a spec changes, no Pod violates the policies, and a run's Pods have the same template.
+// Tests with a real API server which version of a spec the operator creates Pods from. After
+// any change of a spec, no Pod violates the policies, and the Pods of a run have the same template.
 
 #include <algorithm>
 #include <set>
@@ -248,8 +248,8 @@ class TextTest : public ClusterTest {
   }
 };
 
-// The template is checked while the job is suspended. A merge patch then replaces it with one that
-// has none of its keys. CEL does not notice this change.
+// The operator checks the template while the job is suspended. A merge patch then replaces the
+// template with one that has none of the old keys. CEL does not detect this change.
 TEST_F(TextTest, ASuspendedJobsTemplateIsJudgedAgainWhenItIsResumed) {
   CreateJob(Manifest("digits", {{"metadata", {{"labels", {{"a", "b"}}}}}}, true));
   WaitCondition("digits", "Suspended", "True");
@@ -299,7 +299,7 @@ TEST_F(TextTest, WhatIsRefusedComesIntoNoPodOfARunningJob) {
   ReplaceWorkers([] {});
   WaitAll(jobs, "ChangePending", "ChangedWhileRunning");
 
-  // Repeat with a change while no operator runs, and a new operator without any memory.
+  // Change the specs again while no operator runs, and then start an operator without memory.
   Stop();
   for (const Case& one : cases) {
     Change(one.job, one.verb, Evil(kItems[(one.item + 1) % std::size(kItems)]), false);

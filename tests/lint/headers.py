@@ -23,7 +23,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
 class Commands:
-    """The compile commands by source, and the sources that include each header."""
+    """Maps each source to its compile command, and each header to the sources that include it."""
 
     def __init__(self):
         with open(f"{BUILD}/compile_commands.json", encoding="utf-8") as text:

@@ -230,7 +230,7 @@ TEST_F(ElasticJob, ClassCentresFollowAJobThatGrowsFromTwoToFourAndShrinksAgain) 
   job.SendOrder({0, 1, 2, 3}, 2);
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 4, two));
   const Epoch four = LastStep().epoch;
-  job.SendOrder({0, 1}, 2);  // two leave at once; one has the copy of the other's rows
+  job.SendOrder({0, 1}, 2);  // two workers leave; one has the copy of the other's rows
 
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 2, four));
   ExpectEndsWell(job);

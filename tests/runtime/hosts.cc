@@ -21,8 +21,8 @@ namespace {
 
 constexpr char kMark[] = "rmt";
 
-// Arguments: the host's name ($1), its address ($2), and a command that follows its environment, as
-// in env's arguments. The name resolves to the address, as in a Pod.
+// Runs a command on a host. Arguments: the host's name ($1), its address ($2), and the arguments of
+// env: the environment and the command. The name resolves to the address, as in a Pod.
 constexpr char kEnter[] = R"(hostname "$1" && mount -t tmpfs tmpfs /dev/shm &&
 mount -t tmpfs tmpfs /run && printf '127.0.0.1 localhost\n%s %s\n' "$2" "$1" >/run/hosts &&
 mount --bind /run/hosts /etc/hosts && shift 2 && exec env -i "$@")";
@@ -50,7 +50,7 @@ std::string MountOwnFolders() {
   return mounts;
 }
 
-// Arguments: the folder of a control group ($0), and a command.
+// Runs a command in a control group. Arguments: the folder of the group ($0), and the command.
 constexpr char kJoinGroup[] = R"(echo $$ > "$0/cgroup.procs" && exec "$@")";
 // `ip netns exec` mounts a /sys without control groups.
 constexpr char kMountGroups[] =

@@ -120,7 +120,7 @@ class FaultProxy::Impl {
     bool up_open = false;
   };
 
-  // Registers a socket so that the destructor can wake its thread.
+  // Registers a socket, so that the destructor can wake the thread that uses the socket.
   class Registration {
    public:
     Registration(Impl& impl, TlsStream& stream)
@@ -218,7 +218,7 @@ class FaultProxy::Impl {
     while (!error && !stopping_) {
       http::request_parser<http::string_body> parser;
       parser.body_limit(
-          std::numeric_limits<int64_t>::max());  // Boost 1.74 rejects every body with "none"
+          std::numeric_limits<int64_t>::max());  // with boost::none, Boost 1.74 rejects every body
       http::read(session.down, session.down_buffer, parser, error);
       if (error || !ServeRequest(session, parser.release())) break;
     }

@@ -55,7 +55,7 @@ struct RankScript {
   std::string snapshots{};
   bool every_checkpoint = false;  // each step waits for the previous checkpoint, so none is skipped
   Compression compression = Compression::kNone;
-  // Replaces ExactWorkload. It must call `at` and `at_evaluation` itself.
+  // Makes a workload that replaces ExactWorkload and calls `at` and `at_evaluation`.
   std::function<std::unique_ptr<Workload>(const RankScript& script)> workload{};
 };
 

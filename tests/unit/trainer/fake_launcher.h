@@ -1,7 +1,7 @@
 #pragma once
 
-// The launcher and agents of one process. A test scripts which worlds form; ranks are threads that
-// use their FakeMembership. Every wait of a test ends with its event, or fails after kLimit.
+// A fake of launcher and agents for tests whose ranks are threads with a FakeMembership. The test
+// chooses which worlds form. Every wait of a test ends with its event, or fails after kLimit.
 
 #include <algorithm>
 #include <chrono>
@@ -22,7 +22,7 @@
 
 namespace ringmaster::trainer {
 
-// The in-memory store of a world. It ends with the world.
+// The in-memory store of a world, which ends with the world.
 class EndingStore final : public Store {
  public:
   Result<void> Set(const std::string& key, const std::string& value) override {
@@ -153,7 +153,7 @@ class FakeLauncher {
     const std::lock_guard lock(mutex_);
     return kept_;
   }
-  // Returns the last beginning that rank 0 of a world reported.
+  // Returns the last report of a rank 0 about the beginning of its world.
   std::optional<Beginning> beginning() {
     const std::lock_guard lock(mutex_);
     return beginning_;

@@ -1,4 +1,4 @@
-// Tests how the ends of real processes are noticed: children of the test are killed or exit.
+// Tests how KillWatch detects the ends of real processes: children of the test are killed or exit.
 
 #include "worker/agent/process_table/kill_watch.h"
 

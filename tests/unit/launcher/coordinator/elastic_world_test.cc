@@ -607,7 +607,7 @@ TEST_F(ElasticWorld, PausesWithoutAQuorumUntilItIsToldWhoIsDead) {
   world->DeclareDead({1, 2}, {0, 3}, 4, 1);
   world->Accept({0});
 
-  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);  // half of those alive, and formed it here
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);  // half is enough: this launcher formed it
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 
@@ -901,7 +901,7 @@ TEST_F(ElasticWorld, NobodyIsBlamedForTheRanksOfALeaver) {
   EXPECT_THAT(Status().failures, IsEmpty());
 }
 
-// A Pod is deleted, evicted or drained with its node. Agent or operator may report this first.
+// A Pod is deleted, evicted or drained with its node. The agent or the operator may report this first.
 TEST_F(ElasticWorld, WhoLeavesInOrderIsALossWithItsNameUnlessFewerAreWanted) {
   for (const bool told_by_agent : {true, false}) {
     Run(3);

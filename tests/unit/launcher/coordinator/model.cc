@@ -394,8 +394,8 @@ void Model::EndPod(int worker) {
   Disconnect(worker, true);
 }
 
-// Two ranks reach each other unless a cut separates them: the ranks whose agents cannot reach a
-// launcher cannot reach the ranks whose agents can.
+// Whether two ranks can reach each other. They cannot if a cut separates the agent of only one of
+// them from a launcher.
 bool Model::PeersReach(int a, int b) const {
   for (int launcher = 0; launcher < kLaunchers; ++launcher) {
     if (CutFrom(a, launcher) != CutFrom(b, launcher)) return false;
@@ -582,7 +582,7 @@ void Model::Look() {
   }
 }
 
-// Whether the newest launcher knows its world. Until then the operator removes no workers.
+// Whether the newest launcher knows its world. Before that, the operator does not remove workers.
 bool Model::KnowsItsWorld() const {
   const auto& newest = launchers_[1] ? launchers_[1] : launchers_[0];
   if (!newest->alive) return false;

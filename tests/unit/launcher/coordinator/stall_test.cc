@@ -140,7 +140,7 @@ TEST(Stall, SaysWhichCollectiveTheDeviceThatHangsHasNotComeTo) {
                 "did"));
 }
 
-// The limit is ten heartbeats; three if so many agents exist that each sends one every 500 ms.
+// The limit is ten heartbeats, or three if the agents are so many that each sends one per 500 ms.
 TEST(Stall, JudgesByReportsThatAreNotTooOld) {
   struct Case {
     int other_agents;

@@ -79,7 +79,7 @@ TEST_F(SharedMemoryTest, EveryRankHasTheSameBits) {
 TEST_F(SharedMemoryTest, NamesThePeerThatNeverCameWhereItIsOnlyOne) {
   for (const int absent : {1, 2}) {
     RunRanks(4, [&](const World& world) {
-      // The first `absent` ranks are missing, also rank 0, which would create the memory.
+      // The first `absent` ranks are missing, including rank 0, which creates the memory.
       const bool comes = world.rank > 1 || (absent == 1 && world.rank == 1);
       if (!comes) return;
       SharedMemoryCommunicator communicator(world, In(seconds(1)), abandoned_connects);

@@ -363,7 +363,7 @@ TEST(ShardedElastic, AWorldThatBreaksWhileRowsMoveLosesNothing) {
 
 TEST(ShardedElastic, AWorldThatSomeHaveEnteredAndOthersNotLosesNothing) {
   // b makes 13 all-gathers in the first world: three at its start, and one in each of ten steps.
-  // The last of six in the second world is after the moves of rows, when others have entered it.
+  // The last of six in the second world follows the moves of rows; others have entered by then.
   const Entered entered = BreakTheNextWorld({.fail_all_gather = 19});
 
   EXPECT_EQ(entered.a, (std::vector<int64_t>{1, 2, 3}));
@@ -386,7 +386,7 @@ TEST_P(ShardedElasticOnGpus, RubbishOfARankThatGivesUpLosesNothing) {
   run.ExpectClean({"a", "b"});
 }
 
-// The first all-gathers are for entering the first world; the others belong to steps.
+// The first all-gathers belong to the entry into the first world, the others to steps.
 INSTANTIATE_TEST_SUITE_P(Gatherings, ShardedElasticOnGpus,
                          ::testing::Range(int64_t{1}, int64_t{8}));
 
@@ -454,7 +454,7 @@ class DeathAfterACheckpoint {
   DeathAfterACheckpoint(std::string checkpoints, int ranks)
       : checkpoints_(std::move(checkpoints)), ranks_(ranks) {}
 
-  // Ranks are at most one step apart, so each knows the step of death before it reaches that step.
+  // Ranks are at most one step apart, so each rank knows in time in which step it dies.
   void Pass(int64_t step) {
     if (step >= 5 && death_ == 0 && Complete()) {
       int64_t unset = 0;

@@ -400,7 +400,7 @@ class Scene {
     return devices_.State() + (gave_up_[0] ? "0" : "") + (gave_up_[1] ? "1" : "");
   }
 
-  // Aborts what has not ended. After this, the results of the ranks do not change.
+  // Aborts all operations that have not ended. After this, the results of the ranks do not change.
   void Close() {
     for (auto& communicator : communicators_) {
       if (communicator) communicator->Abort("the test is over");
