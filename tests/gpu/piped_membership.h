@@ -19,7 +19,7 @@
 
 namespace ringmaster::trainer {
 
-// Must live as long as the process.
+// The object must live until the process ends.
 class PipedMembership final : public MembershipSource {
  public:
   explicit PipedMembership(int orders);

@@ -69,7 +69,7 @@ wheels() { # folder
   for name in "$1"/nvidia_*; do touch "$name/licenses/License.txt"; done
 }
 
-# programs OUT TORCH [LINK...]: links the programs as Ubuntu's compiler does, which drops a library of which no symbol is used.
+# programs OUT TORCH [LINK...]: links the programs as Ubuntu's compiler does: without libraries of which no symbol is used.
 programs() {
   local name
   mkdir -p "$1"

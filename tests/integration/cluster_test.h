@@ -94,8 +94,8 @@ class ClusterTest : public ::testing::Test {
   void FinishJob(const std::string& name, const control::Verdict& verdict, int64_t term = 1);
   static control::Verdict Success(int world_size);
 
-  // Stops Pod updates to the operator until the test clears the proxy's policy, so that its view of
-  // the Pods becomes stale.
+  // Stops Pod updates to the operator until the test clears the proxy's policy, so that the
+  // operator's view of the Pods becomes stale.
   void HoldBackPods();
   // Counts deletes of this Pod that were refused because the Pod had changed.
   int64_t RefusedDeletes(const std::string& pod);

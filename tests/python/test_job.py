@@ -44,7 +44,7 @@ class ScriptTest(unittest.TestCase):
         return ends.pop()
 
     def kill_and_join(self, job, ranks):
-        """Of three ranks, two of which are in the world, kills the first and lets the third join. Returns finish()'s result."""
+        """Kills the first of three ranks, two of which are in the world, and lets the third join. Returns finish()'s result."""
         job.wait_for_line(ranks[0], "8 ")
         job.kill(ranks[0])
         job.wait_until_lost(ranks[0])

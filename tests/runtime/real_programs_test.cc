@@ -209,7 +209,7 @@ TEST_P(RealProgram, GoesOnFromItsCheckpoint) {
 
   ASSERT_TRUE(WaitUntil(kLimit, [&] { return Beginnings(&job).size() >= 2; })) << job.Log();
   if (cut_off_ != nullptr) {
-    // mpirun's daemon keeps running there, because nothing tells it that mpirun has exited.
+    // mpirun's daemon keeps running on the cut node: it does not learn that mpirun has exited.
     EXPECT_TRUE(WaitUntil(Seconds(60), [&] {
       return NoneRuns(*cut_off_, {"python3", "ringmaster-attach"});
     })) << "ranks on the cut node still run beside their replacements";

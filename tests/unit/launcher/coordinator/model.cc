@@ -373,10 +373,10 @@ void Model::EndRank(int worker, int slot, int signal, bool again) {
   if (job_.elastic) Say(worker, control::RankReady{slot, StartOf(worker, slot)});
 }
 
-// A program ends with its mpirun, whether its agent is connected or not: mpirun's daemons end its
-// ranks, within 4 s by SIGKILL, even if mpirun was killed. A world without a member whose
-// connection is broken starts at least 30 s (partial_after) later, which is three ticks in this
-// model, so ranks end at once.
+// A program ends with mpirun, even if an agent is not connected: mpirun's daemons end the ranks,
+// within 4 s by SIGKILL, even if mpirun was killed. A world without a member whose connection is
+// broken starts at least 30 s (partial_after) later, which is three ticks in this model.
+// Therefore, in this model the ranks end at once.
 void Model::EndProgram(int64_t cohort) {
   for (int worker = 0; worker < workers_; ++worker) {
     for (int slot = 0; slot < job_.slots && At(worker).alive; ++slot) {
