@@ -42,7 +42,7 @@ release uninstall --no-hooks
 release install "$chart" --values "$defaults" --set podDisruptionBudget.enabled=true,networkPolicy.enabled=true,metrics.service.enabled=true
 [ "$(job_uid)" = "$uid" ] || fail "reinstalling deleted the job"
 
-# A second release for one namespace is installed next to the first; they share CRD and user roles.
+# A second release for one namespace is installed next to the first; they share the CRD and the user roles.
 helm install team-a "$chart" --values "$defaults" --namespace team-a --create-namespace --set watchNamespace=team-a,crds.install=false,rbac.userRoles=false \
   >"$work/helm.log" 2>&1 || fail "failed to install a second release: $(cat "$work/helm.log")"
 kubectl -n team-a get deployment team-a-ringmaster-operator >/dev/null

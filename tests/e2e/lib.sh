@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 
 # Functions for every end-to-end test of a job. Sourced first: `. "$(dirname "$0")/lib.sh"`.
-# The cluster of job_cluster.sh (a ctest fixture) must be running, with Ringmaster installed. Each test acts as an editor of its own
-# namespace, which enforces Pod Security `restricted` and is removed at the end.
+# The cluster of job_cluster.sh (a ctest fixture) must be running, with Ringmaster installed. Each test acts as an editor of a
+# separate namespace, which enforces Pod Security `restricted` and is removed at the end.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../../deploy/lib.sh"
 cluster_name=$("$repository/tests/e2e/job_cluster.sh" name)

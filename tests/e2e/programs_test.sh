@@ -55,7 +55,7 @@ awk '/^```/ {blocks++; next} blocks == 1' "$repository/docs/your-torchrun-script
 survives torchrun
 assert_equal "who started torchrun" Agents "$(status_field torchrun startedBy)"
 
-# mpirun requires a user with a name; Debian has user 65534, nobody.
+# mpirun requires a user with a name; in Debian, user 65534 is named nobody.
 as_user apply -f - >/dev/null <<Y
 apiVersion: ringmaster.dev/v1alpha1
 kind: TrainingJob

@@ -1,5 +1,5 @@
-// Compares compression in GPU memory with that on the host: codes and residuals must be the same
-// bit for bit, and sums of ranks over NCCL must equal those that a host computes.
+// Compares compression in GPU memory with compression on the host: codes and residuals must be the
+// same bit for bit, and sums of ranks over NCCL must equal the sums that a host computes.
 
 #include <array>
 #include <cmath>

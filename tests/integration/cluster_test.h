@@ -45,7 +45,7 @@ class ClusterTest : public ::testing::Test {
   const std::string& ns() const { return ns_; }
 
   // Lease durations that are long enough for a machine that stalls for a while. Tests of leadership
-  // set their own.
+  // set other durations.
   static inline const std::vector<std::string> kPatientLease = {
       "--lease-duration=60s", "--renew-deadline=50s", "--retry-period=1s"};
 

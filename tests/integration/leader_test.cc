@@ -26,7 +26,7 @@ class LeaderTest : public ClusterTest {
     ClusterTest::TearDown();
   }
 
-  // Whether an operator released the Lease explicitly.
+  // Returns whether an operator released the Lease explicitly.
   bool LeaseWasReleased() {
     const auto requests = proxy().Requests();  // Writes() omits Leases
     return std::any_of(requests.begin(), requests.end(), [](const ProxiedRequest& request) {

@@ -57,8 +57,8 @@ class RightsTest : public ClusterTest {
     }
   }
 
-  // Whether a part of the log names all verbs of the rule and its resource, as in "list, watch pods
-  // in all namespaces;".
+  // Returns whether a part of the log names all verbs of the rule and its resource, as in "list,
+  // watch pods in all namespaces;".
   static bool Named(const json& rule, const std::string& log) {
     std::string resource = TextAt(rule, "/resources/0");
     const std::string group = TextAt(rule, "/apiGroups/0");

@@ -5,7 +5,7 @@ The flags are those of the preset "lint" (build/lint/compile_commands.json) for 
 includes the header, or for a source in its folder. Headers that only the CUDA build uses are skipped and counted.
 With ccache, the next run compiles only the headers that have changed.
 
-  headers.py --built FILE...    prints those of the files that the preset builds or has flags for
+  headers.py --built FILE...    prints each FILE that the preset builds or has flags for
 """
 
 import concurrent.futures

@@ -1,6 +1,6 @@
 // Tests third-party programs from PyPI, started as their users start them, in containers on three
 // nodes. The images contain only Python, a shell and, for MPI programs, Open MPI. Each program must
-// continue from its own checkpoint after the loss of a rank, a worker, a node and the launcher.
+// continue from its last checkpoint after the loss of a rank, a worker, a node and the launcher.
 
 #include <algorithm>
 #include <csignal>

@@ -1,8 +1,8 @@
 #pragma once
 
 // The API client of tests and benchmarks: blocking HTTP over TLS with JSON, on kept-alive
-// connections. It is separate from the operator's client, so that tests do not check the operator
-// with its own client.
+// connections. It is separate from the operator's client, so that tests do not check the
+// operator's client with itself.
 
 #include <atomic>
 #include <chrono>

@@ -182,7 +182,7 @@ class FaultProxy::Impl {
     for (OpenWatch* watch : watches_) watch->Finish(end);
   }
 
-  // Ends watches whose client is gone. Their threads wait for upstream only.
+  // Ends watches whose client is gone: their threads wait for upstream and do not detect that.
   void Reap(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     while (!stop.stop_requested()) {

@@ -233,7 +233,7 @@ class ElasticRank {
   SessionEnd end() const { return end_; }
   // Returns the parameters, then the velocity, then the loss scale, if any.
   const std::vector<float>& state() const { return state_; }
-  // For a sharded state: this rank's rows at the end, and the index of the first row.
+  // Return, for a sharded state, this rank's rows at the end and the index of the first row.
   const std::vector<float>& shard() const { return shard_; }
   int64_t first_row() const { return first_row_; }
   int summaries() const { return static_cast<int>(Logged("summary").size()); }

@@ -100,8 +100,8 @@ class FakeLauncher {
     return world_.store;
   }
 
-  // Asks the ranks of the current world to leave it at a boundary, and tells those of `leaving`
-  // that they will not be in the next one.
+  // Asks the ranks of the current world to leave it at a boundary, and informs the ranks of
+  // `leaving` that they will not be in the next world.
   void Switch(const Names& leaving = {}) {
     const std::lock_guard lock(mutex_);
     switching_ = true;
@@ -144,7 +144,7 @@ class FakeLauncher {
     for (const std::string& name : names) EXPECT_EQ(boundary_[name], boundary_.begin()->second);
     return boundary_.begin()->second;
   }
-  // Waits until a rank reports that `what` has a fault, or if `holds` is false, that it has none.
+  // Waits until a rank reports a fault of `what`, or, if not `holds`, that `what` has no fault.
   void AwaitFault(const std::string& what, bool holds = true) {
     Await("without a fault", [&] { return faults_.contains(what) == holds; });
   }

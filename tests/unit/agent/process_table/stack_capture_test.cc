@@ -34,7 +34,7 @@ using testing::StartsWith;
   for (;;) pause();
 }
 
-// Whether all threads of the process sleep, including threads of a sanitizer.
+// Returns whether all threads of the process sleep, including threads of a sanitizer.
 bool AllAsleep(pid_t process) {
   const std::string tasks = "/proc/" + std::to_string(process) + "/task";
   for (const auto& task : std::filesystem::directory_iterator(tasks)) {

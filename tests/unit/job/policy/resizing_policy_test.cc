@@ -397,7 +397,7 @@ TEST(ResizingPolicy, AProgramThatBeginsAnewIsAWarningAndAFailureWithItsCause) {
   EXPECT_EQ(second.status.failures.size(), 1u);
 }
 
-// A program ends whenever its launcher is lost or replaced.
+// If the launcher of a program is lost or replaced, the program ends.
 TEST(ResizingPolicy, AProgramThatLosesItsLauncherIsStartedAnewAndThatIsSaidOnce) {
   struct Row {
     const char* name;

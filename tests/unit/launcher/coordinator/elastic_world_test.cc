@@ -140,7 +140,7 @@ TEST_F(ElasticWorld, ARankKilledWhileItLoadsIsWaitedFor) {
 }
 
 TEST_F(ElasticWorld, ARankThatNeverComesBackFailsTheStart) {
-  // The time limit starts when the rank ends, however long the rank ran before.
+  // The time limit starts when the rank ends and does not depend on how long the rank ran.
   for (const auto lived : {0s, 200s}) {
     world = std::make_unique<World>();
     world->loads = false;

@@ -197,7 +197,7 @@ std::vector<float> VelocityOf(const std::vector<float>& state) {
   return {state.begin() + static_cast<std::ptrdiff_t>(state.size() / 2), state.end()};
 }
 
-// Several jobs that use the same volume. Each job has its own launcher.
+// Several jobs that use the same volume. Each job has a separate launcher.
 class OtherJobs : public ::testing::Test {
  protected:
   static CheckpointPlace Job(const std::string& name, const std::string& uid) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// A function with its own stack that can be paused and resumed on any thread. Each switch of stacks
-// is reported to AddressSanitizer. ThreadSanitizer treats a fiber as a thread, and a switch between
+// A function with a separate stack that can be paused and resumed on any thread. Each switch of
+// stacks is reported to AddressSanitizer. ThreadSanitizer treats a fiber as a thread, and a switch between
 // fibers as no synchronization.
 
 #include <atomic>

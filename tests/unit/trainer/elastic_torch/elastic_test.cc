@@ -1,6 +1,6 @@
 // Tests worlds that change during training. Several ranks run in this process, over shared memory
-// or Gloo, and the test is their launcher. Whatever happens to the ranks, the final parameters must
-// equal those of a single rank bit for bit, and the audit of all logs must find no faults.
+// or Gloo, and the test is their launcher. In every test, the final parameters must
+// equal the parameters of a single rank bit for bit, and the audit of all logs must find no faults.
 
 #include <algorithm>
 #include <chrono>

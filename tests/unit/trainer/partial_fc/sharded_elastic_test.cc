@@ -1,7 +1,7 @@
 // Tests changes of a world whose ranks share the class centres. Uses real sessions over Gloo, as
 // elastic_test.cc does. The audit logs prove that nothing is lost: the checksums of the ranks'
-// centres after each step add up to that of the table from which the next world starts, however
-// that table was assembled.
+// centres after each step add up to the checksum of the table from which the next world starts,
+// no matter how the world assembled the table.
 
 #include <algorithm>
 #include <array>

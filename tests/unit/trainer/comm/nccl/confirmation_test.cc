@@ -124,8 +124,8 @@ class Devices {
     const std::lock_guard lock(mutex_);
     return ranks_[rank]->stream_.empty();
   }
-  // Whether each stream has all operations of the reduction and its confirmation: a contribution,
-  // and for both reductions the reduction, the copy of its sums and an event.
+  // Returns whether each stream has all operations of the reduction and its confirmation: a
+  // contribution, and for both reductions the reduction, the copy of its sums and an event.
   bool Launched() {
     const std::lock_guard lock(mutex_);
     return std::ranges::all_of(ranks_,
