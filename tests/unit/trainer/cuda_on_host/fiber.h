@@ -1,8 +1,8 @@
 #pragma once
 
 // A function with a separate stack that can be paused and resumed on any thread. Each switch of
-// stacks is reported to AddressSanitizer. ThreadSanitizer treats a fiber as a thread, and a switch between
-// fibers as no synchronization.
+// stacks is reported to AddressSanitizer. ThreadSanitizer treats a fiber as a thread, and a switch
+// between fibers as no synchronization.
 
 #include <atomic>
 #include <cstddef>
