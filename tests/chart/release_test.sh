@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests helm with a real API server: a release is installed, upgraded from a chart with an older CRD, removed and installed again;
-# TrainingJobs survive all of it. A release can take over the objects of install.yaml.
+# TrainingJobs survive all these steps. A release can take over the objects of install.yaml.
 . "$(dirname "$0")/lib.sh"
 . "$here/api_server.sh"
 release() { helm "$1" ringmaster "${@:2}" --namespace ringmaster-system >"$work/helm.log" 2>&1 || fail "helm $1: $(cat "$work/helm.log")"; }

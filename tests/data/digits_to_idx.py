@@ -36,7 +36,7 @@ def cache_folder():
 
 
 def replace(path, data):
-    """Replaces a file atomically, because others may be reading it."""
+    """Replaces a file atomically, because other processes may be reading the file."""
     aside = path.with_name(f"{path.name}.{os.getpid()}")
     aside.write_bytes(data)
     aside.rename(path)

@@ -142,7 +142,7 @@ changed replaced | jq 'del(.metadata.resourceVersion)' | as_user replace -f - >/
 for name in merged json-patched applied replaced; do never_runs "$name"; done
 as_user delete trainingjob merged json-patched applied replaced --cascade=foreground >/dev/null
 
-# A running job keeps the template that it started with: a new worker gets the same one, even from a new operator.
+# A running job keeps the template that it started with: a new worker gets the same template, even from a new operator.
 CPU=200m job kept 1 "$(generated 100000)" | as_user apply -f -
 as_user patch trainingjob kept --type=merge -p "$marked" >/dev/null
 wait_for "the first step" 60 at_step kept 1
@@ -172,7 +172,7 @@ is_refused() { condition forged WorkersReady message | grep 'spec.worker.templat
 wait_for "the forged text to be refused" 30 is_refused
 no_pod_reaches_the_node
 
-# Profiles: the roles view, edit and admin cannot write one, not even in the operator's namespace. A profile outside the operator's
+# Profiles: the roles view, edit and admin cannot write profiles, not even in the operator's namespace. A profile outside the operator's
 # namespace has no effect. A job that names a profile for other namespaces gets the same answer as if the profile did not exist.
 # A running job does not change when its spec names another profile.
 for role in view edit admin; do

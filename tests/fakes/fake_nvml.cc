@@ -86,7 +86,7 @@ void* HandleOf(const std::string& uuid) {
   return names.try_emplace(uuid, uuid).first->second.data();
 }
 
-// The device or instance with this handle; null if there is none.
+// Returns the device or instance with this handle; null if there is none.
 const Device* Find(const State& state, const void* handle) {
   for (const Device& device : state.devices) {
     if (HandleOf(device.uuid) == handle) return &device;

@@ -39,7 +39,7 @@ int FreePort() {
   return ntohs(address.sin_port);
 }
 
-// Restarts system calls after the fuzzer's alarm, which would otherwise interrupt them.
+// Lets system calls restart after the fuzzer's alarm. Returns whether this was set.
 bool RestartInterruptedCalls() {
   struct sigaction action {};
   if (sigaction(SIGALRM, nullptr, &action) != 0) std::abort();

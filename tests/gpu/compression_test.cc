@@ -25,7 +25,7 @@ constexpr std::chrono::seconds kCodecLimit{60};
 
 Deadline CodecDeadline() { return std::chrono::steady_clock::now() + kCodecLimit; }
 
-// Values of all magnitudes, some of them NaN.
+// Returns values of all magnitudes, some of them NaN.
 std::vector<float> Awkward(int seed) {
   std::vector<float> values(kGradients);
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kSkipped = 77;
 
-// Checks in a child process, because CUDA does not work in a child that is forked after its start.
+// Checks in a child process: if this process started CUDA, CUDA would not work in later children.
 bool HasGpu() {
   std::fflush(nullptr);
   const pid_t child = ::fork();

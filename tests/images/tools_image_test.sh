@@ -121,7 +121,7 @@ module = /lib/x86_64-linux-gnu/libnss_trap.so.2
 activate = 1
 CNF
 
-# Make the files that the agent reads in its Pod. The certificates are not valid, so the agent fails when it loads one.
+# Make the files that the agent reads in its Pod. The certificates are not valid, so the agent fails when it loads a certificate.
 mkdir "$volume/credentials"
 hashes=
 for item in agent-token ssh-host-key ssh-user-key ssh-host-key.pub ssh-user-key.pub tls.key tls.crt operator-token; do

@@ -97,7 +97,7 @@ class ClusterTest : public ::testing::Test {
   // Stops Pod updates to the operator until the test clears the proxy's policy, so that the
   // operator's view of the Pods becomes stale.
   void HoldBackPods();
-  // Counts deletes of this Pod that were refused because the Pod had changed.
+  // Returns how many deletes of this Pod were refused because the Pod had changed.
   int64_t RefusedDeletes(const std::string& pod);
 
  private:

@@ -35,7 +35,7 @@ std::string ReplaceAll(std::string text, const std::string& from, const std::str
   return text;
 }
 
-// The dashboard's expressions, with Grafana's variables replaced by values.
+// Returns the dashboard's expressions, with Grafana's variables replaced by values.
 std::vector<Expression> OfDashboard(const json& dashboard) {
   std::vector<Expression> found;
   for (const json& panel : dashboard.at("panels")) {

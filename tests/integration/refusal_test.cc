@@ -353,7 +353,7 @@ TEST_F(ApplyTest, ADataCacheNeedsASourceAndASizeAndOnlyItsSourceCanChange) {
                 HasSubstr("spec.dataCache cannot change"))
         << field;
   }
-  // The source may change: a running job continues with the first one.
+  // The source may change: a running job continues with the first source.
   json other = cache;
   other["from"] = {{"persistentVolumeClaim", {{"claimName", "others"}}}};
   EXPECT_EQ(Refused(Changed("/spec/dataCache", other)), "");
@@ -1076,7 +1076,7 @@ TEST_F(RefusalTest, AFullQuotaIsSaidAndTheJobStartsWhenThereIsRoom) {
   json manifest = quota("1");
   manifest["metadata"] = {{"name", "pods"}};
   ASSERT_EQ(admin().Post(Path("resourcequotas"), manifest).status, 201);
-  // Set the quota's status, as the quota controller would: admission reads it.
+  // Set the quota's status, which admission reads, as the quota controller would.
   ASSERT_TRUE(admin()
                   .MergePatch(Path("resourcequotas", "pods") + "/status",
                               {{"status", {{"hard", {{"pods", "1"}}}, {"used", {{"pods", "0"}}}}}})

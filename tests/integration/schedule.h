@@ -71,7 +71,7 @@ struct Schedule {
 // One schedule in twenty has an outage: etcd is paused, or the API server is killed and restarted.
 Schedule DrawSchedule(uint64_t seed);
 
-// Removes the steps that end the operator, so that a test can check its memory for growth.
+// Returns the schedule without the steps that end the operator, for tests of its memory use.
 Schedule WithoutKills(Schedule schedule);
 
 // Returns one line per step.

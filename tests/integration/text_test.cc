@@ -180,7 +180,7 @@ class TextTest : public ClusterTest {
       });
     });
   }
-  // Waits until every job is refused: each waits for another spec, or for a profile that allows it.
+  // Waits until every job has a condition that says that its spec or a profile must change.
   void WaitAllRefused(const std::vector<std::string>& jobs) {
     WaitFor("all to be refused", [&] {
       const auto stalled = Conditions("Stalled");
@@ -457,7 +457,7 @@ TEST_F(TextTest, AnAllowedChangeTakesEffectWhenTheJobIsResumedAndIsRefusedUntilT
   });
 }
 
-// Anyone who may write ControllerRevisions in the namespace can forge one.
+// Users who may write ControllerRevisions in the namespace can forge the revision of a run.
 TEST_F(TextTest, AForgedPinIsJudgedAndStandsInNobodyElsesWay) {
   CreateJob(Manifest("digits", kHarmless, true));
   CreateJob(Manifest("taken", kHarmless, true));

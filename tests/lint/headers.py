@@ -38,7 +38,7 @@ class Commands:
                         self.by_header.setdefault(header, entry)
 
     def of(self, path):
-        """Returns the entry whose flags fit a file, or None if the preset does not build it."""
+        """Returns the entry whose flags fit the file, or None if the preset does not build the file."""
         if path in self.by_source:
             return self.by_source[path]
         if not path.endswith(".h"):

@@ -144,7 +144,7 @@ class FakeJob:
         return {"term": 1, "number": self.number}
 
     def world(self, members, full_size=0):
-        """Forms the next world: ranks of the last one must leave it, then all members get RankEpoch."""
+        """Forms the next world: the ranks of the last world must leave, then all members get RankEpoch."""
         with self._changed:
             self.number += 1
             for rank in set(self.members) | set(members):

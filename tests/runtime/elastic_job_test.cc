@@ -52,7 +52,7 @@ class ElasticJob : public LoggedTest {
                                              "--checkpoint-every=" + std::to_string(kEvery)});
     return spec;
   }
-  // Trains a model whose class centres are distributed over the ranks.
+  // Returns a training of a model whose class centres are distributed over the ranks.
   control::LaunchSpec ShardedTrainer() const {
     control::LaunchSpec spec = Trainer();
     spec.command.insert(

@@ -48,7 +48,7 @@ class Versions : public LoggedTest {
     }
   }
 
-  // A trainer that connects through a proxy, which runs in the process group of the slot.
+  // Returns a trainer that connects through a proxy, which runs in the slot's process group.
   control::LaunchSpec TrainerBehindAProxy() {
     control::LaunchSpec spec = TrainerSpec(kStepsWithLosses, logs_ + "/steps.jsonl");
     const std::string wrapper = logs_ + "/ringmaster-train";

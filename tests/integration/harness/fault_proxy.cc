@@ -109,7 +109,7 @@ class FaultProxy::Impl {
 
   int port() const { return acceptor_.local_endpoint().port(); }
 
-  // A connection from the operator, with the connection to the API server that belongs to it.
+  // A connection from the operator, and the connection to the API server that serves it.
   struct Session {
     Session(net::ip::tcp::socket socket, Impl& impl)
         : down(std::move(socket), impl.server_context_), up(impl.io_, impl.client_context_) {}

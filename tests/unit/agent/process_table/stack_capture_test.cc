@@ -54,7 +54,7 @@ void WaitUntilAsleep(pid_t process) {
   EXPECT_TRUE(AllAsleep(process));
 }
 
-// A rank with a second thread, called "sleeper". Both threads sleep.
+// Starts a rank with a second thread, called "sleeper". Both threads sleep.
 std::unique_ptr<const Child> SleepingRank(const RankPage& page) {
   auto rank = std::make_unique<const Child>([&](const std::function<void()>& ready) {
     trainer::Position position;

@@ -28,7 +28,7 @@ std::string Resizing(const api::TrainingJobStatus& status) {
          condition->reason;
 }
 
-// Returns a job with three of three workers, and a status that reports this.
+// Returns a job that has all three workers, with a status that reports them.
 Scene Stable() {
   const api::TrainingJob job = RunningJob(3);
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};

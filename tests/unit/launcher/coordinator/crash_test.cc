@@ -537,7 +537,7 @@ TEST_F(SilencesOfAnotherProgram, HaveItStartedAgainAndThenEndTheJob) {
               HasSubstr("no rank printed anything or touched its heartbeat file for 20 s"));
 }
 
-// The launcher does not know which rank the others wait for, so it names the first silent one.
+// The launcher does not know which rank the others wait for, so it names the first silent rank.
 TEST_F(SilencesOfAnotherProgram, NameTheRankThatWasSilentForTheLongestTime) {
   RunWith(20s);
   Pass(5, /*sign=*/true, 1);

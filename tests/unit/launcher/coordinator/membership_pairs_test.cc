@@ -194,7 +194,7 @@ struct Start {
   World world;
 };
 
-// Uses short limits, because time advances in ticks and the number of pairs is large.
+// Returns short limits, because time advances in ticks and the number of pairs is large.
 CoordinatorOptions ShortLimits(bool elastic) {
   CoordinatorOptions options = World::Options(1, elastic);
   options.lost_after = options.join_window = options.broken_settle = 300ms;

@@ -111,7 +111,7 @@ class Model {
   // Returns true if a step is committed within a time limit, or if no rank is left for that.
   bool Recovers();
 
-  // Models with the same digest behave so similarly that only one of them is explored.
+  // Returns a digest. Models with the same digest behave so similarly that the test explores one.
   std::string Digest() const;
   std::string Describe() const;
 

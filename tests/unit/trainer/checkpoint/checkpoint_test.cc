@@ -1,5 +1,5 @@
 // Tests checkpoint files and their folder: a state is read back bit for bit, and a file with an
-// error is rejected with a message that names it.
+// error is rejected with a message that names the error.
 
 #include <algorithm>
 #include <cstring>
