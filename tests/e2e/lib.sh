@@ -134,7 +134,7 @@ at_step() { [ "$(status_field "$1" progress.step)" -ge "$2" ]; }
 job='' logs=''
 members_are() { [ "$(status_field "$job" workers.members)" = "$1" ] && [ "$(status_field "$job" worldSize)" = "$1" ]; }
 newer_epoch() { [ "$(status_field "$job" epoch)" -gt "$1" ]; }
-# went_on WHAT MEMBERS [EPOCH]: waits until the world has MEMBERS members, is newer than EPOCH, and steps are committed in it.
+# went_on WHAT MEMBERS [EPOCH]: waits until the world has MEMBERS members, is newer than EPOCH and commits steps.
 went_on() {
   [ -z "${3:-}" ] || wait_for "$1: a new world" 60 newer_epoch "$3"
   wait_for "$1: a world of $2" 90 members_are "$2"
@@ -180,7 +180,7 @@ end_after() {
   assert_contains "the launcher's log of $job" "${2/STEP/$kept}" "$(as_user logs "$(launcher_pod "$job")")"
   assert_equal "the last step of $job" $((kept + $1)) "$(status_field "$job" progress.step)"
   echo "[$SECONDS s] $job: suspended after step $kept, resumed and done"
-  # Only the steps that the ranks compute between the checkpoint and their end are rolled back.
+  # Only steps that the ranks computed between the checkpoint and the suspension may be rolled back.
   local report found
   report=$("${RINGMASTER_AUDIT:?the path of ringmaster-audit}" "$logs/$job" --expect-steps=$((kept + $1)) | tee /dev/stderr) || true
   found=$(tail -1 <<<"$report")

@@ -35,7 +35,7 @@ class Rank:
 
 class FakeJob:
     """`script` is Python source. `server` is the ForkServer that forks the ranks; None: the ranks start as in a Pod.
-    Use it as a context manager: at its end all ranks are killed."""
+    Use the job as a context manager, which kills all ranks at its end."""
 
     def __init__(self, folder, script, environment=None, arguments=(), server=None):
         self.folder = folder

@@ -81,7 +81,7 @@ class DataCache : public testing::Test {
     job->SendOrder({0});
     EXPECT_TRUE(Says(job, "is filling its data cache: "));
   }
-  // Kills worker 0's agent. Returns after all processes of its container have ended.
+  // Kills worker 0's agent. Returns after all processes of the agent's container have ended.
   static void Kill(Job* job) {
     Hosts::Signal(job->agent(0), SIGKILL);
     ASSERT_TRUE(job->agent(0).Wait(Seconds(10)).has_value());

@@ -82,7 +82,7 @@ class ElasticJob : public LoggedTest {
     std::sort(steps.begin(), steps.end());
     return steps;
   }
-  // Returns the step from which training resumed, from the step log; -1: it has no such line.
+  // Returns the step from which training resumed, from the step log; -1: the log has no such line.
   std::int64_t ResumedFrom(const std::string& what) const {
     const std::string log = ReadFile(StepLog());
     const std::size_t at = log.find("{\"resumed\"");

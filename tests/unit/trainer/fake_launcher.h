@@ -184,7 +184,7 @@ class FakeLauncher {
   void Await(const char* what, const std::function<bool()>& happened) {
     std::unique_lock lock(mutex_);
     if (changed_.wait_for(lock, kLimit, happened)) return;
-    closed_ = true;  // else threads that wait for the ranks to end would block forever
+    closed_ = true;  // otherwise threads that wait for the ranks would block forever
     changed_.notify_all();
     FAIL() << "nobody was " << what;
   }

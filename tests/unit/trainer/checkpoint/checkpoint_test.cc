@@ -318,7 +318,7 @@ TEST_F(CheckpointTest, AStoppedWriterLeavesNothing) {
 }
 
 // The ranks 0 of two worlds write the same state. The first writer is granted the checkpoint, but
-// continues only after the second has completed it.
+// continues only after the second has completed the checkpoint.
 TEST_F(CheckpointTest, TheLaterOfTwoWritersLeavesTheFirstOnesWhole) {
   TestState state(1);
   const StateVersion version = VersionAt(1, 1, 7);

@@ -204,7 +204,7 @@ TEST(Segment, IsTheSameMemoryForWhoOpensIt) {
   EXPECT_EQ((*opened)->memory()[9'999], std::byte{7});
 }
 
-// Another segment of the same size has the same file descriptor number.
+// A new segment may have the size and file descriptor number of an earlier segment.
 TEST(Segment, IsNotTakenForAnEarlierOne) {
   auto made = Segment::Create(10'000);
   ASSERT_TRUE(made.ok());

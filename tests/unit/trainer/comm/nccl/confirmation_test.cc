@@ -458,7 +458,7 @@ class EveryOrder {
 
   int runs = 0;
   int confirmed = 0;
-  int confirmed_alone = 0;  // confirmed on one rank, but not on the other
+  int confirmed_alone = 0;  // runs in which only one rank confirmed
   int rubbish = 0;          // reductions that succeeded with wrong sums
   int wrong = 0;            // wrong reductions that were confirmed
 
