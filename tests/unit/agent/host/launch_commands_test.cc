@@ -23,7 +23,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// Returns the state of a process in /proc; 'Z' or '?' if it has ended.
+// Returns the state of a process in /proc; 'Z' or '?' if the process has ended.
 char StateOf(const std::string& pid) {
   std::ifstream file("/proc/" + pid + "/stat");
   std::string id;

@@ -550,7 +550,7 @@ TEST_F(ElasticWorld, PausesBelowMinReplicasAndResumesWithAJoiner) {
   EXPECT_EQ(world->phase(), LauncherPhase::kPaused);
   EXPECT_EQ(Status().pause_reason, "BelowMinReplicas");
   EXPECT_THAT(Status().message, HasSubstr("1 of at least 2 workers"));
-  EXPECT_EQ(world->Sent<control::PrepareEpoch>(0), 1);  // its rank leaves its world and waits
+  EXPECT_EQ(world->Sent<control::PrepareEpoch>(0), 1);  // rank 0 leaves the world and waits
   world->Accept({0});
   world->Pass(5s, {0});
   EXPECT_EQ(world->Sent<control::StartEpoch>(), 0);
