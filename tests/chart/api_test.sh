@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests that a real API server accepts every variation, with strict validation and without a warning, in namespaces that enforce Pod
-# Security `restricted`, and that the operator (argument 1) becomes ready with the rights that the chart grants.
+# Tests that a real API server with strict validation accepts every variation without a warning, in namespaces that enforce Pod Security
+# `restricted`. Also tests that the operator (argument 1) becomes ready with the rights that the chart grants.
 . "$(dirname "$0")/lib.sh"
 . "$here/api_server.sh"
 operator=${1:?the operator\'s program}

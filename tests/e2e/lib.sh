@@ -165,7 +165,7 @@ suspend() { as_user patch trainingjob "$1" --type=merge -p "{\"spec\": {\"suspen
 no_pods_of() { [ -z "$(as_user get pods -l "ringmaster.dev/job-name=$1" -o name)" ]; }
 
 # end_after STEPS RESUMED: suspends $job (which must write checkpoints and be far from its last step), resumes it from the checkpoint
-# taken at the suspension, and waits until it has completed STEPS more steps. RESUMED is a pattern, with STEP in it, that the launcher's
+# taken at the suspension, and waits until the job has completed STEPS more steps. RESUMED is a pattern, with STEP in it, that the launcher's
 # log must then contain.
 end_after() {
   suspend "$job" true

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the steps of images/worker.Dockerfile on root file systems that resemble Ubuntu's and Debian's: runs the image's scripts in a
-# chroot, with stand-ins for apt, for PyTorch's wheels and for our programs, which the real linker and loader use. Then tests
-# that the image's check rejects wrong images. Nothing is downloaded. Needs no root if user namespaces are allowed.
+# chroot, with stand-ins for apt, for PyTorch's wheels and for our programs; the linker and loader are real. Then tests that the image's
+# check rejects wrong images. Nothing is downloaded. Needs no root if user namespaces are allowed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }

@@ -1,6 +1,6 @@
 // Tests the operator's metrics and deploy/monitoring/ with a real Prometheus: every expression of
-// the dashboard and the rules must be valid, and every metric and label in one of them must be
-// exported.
+// the dashboard and the rules must be valid, and the operator must export every metric and label in
+// the expressions.
 
 #include <fstream>
 #include <map>

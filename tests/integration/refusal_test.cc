@@ -637,7 +637,7 @@ TEST_F(ProfileTest, OneInAnotherNamespaceHasNoEffect) {
   EXPECT_EQ(At(List("pods")["unnamed-worker-0"], "/spec/hostNetwork"), json());
 }
 
-// The operator watches the namespace in which it runs, whose users could create profiles there.
+// The operator watches the namespace in which it runs, where users could create profiles.
 TEST_F(ProfileTest, InTheOperatorsOwnNamespaceOneGrantsNothing) {
   json spec = kHostNetwork;
   spec["namespaces"] = json::array({kOperatorNamespace});
