@@ -32,7 +32,7 @@ bool HasGpu() {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  std::signal(SIGPIPE, SIG_IGN);  // a write to the pipe of a killed rank raises it
+  std::signal(SIGPIPE, SIG_IGN);  // a write to the pipe of a killed rank raises SIGPIPE
   if (!HasGpu()) return kSkipped;
   return RUN_ALL_TESTS();
 }

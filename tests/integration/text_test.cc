@@ -17,7 +17,7 @@ constexpr char kMark[] = "evil";  // a label of every template that must not be 
 
 const json kHarmless{{"metadata", {{"annotations", {{"a", "b"}}}}}};
 
-// A template's spec for every rule of the template policy and of the profile below.
+// A template's spec that breaks one rule of the template policy or needs the profile below.
 struct Item {
   const char* name;
   const char* spec;

@@ -29,7 +29,7 @@ using control::LauncherStatus;
 using std::chrono::steady_clock;
 using testing::HasSubstr;
 
-constexpr std::int64_t kSteps = 300;  // over twice the steps that complete while two workers load
+constexpr std::int64_t kSteps = 300;  // over twice the steps that are done while two workers load
 // Enough for two checkpoints, even if the volume needs seconds for each.
 constexpr std::int64_t kStepsWithCheckpoints = 1000;
 constexpr std::int64_t kEvery = 40;  // steps from one checkpoint to the next

@@ -191,7 +191,7 @@ void Hosts::StartRemover() {
   remover_pipe_ = ends[1];
   remover_ = fork();
   if (remover_ == 0) {
-    setsid();  // signals to our process group must not end it
+    setsid();  // signals to our process group must not end the helper
     dup2(ends[0], STDIN_FILENO);
     const int null_fd = open("/dev/null", O_WRONLY);
     dup2(null_fd, STDOUT_FILENO);

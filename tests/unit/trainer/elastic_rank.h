@@ -45,7 +45,7 @@ struct RankScript {
   int64_t corrupt_at = 0;     // changes a parameter before this step
   int64_t not_finite_at = 0;  // this rank's gradient of the second parameter is NaN in that step
   bool skip_not_finite = false;
-  bool scale_loss = false;  // only in the optimizer; does not change the workload's sums
+  bool scale_loss = false;  // only the optimizer scales; the workload's sums do not change
   std::chrono::seconds timeout = kRankTimeout;
   int64_t micro_batch = 0;  // 0: the job's setting
   // Folders; empty: nothing is stored.

@@ -222,10 +222,10 @@ class FakeLauncher {
   bool hold_ = false;
   std::set<std::string> leaving_;
   std::set<std::string> waiting_, done_;
-  std::map<std::string, int> broken_;  // by rank: the peer that it reported
+  std::map<std::string, int> broken_;  // by rank: the peer that the rank reported
   std::map<std::string, int64_t> boundary_;
   std::vector<std::pair<control::Epoch, int64_t>> reports_;
-  std::map<std::string, std::set<std::string>> faults_;  // by fault: the ranks that have it
+  std::map<std::string, std::set<std::string>> faults_;  // by fault: the ranks that have the fault
   std::optional<Beginning> beginning_;
   std::optional<control::KeptCheckpoint> kept_;
   bool nothing_trained_ = false;

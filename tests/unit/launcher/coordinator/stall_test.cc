@@ -78,7 +78,7 @@ struct StallWorld : World {
   int64_t counts = -1;            // number of collectives that each rank has launched
   int behind = -1;                // the worker whose device has begun one collective fewer
   std::vector<RankPhase> phases;  // by worker
-  std::map<int, int> peers;       // by worker: the rank it waits for
+  std::map<int, int> peers;       // by worker: the rank that the worker's rank waits for
   std::set<int> silent;
 };
 

@@ -252,7 +252,7 @@ TEST_F(CheckpointTest, ANewerFormatIsRefusedAndNotTakenForDamage) {
   TestState state;
   std::vector<std::byte> bytes = EncodeShardHeader(HeaderOf(VersionAt(1, 1, 2), state));
   bytes[8] = std::byte{2};
-  uint64_t hash = 0xcbf29ce484222325ULL;  // the same in every format version
+  uint64_t hash = 0xcbf29ce484222325ULL;  // every format version uses this hash
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (i >= 24 && i < 32) continue;
     hash = (hash ^ static_cast<uint64_t>(bytes[i])) * 0x100000001b3ULL;

@@ -33,7 +33,7 @@ constexpr int64_t kDeath = 17;        // all ranks die in this step
 class ResumeTest : public ::testing::Test {
  protected:
   ResumeTest() { fs::create_directory(logs_); }
-  ~ResumeTest() override { launcher_.Close(); }  // before ranks_ joins its threads
+  ~ResumeTest() override { launcher_.Close(); }  // ends the ranks before ranks_ joins them
 
   ElasticRank& Start(const std::string& name, RankScript script = {}) {
     if (script.checkpoints.empty()) script.checkpoints = checkpoints_;

@@ -32,7 +32,7 @@ class Fiber {
     context_.uc_stack.ss_sp = stack_.get();
     context_.uc_stack.ss_size = kStackBytes;
     makecontext(&context_, function, 0);
-    context_.uc_stack.ss_size = 0;  // else AddressSanitizer forgets which parts are out of bounds
+    context_.uc_stack.ss_size = 0;  // keeps AddressSanitizer's marks of parts out of bounds
     if (__tsan_create_fiber != nullptr) thread_ = __tsan_create_fiber(0);
   }
   // Represents the caller, on its existing stack.

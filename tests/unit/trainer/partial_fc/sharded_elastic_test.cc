@@ -131,7 +131,7 @@ class ShardedRun {
     fs::create_directory(logs_);
   }
   explicit ShardedRun(HeadMaker head_device) : ShardedRun(kShardedLast, kRows, head_device) {}
-  ~ShardedRun() { launcher_.Close(); }  // before ranks_ joins its threads
+  ~ShardedRun() { launcher_.Close(); }  // ends the ranks before ranks_ joins them
 
   FakeLauncher& launcher() { return launcher_; }
   std::string checkpoints() const { return folder_.path() + "/checkpoints"; }
