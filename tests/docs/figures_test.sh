@@ -7,7 +7,7 @@ unset RINGMASTER_RESULTS RUNS COUNT
 
 bench/results.py check || fail "run bench/results.py render, or measure the figures that the pages name"
 
-# A number with a unit must be rendered if its line names a figure or if it is in our column of a comparison table.
+# bench/results.py must render each number with a unit in a line that names a figure, and in our column of a comparison table.
 unit='(ms|s|seconds|samples/s|Pods/s|[KMG]iB|[kMG]B|%|×)'
 for page in README.md docs/comparison.md docs/comparison-details.md docs/elasticity.md; do
   bare=$(sed -E 's/\[[^]]*\]\([^)]*RESULTS\.md "[^"]*"\)//g' "$page" | awk -F'|' '

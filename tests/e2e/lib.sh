@@ -57,7 +57,7 @@ spec: {accessModes: [$2], storageClassName: "", volumeName: $namespace-$1, resou
 Y
 }
 
-# volume_for CLAIM: makes a volume of a new directory and sets $volume to the directory. A test that fails does not remove it.
+# volume_for CLAIM: makes a volume of a new directory and sets $volume to the directory. A test that fails keeps the directory.
 volume_for() {
   volume=$(mktemp -d)
   chmod 1777 "$volume"

@@ -250,7 +250,7 @@ void SchedulePlayer::Check(std::chrono::steady_clock::duration took) {
     const json pod = json::parse(write.body);
     const std::string name = TextAt(pod, "/metadata/name");
     if (name.find("-launcher-") == std::string::npos) continue;
-    // Skip deleted jobs: the launcher may be replaced first, and the new Pod is deleted, too.
+    // Skip deleted jobs: their launcher may be replaced before the deletion is complete.
     const std::string job = TextAt(pod, "/metadata/ownerReferences/0/uid");
     if (!deleted_.contains(job)) ++launchers[job + " " + name];
   }

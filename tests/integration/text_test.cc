@@ -180,7 +180,7 @@ class TextTest : public ClusterTest {
       });
     });
   }
-  // Waits until every job has a condition that says that its spec or a profile must change.
+  // Waits until a condition of every job says that the spec or a profile must change.
   void WaitAllRefused(const std::vector<std::string>& jobs) {
     WaitFor("all to be refused", [&] {
       const auto stalled = Conditions("Stalled");

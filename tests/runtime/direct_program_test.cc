@@ -73,7 +73,7 @@ TEST_F(DirectProgram, AnMpiProgramReducesOnWorkersThatShareTheirNodesNetwork) {
   EXPECT_THAT(log, HasSubstr("rank 5 of 6 on node-2: sum 21"));
 }
 
-// If a program prints faster than its worker's log is written, it blocks, and no line is lost.
+// A program blocks while it prints faster than its worker's log is written, so no line is lost.
 TEST_F(DirectProgram, MayPrintALot) {
   constexpr int kLines = 200'000;
   control::LaunchSpec spec;

@@ -901,7 +901,7 @@ TEST_F(ElasticWorld, NobodyIsBlamedForTheRanksOfALeaver) {
   EXPECT_THAT(Status().failures, IsEmpty());
 }
 
-// A Pod is deleted, evicted or drained with its node. The agent or the operator reports it first.
+// A Pod is deleted, evicted or drained with its node. The agent or operator reports this first.
 TEST_F(ElasticWorld, WhoLeavesInOrderIsALossWithItsNameUnlessFewerAreWanted) {
   for (const bool told_by_agent : {true, false}) {
     Run(3);

@@ -60,7 +60,7 @@ class ResumeTest : public ::testing::Test {
       }
     }
   }
-  // Blocks until all ranks have called this: no rank dies while another is in the step before.
+  // Blocks until all ranks have called this: no rank dies while another is a step behind.
   void AwaitAll(std::size_t ranks) {
     ++dying_;
     EXPECT_TRUE(Eventually([&] { return dying_ >= ranks; }));
