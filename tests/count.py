@@ -1,7 +1,7 @@
 """Counts the test cases in ctest's JUnit reports: count.py REPORT... prints "PASSED FAILED SKIPPED".
 
-The cases of programs that use GoogleTest (with GTEST_BRIEF=1) or Python's unittest are counted from their last lines; any other
-program counts as one case. Tests that did not run because a fixture failed count as skipped, and the fixture as failed.
+If a program uses GoogleTest (with GTEST_BRIEF=1) or Python's unittest, the last lines of its output say the number of cases; any
+other program counts as one case. If a fixture fails, it counts as failed, and the tests that need it count as skipped.
 """
 
 import os

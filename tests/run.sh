@@ -66,8 +66,8 @@ if step "build: dev (ASan)" build dev; then
 fi
 if [ "$what" = all ]; then
   if step "build: tsan (TSan, UBSan)" build tsan --target unit_tests; then
-    # cpprestsdk is not built with the sanitizer, which cannot see the synchronisation of its threads and reports false races.
-    # kubectl-trainingjob has one thread, and under TSan, which delays signals, it sometimes misses the end of a child.
+    # cpprestsdk is not built with the sanitizer, so TSan cannot see how its threads synchronise and reports false races.
+    # kubectl-trainingjob has one thread. TSan delays signals, so the program sometimes misses the end of a child.
     step "unit tests under TSan and UBSan" run_tests tsan tsan -j3 -L '^unit$' -E '^(http|cli)_test$' || true
   fi
   if step "build: CUDA and PyTorch" install_cuda && step "build: the GPU trainer" build gpu --target ringmaster-train ringmaster-bench trainer_gpu_test; then

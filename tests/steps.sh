@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 
-# Sourced by run.sh: functions for steps, for the tests of a build tree as one step, and for the last line.
+# Sourced by run.sh: functions that run a step, run the tests of a build tree as one step, and print the last line.
 reports=$(mktemp -d)
 started=$SECONDS
 failed_steps=()

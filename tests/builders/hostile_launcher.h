@@ -68,7 +68,7 @@ class HostileLauncher {
     return status;
   }
 
-  // Uses the format of a termination message, but without the real launcher's size limit.
+  // Returns a verdict as a termination message, without the size limit of the real launcher.
   std::string Verdict() {
     control::Verdict honest;
     honest.succeeded = Below(2) == 0;

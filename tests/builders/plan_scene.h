@@ -53,7 +53,7 @@ struct Scene {
     launcher->silent_since = launcher->unheard_since = now - silence;
     launcher->unheard_times = times;
   }
-  // Sets the last order that the operator sent to the launcher: these workers.
+  // Sets these workers as the last order that the operator sent to the launcher.
   void Ordered(const std::vector<int>& indices) {
     control::Order order;
     for (const int index : indices) {
@@ -70,7 +70,7 @@ inline api::TrainingJob RunningJob(int replicas = 3) {
   return JobBuilder().Replicas(replicas).Term(1).Condition(api::kCreated, "PodsCreated").Build();
 }
 
-// Workers 0 ... workers - 1, all ready members of epoch {1, 1}.
+// Returns a status in which workers 0 ... workers - 1 are ready members of epoch {1, 1}.
 inline control::LauncherStatus RunningWorld(int workers) {
   control::LauncherStatus status;
   status.term = 1;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests that a real API server accepts every variation, with strict validation and without a warning, in namespaces that enforce Pod
-# Security `restricted`, and that the operator (argument 1) becomes ready with the rights that the chart grants.
+# Tests that a real API server with strict validation accepts every variation without a warning, in namespaces that enforce Pod Security
+# `restricted`. Also tests that the operator (argument 1) becomes ready with the rights that the chart grants.
 . "$(dirname "$0")/lib.sh"
 . "$here/api_server.sh"
 operator=${1:?the operator\'s program}
@@ -11,7 +11,7 @@ apply() { # file: deletes the previous objects, whose Pods and selectors cannot 
   ! grep -i warning "$work/applied" || fail "$1: a warning"
 }
 
-# Prints two free ports outside the ephemeral range, whose ports outgoing connections may take at any time.
+# Prints two free ports. They are outside the ephemeral range, so that no outgoing connection takes them.
 free_ports() {
   python3 -c 'import random, socket
 def free(port):
@@ -100,7 +100,7 @@ suspension_of() { # name spec: suspends a new job and prints the warnings
 kubectl -n samples annotate trainingjob/loses a=b >"$work/advice" 2>&1
 ! grep -i warning "$work/advice" || fail "unexpected warning about the spec after a change of an annotation"
 
-# A profile in a namespace where it has no effect causes a warning; in the operator's namespace it does not.
+# A user who applies a profile outside the operator's namespace, where it has no effect, gets a warning.
 profile_in() { # namespace: the warnings
   echo '{apiVersion: ringmaster.dev/v1alpha1, kind: TrainingProfile, metadata: {name: gpus}, spec: {}}' |
     kubectl -n "$1" apply --dry-run=server -f - 2>"$work/advice" >/dev/null || fail "refused: $(cat "$work/advice")"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests that every key of values.yaml has a comment above it (its own or its group's) and is in the schema, which has no other keys.
+# Tests that every key of values.yaml has a comment above it or above its group, and that the schema has the same keys.
 . "$(dirname "$0")/lib.sh"
 
 # Prints the path of each key, with "<TAB>bare" if neither the key's line nor the line above has a comment.
@@ -19,10 +19,10 @@ keys() {
 bare=$(keys | awk -F'\t' '$2 {print $1}')
 [ -z "$bare" ] || fail "values.yaml has no comment for: $bare"
 
-schema_keys() { # prints the paths of all properties, except those of list items
+schema_keys() { # prints the paths of all properties, but not of properties of list items
   jq -r 'def walk($p): (.properties // {}) | to_entries[] | ($p + [.key]) as $q | ($q | join(".")), (.value | walk($q)); walk([])' "$chart/values.schema.json"
 }
-# Kubernetes defines the fields of these keys, and Helm those of `global`.
+# Kubernetes defines the fields of these keys; Helm defines the fields of `global`.
 elsewhere='^(global|(resources|affinity|podSecurityContext|securityContext)\..*)$'
 diff <(keys | cut -f1 | grep -vE "$elsewhere" | sort) <(schema_keys | grep -vE "$elsewhere" | sort) ||
   fail "values.yaml and values.schema.json name different keys"

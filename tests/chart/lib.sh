@@ -13,7 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export HELM_CACHE_HOME=$work/cache HELM_CONFIG_HOME=$work/config HELM_DATA_HOME=$work/data
 
-# The chart's default values, with the registry, which every installation must set.
+# The chart's default values and a registry, which has no default.
 defaults=$work/defaults.yaml
 echo 'image: {registry: registry.example.com}' >"$defaults"
 

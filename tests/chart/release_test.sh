@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests helm with a real API server: a release is installed, upgraded from a chart with an older CRD, removed and installed again;
-# TrainingJobs survive all of it. A release can take over the objects of install.yaml.
+# TrainingJobs survive all these steps. A release can take over the objects of install.yaml.
 . "$(dirname "$0")/lib.sh"
 . "$here/api_server.sh"
 release() { helm "$1" ringmaster "${@:2}" --namespace ringmaster-system >"$work/helm.log" 2>&1 || fail "helm $1: $(cat "$work/helm.log")"; }
@@ -42,7 +42,7 @@ release uninstall --no-hooks
 release install "$chart" --values "$defaults" --set podDisruptionBudget.enabled=true,networkPolicy.enabled=true,metrics.service.enabled=true
 [ "$(job_uid)" = "$uid" ] || fail "reinstalling deleted the job"
 
-# A second release for one namespace is installed next to the first; they share CRD and user roles.
+# A second release for one namespace is installed next to the first; they share the CRD and the user roles.
 helm install team-a "$chart" --values "$defaults" --namespace team-a --create-namespace --set watchNamespace=team-a,crds.install=false,rbac.userRoles=false \
   >"$work/helm.log" 2>&1 || fail "failed to install a second release: $(cat "$work/helm.log")"
 kubectl -n team-a get deployment team-a-ringmaster-operator >/dev/null

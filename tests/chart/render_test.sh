@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests that every variation passes helm's strict lint, renders the same bytes twice, and sets flags that the operator (argument 1)
-# accepts, and that the defaults of values.yaml are those of the operator, except the preset gpu.
+# Tests that every variation passes helm's strict lint, renders the same bytes twice and sets flags that the operator (argument 1)
+# accepts. Also tests that values.yaml and the operator have the same defaults, except the preset gpu.
 . "$(dirname "$0")/lib.sh"
 operator=${1:?the operator\'s program}
 

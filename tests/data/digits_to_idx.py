@@ -5,7 +5,7 @@ Usage: digits_to_idx.py FOLDER
 
 The package is downloaded once with pip into ${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}; nothing is installed. The data is
 split by writer: eleven forms are for training (train-*, 1,415 samples), the last three are held out (t10k-*, 382), so that
-accuracy is measured on writers whom the network has not seen. The files are the same every time, about 115 kB. Needs
+accuracy is measured on writers whom the network has not seen. The files are the same every time, 117 kB in all. Needs
 Python's standard library and pip.
 """
 
@@ -36,7 +36,7 @@ def cache_folder():
 
 
 def replace(path, data):
-    """Replaces a file atomically, because others may be reading it."""
+    """Replaces a file atomically, because other processes may be reading the file."""
     aside = path.with_name(f"{path.name}.{os.getpid()}")
     aside.write_bytes(data)
     aside.rename(path)

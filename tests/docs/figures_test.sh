@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests that the numbers of figures in pages are those of bench/results.jsonl: in this tree, and in a small tree with changing lines.
+# Tests that pages show the numbers of bench/results.jsonl, in this tree and in a small tree where the test changes the results.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }
@@ -7,7 +7,7 @@ unset RINGMASTER_RESULTS RUNS COUNT
 
 bench/results.py check || fail "run bench/results.py render, or measure the figures that the pages name"
 
-# In a line that names a figure, and in our column of a comparison table, every number with a unit must be a rendered one.
+# bench/results.py must render each number with a unit in a line that names a figure, and in our column of a comparison table.
 unit='(ms|s|seconds|samples/s|Pods/s|[KMG]iB|[kMG]B|%|×)'
 for page in README.md docs/comparison.md docs/comparison-details.md docs/elasticity.md; do
   bare=$(sed -E 's/\[[^]]*\]\([^)]*RESULTS\.md "[^"]*"\)//g' "$page" | awk -F'|' '
@@ -16,7 +16,7 @@ for page in README.md docs/comparison.md docs/comparison-details.md docs/elastic
   [ -z "$bare" ] || fail "$page contains numbers without a link to their figure: $bare"
 done
 
-# Make the small tree. Its figure B5 prints the file `says` and ends with the code in `ends`.
+# Make the small tree. Its figure B5 prints the content of the file `says` and exits with the code in the file `ends`.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bench"
@@ -75,7 +75,7 @@ refused 'README.md' results check
 results render
 grep '1.23 s' "$work/README.md" >/dev/null || fail "the number in the page was not corrected"
 
-# A figure measured with options changes no page. If a figure fails, its exit code is kept, and its line, if any, is recorded.
+# If a figure is measured with options, the pages do not change. If a figure fails, its exit code is kept, and its line, if any, is recorded.
 RUNS=1 figure 9 0 --fast || fail "options were rejected"
 [ "$(tail -n 1 "$work/bench/results.jsonl" | jq -c .options)" = '["--fast","RUNS=1"]' ] || fail "the result does not contain the options"
 grep '1.23 s' "$work/README.md" >/dev/null || fail "a run with options changed a page"

@@ -129,7 +129,7 @@ jq 'del(.driver) | .kernel = ""' "$kept" >"$work/x" && cp "$work/x" "$kept"
 ! render --check || fail "a report without a driver was accepted"
 grep -F 'check driver' "$work/said" >/dev/null || fail "unexpected error for a missing driver: $(cat "$work/said")"
 
-# With two GPUs, a rank runs on each. A crash in a case, a missing test and a failed figure are in the report, and the command fails.
+# With two GPUs, one rank runs on each GPU. A crash in a case, a missing test and a failed figure are in the report, and the command fails.
 echo 'NVIDIA H100 80GB HBM3' >>"$says/gpus"
 sed -i '/OK ] GpuB12/d; s/time="61" status="run"/time="61" status="fail"/' "$says/tests.xml"
 cat >>"$says/tests.xml" <<'X'

@@ -62,7 +62,7 @@ clean_up() {
 
 # --- The machine before and after ----------------------------------------------------------------------------------
 
-# Makes a bridge and rules that are not ours, as other software might have. The test's packets change the rules' counters.
+# Makes a bridge and rules, as other software on the machine might. The test's packets change the rules' counters.
 make_strangers() {
   remove_strangers
   ip link add $stranger type bridge
@@ -233,7 +233,7 @@ test_silent_node() {
   check "a healed node answers" eventually connects far "$server" 8000
 }
 
-silent() { # address: checks that a connect gets no answer within 2 s; the exit code is then timeout's 124, and 1 if it is refused
+silent() { # address: checks that a connect gets no answer within 2 s: timeout exits with 124; a refused connection exits with 1
   local status=0
   in_pod far timeout 2 bash -c "exec 3<>/dev/tcp/$1/8000" 2>/dev/null || status=$?
   [ $status = 124 ]
@@ -263,7 +263,7 @@ test_images_are_unpacked_once() {
   check "a file that is not an image is refused with a sentence" says 'not an OCI archive' cluster load /etc/hostname --name $one
 }
 
-# Loads two builds of one image: their lowest layer is the same, the upper one is not.
+# Loads two builds of one image: they have the same lowest layer, but different upper layers.
 test_a_rebuilt_image_keeps_the_layers_it_shares() {
   local build unpacked=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/unpacked shared tops=()
   for build in first second; do

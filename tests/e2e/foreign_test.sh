@@ -16,7 +16,7 @@ for link in "$work/root/bin"/*; do [ ! -L "$link" ] || ln -sf busybox "$link"; d
 "$repository/deploy/local/cluster.sh" --name "$cluster" load "$work/busybox.tar" >/dev/null 2>&1
 IMAGE=localhost/foreign-busybox:1
 
-# Each process is a rank.
+# The agents start one process per slot, and each process is a rank.
 command='[sh, -c, "echo rank $RANK of $WORLD_SIZE, slot $LOCAL_RANK, uid $(id -u), at home in $HOME; ls $PYTHONPATH/ringmaster/py.typed"]'
 job per-slot 2 "$command" '  slotsPerWorker: 2' | as_user apply -f -
 wait_condition per-slot Succeeded True 60
@@ -25,7 +25,8 @@ log=$(as_user logs "$(launcher_pod per-slot)" -c launcher)
 assert_contains "the launcher's log" 'rank 0 of 4, slot 0, uid 1000, at home in /tmp' "$log"
 assert_contains 'where ranks find the Python package' '/ringmaster/tools/lib/ringmaster/python/ringmaster/py.typed' "$log"
 
-# Each worker has one process, which starts the ranks itself. After a worker is deleted, all processes start again.
+# The agents start one process per worker; in a real program, this process starts the ranks. After a worker is deleted, all processes
+# start again.
 command='[sh, -c, "echo node $PET_NODE_RANK of $PET_NNODES starts $PET_NPROC_PER_NODE, meets at $PET_MASTER_ADDR:$PET_MASTER_PORT; exec sleep 600"]'
 job per-worker 2 "$command" '  slotsPerWorker: 8
   launchMode: PerWorker' | as_user apply -f -

@@ -2,7 +2,7 @@
 # Tests that a running job's Pods and ranks are not disturbed when the release is upgraded, tested, uninstalled and installed again.
 . "$(dirname "$0")/lib.sh"
 new_namespace helm
-# The other tests need the operator, also if this test fails.
+# Install the operator again even if this test fails, because the other tests need it.
 clean_up() { install_chart; }
 
 CPU=200m job long 2 "$(generated 1000000)" | as_user apply -f -

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests a job whose image does not contain Ringmaster and gets the programs from an image volume, on a node whose container runtime
-# can mount one. Uses its own cluster.
+# can mount one. Uses a separate cluster.
 . "$(dirname "$0")/../../deploy/lib.sh"
 set -euo pipefail
 name=volumes-$(cksum <<<"$repository" | cut -d' ' -f1)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests a PyTorch script of examples/pytorch-in-place that trains in place, in an image with Python but without Ringmaster: PyTorch is
-# on a read-only volume, and an init container adds our programs and package. Training continues after a killed rank, a cut node, changes
-# of the number of workers, a drained node and a suspension; at the end ringmaster-audit checks that no step was lost or repeated.
+# on a read-only volume, and an init container adds our programs and package. Training continues after a rank is killed, a node is cut
+# off or drained, the number of workers changes, or the job is suspended. At the end, ringmaster-audit checks that no step was lost
+# or repeated.
 # Usage: in_place_test.sh gpt|huggingface
 . "$(dirname "$0")/lib.sh"
 job=${1:?which script}

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Tests who may connect to a job's Pods, and the rights that a profile can allow. A Pod of another namespace that knows every address
 # and port gets no access. Keys, tokens and TLS prevent access while the job has no NetworkPolicies. The policies are tested after a
-# deny-all policy has shown that this cluster enforces policies. Then two jobs of two workers each run on one node's network; then
-# privileged jobs and jobs that run as root are tested.
+# deny-all policy has shown that this cluster enforces policies. The last parts test two jobs of two workers each in
+# the network of one node, privileged jobs, and jobs that run as root.
 . "$(dirname "$0")/lib.sh"
 new_namespace isolation
 strangers=isolation-strangers
-# The other tests need the operator, also if this test fails.
+# Restore the operator even if this test fails, because the other tests need it.
 clean_up() {
   install_chart --reset-values
   kubectl -n ringmaster-system delete trainingprofile "$namespace" --ignore-not-found >/dev/null

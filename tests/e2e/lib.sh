@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 
 # Functions for every end-to-end test of a job. Sourced first: `. "$(dirname "$0")/lib.sh"`.
-# The cluster of job_cluster.sh (a ctest fixture) must be running, with Ringmaster installed. Each test acts as an editor of its own
-# namespace, which enforces Pod Security `restricted` and is removed at the end.
+# The cluster of job_cluster.sh (a ctest fixture) must be running, with Ringmaster installed. Each test acts as an editor of a
+# separate namespace, which enforces Pod Security `restricted` and is removed at the end.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../../deploy/lib.sh"
 cluster_name=$("$repository/tests/e2e/job_cluster.sh" name)
@@ -57,14 +57,14 @@ spec: {accessModes: [$2], storageClassName: "", volumeName: $namespace-$1, resou
 Y
 }
 
-# volume_for CLAIM: makes a volume of a new directory and sets $volume to it. A test that fails leaves it behind.
+# volume_for CLAIM: makes a volume of a new directory and sets $volume to the directory. A test that fails keeps the directory.
 volume_for() {
   volume=$(mktemp -d)
   chmod 1777 "$volume"
   volumes[$namespace-$1]=$volume
   volume_of "$1" "$volume" ReadWriteMany
 }
-# shared_volume CLAIM: does the same and creates the claim.
+# shared_volume CLAIM: does what volume_for does, and creates the claim.
 shared_volume() {
   volume_for "$1"
   claim "$1" ReadWriteMany
@@ -134,7 +134,7 @@ at_step() { [ "$(status_field "$1" progress.step)" -ge "$2" ]; }
 job='' logs=''
 members_are() { [ "$(status_field "$job" workers.members)" = "$1" ] && [ "$(status_field "$job" worldSize)" = "$1" ]; }
 newer_epoch() { [ "$(status_field "$job" epoch)" -gt "$1" ]; }
-# went_on WHAT MEMBERS [EPOCH]: waits until the world has MEMBERS members, is newer than EPOCH, and steps are committed in it.
+# went_on WHAT MEMBERS [EPOCH]: waits until the world has MEMBERS members, is newer than EPOCH and commits steps.
 went_on() {
   [ -z "${3:-}" ] || wait_for "$1: a new world" 60 newer_epoch "$3"
   wait_for "$1: a world of $2" 90 members_are "$2"
@@ -143,7 +143,7 @@ went_on() {
   wait_for "$1: steps after it" 60 at_step "$job" $((step + 1))
   echo "[$SECONDS s] $job: $1: went on at step $(status_field "$job" progress.step), last recovery $(status_field "$job" lastRecovery)"
 }
-survives() { # what members command...: the command injects a fault; waits until training continues with so many members
+survives() { # what members command...: runs the command, which injects a fault, and waits until this number of members trains
   local epoch
   epoch=$(status_field "$job" epoch)
   "${@:3}" >/dev/null
@@ -165,7 +165,7 @@ suspend() { as_user patch trainingjob "$1" --type=merge -p "{\"spec\": {\"suspen
 no_pods_of() { [ -z "$(as_user get pods -l "ringmaster.dev/job-name=$1" -o name)" ]; }
 
 # end_after STEPS RESUMED: suspends $job (which must write checkpoints and be far from its last step), resumes it from the checkpoint
-# taken at the suspension, and waits until it has completed STEPS more steps. RESUMED is a pattern, with STEP in it, that the launcher's
+# taken at the suspension, and waits until the job has completed STEPS more steps. RESUMED is a pattern, with STEP in it, that the launcher's
 # log must then contain.
 end_after() {
   suspend "$job" true
@@ -180,7 +180,7 @@ end_after() {
   assert_contains "the launcher's log of $job" "${2/STEP/$kept}" "$(as_user logs "$(launcher_pod "$job")")"
   assert_equal "the last step of $job" $((kept + $1)) "$(status_field "$job" progress.step)"
   echo "[$SECONDS s] $job: suspended after step $kept, resumed and done"
-  # Only the steps that the ranks compute between the checkpoint and their end are rolled back.
+  # Only steps that the ranks computed between the checkpoint and the suspension may be rolled back.
   local report found
   report=$("${RINGMASTER_AUDIT:?the path of ringmaster-audit}" "$logs/$job" --expect-steps=$((kept + $1)) | tee /dev/stderr) || true
   found=$(tail -1 <<<"$report")

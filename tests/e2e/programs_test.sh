@@ -16,7 +16,7 @@ packages_volume openmpi "$openmpi"
 shared_volume states
 states=$volume
 as_user create configmap code --from-file=train.py="$programs/ddp_program.py" --from-file="$programs/mpi4py_program.py" >/dev/null
-# pip writes the path of the installing Python into the first line; replace it.
+# Replace the first line, into which pip wrote the path of the Python that ran pip.
 sed '1s|.*|#!/usr/bin/python3|' "$torch/bin/torchrun" | as_user create configmap torchrun --from-file=torchrun=/dev/stdin >/dev/null
 
 state=/ringmaster/checkpoints
@@ -55,7 +55,7 @@ awk '/^```/ {blocks++; next} blocks == 1' "$repository/docs/your-torchrun-script
 survives torchrun
 assert_equal "who started torchrun" Agents "$(status_field torchrun startedBy)"
 
-# mpirun requires a user with a name; Debian has user 65534, nobody.
+# mpirun requires a user with a name; in Debian, user 65534 is named nobody.
 as_user apply -f - >/dev/null <<Y
 apiVersion: ringmaster.dev/v1alpha1
 kind: TrainingJob

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the path of the archive of localhost/foreign-python:1: Debian 12 with Python, an image without Ringmaster. It is made once, in
-# the cache, with packages from the Debian mirror that this machine's apt uses. Needs root.
+# Prints the path of the archive of localhost/foreign-python:1: Debian 12 with Python, an image without Ringmaster. The archive is
+# made once, in the cache, with packages from the Debian mirror that this machine's apt uses. Needs root.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 images=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/images

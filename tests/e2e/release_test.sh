@@ -60,7 +60,7 @@ images=$(kubectl get pods -A -o jsonpath='{range .items[*].spec.containers[*]}{.
 wanted=$(printf '%s\n' "$registry/team/ringmaster-operator@$(digest_of operator)" "$registry/team/ringmaster-worker@$(digest_of worker-debian13)")
 [ "$images" = "$wanted" ] || fail "expected Pods with images $wanted, got $images"
 
-# Each image has a label with its commit, and its SBOM can be found from the image.
+# Each image has a label with its commit, and `oras discover` finds the SBOM of the image.
 commit=$(git -C "$repository" rev-parse HEAD)
 for image in operator tools worker; do
   reference=$registry/team/ringmaster-$image:$version

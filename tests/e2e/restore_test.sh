@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests that a new job does not use the checkpoints of a deleted job of the same name: it trains from its first step, and an event
-# says how to continue from a checkpoint instead. With restoreFrom it continues; if no steps are left, it says so. With
-# `onDelete: Delete`, only the folder of the deleted job is deleted.
+# says how to continue from a checkpoint instead. With restoreFrom the job continues from the checkpoint;
+# if the checkpoint is at the last step, the job's status says so. With `onDelete: Delete`, only the folder of the deleted job is deleted.
 . "$(dirname "$0")/lib.sh"
 new_namespace restore
 shared_volume states
@@ -38,7 +38,7 @@ kept nothing 100 0.02 "restoreFrom: {path: restore/digits/$first}"
 wait_condition nothing Succeeded True
 assert_equal "the reason of a job that trained nothing" AlreadyComplete "$(condition nothing Succeeded reason)"
 
-# The job is deleted while it trains, with its finalizer and as a user other than root.
+# Delete a job with the finalizer while it trains. Its containers do not run as root.
 folders() { find "$volume" -mindepth 3 -maxdepth 3 -type d | sort; }
 has_checkpoint() { [ -n "$(find "$volume/restore/gone" -name DONE 2>/dev/null)" ]; }
 before=$(folders)

@@ -112,8 +112,8 @@ refused host-network 'hostNetwork' '{hostNetwork: true}'
 held_up root-user 'runAsUser' '{securityContext: {runAsUser: 0}}'
 refused no-worker 'launcher' '{containers: [{name: other, image: x}]}'
 
-# A template is checked when its Pods are created, however and whenever it was written. Pod Security is off, so that only Ringmaster
-# protects the node from the attacker.
+# The operator checks a template when it creates the Pods, no matter when and by which request the template was written. Pod Security
+# is off, so that only Ringmaster protects the node from the attacker.
 kubectl label namespace "$namespace" pod-security.kubernetes.io/enforce=privileged --overwrite >/dev/null
 evil='{"metadata":null,"spec":{"hostPID":true,"volumes":[{"name":"root","hostPath":{"path":"/"}}],"containers":[{"name":"worker","securityContext":{"privileged":true},"volumeMounts":[{"name":"root","mountPath":"/node"}]}]}}'
 marked='{"spec":{"worker":{"template":{"metadata":{"labels":{"a":"b"}}}}}}'
@@ -142,7 +142,7 @@ changed replaced | jq 'del(.metadata.resourceVersion)' | as_user replace -f - >/
 for name in merged json-patched applied replaced; do never_runs "$name"; done
 as_user delete trainingjob merged json-patched applied replaced --cascade=foreground >/dev/null
 
-# A running job keeps the template that it started with: a new worker gets the same one, even from a new operator.
+# A running job keeps the template that it started with: a new worker gets the same template, even from a new operator.
 CPU=200m job kept 1 "$(generated 100000)" | as_user apply -f -
 as_user patch trainingjob kept --type=merge -p "$marked" >/dev/null
 wait_for "the first step" 60 at_step kept 1
@@ -160,7 +160,7 @@ no_pod_reaches_the_node
 revisions() { as_user get pods -l ringmaster.dev/job-name=kept -o jsonpath='{range .items[*]}{.metadata.labels.ringmaster\.dev/revision}{"\n"}{end}' | sort -u; }
 assert_equal "texts of one run" 1 "$(revisions | wc -l)"
 
-# The ControllerRevision with the template cannot be changed, and a forged one is checked.
+# Users cannot change the ControllerRevision with the template. The operator checks the template in a forged ControllerRevision.
 pin=$(kubectl -n "$namespace" get controllerrevisions -l ringmaster.dev/job-name=kept -o name)
 if kubectl -n "$namespace" patch "$pin" --type=merge -p "{\"data\":{\"spec\":{\"worker\":{\"template\":$evil}}}}" >/dev/null 2>&1; then fail "a user changed the pinned spec of a run"; fi
 suspended forged
@@ -172,8 +172,9 @@ is_refused() { condition forged WorkersReady message | grep 'spec.worker.templat
 wait_for "the forged text to be refused" 30 is_refused
 no_pod_reaches_the_node
 
-# Profiles: the roles view, edit and admin cannot write one, not even in the operator's namespace. A profile in another namespace has
-# no effect, a profile for other namespaces looks as if it did not exist, and a running job does not change when it names another one.
+# Profiles: the roles view, edit and admin cannot write profiles, not even in the operator's namespace. A profile outside the operator's
+# namespace has no effect. A job that names a profile for other namespaces gets the same answer as if the profile did not exist.
+# A running job does not change when its spec names another profile.
 for role in view edit admin; do
   assert_equal "who has profiles by the role $role" "" "$(kubectl get clusterrole "$role" -o json |
     jq -r '.rules[] | select(any(.resources[]?; startswith("trainingprofiles"))) | .verbs[]')"
@@ -201,7 +202,7 @@ for name in mine others nobodys; do
   wait_for "profile $name to be refused" 20 refused_by_profile "of-$name"
   assert_equal "Pods under profile $name" "" "$(as_user get pods -l "ringmaster.dev/job-name=of-$name" -o name)"
 done
-# Users see the profiles that they may use, but not who else may use them.
+# Users see the profiles that they may use, but not the other namespaces that may use these profiles.
 profile seen "{namespaces: [$namespace, $namespace-others], description: of both}"
 local_profiles() { as_user get localtrainingprofiles -o json; }
 is_seen() { [ "$(local_profiles | jq -r '[.items[].metadata.name | select(. != "gpu")] | join(" ")')" = "$1" ]; }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Tests that a suspended job keeps its progress: it takes a checkpoint before its Pods are deleted, though none is due, and continues
-# from it.
+# Tests that a suspended job keeps its progress: it takes an unscheduled checkpoint before its Pods are deleted, and continues from
+# this checkpoint.
 . "$(dirname "$0")/lib.sh"
 new_namespace suspend
 shared_volume states
 
-# No checkpoint is due for as long as this test lasts.
+# The first scheduled checkpoint is after more steps than the job can complete during this test.
 CPU=200m job kept 2 "$(generated 1000000)" "  checkpoint: {everySteps: 1000000, volume: {persistentVolumeClaim: {claimName: states}}}" |
   as_user apply -f -
 wait_for "the first steps" 60 at_step kept 10

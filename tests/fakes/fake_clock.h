@@ -22,7 +22,7 @@ class FakeClock final : public Clock {
   void Advance(std::chrono::nanoseconds by) { elapsed_ += by.count(); }
 
  private:
-  // Not zero, so that "never" (a default Time) lies in the past.
+  // The first time is not zero, so that "never" (a default Time) lies in the past.
   static constexpr int64_t kStart = 1'000'000'000'000'000;
   std::atomic<int64_t> elapsed_{kStart};
 };

@@ -10,8 +10,8 @@
 //   xid NUMBER UUID       an event, reported once, of the GPU or MIG instance with this UUID
 //   hang                  the driver hangs when it reads this line
 //
-// As strict as NVML: nothing works before nvmlInit_v2, and buffers that are too small are rejected.
-// A GPU off the bus ends every wait at once, without its name, and its handle does not change.
+// As in NVML, all calls before nvmlInit_v2 fail, and buffers that are too small are rejected.
+// If a GPU is off the bus, every wait ends at once without naming it; its handle does not change.
 
 #include <cstdio>
 #include <cstdlib>
@@ -86,7 +86,7 @@ void* HandleOf(const std::string& uuid) {
   return names.try_emplace(uuid, uuid).first->second.data();
 }
 
-// The device or instance with this handle; null if there is none.
+// Returns the device or instance with this handle; null if there is none.
 const Device* Find(const State& state, const void* handle) {
   for (const Device& device : state.devices) {
     if (HandleOf(device.uuid) == handle) return &device;

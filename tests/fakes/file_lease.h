@@ -11,13 +11,13 @@
 
 namespace ringmaster {
 
-// Held until End() or the destructor. The kernel breaks it when another process has waited for
-// /proc/sys/fs/lease-break-time (45 s).
+// A lease that ends with End() or the destructor. The kernel ends it after another process waited
+// for /proc/sys/fs/lease-break-time (45 s).
 class FileLease {
  public:
   explicit FileLease(const std::filesystem::path& file)
       : descriptor_(open(file.c_str(), O_RDWR | O_CLOEXEC)) {
-    // The kernel's signal to the lease holder. The default, SIGIO, would end the process.
+    // Choose the signal that the kernel sends to the holder: the default would end the process.
     held_ =
         fcntl(descriptor_, F_SETSIG, SIGURG) == 0 && fcntl(descriptor_, F_SETLEASE, F_WRLCK) == 0;
   }

@@ -22,7 +22,7 @@ void AddFields(Json& value) {
 }
 
 using Understood = std::function<bool(const std::string&)>;
-// Whether the field at each path is optional. All items of a list have the same path.
+// Maps a field's path to whether the field is optional. All items of a list have the same path.
 using Droppable = std::map<std::string, bool>;
 
 // Removes all optional fields below `value`, the part of `document` at `path`.

@@ -1,7 +1,7 @@
 #pragma once
 
 // RINGMASTER_PATIENCE, 1 by default, is the factor by which tests lengthen time limits on a busy
-// machine. Multiply each time limit by it.
+// machine. Multiply each time limit by Patience().
 
 #include <algorithm>
 #include <cstdlib>

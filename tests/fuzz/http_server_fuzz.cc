@@ -39,7 +39,7 @@ int FreePort() {
   return ntohs(address.sin_port);
 }
 
-// Restarts system calls after the fuzzer's alarm, which would otherwise interrupt them.
+// Lets system calls restart after the fuzzer's alarm. Returns whether this was set.
 bool RestartInterruptedCalls() {
   struct sigaction action {};
   if (sigaction(SIGALRM, nullptr, &action) != 0) std::abort();
@@ -89,7 +89,7 @@ std::string Exchange(int port, std::string_view bytes, std::size_t piece) {
 
 }  // namespace
 
-// The first byte sets the size of the pieces in which the others are sent.
+// The first byte sets the size of the pieces in which the other bytes are sent.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   static const RunningServer running;
   if (size < 2) return 0;

@@ -134,7 +134,7 @@ int Compare(const World& world, const std::string& bare_folder) {
 
 // Measures how much longer the reduction of a step takes with a confirmation. The time is spent in
 // the device, the host's memory and the engine, but not in the network: there is only one rank,
-// because ranks that share a GPU use it in turns of milliseconds.
+// because ranks that share a GPU take turns of milliseconds.
 int MeasureConfirmation(const World& world) {
   constexpr std::size_t kBucket = 4 << 20;
   constexpr double kStepMicros = 3000;

@@ -26,7 +26,7 @@ void Put(std::vector<std::byte>& bytes, std::size_t index, T value) {
   std::memcpy(bytes.data() + index * sizeof(T), &value, sizeof(T));
 }
 
-// Small numbers, so that sums and products over a few ranks are exact in all types.
+// Returns small numbers, so that sums and products over a few ranks are exact in all types.
 std::vector<std::byte> Values(int rank, std::size_t count, ElementType type) {
   std::vector<std::byte> bytes(count * SizeOf(type));
   for (std::size_t i = 0; i < count; ++i) {
@@ -60,7 +60,7 @@ std::vector<std::byte> Reduced(int ranks, std::size_t count, ElementType type, R
   return all;
 }
 
-// Copies bytes to GPU memory, which is freed when the process ends.
+// Returns a copy of the bytes in GPU memory, which is freed when the process ends.
 std::byte* OnGpu(const std::vector<std::byte>& bytes) {
   void* memory = nullptr;
   if (cudaMalloc(&memory, bytes.size()) != cudaSuccess) return nullptr;

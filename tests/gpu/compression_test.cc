@@ -1,5 +1,5 @@
-// Compares compression in GPU memory with that on the host: codes and residuals must be the same
-// bit for bit, and sums of ranks over NCCL must equal those that a host computes.
+// Compares compression in GPU memory with compression on the host: codes and residuals must be the
+// same bit for bit, and sums of ranks over NCCL must equal the sums that a host computes.
 
 #include <array>
 #include <cmath>
@@ -25,7 +25,7 @@ constexpr std::chrono::seconds kCodecLimit{60};
 
 Deadline CodecDeadline() { return std::chrono::steady_clock::now() + kCodecLimit; }
 
-// Values of all magnitudes, some of them NaN.
+// Returns values of all magnitudes, some of them NaN.
 std::vector<float> Awkward(int seed) {
   std::vector<float> values(kGradients);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -152,7 +152,7 @@ int ReduceOn(const World& world, Compression format) {
   }
   std::fprintf(stderr, "%s: owed at most %g of sums over %d steps\n", NameOf(format), worst,
                kSteps);
-  // Without error feedback, the error would be that of one step times the number of steps, 20.
+  // Without error feedback, the errors of all 20 steps would add up.
   return worst < 0.25 * 0.01 * 2 * world.size ? 0 : 1;
 }
 

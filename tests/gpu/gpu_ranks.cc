@@ -29,7 +29,7 @@ pid_t StartGpuProcess(int number, const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child != 0) return child;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // NCCL rejects two ranks on one GPU of one host. With different host ids, they use loopback.
+  // NCCL rejects two ranks on one GPU of one host. With different host ids, ranks use loopback.
   ::setenv("NCCL_HOSTID", ("test-host-" + std::to_string(number)).c_str(), 1);
   ::setenv("NCCL_SOCKET_IFNAME", "lo", 1);
   ::setenv("NCCL_IB_DISABLE", "1", 1);

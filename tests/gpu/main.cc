@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kSkipped = 77;
 
-// Checks in a child process, because CUDA does not work in a child that is forked after its start.
+// Checks in a child process: if this process started CUDA, CUDA would not work in later children.
 bool HasGpu() {
   std::fflush(nullptr);
   const pid_t child = ::fork();
@@ -32,7 +32,7 @@ bool HasGpu() {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  std::signal(SIGPIPE, SIG_IGN);  // a write to the pipe of a killed rank raises it
+  std::signal(SIGPIPE, SIG_IGN);  // a write to the pipe of a killed rank raises SIGPIPE
   if (!HasGpu()) return kSkipped;
   return RUN_ALL_TESTS();
 }

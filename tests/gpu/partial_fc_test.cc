@@ -1,5 +1,5 @@
-// Compares a step of the partial-fc head on a GPU with one on the host, up to rounding, and tests
-// that a row has the same bits in every shard.
+// Compares a step of the partial-fc head on a GPU with a step on the host, up to rounding. Also
+// tests that a row has the same bits in every shard.
 
 #include <cstdio>
 

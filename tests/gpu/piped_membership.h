@@ -4,7 +4,7 @@
 //   world <number> <rank> <size> <folder of its store>
 //   leave <number>
 //   end
-// A new world aborts the one that is in use at once, as a launcher does after a loss. After
+// A new world aborts the current world at once, as a launcher does after a loss. After
 // `leave`, the ranks leave their world together at the end of a step, as when workers join or leave
 // gracefully; the next world may be ordered at once.
 
@@ -19,7 +19,7 @@
 
 namespace ringmaster::trainer {
 
-// Must live as long as the process.
+// The object must live until the process ends.
 class PipedMembership final : public MembershipSource {
  public:
   explicit PipedMembership(int orders);

@@ -109,7 +109,7 @@ int TrainMember(Trained what, int orders, int reports) {
     }
     if (::write(reports, &report, sizeof(report)) != sizeof(report)) return 4;
   }
-  membership.AwaitEnd();  // another member may still need this one
+  membership.AwaitEnd();  // another member may still need this process
   ::_exit(going.ok() ? 0 : 5);
 }
 
@@ -135,7 +135,7 @@ class Member {
               folder.c_str());
   }
 
-  // Reads reports until `step` in a world of at least `epoch`.
+  // Reads reports up to `step` and an epoch of at least `epoch`, and returns the last report.
   Report Await(int64_t step, int64_t epoch) const {
     Report report;
     const auto deadline = steady_clock::now() + kRecoveryLimit;

@@ -116,7 +116,7 @@ TEST(GpuMnist, LossAndGradientsAreTheCpus) {
             0);
 }
 
-// Returns all gradients of a backbone; those of the running statistics come first.
+// Returns all gradients of a backbone, first the gradients of the running statistics.
 at::Tensor BackbonesGradientsOn(const std::string& device) {
   const auto backbone = MakeBackbone("r18", {.shape = {.channels = 3, .side = 32},
                                              .dimension = 64,

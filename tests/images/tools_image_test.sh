@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the tools image as Pods with an unrelated image use it: `install` into a volume, also with errors; then the programs from that
-# volume in an empty root file system, in those of busybox and musl, and in a Debian one whose name service and OpenSSL load libraries
-# that end the program. All runs have a uid without a name, a read-only root and no other folder. Needs root; takes seconds.
+# Tests the tools image as Pods with an unrelated image use it: first `install` into a volume, also with errors; then the programs from
+# that volume in the root file systems of four images: an empty one, busybox, musl, and a Debian whose name service and OpenSSL load
+# libraries that end the program. All runs have a uid without a name, a read-only root and no other folder. Needs root; takes seconds.
 #
 #   tests/images/tools_image_test.sh [PROGRAM]     tests PROGRAM instead of the ringmaster-tools of `images/build.sh tools`
 set -euo pipefail
@@ -45,7 +45,7 @@ expect() { # text command...: checks that the command fails and prints the text
 # The volume has the mode and group that an emptyDir has with fsGroup.
 as_empty_dir=mode=2775,gid=$uid
 mount -t tmpfs -o "$as_empty_dir" tmpfs "$volume"
-seal() { # root: makes it read-only, except for the volume
+seal() { # root: makes the root read-only, except for the volume
   mkdir -p "$1"/{dev,proc,volume}
   touch "$1/dev/null"
   mount --bind "$1" "$1"
@@ -121,7 +121,7 @@ module = /lib/x86_64-linux-gnu/libnss_trap.so.2
 activate = 1
 CNF
 
-# Make the files that the agent reads in its Pod. The certificates are not valid, so the agent fails when it loads one.
+# Make the files that the agent reads in its Pod. The certificates are not valid, so the agent fails when it loads a certificate.
 mkdir "$volume/credentials"
 hashes=
 for item in agent-token ssh-host-key ssh-user-key ssh-host-key.pub ssh-user-key.pub tls.key tls.crt operator-token; do
@@ -154,7 +154,7 @@ as_user "$work/busybox" /bin/sh -c : || fail "the busybox root has no shell"
 expect 'musl libc' as_user "$work/musl" /lib/ld-musl-x86_64.so.1
 as_user "$debian" getent passwd $uid && fail "getent found the uid" || [ $? = 99 ] || fail "getent of the Debian root did not read nsswitch.conf"
 
-# Checks the GPUs that the agent reports, in the form of nvidia-smi. The process that reports them ends with this script.
+# Checks the GPUs that the agent reports, in the form of nvidia-smi. The agent that reports them runs until this script ends.
 expect_gpus() { # root text
   local said
   IFS= read -r said < <(as_user "$work/$1" /volume/bin/ringmaster-agent --watch-gpus any 2>&1)

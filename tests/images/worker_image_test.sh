@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the steps of images/worker.Dockerfile on root file systems that resemble Ubuntu's and Debian's: runs the image's scripts in a
-# chroot, with stand-ins for apt, for PyTorch's wheels and for our programs, which the real linker and loader use. Then tests
-# that the image's check rejects wrong images. Nothing is downloaded. Needs no root if user namespaces are allowed.
+# chroot, with stand-ins for apt, for PyTorch's wheels and for our programs; the linker and loader are real. Then tests that the image's
+# check rejects wrong images. Nothing is downloaded. Needs no root if user namespaces are allowed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }
@@ -69,7 +69,7 @@ wheels() { # folder
   for name in "$1"/nvidia_*; do touch "$name/licenses/License.txt"; done
 }
 
-# programs OUT TORCH [LINK...]: links the programs as Ubuntu's compiler does, which drops a library of which no symbol is used.
+# programs OUT TORCH [LINK...]: links the programs as Ubuntu's compiler does: without libraries of which no symbol is used.
 programs() {
   local name
   mkdir -p "$1"

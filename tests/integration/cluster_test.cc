@@ -81,7 +81,7 @@ void ClusterTest::TearDown() {
 void ClusterTest::LaunchOperator(std::vector<std::string> flags, const std::string& account,
                                  bool asks_for_tokens) {
   operator_.reset();
-  // Release the Lease: a killed operator did not, and the next one should not wait for its expiry.
+  // Release the Lease of a killed operator, so that the next operator need not await the expiry.
   admin().MergePatch(std::string("/apis/coordination.k8s.io/v1/namespaces/") + kOperatorNamespace +
                          "/leases/ringmaster-operator",
                      {{"spec", {{"holderIdentity", ""}}}});

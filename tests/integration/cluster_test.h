@@ -45,7 +45,7 @@ class ClusterTest : public ::testing::Test {
   const std::string& ns() const { return ns_; }
 
   // Lease durations that are long enough for a machine that stalls for a while. Tests of leadership
-  // set their own.
+  // set other durations.
   static inline const std::vector<std::string> kPatientLease = {
       "--lease-duration=60s", "--renew-deadline=50s", "--retry-period=1s"};
 
@@ -94,10 +94,10 @@ class ClusterTest : public ::testing::Test {
   void FinishJob(const std::string& name, const control::Verdict& verdict, int64_t term = 1);
   static control::Verdict Success(int world_size);
 
-  // Stops Pod updates to the operator until the test clears the proxy's policy, so that its view of
-  // the Pods becomes stale.
+  // Stops Pod updates to the operator until the test clears the proxy's policy, so that the
+  // operator's view of the Pods becomes stale.
   void HoldBackPods();
-  // Counts deletes of this Pod that were refused because the Pod had changed.
+  // Returns how many deletes of this Pod were refused because the Pod had changed.
   int64_t RefusedDeletes(const std::string& pod);
 
  private:

@@ -27,7 +27,7 @@ class FaultTest : public ClusterTest {
     return created;
   }
 
-  // A lost answer may leave a gap in the terms, but must not result in a second launcher.
+  // After a lost answer, a launcher term may be skipped, but only one launcher may be created.
   void ExpectTwoWorkersMadeOnce(const std::string& job) {
     EXPECT_THAT(Names("pods"),
                 UnorderedElementsAre(Launcher(job), job + "-worker-0", job + "-worker-1"));

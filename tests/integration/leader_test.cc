@@ -26,7 +26,7 @@ class LeaderTest : public ClusterTest {
     ClusterTest::TearDown();
   }
 
-  // Whether an operator released the Lease explicitly.
+  // Returns whether an operator released the Lease explicitly.
   bool LeaseWasReleased() {
     const auto requests = proxy().Requests();  // Writes() omits Leases
     return std::any_of(requests.begin(), requests.end(), [](const ProxiedRequest& request) {
@@ -35,7 +35,7 @@ class LeaderTest : public ClusterTest {
     });
   }
 
-  // Short, because a test waits until a Lease expires, but long enough for a machine that stalls.
+  // A Lease must expire soon, because a test waits for that, but not while the machine stalls.
   static inline const std::vector<std::string> kLease = {
       "--lease-duration=15s", "--renew-deadline=12s", "--retry-period=1s"};
   std::unique_ptr<OperatorProcess> standby_;

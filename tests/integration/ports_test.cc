@@ -126,7 +126,7 @@ TEST_F(PortsTest, AMountedCertificateIsShownAndReadAgain) {
   const std::string first = TlsCertificateOf(op().metrics_port());
   EXPECT_NE(first, "");
 
-  // A new key without its certificate changes nothing. With both, the operator uses them.
+  // A new key without its certificate changes nothing. Once both exist, the operator uses both.
   std::filesystem::copy_file(plane().pki() / "admin.key", folder.path() / "tls.key",
                              std::filesystem::copy_options::overwrite_existing);
   EXPECT_EQ(TlsCertificateOf(op().metrics_port()), first);

@@ -1,6 +1,6 @@
 // Tests the operator's metrics and deploy/monitoring/ with a real Prometheus: every expression of
-// the dashboard and the rules must be valid, and every metric and label in one of them must be
-// exported.
+// the dashboard and the rules must be valid, and the operator must export every metric and label in
+// the expressions.
 
 #include <fstream>
 #include <map>
@@ -35,7 +35,7 @@ std::string ReplaceAll(std::string text, const std::string& from, const std::str
   return text;
 }
 
-// The dashboard's expressions, with Grafana's variables replaced by values.
+// Returns the dashboard's expressions, with Grafana's variables replaced by values.
 std::vector<Expression> OfDashboard(const json& dashboard) {
   std::vector<Expression> found;
   for (const json& panel : dashboard.at("panels")) {

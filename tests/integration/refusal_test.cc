@@ -353,7 +353,7 @@ TEST_F(ApplyTest, ADataCacheNeedsASourceAndASizeAndOnlyItsSourceCanChange) {
                 HasSubstr("spec.dataCache cannot change"))
         << field;
   }
-  // The source may change: a running job continues with the first one.
+  // The source may change: a running job continues with the first source.
   json other = cache;
   other["from"] = {{"persistentVolumeClaim", {{"claimName", "others"}}}};
   EXPECT_EQ(Refused(Changed("/spec/dataCache", other)), "");
@@ -637,7 +637,7 @@ TEST_F(ProfileTest, OneInAnotherNamespaceHasNoEffect) {
   EXPECT_EQ(At(List("pods")["unnamed-worker-0"], "/spec/hostNetwork"), json());
 }
 
-// The operator watches the namespace in which it runs, whose users could create profiles there.
+// The operator watches the namespace in which it runs, where users could create profiles.
 TEST_F(ProfileTest, InTheOperatorsOwnNamespaceOneGrantsNothing) {
   json spec = kHostNetwork;
   spec["namespaces"] = json::array({kOperatorNamespace});
@@ -789,7 +789,7 @@ TEST_F(ProfileTest, AMistakeInATemplateIsSaidOfTheProfileAndNoJobBeginsUnderIt) 
        "spec.workload.launcher.template.spec.dnsPolicy"},
       {"class", "worker", R"({"priorityClassName": "absent", "dnsPolicy": "Never"})",
        "spec.workload.worker.template.spec.dnsPolicy"},
-      // The job's template completes these fields.
+      // The job's template adds the fields that are missing here.
       {"part", "worker", R"({"containers": [
            {"name": "worker", "volumeMounts": [{"name": "data", "mountPath": "/data"}],
             "resources": {"limits": {"hugepages-2Mi": "4Mi"}}}, {"name": "side"}]})",
@@ -1076,7 +1076,7 @@ TEST_F(RefusalTest, AFullQuotaIsSaidAndTheJobStartsWhenThereIsRoom) {
   json manifest = quota("1");
   manifest["metadata"] = {{"name", "pods"}};
   ASSERT_EQ(admin().Post(Path("resourcequotas"), manifest).status, 201);
-  // Set the quota's status, as the quota controller would: admission reads it.
+  // Set the quota's status, which admission reads, as the quota controller would.
   ASSERT_TRUE(admin()
                   .MergePatch(Path("resourcequotas", "pods") + "/status",
                               {{"status", {{"hard", {{"pods", "1"}}}, {"used", {{"pods", "0"}}}}}})

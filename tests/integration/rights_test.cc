@@ -57,8 +57,8 @@ class RightsTest : public ClusterTest {
     }
   }
 
-  // Whether a part of the log names all verbs of the rule and its resource, as in "list, watch pods
-  // in all namespaces;".
+  // Returns whether a part of the log names all verbs of the rule and its resource, as in "list,
+  // watch pods in all namespaces;".
   static bool Named(const json& rule, const std::string& log) {
     std::string resource = TextAt(rule, "/resources/0");
     const std::string group = TextAt(rule, "/apiGroups/0");
@@ -155,7 +155,7 @@ TEST_F(RightsTest, NeitherAPlantedNorAPredecessorsSecretIsUsed) {
   ASSERT_TRUE(admin().Delete(JobPath("digits")).ok());
   // If the operator first saw a Pod's deletion, it would create a Pod that nothing here deletes.
   WaitFor("the operator to know", [&] {
-    const std::string metrics = op().Metrics();  // labels name the namespaces that have jobs
+    const std::string metrics = op().Metrics();  // labels list namespaces with jobs
     return metrics.find("\nringmaster_jobs{") != std::string::npos &&
            metrics.find("job_namespace=\"" + ns() + "\"") == std::string::npos;
   });

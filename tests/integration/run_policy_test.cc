@@ -41,7 +41,7 @@ class RunPolicyTest : public ClusterTest {
     WaitCondition(name, "Suspended", "True");
     WaitFor("no Pods", [&] { return Names("pods").empty(); });
   }
-  // Whether the job is deleted or has a deletionTimestamp.
+  // Returns whether the job is deleted or has a deletionTimestamp.
   bool IsDeleted(const std::string& name) {
     const Response job = admin().Get(JobPath(name));
     return job.status == 404 || !TextAt(job.body, "/metadata/deletionTimestamp").empty();

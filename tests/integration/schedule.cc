@@ -23,7 +23,7 @@ class Drawing {
   }
 
  private:
-  // Unlike this, std::uniform_int_distribution has different results in different libraries.
+  // Returns the same numbers with every library, unlike std::uniform_int_distribution.
   int Between(int least, int most) {
     return least + static_cast<int>(random_() % static_cast<uint64_t>(most - least + 1));
   }

@@ -16,7 +16,7 @@ enum class StepKind {
   kScale,         // to `number` workers
   kDeletePod,     // deletes the worker at position `number` in the list of the job's workers
   kLoseLauncher,  // the launcher's container ends without a verdict
-  kFinish,        // the job succeeds; `number` 0: its workers do not end by themselves
+  kFinish,        // the job succeeds; `number` 0: its workers do not exit by themselves
   kSuspend,
   kResume,
   kDelete,  // deletes the job and all that it owns
@@ -54,7 +54,7 @@ struct JobGoal {
   bool finished = false;
   bool suspended = false;
   int replicas = 0;
-  int launchers_lost = 0;  // since the job was created
+  int launchers_lost = 0;  // number of lost launchers since the job was created
 };
 
 inline constexpr int kScheduleJobs = 2;
@@ -71,7 +71,7 @@ struct Schedule {
 // One schedule in twenty has an outage: etcd is paused, or the API server is killed and restarted.
 Schedule DrawSchedule(uint64_t seed);
 
-// Removes the steps that end the operator, so that a test can check its memory for growth.
+// Returns the schedule without the steps that end the operator, for tests of its memory use.
 Schedule WithoutKills(Schedule schedule);
 
 // Returns one line per step.

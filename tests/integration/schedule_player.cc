@@ -92,7 +92,7 @@ void SchedulePlayer::Play(const Schedule& schedule) {
 }
 
 void SchedulePlayer::Do(const ScheduleStep& step) {
-  // These steps concern one Pod. Settle first, so that the Pod exists and a verdict is valid.
+  // Settle before a step on one Pod, so that the Pod exists and the launcher's verdict is valid.
   const bool of_pod = step.kind == StepKind::kDeletePod || step.kind == StepKind::kLoseLauncher ||
                       step.kind == StepKind::kFinish;
   if (of_pod) {
@@ -250,7 +250,7 @@ void SchedulePlayer::Check(std::chrono::steady_clock::duration took) {
     const json pod = json::parse(write.body);
     const std::string name = TextAt(pod, "/metadata/name");
     if (name.find("-launcher-") == std::string::npos) continue;
-    // When a job is deleted, its launcher may be replaced first. The new Pod is deleted, too.
+    // Skip deleted jobs: their launcher may be replaced before the deletion is complete.
     const std::string job = TextAt(pod, "/metadata/ownerReferences/0/uid");
     if (!deleted_.contains(job)) ++launchers[job + " " + name];
   }

@@ -15,7 +15,7 @@
 
 namespace ringmaster::testing {
 
-// Reads a number from an environment variable; `otherwise` if it is not set.
+// Returns the number in an environment variable; `otherwise` if the variable is not set.
 uint64_t NumberFrom(const char* variable, uint64_t otherwise);
 
 // Makes the next `requests` requests fail, and then none. Thread-safe.

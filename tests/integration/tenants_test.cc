@@ -231,13 +231,13 @@ int64_t MemoryLimitMiB() {
 }
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr int64_t kCostOfSanitizer = 3;  // it adds guards to each allocation
+constexpr int64_t kCostOfSanitizer = 3;  // the sanitizer adds guards to each allocation
 #else
 constexpr int64_t kCostOfSanitizer = 1;
 #endif
 
 // An operator that kept the texts of 300 such jobs would exceed its memory limit. With 75 jobs,
-// the test notices whether it keeps too much of each job. A list of 75 jobs is larger than the
+// the test detects an operator that keeps too much of each job. A list of 75 jobs exceeds the
 // longest list that the client accepts.
 TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKept) {
   constexpr int kJobs = 75;
@@ -280,7 +280,7 @@ TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKe
   RunJob("others", 1);
   for (const int job : {0, kJobs / 2, kJobs - 1}) {
     const std::string name = "huge-" + std::to_string(job);
-    // Poll the job's table row first, which is short because it does not contain the spec.
+    // First poll the job's table row, which is short because it does not contain the spec.
     WaitFor("the row of " + name, [&] {
       const Response row = admin().SendForTable("GET", JobPath(name));
       return row.Text().find("\"InvalidSpec\"") != std::string::npos;

@@ -1,5 +1,5 @@
-// Tests with a real API server which version of a spec the operator creates Pods from. However and
-// whenever a spec changes, no Pod violates the policies, and a run's Pods have the same template.
+// Tests with a real API server which version of a spec the operator creates Pods from. After
+// any change of a spec, no Pod violates the policies, and the Pods of a run have the same template.
 
 #include <algorithm>
 #include <set>
@@ -17,7 +17,7 @@ constexpr char kMark[] = "evil";  // a label of every template that must not be 
 
 const json kHarmless{{"metadata", {{"annotations", {{"a", "b"}}}}}};
 
-// A template's spec for every rule of the template policy and of the profile below.
+// A template's spec that breaks one rule of the template policy or needs the profile below.
 struct Item {
   const char* name;
   const char* spec;
@@ -180,7 +180,7 @@ class TextTest : public ClusterTest {
       });
     });
   }
-  // Waits until every job is refused: each waits for another spec, or for a profile that allows it.
+  // Waits until a condition of every job says that the spec or a profile must change.
   void WaitAllRefused(const std::vector<std::string>& jobs) {
     WaitFor("all to be refused", [&] {
       const auto stalled = Conditions("Stalled");
@@ -248,8 +248,8 @@ class TextTest : public ClusterTest {
   }
 };
 
-// The template is checked while the job is suspended. A merge patch then replaces it with one that
-// has none of its keys. CEL does not notice this change.
+// The operator checks the template while the job is suspended. A merge patch then replaces the
+// template with one that has none of the old keys. CEL does not detect this change.
 TEST_F(TextTest, ASuspendedJobsTemplateIsJudgedAgainWhenItIsResumed) {
   CreateJob(Manifest("digits", {{"metadata", {{"labels", {{"a", "b"}}}}}}, true));
   WaitCondition("digits", "Suspended", "True");
@@ -299,7 +299,7 @@ TEST_F(TextTest, WhatIsRefusedComesIntoNoPodOfARunningJob) {
   ReplaceWorkers([] {});
   WaitAll(jobs, "ChangePending", "ChangedWhileRunning");
 
-  // Repeat with a change while no operator runs, and a new operator without any memory.
+  // Change the specs again while no operator runs, and then start an operator without memory.
   Stop();
   for (const Case& one : cases) {
     Change(one.job, one.verb, Evil(kItems[(one.item + 1) % std::size(kItems)]), false);
@@ -457,7 +457,7 @@ TEST_F(TextTest, AnAllowedChangeTakesEffectWhenTheJobIsResumedAndIsRefusedUntilT
   });
 }
 
-// Anyone who may write ControllerRevisions in the namespace can forge one.
+// Users who may write ControllerRevisions in the namespace can forge the revision of a run.
 TEST_F(TextTest, AForgedPinIsJudgedAndStandsInNobodyElsesWay) {
   CreateJob(Manifest("digits", kHarmless, true));
   CreateJob(Manifest("taken", kHarmless, true));

@@ -5,7 +5,7 @@ The flags are those of the preset "lint" (build/lint/compile_commands.json) for 
 includes the header, or for a source in its folder. Headers that only the CUDA build uses are skipped and counted.
 With ccache, the next run compiles only the headers that have changed.
 
-  headers.py --built FILE...    prints those of the files that the preset builds or has flags for
+  headers.py --built FILE...    prints each FILE that the preset builds or has flags for
 """
 
 import concurrent.futures
@@ -23,7 +23,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
 class Commands:
-    """The compile commands by source, and the sources that include each header."""
+    """Maps each source to its compile command, and each header to the sources that include it."""
 
     def __init__(self):
         with open(f"{BUILD}/compile_commands.json", encoding="utf-8") as text:
@@ -38,7 +38,7 @@ class Commands:
                         self.by_header.setdefault(header, entry)
 
     def of(self, path):
-        """Returns the entry whose flags fit a file, or None if the preset does not build it."""
+        """Returns the entry whose flags fit the file, or None if the preset does not build the file."""
         if path in self.by_source:
             return self.by_source[path]
         if not path.endswith(".h"):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Refuses long lines in Markdown: markdown.py LIMIT FILE...
 
-Not counted: rows of tables, blocks of code, targets of links, and text that a script renders between two marks.
+Skips rows of tables, blocks of code, targets of links, and text that a script renders between two marks.
 """
 
 import re

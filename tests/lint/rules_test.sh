@@ -44,7 +44,7 @@ check() { tests/lint/run.sh "$@" >"$work/said" 2>&1; }
 accepted() { # run.sh's arguments...
   check "$@" || fail "run.sh $*: $(cat "$work/said")"
 }
-refused() { # text check: the check must print the text, for all files and for the changed ones; the tree is clean afterwards
+refused() { # text check: the check must print the text, for all files and for the changed files; the tree is clean afterwards
   local scope
   for scope in all changed; do
     ! check "$scope" "$2" || fail "$2 ($scope) passed, expected: $1"

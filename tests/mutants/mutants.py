@@ -93,7 +93,7 @@ class Build:
             self.seconds[name] = time.monotonic() - started
 
     def tests_of(self, path, library):
-        """Returns the programs that link the library: first that of the file's folder, then the fastest ones."""
+        """Returns the programs that link the library: first the program of the file's folder, then the others, fastest first."""
         own = "_".join(path.parts[1:3]) + "_test"
         programs = [name for name, link in self.links.items() if f"/lib{library}.a " in link]
         return sorted(programs, key=lambda name: (name != own, self.seconds[name]))

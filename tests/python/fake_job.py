@@ -35,7 +35,7 @@ class Rank:
 
 class FakeJob:
     """`script` is Python source. `server` is the ForkServer that forks the ranks; None: the ranks start as in a Pod.
-    Use it as a context manager: at its end all ranks are killed."""
+    Use the job as a context manager, which kills all ranks at its end."""
 
     def __init__(self, folder, script, environment=None, arguments=(), server=None):
         self.folder = folder
@@ -144,7 +144,7 @@ class FakeJob:
         return {"term": 1, "number": self.number}
 
     def world(self, members, full_size=0):
-        """Forms the next world: ranks of the last one must leave it, then all members get RankEpoch."""
+        """Forms the next world: the ranks of the last world must leave, then all members get RankEpoch."""
         with self._changed:
             self.number += 1
             for rank in set(self.members) | set(members):

@@ -1,9 +1,9 @@
 """Runs scripts that use PyTorch in processes forked from a process that has imported it, because an import takes seconds of CPU time.
 
-The server is a new interpreter with one thread, which the test program starts when it first needs it. A fork runs a script
-like `python3 script`, with its own arguments, environment and output. All forks have the modules in their state after the
-import, and the same seed of hash(). At its end a fork does not tear down its modules, which would take a second. Forks end
-with the server, and the server ends with the test program.
+The server is a new interpreter with one thread. The test program starts the server when it first needs a fork. A fork runs a
+script like `python3 script`, with separate arguments, environment and output. In every fork, the modules are in their state after
+the import, and hash() has the same seed. A fork exits without tearing down the modules, which would take a second. Forks
+end with the server, and the server ends with the test program.
 """
 
 import atexit

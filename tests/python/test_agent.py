@@ -88,7 +88,8 @@ class AgentTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def reader_has_read(self):
-        """At the end of the block, the rank has processed all messages sent in it: a last message ends the world."""
+        """Waits at the end of the block until the rank has processed all messages sent in the block. For this, sends one more
+        message, which ends the world, and waits until the world has ended."""
         watch = Watch(self.membership, EPOCH)
         yield
         self.send_leave(NEXT)

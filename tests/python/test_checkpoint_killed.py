@@ -86,7 +86,7 @@ class KilledWriterTest(unittest.TestCase):
         return child
 
     def killed_at(self, call, step):
-        """Writes this step in a process that is killed at this call to the file system; returns whether it was killed."""
+        """Writes this step in a process that is killed at this call to the file system; returns whether the process was killed."""
         _, status = os.waitpid(self.fork(self.write_until_killed, call, step), 0)
         self.assertIn(status, (0, signal.SIGKILL))
         return status != 0

@@ -61,7 +61,7 @@ class ForksAndProcesses(unittest.TestCase):
         return process
 
     def both(self, source):
-        """Returns the output, exit code and errors of the source in a fork, and those in a new process."""
+        """Runs the source in a fork and in a new process; returns the output, exit code and errors of each."""
         fork = self.start(source)
         forked = fork.stdout.read(), fork.wait(LIMIT), self.log.read_text(encoding="utf-8")
         process = subprocess.run([sys.executable, self.script, "a", "b c"], env=environment(EXTRA="1"), capture_output=True,

@@ -44,7 +44,7 @@ class ScriptTest(unittest.TestCase):
         return ends.pop()
 
     def kill_and_join(self, job, ranks):
-        """Of three ranks, two of which are in the world, kills the first and lets the third join. Returns finish()'s result."""
+        """Kills the first of three ranks, two of which are in the world, and lets the third join. Returns finish()'s result."""
         job.wait_for_line(ranks[0], "8 ")
         job.kill(ranks[0])
         job.wait_until_lost(ranks[0])
@@ -97,7 +97,7 @@ class ScriptTest(unittest.TestCase):
         return ScriptTest.alone
 
     def assert_undisturbed(self, ranks, steps):
-        """Asserts that the ranks' losses are those of one rank alone."""
+        """Asserts that the ranks have the same losses as one rank alone."""
         losses, expected = self.mean_losses(ranks), self.undisturbed()
         self.assertEqual(losses.keys(), set(range(1, steps)))
         for step, loss in losses.items():
@@ -230,7 +230,7 @@ class Suspension(ScriptTest):
 
 class EndedEarly(ScriptTest):
     def finish_with_a_newcomer(self, loop):
-        """Lets a rank join two ranks that wait in finish(): all three must end with the state of those two."""
+        """Lets a rank join two ranks that wait in finish(): all three must end with the state of the two."""
         job, ranks = self.job(2, 300, script=BEGIN + loop + END)
         job.world(ranks)
         job.wait_for(ranks, "RankDone")

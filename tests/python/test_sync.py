@@ -46,7 +46,7 @@ class SenderState(TrainingState):
 
 class Sync(unittest.TestCase):
     def sync(self, change=lambda state: None):
-        """Lets rank 1 join rank 0, which has trained. Returns the models of both; raises the exception if both raise the same."""
+        """Lets rank 1 join rank 0, which has trained. Returns the models of both ranks; if both raise the same exception, raises it."""
         barrier, shared = threading.Barrier(2), [None, None]
         runs, models = [], []
         for rank in range(2):

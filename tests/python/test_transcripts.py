@@ -34,7 +34,7 @@ def progress_of(fields):
 
 
 def eventually(look):
-    """Waits for a change by the rank's reader, which sends no notification of it."""
+    """Waits for a change that the rank's reader makes without a notification."""
     limit = time.monotonic() + LIMIT
     while not look():
         if time.monotonic() > limit:

@@ -76,7 +76,7 @@ class Wait(unittest.TestCase):
 
 
 class _CompletesAfterALook:
-    """An operation of torch that ends between the moment when wait() has timed out and the moment when it raises."""
+    """An operation of torch that ends after wait() has timed out, but before wait() raises."""
 
     def __init__(self, error):
         self.waits = 0

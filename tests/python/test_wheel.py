@@ -1,4 +1,4 @@
-"""Tests the package's wheel: it has the same bits each time, and the package that pip installs from it, or from the folder, works."""
+"""Tests the package's wheel: each build has the same bits, and the package works after pip installs the wheel or the folder."""
 
 import pathlib
 import subprocess

@@ -21,7 +21,7 @@ class ChangingJob : public testing::Test {
     if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
   }
 
-  // A program whose ranks run until the test creates the gate file.
+  // Returns a program whose ranks run until the test creates the gate file.
   static control::LaunchSpec Endless() {
     control::LaunchSpec spec;
     spec.command = {FakeTrainProgram(), "--until=" + GateFile()};

@@ -43,7 +43,7 @@ class DataCache : public testing::Test {
     if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
   }
 
-  // Trains one epoch, whose number of steps shows that the ranks read the data of the source.
+  // Returns a training of one epoch: its number of steps shows that ranks read the source's data.
   static control::LaunchSpec OneEpoch() {
     control::LaunchSpec spec;
     spec.command = {TrainProgram(), "--threads=1", "--workload=mnist", "--global-batch=32",
@@ -81,7 +81,7 @@ class DataCache : public testing::Test {
     job->SendOrder({0});
     EXPECT_TRUE(Says(job, "is filling its data cache: "));
   }
-  // Kills worker 0's agent. Returns after all processes of its container have ended.
+  // Kills worker 0's agent. Returns after all processes of the agent's container have ended.
   static void Kill(Job* job) {
     Hosts::Signal(job->agent(0), SIGKILL);
     ASSERT_TRUE(job->agent(0).Wait(Seconds(10)).has_value());

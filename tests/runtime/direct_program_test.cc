@@ -73,7 +73,7 @@ TEST_F(DirectProgram, AnMpiProgramReducesOnWorkersThatShareTheirNodesNetwork) {
   EXPECT_THAT(log, HasSubstr("rank 5 of 6 on node-2: sum 21"));
 }
 
-// A program that prints faster than its worker's log is written blocks, so no line is lost.
+// A program blocks while it prints faster than its worker's log is written, so no line is lost.
 TEST_F(DirectProgram, MayPrintALot) {
   constexpr int kLines = 200'000;
   control::LaunchSpec spec;
@@ -275,7 +275,7 @@ TEST_F(ForeignImage, AgentsStartTheProgramInEachSlot) {
   EXPECT_THAT(job.launcher().Log(), testing::Not(HasSubstr("rank 3 of 4")));
 }
 
-// The program prints more than the queues can hold, faster than it is read.
+// The program prints more than the queues can hold, faster than its output is read.
 TEST_F(ForeignImage, AFloodOfOutputInOneLineHarmsNobody) {
   control::LaunchSpec spec;
   spec.command = {

@@ -29,7 +29,7 @@ using control::LauncherStatus;
 using std::chrono::steady_clock;
 using testing::HasSubstr;
 
-constexpr std::int64_t kSteps = 300;  // over twice the steps that complete while two workers load
+constexpr std::int64_t kSteps = 300;  // over twice the steps that are done while two workers load
 // Enough for two checkpoints, even if the volume needs seconds for each.
 constexpr std::int64_t kStepsWithCheckpoints = 1000;
 constexpr std::int64_t kEvery = 40;  // steps from one checkpoint to the next
@@ -52,7 +52,7 @@ class ElasticJob : public LoggedTest {
                                              "--checkpoint-every=" + std::to_string(kEvery)});
     return spec;
   }
-  // Trains a model whose class centres are distributed over the ranks.
+  // Returns a training of a model whose class centres are distributed over the ranks.
   control::LaunchSpec ShardedTrainer() const {
     control::LaunchSpec spec = Trainer();
     spec.command.insert(
@@ -82,7 +82,7 @@ class ElasticJob : public LoggedTest {
     std::sort(steps.begin(), steps.end());
     return steps;
   }
-  // Returns the step from which training resumed, from the step log; -1: it has no such line.
+  // Returns the step from which training resumed, from the step log; -1: the log has no such line.
   std::int64_t ResumedFrom(const std::string& what) const {
     const std::string log = ReadFile(StepLog());
     const std::size_t at = log.find("{\"resumed\"");
@@ -245,7 +245,7 @@ TEST_F(ElasticJob, ClassCentresFollowAJobThatGrowsFromTwoToFourAndShrinksAgain) 
   job.SendOrder({0, 1, 2, 3}, 2);
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 4, two));
   const Epoch four = LastStep().epoch;
-  job.SendOrder({0, 1}, 2);  // two leave at once; one has the copy of the other's rows
+  job.SendOrder({0, 1}, 2);  // two workers leave; one has the copy of the other's rows
 
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 2, four));
   ExpectEndsWell(job);

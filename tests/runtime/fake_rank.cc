@@ -153,7 +153,7 @@ class Rank {
     if (!agent_.Send(message, In(std::chrono::seconds(60))).ok()) std::exit(kProtocolBroken);
   }
 
-  // Handles one message, if one arrives before the deadline.
+  // Handles one message, if any arrives before the deadline.
   void Listen(Deadline deadline) {
     auto message = agent_.Receive(deadline);
     if (!message.ok()) {

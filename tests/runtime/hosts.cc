@@ -25,8 +25,8 @@ namespace {
 
 constexpr char kMark[] = "rmt";
 
-// Arguments: the host's name ($1), its address ($2), and a command that follows its environment, as
-// in env's arguments. The name resolves to the address, as in a Pod.
+// Runs a command on a host. Arguments: the host's name ($1), its address ($2), and the arguments of
+// env: the environment and the command. The name resolves to the address, as in a Pod.
 constexpr char kEnter[] = R"(hostname "$1" && mount -t tmpfs tmpfs /dev/shm &&
 mount -t tmpfs tmpfs /run && printf '127.0.0.1 localhost\n%s %s\n' "$2" "$1" >/run/hosts &&
 mount --bind /run/hosts /etc/hosts && shift 2 && exec env -i "$@")";
@@ -54,7 +54,7 @@ std::string MountOwnFolders() {
   return mounts;
 }
 
-// Arguments: the folder of a control group ($0), and a command.
+// Runs a command in a control group. Arguments: the folder of the group ($0), and the command.
 constexpr char kJoinGroup[] = R"(echo $$ > "$0/cgroup.procs" && exec "$@")";
 // `ip netns exec` mounts a /sys without control groups.
 constexpr char kMountGroups[] =
@@ -195,7 +195,7 @@ void Hosts::StartRemover() {
   remover_pipe_ = ends[1];
   remover_ = fork();
   if (remover_ == 0) {
-    setsid();  // signals to our process group must not end it
+    setsid();  // signals to our process group must not end the helper
     dup2(ends[0], STDIN_FILENO);
     const int null_fd = open("/dev/null", O_WRONLY);
     dup2(null_fd, STDOUT_FILENO);

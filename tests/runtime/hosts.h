@@ -1,7 +1,7 @@
 #pragma once
 
 // Simulates a few hosts on one machine: network namespaces joined by a bridge. Each host has an
-// address, a name, and its own /tmp, /dev/shm and /run. A process started on a host is PID 1 of a
+// address, a name, and a private /tmp, /dev/shm and /run. A process started on a host is PID 1 of a
 // new PID namespace, so that its descendants end with it. Needs root. Names contain the test's pid.
 // A helper process removes the hosts after the test, even if the test is killed. If the helper is
 // killed too, the next test removes them.
@@ -20,13 +20,13 @@ using Variables = std::map<std::string, std::string>;
 
 class Hosts {
  public:
-  // Whether this machine lets us create namespaces.
+  // Returns whether this process may create namespaces.
   static bool Possible();
 
   explicit Hosts(int count);
   ~Hosts();
 
-  // Whether control groups can limit memory here. They need root and cgroup v1.
+  // Returns whether control groups can limit memory here, which needs root and cgroup v1.
   static bool CanLimitMemory();
 
   // Puts each process started later on this host in a separate control group with this limit. The

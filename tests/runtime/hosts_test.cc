@@ -1,4 +1,4 @@
-// Tests that Hosts removes all its objects, however the program ends.
+// Tests that Hosts removes all its objects, even if the program is killed, and limits CPU time.
 
 #include "tests/runtime/hosts.h"
 
@@ -15,7 +15,7 @@
 namespace ringmaster::runtime_test {
 namespace {
 
-// Whether a namespace or a link of this process's hosts still exists.
+// Returns whether a namespace or a link of this process's hosts still exists.
 bool Left(pid_t owner) {
   const std::string prefix = "rmt" + std::to_string(owner);
   return RunCommand({"ip", "netns", "list"}).output.find(prefix + "h") != std::string::npos ||

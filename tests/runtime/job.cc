@@ -215,7 +215,7 @@ control::LauncherStatus Job::Status() {
   return StatusIn(Call("the-operators-token", {"/v1/status"}));
 }
 
-// Returns the status in the launcher's answer, or a default status if it cannot be decoded.
+// Returns the status in the launcher's answer, or a default status if decoding fails.
 control::LauncherStatus Job::StatusIn(const Ran& ran) const {
   std::string text = ran.output.substr(0, ran.output.rfind('\n'));
   if (as_launcher_says && ran.output.ends_with("\n200")) text = as_launcher_says(text);

@@ -63,7 +63,7 @@ class Job {
   std::string WorkerItemHashes(const std::string& directory) const;
   std::string Log() const;  // logs of all processes, for messages of failed assertions
   const Hosts& hosts() const { return hosts_; }
-  // The job's UID. No other job has it.
+  // The job's UID, which no other job has.
   const std::string& uid() const { return job_uid_; }
   // Limits the memory of the worker's container. Call before the worker starts.
   void LimitMemory(int worker, int64_t bytes) { hosts_.LimitMemory(1 + worker, bytes); }

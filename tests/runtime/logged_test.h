@@ -1,6 +1,6 @@
 #pragma once
 
-// A test whose processes write logs to a new folder that all hosts share; each host has its own
+// A test whose processes write logs to a new folder that all hosts share; each host has a private
 // /tmp. If the test fails, the folder is kept and its path is printed.
 
 #include <array>

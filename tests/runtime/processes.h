@@ -38,7 +38,7 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Returns how it ended, or nullopt if it still runs after `limit` times Patience().
+  // Returns how the child ended, or nullopt if it still runs after `limit` times Patience().
   std::optional<Outcome> Wait(std::chrono::milliseconds limit);
   void Kill();
   std::string Log() const;

@@ -1,5 +1,5 @@
 // Tests examples/pytorch/train.py with the real PyTorch, as a job in mode Restart: when a rank is
-// killed or a worker is lost, all ranks restart from the program's own checkpoint.
+// killed or a worker is lost, all ranks restart from the program's last checkpoint.
 
 #include <algorithm>
 #include <csignal>

@@ -1,6 +1,6 @@
 // Tests third-party programs from PyPI, started as their users start them, in containers on three
 // nodes. The images contain only Python, a shell and, for MPI programs, Open MPI. Each program must
-// continue from its own checkpoint after the loss of a rank, a worker, a node and the launcher.
+// continue from its last checkpoint after the loss of a rank, a worker, a node and the launcher.
 
 #include <algorithm>
 #include <csignal>
@@ -209,7 +209,7 @@ TEST_P(RealProgram, GoesOnFromItsCheckpoint) {
 
   ASSERT_TRUE(WaitUntil(kLimit, [&] { return Beginnings(&job).size() >= 2; })) << job.Log();
   if (cut_off_ != nullptr) {
-    // mpirun's daemon keeps running there, because nothing tells it that mpirun has exited.
+    // mpirun's daemon keeps running on the cut node: it does not learn that mpirun has exited.
     EXPECT_TRUE(WaitUntil(Seconds(60), [&] {
       return NoneRuns(*cut_off_, {"python3", "ringmaster-attach"});
     })) << "ranks on the cut node still run beside their replacements";

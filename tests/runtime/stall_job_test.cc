@@ -111,9 +111,9 @@ TEST_F(StallJob, GoesOnWithoutAStoppedRankWhichComesBack) {
   const RankExit failure = HungRank(status, 1);
   EXPECT_EQ(failure.signal, SIGKILL);
   EXPECT_THAT(failure.stack, HasSubstr(", stopped by a signal"));
-  // Use the launcher's times, which do not include delays of our polling. The launcher waits for
-  // max(10 x the median step, kStall), which is longer on a busy machine. So check separately how
-  // long it waited and how soon after that the others continued.
+  // Use the launcher's times, which do not include delays of our polling. Check the launcher's wait
+  // and the recovery after the wait separately, because the launcher waits for max(10 x the median
+  // step, kStall), which is longer on a busy machine.
   const milliseconds stood = StoodStill(failure);
   const milliseconds whole(status.last_recovery->detected_millis +
                            status.last_recovery->resumed_millis);

@@ -100,8 +100,8 @@ double LargestDifference(int seed) {
 }
 
 // In about one run in twenty, a value is so close to the threshold of a rectifier or pool that
-// rounding decides the result, and the loss curve jumps. So it is enough if one seed of three
-// agrees: a sample used twice, or a wrong mean, would change the losses with every seed.
+// rounding decides the result, and the loss curve jumps. Therefore only one seed of three must
+// agree: a sample used twice, or a wrong mean, would change the losses with every seed.
 TEST_F(Training, TheSameSeedGivesTheSameLossesWithOneTwoAndThreeWorkers) {
   double smallest = INFINITY;
   for (const int seed : {8, 9, 7}) {

@@ -21,7 +21,7 @@ using control::Epoch;
 using control::LauncherPhase;
 using control::LauncherStatus;
 
-// More than twice the steps that complete in a test without losses, or with four losses.
+// Each is more than twice the steps that complete in a test without losses and with four losses.
 constexpr std::int64_t kSteps = 500;
 constexpr std::int64_t kStepsWithLosses = 1500;
 constexpr int kProxyPort = 8490;
@@ -48,7 +48,7 @@ class Versions : public LoggedTest {
     }
   }
 
-  // A trainer that connects through a proxy, which runs in the process group of the slot.
+  // Returns a trainer that connects through a proxy, which runs in the slot's process group.
   control::LaunchSpec TrainerBehindAProxy() {
     control::LaunchSpec spec = TrainerSpec(kStepsWithLosses, logs_ + "/steps.jsonl");
     const std::string wrapper = logs_ + "/ringmaster-train";

@@ -105,8 +105,8 @@ Response ApiClient::Exchange(const std::string& method, const std::string& path,
                              const std::string& accept) {
   const auto request = MakeRequest(endpoint_, method, path, body, content_type, accept);
   ErrorCode error;
-  // The server may have closed idle connections. Tries again with another, and finally with a new
-  // one.
+  // The server may have closed idle connections. Tries another idle connection, and
+  // finally a new connection.
   for (bool reused = true; reused;) {
     error = {};
     auto connection = pool_->TakeIdle();

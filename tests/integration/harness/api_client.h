@@ -1,8 +1,8 @@
 #pragma once
 
 // The API client of tests and benchmarks: blocking HTTP over TLS with JSON, on kept-alive
-// connections. It is separate from the operator's client, so that tests do not check the operator
-// with its own client.
+// connections. It is separate from the operator's client, so that tests do not check the
+// operator's client with itself.
 
 #include <atomic>
 #include <chrono>
@@ -33,7 +33,7 @@ struct Response {
   std::string Text() const { return body.is_string() ? body.get<std::string>() : body.dump(); }
 };
 
-// Returns the value at a JSON pointer, or null. TextAt() returns it as text, empty for null.
+// Returns the value at a JSON pointer, or null. TextAt() returns the value as text; "" for null.
 nlohmann::json At(const nlohmann::json& object, const std::string& pointer);
 std::string TextAt(const nlohmann::json& object, const std::string& pointer);
 
@@ -87,7 +87,7 @@ class ApiClient {
 };
 
 // Polls until `condition` is true, every 10 ms at first and every 100 ms later. After a slow check,
-// it waits four times as long as the check took, at most one second. Returns false after `limit`
+// the pause is four times as long as the check, at most one second. Returns false after `limit`
 // times Patience().
 bool WaitUntil(const std::function<bool()>& condition,
                std::chrono::milliseconds limit = std::chrono::seconds(60));

@@ -109,7 +109,7 @@ class FaultProxy::Impl {
 
   int port() const { return acceptor_.local_endpoint().port(); }
 
-  // A connection from the operator, with the connection to the API server that belongs to it.
+  // A connection from the operator, and the connection to the API server that serves it.
   struct Session {
     Session(net::ip::tcp::socket socket, Impl& impl)
         : down(std::move(socket), impl.server_context_), up(impl.io_, impl.client_context_) {}
@@ -120,7 +120,7 @@ class FaultProxy::Impl {
     bool up_open = false;
   };
 
-  // Registers a socket so that the destructor can wake its thread.
+  // Registers a socket, so that the destructor can wake the thread that uses the socket.
   class Registration {
    public:
     Registration(Impl& impl, TlsStream& stream)
@@ -182,7 +182,7 @@ class FaultProxy::Impl {
     for (OpenWatch* watch : watches_) watch->Finish(end);
   }
 
-  // Ends watches whose client is gone. Their threads wait for upstream and would not notice.
+  // Ends watches whose client is gone: their threads wait for upstream and do not detect that.
   void Reap(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     while (!stop.stop_requested()) {
@@ -218,7 +218,7 @@ class FaultProxy::Impl {
     while (!error && !stopping_) {
       http::request_parser<http::string_body> parser;
       parser.body_limit(
-          std::numeric_limits<int64_t>::max());  // Boost 1.74 rejects every body with "none"
+          std::numeric_limits<int64_t>::max());  // with boost::none, Boost 1.74 rejects every body
       http::read(session.down, session.down_buffer, parser, error);
       if (error || !ServeRequest(session, parser.release())) break;
     }

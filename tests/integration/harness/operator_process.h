@@ -22,7 +22,7 @@ struct OperatorOptions {
   std::string identity = "operator-under-test";
   std::string log_level = "debug";
   std::vector<std::string> flags{};  // additional flags
-  // Whether /metrics requires a token. Without it, tests can read metrics without token reviews.
+  // If true, /metrics requires a token. If false, tests can read metrics without token reviews.
   bool metrics_authorization = false;
 };
 

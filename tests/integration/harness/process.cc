@@ -22,7 +22,7 @@
 namespace ringmaster::testing {
 namespace {
 
-// Creates a file without a name that contains the child's standard input.
+// Returns the descriptor of an unnamed file that contains the child's standard input.
 int InputFile(const std::string& text) {
   char name[] = "/tmp/ringmaster-input-XXXXXX";
   const int fd = ::mkostemp(name, O_CLOEXEC);

@@ -58,8 +58,8 @@ struct CommandOutput {
 CommandOutput RunCommand(const std::vector<std::string>& argv, const std::string& stdin_text = "",
                          std::chrono::milliseconds limit = std::chrono::seconds(60));
 
-// Returns a folder in memory, so that files do not wait for a busy disk; the temporary folder if
-// less than 1 GiB of memory is free for it.
+// Returns a folder in memory, so that files do not wait for a busy disk. If less than 1 GiB of
+// memory is free for the folder, returns the temporary folder.
 std::filesystem::path MemoryFolder();
 
 // A directory that the destructor removes.

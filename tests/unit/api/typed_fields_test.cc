@@ -29,7 +29,7 @@ std::string Texts(const std::vector<FieldProblem>& problems) {
   return texts;
 }
 
-// Decodes a job with this spec.worker.
+// Returns the decoded spec of a job with this spec.worker.
 TrainingJobSpec DecodeWorker(const std::string& worker) {
   return Decode(R"({"worker": )" + worker + "}");
 }

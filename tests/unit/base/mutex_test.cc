@@ -33,7 +33,7 @@ class Counter {
     return stoppable_.Wait(mutex_, stop,
                            [&]() RINGMASTER_REQUIRES(mutex_) { return count_ >= count; });
   }
-  // Another thread increments the counter while this thread has released the mutex temporarily.
+  // Releases the mutex while another thread increments the counter, and returns the counter.
   int LetGo() {
     const MutexLock lock(mutex_);
     {

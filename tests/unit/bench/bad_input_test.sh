@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests that ringmaster-bench refuses wrong input with exit code 2 and a message that names it: bad_input_test.sh PROGRAM
+# Tests that ringmaster-bench refuses wrong input with exit code 2 and a message that names the input: bad_input_test.sh PROGRAM
 set -uo pipefail
 program=$1 status=0
 refused() { # SAYS ARGUMENTS...

@@ -8,7 +8,7 @@ jq -e '[.table.rows[] | select(.accuracy < 0 or .seconds <= 0 or .accuracy_stand
 jq -e '[.table.rows[] | [.compression, .ranks]] == [["none",1],["none",2],["none",3],["fp8-e4m3",2],["fp8-e4m3",3],["fp16",2],["fp16",3]]' \
   <<<"$table" >/dev/null
 
-# A command replaces PyTorch's training: the benchmark asks it for the best setting once, and then uses that setting.
+# A command replaces PyTorch's training: the benchmark runs it once to find the best setting, and then uses that setting.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cat >"$work/peer" <<'P'

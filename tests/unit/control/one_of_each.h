@@ -1,6 +1,6 @@
 #pragma once
 
-// One message of every type, with a value in each of its fields.
+// One message of every type. Every field of a message has a value.
 
 #include <cstdint>
 #include <string>

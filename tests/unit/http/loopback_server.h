@@ -37,7 +37,7 @@ class LoopbackServer {
     std::string certificate_pem;
     std::string key_pem;
   };
-  // A self-signed Ed25519 certificate for a DNS name, or for 127.0.0.1 when `ip` is set.
+  // Makes a self-signed Ed25519 certificate for a DNS name, or for 127.0.0.1 if `ip` is set.
   static Identity MakeIdentity(const std::string& name, bool ip = false);
 
   // Uses TLS if `identity` is set, else plain HTTP.

@@ -82,7 +82,7 @@ TEST_F(HttpServerTest, RefusesWhatIsTooLargeOrNoHttpAndServesOn) {
   const std::string chunked = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   struct Case {
     std::string request;
-    std::string answer;  // how the answer begins; empty: the connection is closed without one
+    std::string answer;  // how the answer begins; empty: the connection is closed without an answer
   };
   const Case cases[] = {
       {chunked + "-2\r\n", ""},

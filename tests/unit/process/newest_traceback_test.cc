@@ -55,7 +55,7 @@ TEST(NewestTraceback, ALaterOneOfTheSameStreamReplacesIt) {
               ElementsAre("Traceback (most recent call last):", "  File \"b\"", "ValueError: y"));
 }
 
-// Ranks that lose a failed rank print tracebacks soon after it. The failed rank's must be kept.
+// Ranks that lose a failed rank print tracebacks, too. The failed rank's traceback must be kept.
 TEST(NewestTraceback, AnotherRanksNeedsLinesInBetween) {
   const std::string first =
       "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"a\"\n"

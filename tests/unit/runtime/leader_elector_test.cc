@@ -92,7 +92,7 @@ TEST_F(LeaderElectorTest, ALeaseMadeAnewGoesOnAboveTheDeletedOne) {
   clock_.Advance(seconds(4));
   b_.elector.Step();
   const int64_t before = b_.elector.term();
-  const FakeClock behind;  // a clock that lags: the others have advanced
+  const FakeClock behind;  // this clock lags, because the others have advanced
   Candidate c(lease_, behind, "c");
 
   lease_.lease = nullptr;
@@ -160,7 +160,7 @@ TEST_F(LeaderElectorTest, JudgesExpiryByItsOwnObservationNotByTheTimesWritten) {
   lease_.lease["spec"]["renewTime"] = "2001-01-01T00:00:00.000000Z";
   clock_.Advance(seconds(60));
 
-  b_.elector.Step();  // the first read of the record
+  b_.elector.Step();  // b reads the record for the first time
 
   EXPECT_EQ(b_.elected, 0);
 }

@@ -48,8 +48,8 @@ TEST(RequestPool, AJobsOtherRequestsWaitForTheEndOfItsFirst) {
   std::atomic<bool> first_ended = false;
   std::atomic<int> early{0};
   std::vector<std::function<void()>> closures(9, [&] { early += first_ended ? 0 : 1; });
-  // Meanwhile the requests of another job run, so many that this job's other requests would run as
-  // well if they were queued.
+  // During the first request, run many requests of another job. If this job's other requests were
+  // queued already, they would run among them.
   closures.front() = [&] {
     std::jthread([&] {
       pool.RunAll("other", std::vector<std::function<void()>>(33, [] {}));
@@ -117,7 +117,7 @@ TEST(RequestPool, KeepsAJobGoingWhileOthersStart) {
   gate.Open();
 }
 
-// Tests the order in which the requests of jobs run after all of them waited for one to end.
+// Tests the order in which requests of jobs run after they have waited for the end of another one.
 class TurnsTest : public ::testing::Test {
  protected:
   TurnsTest() { gate_.AwaitInside(1); }
@@ -148,7 +148,7 @@ class TurnsTest : public ::testing::Test {
   std::vector<std::jthread> jobs_;
 };
 
-// The first turn was that of the request that blocks the pool.
+// The request that blocks the pool takes the first turn, so Order() starts with the second turn.
 TEST_F(TurnsTest, EverySecondOneIsThatOfWhoWaitedLongest) {
   Add("big", 5);
   for (const char* job : {"a", "b", "c"}) Add(job, 1);

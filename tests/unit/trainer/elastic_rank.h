@@ -45,7 +45,7 @@ struct RankScript {
   int64_t corrupt_at = 0;     // changes a parameter before this step
   int64_t not_finite_at = 0;  // this rank's gradient of the second parameter is NaN in that step
   bool skip_not_finite = false;
-  bool scale_loss = false;  // only in the optimizer; does not change the workload's sums
+  bool scale_loss = false;  // only the optimizer scales; the workload's sums do not change
   std::chrono::seconds timeout = kRankTimeout;
   int64_t micro_batch = 0;  // 0: the job's setting
   // Folders; empty: nothing is stored.
@@ -55,7 +55,7 @@ struct RankScript {
   std::string snapshots{};
   bool every_checkpoint = false;  // each step waits for the previous checkpoint, so none is skipped
   Compression compression = Compression::kNone;
-  // Replaces ExactWorkload. It must call `at` and `at_evaluation` itself.
+  // Makes a workload that replaces ExactWorkload and calls `at` and `at_evaluation`.
   std::function<std::unique_ptr<Workload>(const RankScript& script)> workload{};
 };
 
@@ -233,7 +233,7 @@ class ElasticRank {
   SessionEnd end() const { return end_; }
   // Returns the parameters, then the velocity, then the loss scale, if any.
   const std::vector<float>& state() const { return state_; }
-  // For a sharded state: this rank's rows at the end, and the index of the first row.
+  // Return, for a sharded state, this rank's rows at the end and the index of the first row.
   const std::vector<float>& shard() const { return shard_; }
   int64_t first_row() const { return first_row_; }
   int summaries() const { return static_cast<int>(Logged("summary").size()); }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The launcher and agents of one process. A test scripts which worlds form; ranks are threads that
-// use their FakeMembership. Every wait of a test ends with its event, or fails after kLimit.
+// A fake of launcher and agents for tests whose ranks are threads with a FakeMembership. The test
+// chooses which worlds form. Every wait of a test ends with its event, or fails after kLimit.
 
 #include <algorithm>
 #include <chrono>
@@ -22,7 +22,7 @@
 
 namespace ringmaster::trainer {
 
-// The in-memory store of a world. It ends with the world.
+// The in-memory store of a world, which ends with the world.
 class EndingStore final : public Store {
  public:
   Result<void> Set(const std::string& key, const std::string& value) override {
@@ -100,8 +100,8 @@ class FakeLauncher {
     return world_.store;
   }
 
-  // Asks the ranks of the current world to leave it at a boundary, and tells those of `leaving`
-  // that they will not be in the next one.
+  // Asks the ranks of the current world to leave it at a boundary, and informs the ranks of
+  // `leaving` that they will not be in the next world.
   void Switch(const Names& leaving = {}) {
     const std::lock_guard lock(mutex_);
     switching_ = true;
@@ -144,7 +144,7 @@ class FakeLauncher {
     for (const std::string& name : names) EXPECT_EQ(boundary_[name], boundary_.begin()->second);
     return boundary_.begin()->second;
   }
-  // Waits until a rank reports that `what` has a fault, or if `holds` is false, that it has none.
+  // Waits until a rank reports a fault of `what`, or, if not `holds`, that `what` has no fault.
   void AwaitFault(const std::string& what, bool holds = true) {
     Await("without a fault", [&] { return faults_.contains(what) == holds; });
   }
@@ -153,7 +153,7 @@ class FakeLauncher {
     const std::lock_guard lock(mutex_);
     return kept_;
   }
-  // Returns the last beginning that rank 0 of a world reported.
+  // Returns the last report of a rank 0 about the beginning of its world.
   std::optional<Beginning> beginning() {
     const std::lock_guard lock(mutex_);
     return beginning_;
@@ -184,7 +184,7 @@ class FakeLauncher {
   void Await(const char* what, const std::function<bool()>& happened) {
     std::unique_lock lock(mutex_);
     if (changed_.wait_for(lock, kLimit, happened)) return;
-    closed_ = true;  // else threads that wait for the ranks to end would block forever
+    closed_ = true;  // otherwise threads that wait for the ranks would block forever
     changed_.notify_all();
     FAIL() << "nobody was " << what;
   }
@@ -222,10 +222,10 @@ class FakeLauncher {
   bool hold_ = false;
   std::set<std::string> leaving_;
   std::set<std::string> waiting_, done_;
-  std::map<std::string, int> broken_;  // by rank: the peer that it reported
+  std::map<std::string, int> broken_;  // by rank: the peer that the rank reported
   std::map<std::string, int64_t> boundary_;
   std::vector<std::pair<control::Epoch, int64_t>> reports_;
-  std::map<std::string, std::set<std::string>> faults_;  // by fault: the ranks that have it
+  std::map<std::string, std::set<std::string>> faults_;  // by fault: the ranks that have the fault
   std::optional<Beginning> beginning_;
   std::optional<control::KeptCheckpoint> kept_;
   bool nothing_trained_ = false;

@@ -32,7 +32,7 @@ class GpuWatching : public testing::Test {
     std::ofstream(File() + ".new") << text;
     std::filesystem::rename(File() + ".new", File());
   }
-  // Runs until the list of GPUs and `wanted` faults have arrived, or a list with a problem.
+  // Runs the watch until it reports a list with a problem, or a list of GPUs and `wanted` faults.
   void Watch(std::size_t wanted, std::chrono::milliseconds limit = std::chrono::seconds(60),
              const std::string& library = FAKE_NVML_LIBRARY) {
     boost::asio::io_context io(1);

@@ -23,7 +23,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// Returns the state of a process in /proc; 'Z' or '?' if it has ended.
+// Returns the state of a process in /proc; 'Z' or '?' if the process has ended.
 char StateOf(const std::string& pid) {
   std::ifstream file("/proc/" + pid + "/stat");
   std::string id;
@@ -117,7 +117,7 @@ TEST_F(LaunchCommandsTest, OfALauncherThatIsGoneEndUnheard) {
   EXPECT_FALSE(exited_);
 }
 
-// mpirun's daemon has forked, but not detached itself yet, when its parent ends.
+// mpirun's daemon forks, its parent ends, and only then the daemon detaches itself.
 TEST_F(LaunchCommandsTest, LeaveTheirDaemonsAlone) {
   commands_.Run({7, "sleep 600 >/dev/null 2>&1 & echo $!"});
   Await();

@@ -127,7 +127,7 @@ TEST(PreflightChecks, GpusThatDoNotAnswerAreNamed) {
   GpuList gpus{.devices = {{"GPU-0"}, {"GPU-1"}, {"GPU-2"}, {"GPU-3"}}};
   EXPECT_FALSE(CheckGpus(config, gpus).has_value());
 
-  // One GPU was lost after NVML had found it, one before, and one was never found.
+  // One GPU was lost after NVML had found it, one was lost before, and one was never found.
   gpus.devices = {{"GPU-0"}, {"GPU-1", "GPU is lost"}, {"", "GPU is lost"}};
 
   ASSERT_TRUE(CheckGpus(config, gpus).has_value());

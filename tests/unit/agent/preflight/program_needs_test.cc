@@ -1,4 +1,4 @@
-// Tests the checks of what a job's program needs, which ask its loader and its Python.
+// Tests the checks of a program's needs. The checks query the program's loader and Python.
 
 #include "worker/agent/preflight/program_needs.h"
 

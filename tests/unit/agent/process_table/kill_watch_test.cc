@@ -1,4 +1,4 @@
-// Tests how the ends of real processes are noticed: children of the test are killed or exit.
+// Tests how KillWatch detects the ends of real processes: children of the test are killed or exit.
 
 #include "worker/agent/process_table/kill_watch.h"
 
@@ -32,7 +32,7 @@ class KillWatchTest : public testing::Test {
     page = std::make_shared<const RankPage>(*std::move(made));
   }
 
-  // A rank that reports its position and sleeps.
+  // Starts a rank that reports its position and sleeps.
   std::unique_ptr<const Child> Rank() const {
     return std::make_unique<const Child>([this](const Ready& ready) {
       trainer::Position position;

@@ -34,7 +34,7 @@ using testing::StartsWith;
   for (;;) pause();
 }
 
-// Whether all threads of the process sleep, including threads of a sanitizer.
+// Returns whether all threads of the process sleep, including threads of a sanitizer.
 bool AllAsleep(pid_t process) {
   const std::string tasks = "/proc/" + std::to_string(process) + "/task";
   for (const auto& task : std::filesystem::directory_iterator(tasks)) {
@@ -54,7 +54,7 @@ void WaitUntilAsleep(pid_t process) {
   EXPECT_TRUE(AllAsleep(process));
 }
 
-// A rank with a second thread, called "sleeper". Both threads sleep.
+// Starts a rank with a second thread, called "sleeper". Both threads sleep.
 std::unique_ptr<const Child> SleepingRank(const RankPage& page) {
   auto rank = std::make_unique<const Child>([&](const std::function<void()>& ready) {
     trainer::Position position;
@@ -258,7 +258,7 @@ TEST(StackCapture, WaitsNotLongForAThreadThatDoesNotAnswer) {
   EXPECT_LT(captured.took, limits.all);
 }
 
-// Like a rank in Python: the thread that gets the signal writes the stacks of all threads as text.
+// The page of a rank like one in Python: the thread that gets the signal writes all stacks as text.
 int g_page_of_all = -1;
 
 std::unique_ptr<const Child> RankThatWritesAllStacks(const RankPage& page, bool first_answers) {

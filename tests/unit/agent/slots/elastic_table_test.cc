@@ -1,5 +1,5 @@
-// Tests how a slot of an elastic job reacts to all events in all states. If a cell is not listed,
-// nothing happens.
+// Tests how a slot of an elastic job reacts to every event in every state. If the table does not
+// list a reaction, nothing happens.
 
 #include <csignal>
 #include <functional>
@@ -127,14 +127,14 @@ std::vector<Event> Events() {
   };
 }
 
-// Whether the event is possible: events of a process need a process that runs.
+// Returns whether the event is possible: events of a process need a process that runs.
 bool CanHappen(const std::string& state, const std::string& event) {
   const bool runs = state != "waits" && state != "given up";
   const bool of_process = event.ends_with(" 1.5") && event[0] >= 'a' && event[0] <= 'z';
   const bool ends = event == "being killed" || event == "exit 0" || event == "exit 2";
   const bool needs_process =
       of_process || ends || event == "killed" || event == "hello" || event == "done 1.4";
-  const bool speaks = state != "loads" && state != "chosen";  // those send only hello
+  const bool speaks = state != "loads" && state != "chosen";  // such a rank sends only hello
   if (state == "being killed" && ends) return false;
   if (event == "restart due") return state == "waits";
   if (event == "hello") return !speaks;

@@ -202,7 +202,7 @@ TEST_F(ElasticWorld, TheSameEpochAgainOpensNoGateAndForgetsNoEnd) {
 
 TEST_F(ElasticWorld, AnEpochThatItIsInIsNoReasonToLeave) {
   Run({1, 2});
-  slots.OnPrepareEpoch({{1, 2}});  // repeated, because the answer was lost
+  slots.OnPrepareEpoch({{1, 2}});  // sent again, because the answer was lost
   slots.OnSwitchEpoch({{1, 1}, false});
   slots.OnSwitchEpoch({{1, 3}, false});
 

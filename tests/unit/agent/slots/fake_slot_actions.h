@@ -129,7 +129,7 @@ inline SlotsOptions TestSlotsOptions(int slots, bool elastic) {
 }
 
 // Returns a world in which a rank of another worker precedes this worker's slots. `starts` are the
-// starts of this worker's members, by slot; an empty one stands for the process in the slot.
+// starts of this worker's members, by slot; an empty start stands for the process in the slot.
 inline control::StartEpoch TestStart(control::Epoch epoch, std::int64_t cohort,
                                      const std::vector<std::string>& starts) {
   control::StartEpoch start{epoch, cohort, {}};

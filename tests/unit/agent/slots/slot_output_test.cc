@@ -168,7 +168,7 @@ TEST_F(SlotOutputTest, WaitsForTheLauncherInOrder) {
   EXPECT_TRUE(sent[1].is_stderr);
 }
 
-// The job may end with the process, so its last output must be sent before.
+// The job may end with the process, so the last output must be sent before the end is reported.
 TEST_F(SlotOutputTest, TheLauncherGetsWhatAProcessPrintedLastBeforeItsEnd) {
   output.GoTo({.way = Way::kLauncher, .rank = 0});
   actions.launcher_takes_output = false;

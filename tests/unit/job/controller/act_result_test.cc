@@ -8,7 +8,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A job that is reconciled, and the result of its acts.
+// A job that is reconciled, its plan, and the result of the plan's actions.
 struct Scene {
   std::optional<milliseconds> TakeIn() {
     const auto again = job::TakeIn(result, job, plan, now, memory);

@@ -13,7 +13,7 @@ using nlohmann::json;
 using ringmaster::testing::JobBuilder;
 using ringmaster::testing::kJobUid;
 
-// Stores filled as the reflector would.
+// Stores that a test fills as the reflector would.
 struct Cluster {
   PodStore pods{ProjectPod};
   ServiceStore services{ProjectService};
@@ -142,8 +142,8 @@ TEST(Observe, PredecessorsChildrenOnlyTakeNames) {
   EXPECT_EQ(seen.worker_service, nullptr);
 }
 
-// The plan uses the observed objects, even if the store has changed since: creating a worker that
-// already exists returns that worker.
+// The plan uses the observed objects, even if the store has changed since. This does no harm,
+// because creating a worker that already exists returns that worker.
 TEST(Observe, AWorkerThatShowsUpLaterLeavesItsIndexFree) {
   Cluster cluster;
   const Observed seen = cluster.See(JobBuilder().Build());

@@ -120,7 +120,7 @@ TEST(Reconciler, AStoreThatStaysBehindIsNotAskedEverSoOften) {
   FakeApi api;
   Operator op(api);
   op.Sync();
-  api.objects[kJobPath]["metadata"]["resourceVersion"] = "99";  // the watch does not show this
+  api.objects[kJobPath]["metadata"]["resourceVersion"] = "99";  // the watch misses this change
   std::chrono::milliseconds delay{0};
   for (int i = 0; i < 12; ++i) {
     const auto result = op.reconciler.Reconcile("team-a/digits");

@@ -244,7 +244,7 @@ inline const api::Condition& ConditionOf(const FakeApi& api, const char* type) {
   return found == nullptr ? kNone : *found;
 }
 
-// A TrainingProfile in the operator's namespace, as the API server stores it.
+// Returns a TrainingProfile of the operator's namespace, as the API server stores it.
 inline json& ProfileOf(FakeApi& api, const std::string& name) {
   return api.objects[std::string(kProfilesPath) + "/" + name];
 }
@@ -259,7 +259,7 @@ inline void PutProfile(FakeApi& api, const std::string& name, json spec) {
                           {"spec", std::move(spec)}};
 }
 
-// spec.worker.template of the job, as the API server stores it.
+// Returns spec.worker.template of the job, as the API server stores it.
 inline json& TemplateOf(FakeApi& api) {
   return api.objects[kJobPath]["spec"]["worker"]["template"];
 }
@@ -272,7 +272,7 @@ inline void Suspend(FakeApi& api, bool suspend) {
   api.objects[kJobPath]["spec"]["suspend"] = suspend;
 }
 
-// A forged copy of the ControllerRevision in which the operator keeps the spec of the run.
+// Returns a forged copy of the ControllerRevision in which the operator keeps the run's spec.
 inline json ForgedPin(const json& spec, const char* owner_uid = "job-uid") {
   return {{"metadata",
            {{"name", "digits-run-job-uid"},

@@ -1,4 +1,4 @@
-// Tests that the CRD accepts the status whatever the launcher sends. The test sends random answers
+// Tests that the CRD accepts the status for any launcher answer. The test sends random answers
 // and verdicts with the worst values of each field, and checks the limits of crds/.
 // tests/integration/tenants_test.cc tests the same with a real API server.
 

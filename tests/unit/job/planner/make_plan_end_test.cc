@@ -203,7 +203,7 @@ TEST(Plan, EndedJobNeverMakesPodsAgain) {
   EXPECT_FALSE(plan.create_services);
 }
 
-// The launcher's Service names the job's installation. Without it, the API server is asked first.
+// If the launcher's Service, which names the installation, is missing, the claim must be confirmed.
 TEST(Plan, AnEndWithoutALaunchersServiceIsConfirmed) {
   for (const bool service : {false, true}) {
     for (const std::string installation : {"", "us/lease"}) {

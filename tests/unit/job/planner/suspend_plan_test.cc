@@ -207,7 +207,7 @@ TEST(SuspendPlan, PodsGoTogetherOnceTheRanksHaveEnded) {
   }
 }
 
-// No launcher exists yet, or the first one's Pod was deleted before its term was recorded.
+// No launcher exists yet, or the first launcher's Pod was deleted before its term was recorded.
 TEST(SuspendPlan, WorkersWithoutALauncherGoAtOnceAndNameNoTerm) {
   const api::TrainingJob job = Suspended(JobBuilder().Replicas(2).Build());
 

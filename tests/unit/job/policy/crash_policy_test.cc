@@ -341,7 +341,7 @@ TEST(CrashPolicy, WhenAPodIsKilledAgainIsAnotherCrash) {
   struct Row {
     const char* command;
     const char* last;
-    int count;  // crashes after one more; before, there were three
+    int count;  // number of crashes after one more; it was three before
   };
   const Row table[] = {
       {"ringmaster-train", "2026-11-20T10:00:01Z", 4},
@@ -378,7 +378,7 @@ TEST(CrashPolicy, AProgramThatRanForLongBeginsANewRowWithoutItsLauncherToo) {
 TEST(CrashPolicy, OfAProgramWithoutStepsWhatItsLauncherForgetsIsForgotten) {
   struct Row {
     const char* command;
-    int reported;  // crashes that the launcher reports; before, three of four
+    int reported;  // crashes that the launcher reports; earlier, it reported three of the four
     int count;
     const char* time;
   };

@@ -24,7 +24,7 @@ PodBuilder Creating(int index) {
   return PodBuilder::Worker(index).Waiting("ContainerCreating", "");
 }
 
-// A job whose workers do not start, and which is reconciled repeatedly.
+// A job that is reconciled repeatedly and whose workers do not start.
 struct Starting {
   Scene scene;
 

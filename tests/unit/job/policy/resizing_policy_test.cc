@@ -28,7 +28,7 @@ std::string Resizing(const api::TrainingJobStatus& status) {
          condition->reason;
 }
 
-// Returns a job with three of three workers, and a status that reports this.
+// Returns a job that has all three workers, with a status that reports them.
 Scene Stable() {
   const api::TrainingJob job = RunningJob(3);
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
@@ -397,7 +397,7 @@ TEST(ResizingPolicy, AProgramThatBeginsAnewIsAWarningAndAFailureWithItsCause) {
   EXPECT_EQ(second.status.failures.size(), 1u);
 }
 
-// A program ends whenever its launcher is lost or replaced.
+// If the launcher of a program is lost or replaced, the program ends.
 TEST(ResizingPolicy, AProgramThatLosesItsLauncherIsStartedAnewAndThatIsSaidOnce) {
   struct Row {
     const char* name;

@@ -149,7 +149,7 @@ PodPtr Changed(const PodBuilder& builder, const std::function<void(PodView&)>& c
   return std::make_shared<const PodView>(pod);
 }
 
-// Returns a Pod that was evicted from its node and has no status of its container's end.
+// Returns a Pod that was evicted from its node and whose status lacks the container's end.
 PodPtr Evicted(const PodBuilder& builder, const char* message) {
   return Changed(builder, [&](PodView& pod) {
     pod.phase = PodPhase::kFailed;

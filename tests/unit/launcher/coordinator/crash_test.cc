@@ -385,7 +385,7 @@ TEST_F(CrashesOfAnotherProgram, ForLackOfMemoryAreNamed) {
   EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("64 MiB"));
 }
 
-// Ranks that exit with an error, which may be the program's or may go away with a restart.
+// Ranks that exit with an error: the program may be at fault, or a restart may resolve the error.
 class EndsOfAnotherProgram : public CrashesOfAnotherProgram {
  protected:
   void RunWith(int limit, const ExitCodeRules& rules = {}) {
@@ -431,7 +431,7 @@ TEST_F(EndsOfAnotherProgram, HaveAllRanksStartedAgainUpToTheLimit) {
                     HasSubstr("2 ranks had ended before it, the limit")));
 }
 
-// If a script always fails at its start, the job fails soon and is not restarted for long.
+// If a script always fails soon after its start, the job fails after a few restarts.
 TEST_F(EndsOfAnotherProgram, SoonAfterTheStartAreCrashesToo) {
   RunWith(10);
   for (int time = 1; time <= 4; ++time) {
@@ -495,7 +495,7 @@ TEST_F(EndsOfAnotherProgram, WithACodeThatIsIgnoredNeverCount) {
   EXPECT_EQ(world->membership.Status(world->now).crashes, 0);
 }
 
-// Programs with a limit, set by the user, for how long all ranks may be silent.
+// Programs for which the user has limited how long all ranks may be silent.
 class SilencesOfAnotherProgram : public CrashesOfAnotherProgram {
  protected:
   void RunWith(std::chrono::milliseconds stall) {
@@ -537,7 +537,7 @@ TEST_F(SilencesOfAnotherProgram, HaveItStartedAgainAndThenEndTheJob) {
               HasSubstr("no rank printed anything or touched its heartbeat file for 20 s"));
 }
 
-// The launcher does not know which rank the others wait for, so it names the first silent one.
+// The launcher does not know which rank the others wait for, so it names the first silent rank.
 TEST_F(SilencesOfAnotherProgram, NameTheRankThatWasSilentForTheLongestTime) {
   RunWith(20s);
   Pass(5, /*sign=*/true, 1);

@@ -140,7 +140,7 @@ TEST_F(ElasticWorld, ARankKilledWhileItLoadsIsWaitedFor) {
 }
 
 TEST_F(ElasticWorld, ARankThatNeverComesBackFailsTheStart) {
-  // The time limit starts when the rank ends, however long the rank ran before.
+  // The time limit starts when the rank ends and does not depend on how long the rank ran.
   for (const auto lived : {0s, 200s}) {
     world = std::make_unique<World>();
     world->loads = false;
@@ -416,7 +416,7 @@ TEST_F(ElasticWorld, APortThatDoesNotRefuseProvesNothing) {
   world->Dial(1, 901);
 
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
-  EXPECT_EQ(world->Sent<control::StartEpoch>(1), 1);  // sent again, because the first may be lost
+  EXPECT_EQ(world->Sent<control::StartEpoch>(1), 1);  // sent again: the first may be lost
 }
 
 TEST_F(ElasticWorld, APortRefusedBeforeARedialIsOldNews) {
@@ -523,7 +523,7 @@ TEST_F(ElasticWorld, AnotherProcessInTheSlotIsTheMembersEnd) {
   Run(3);
   world->Close(1);
   world->Dial(1, 901);
-  world->starts[{1, 0}] = "third";  // the launcher missed the ends of the first two
+  world->starts[{1, 0}] = "third";  // the launcher missed the ends of two processes
   world->Ready(1);
 
   EXPECT_EQ(world->phase(), LauncherPhase::kForming);
@@ -550,7 +550,7 @@ TEST_F(ElasticWorld, PausesBelowMinReplicasAndResumesWithAJoiner) {
   EXPECT_EQ(world->phase(), LauncherPhase::kPaused);
   EXPECT_EQ(Status().pause_reason, "BelowMinReplicas");
   EXPECT_THAT(Status().message, HasSubstr("1 of at least 2 workers"));
-  EXPECT_EQ(world->Sent<control::PrepareEpoch>(0), 1);  // its rank leaves its world and waits
+  EXPECT_EQ(world->Sent<control::PrepareEpoch>(0), 1);  // rank 0 leaves the world and waits
   world->Accept({0});
   world->Pass(5s, {0});
   EXPECT_EQ(world->Sent<control::StartEpoch>(), 0);
@@ -607,7 +607,7 @@ TEST_F(ElasticWorld, PausesWithoutAQuorumUntilItIsToldWhoIsDead) {
   world->DeclareDead({1, 2}, {0, 3}, 4, 1);
   world->Accept({0});
 
-  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);  // half of those alive, and formed it here
+  EXPECT_EQ(world->phase(), LauncherPhase::kRunning);  // half is enough for the world's launcher
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 
@@ -698,7 +698,7 @@ TEST_F(ElasticWorld, AJoinerWaitsForTheOthersFromWhenItHasLoaded) {
   world->Pass(5s, {0, 1});
   world->Reload(1, "a");
   world->Pass(500ms, {0, 1});
-  world->Say(1, control::RankReady{0, "a"});  // the same report again
+  world->Say(1, control::RankReady{0, "a"});  // repeats the same report
   world->loads = true;
   world->Arrive(2);  // a later joiner does not delay the first
   world->Pass(400ms, {0, 1, 2});
@@ -901,7 +901,7 @@ TEST_F(ElasticWorld, NobodyIsBlamedForTheRanksOfALeaver) {
   EXPECT_THAT(Status().failures, IsEmpty());
 }
 
-// A Pod is deleted, evicted or drained with its node. Agent or operator may report this first.
+// A Pod is deleted, evicted or drained with its node. The agent or operator reports this first.
 TEST_F(ElasticWorld, WhoLeavesInOrderIsALossWithItsNameUnlessFewerAreWanted) {
   for (const bool told_by_agent : {true, false}) {
     Run(3);

@@ -36,7 +36,7 @@ struct Story {
   }
 };
 
-// Picks a random choice. Faults are less likely than regular events.
+// Returns a random choice. Faults are less likely than regular events.
 Choice Pick(const std::vector<Choice>& choices, std::mt19937_64& random) {
   std::vector<double> weights;
   for (const Choice& choice : choices) {

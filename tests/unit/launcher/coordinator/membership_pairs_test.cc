@@ -194,7 +194,7 @@ struct Start {
   World world;
 };
 
-// Uses short limits, because time advances in ticks and the number of pairs is large.
+// Returns short limits, because time advances in ticks and the number of pairs is large.
 CoordinatorOptions ShortLimits(bool elastic) {
   CoordinatorOptions options = World::Options(1, elastic);
   options.lost_after = options.join_window = options.broken_settle = 300ms;
@@ -252,7 +252,7 @@ std::vector<Start> Starts(bool elastic) {
   return starts;
 }
 
-// Checks the actions that followed an event. `ended`: connections that have ended.
+// Checks the actions that followed an event. `ended`: the connections that have ended.
 void Check(World& world, std::set<ConnectionId>& ended, const std::string& story) {
   for (const Action& action : world.actions) {
     if (const auto* send = std::get_if<SendTo>(&action)) {

@@ -426,7 +426,7 @@ TEST_F(RunningWorld, DoesNotKeepJoinersWaitingForEver) {
   world.Order({0, 1, 2, 3, 4, 5}, 6, 1);
   world.Arrive(3);
   world.Pass(20s, {0, 1, 2, 3});
-  world.Arrive(4);  // does not extend the wait of the first joiner
+  world.Arrive(4);  // a later joiner does not extend the first one's wait
   world.Pass(10s - 100ms, {0, 1, 2, 3, 4});
   EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
 

@@ -373,10 +373,10 @@ void Model::EndRank(int worker, int slot, int signal, bool again) {
   if (job_.elastic) Say(worker, control::RankReady{slot, StartOf(worker, slot)});
 }
 
-// A program ends with its mpirun, whether its agent is connected or not: mpirun's daemons end its
-// ranks, within 4 s by SIGKILL, even if mpirun was killed. A world without a member whose
-// connection is broken starts at least 30 s (partial_after) later, which is three ticks in this
-// model, so ranks end at once.
+// A program ends with mpirun, even if an agent is not connected: mpirun's daemons end the ranks,
+// within 4 s by SIGKILL, even if mpirun was killed. A world without a member whose connection is
+// broken starts at least 30 s (partial_after) later, which is three ticks in this model.
+// Therefore, in this model the ranks end at once.
 void Model::EndProgram(int64_t cohort) {
   for (int worker = 0; worker < workers_; ++worker) {
     for (int slot = 0; slot < job_.slots && At(worker).alive; ++slot) {
@@ -394,8 +394,8 @@ void Model::EndPod(int worker) {
   Disconnect(worker, true);
 }
 
-// Two ranks reach each other unless a cut separates them: the ranks whose agents cannot reach a
-// launcher cannot reach the ranks whose agents can.
+// Returns whether two ranks can reach each other. They cannot if a cut separates the agent of only
+// one of them from a launcher.
 bool Model::PeersReach(int a, int b) const {
   for (int launcher = 0; launcher < kLaunchers; ++launcher) {
     if (CutFrom(a, launcher) != CutFrom(b, launcher)) return false;
@@ -403,7 +403,7 @@ bool Model::PeersReach(int a, int b) const {
   return true;
 }
 
-// Whether a launcher has fenced the worker, so that the job no longer depends on its state.
+// Returns whether a launcher has fenced the worker: the job does not need its state any more.
 bool Model::Fenced(int worker) const {
   for (const auto& one : launchers_) {
     if (!one) continue;
@@ -439,7 +439,7 @@ std::vector<control::Epoch> Model::AbleToStep() const {
   return {epochs.begin(), epochs.end()};
 }
 
-// Whether the rank has a world that cannot continue.
+// Returns whether the rank has a world that cannot continue.
 bool Model::Waits(const Rank& rank) const { return !rank.left && !rank.hung && !Able(rank.given); }
 
 std::vector<const Rank*> Model::PeersOf(const Rank& rank) const {
@@ -582,7 +582,7 @@ void Model::Look() {
   }
 }
 
-// Whether the newest launcher knows its world. Until then the operator removes no workers.
+// Returns whether the newest launcher knows its world. If not, the operator removes no workers.
 bool Model::KnowsItsWorld() const {
   const auto& newest = launchers_[1] ? launchers_[1] : launchers_[0];
   if (!newest->alive) return false;
@@ -703,7 +703,7 @@ void Model::Do(const Choice& choice) {
       cuts_.clear();
       break;
     case Kind::kNewLauncher:
-      // The order names every Pod that may be in the world, including those that are to leave.
+      // The order names every Pod that may be in the world, including Pods that must leave.
       for (int worker = 0; worker < workers_; ++worker) {
         for (const Rank& rank : At(worker).ranks) {
           if (At(worker).alive && rank.given.number != 0) ordered_.insert(worker);
@@ -743,7 +743,7 @@ void Model::Do(const Choice& choice) {
   Look();
 }
 
-// Whether no rank can notice that this one hangs: it is alone, or all ranks of its world hang.
+// Returns whether no rank can notice that this rank hangs: it is alone, or all its peers hang.
 bool Model::NobodyWaitsFor(const Rank& rank) const {
   const std::vector<const Rank*> peers = PeersOf(rank);
   const bool all_hang =

@@ -67,7 +67,7 @@ struct Choice {
     kToAgent,
     kDial,        // agent `who` connects to launcher `whom`
     kTick,        // all messages that the network lets through arrive, and 100 ms pass
-    kStep,        // the epoch that can commit a step commits one
+    kStep,        // the epoch that can commit steps commits a step
     kCheckpoint,  // a rank has written a checkpoint; `whom` is the slot, as below
     kKeep,        // the operator starts or stops requesting a checkpoint
     kKillRank,
@@ -75,7 +75,7 @@ struct Choice {
     kFreeze,  // a rank stops making progress, and survives a kill
     kKillPod,
     kBreak,         // breaks the connection of `who`
-    kCut,           // agent `who` cannot reach launcher `whom` or ranks on the other side
+    kCut,           // agent `who` cannot reach launcher `whom` or ranks across the cut
     kMend,          // ends all cuts
     kNewLauncher,   // starts the launcher of term 2; the first one keeps running
     kKillLauncher,  // kills the first launcher
@@ -108,10 +108,10 @@ class Model {
   void Do(const Choice& choice);
 
   // Ends all faults: ends cuts, tells the launchers which Pods are dead, kills an older launcher.
-  // Returns true if a step is committed within a time limit, or if no rank is left for that.
+  // Returns true if a step is committed within a time limit, or if no rank is left.
   bool Recovers();
 
-  // Models with the same digest behave so similarly that only one of them is explored.
+  // Returns a digest. Models with the same digest behave so similarly that the test explores one.
   std::string Digest() const;
   std::string Describe() const;
 

@@ -78,7 +78,7 @@ struct StallWorld : World {
   int64_t counts = -1;            // number of collectives that each rank has launched
   int behind = -1;                // the worker whose device has begun one collective fewer
   std::vector<RankPhase> phases;  // by worker
-  std::map<int, int> peers;       // by worker: the rank it waits for
+  std::map<int, int> peers;       // by worker: the rank that the worker's rank waits for
   std::set<int> silent;
 };
 
@@ -140,7 +140,7 @@ TEST(Stall, SaysWhichCollectiveTheDeviceThatHangsHasNotComeTo) {
                 "did"));
 }
 
-// The limit is ten heartbeats; three if so many agents exist that each sends one every 500 ms.
+// The limit is ten heartbeats, or three if the agents are so many that each sends one per 500 ms.
 TEST(Stall, JudgesByReportsThatAreNotTooOld) {
   struct Case {
     int other_agents;

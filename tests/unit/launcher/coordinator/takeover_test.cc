@@ -30,7 +30,7 @@ class Takeover : public testing::Test {
     return members;
   }
 
-  // Makes the agent connect and report its world. `highest`: a higher epoch that it accepted.
+  // Makes the agent connect and report its world. `highest`: a higher epoch that was accepted.
   void Return(int worker, int size, const control::Epoch& epoch = kOld, bool runs = true,
               std::optional<control::Epoch> highest = {}) {
     control::AgentHello hello = world->MakeHello(worker);
@@ -111,7 +111,7 @@ TEST_F(Takeover, TheCheckpointThatTheLauncherBeforeGrantedIsKnownAgain) {
   EXPECT_EQ(status.checkpoint->step, 500);
   EXPECT_EQ(status.checkpoint->bytes, 4096);
 
-  world->Say(0, control::CheckpointDone{{3, 8}, 0, 900});  // of this term, but never granted
+  world->Say(0, control::CheckpointDone{{3, 8}, 0, 900});  // in this term, but never granted
   world->Say(0, control::CheckpointDone{{2, 6}, 1, 450});  // an older one
   EXPECT_EQ(world->membership.Status(world->now).checkpoint->step, 500);
 }
@@ -281,7 +281,7 @@ TEST_F(Takeover, TheHighestWorldReportedWins) {
   Return(2, 3, {2, 5});
   Return(0, 2);
   EXPECT_EQ(world->phase(), LauncherPhase::kAdopting);
-  Return(1, 2, {2, 5}, true, kOld);  // accepted {2, 7}, but did not start it
+  Return(1, 2, {2, 5}, true, kOld);  // worker 1 accepted {2, 7}, but did not start it
   EXPECT_EQ(world->phase(), LauncherPhase::kForming);
   EXPECT_EQ(world->Prepared(), (control::Epoch{3, 8}));
 

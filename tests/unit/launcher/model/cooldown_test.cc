@@ -63,7 +63,7 @@ TEST(Cooldown, TwoSlotsHoldTheWholePod) {
   for (int i = 0; i < 4; ++i) cooldown.Ended(kBegin, "a", 0);
   for (int i = 0; i < 3; ++i) cooldown.Ended(kBegin, "a", 1);
 
-  // The time from which fewer than two slots wait.
+  // Until() returns the time from which fewer than two slots wait.
   EXPECT_EQ(cooldown.Until(kBegin, "a", 7), kBegin + 2s);
   EXPECT_EQ(cooldown.Until(kBegin, "a", 0), kBegin + 4s);
   EXPECT_EQ(cooldown.Until(kBegin + 3s, "a", 7), kBegin + 3s);

@@ -38,7 +38,7 @@ TEST(NextWorld, LetsLeaversGoOnlyWhenTheStateStays) {
     const char* what;
     std::set<std::string> leavers;
     MemberIds stateful;
-    std::vector<std::string> next;  // if a and b survive and j joins
+    std::vector<std::string> next;  // members of the next world if a and b survive and j joins
   };
   const Case cases[] = {
       {"one of two", {"b"}, {id("a"), id("b")}, {"a", "j"}},
@@ -76,7 +76,7 @@ TEST(HasQuorum, IsMoreThanHalfOrHalfOfOnesOwn) {
 
 TEST(HasQuorum, NeverLetsTwoDisjointPartsGoOn) {
   // Tries all numbers of Pods that are connected to the first launcher, to the second, to neither,
-  // or dead (which one launcher, both or neither know).
+  // and of dead Pods, of which one launcher, both or neither know.
   for (int pods = 1; pods <= 6; ++pods) {
     for (int mine = 0; mine <= pods; ++mine) {
       for (int theirs = 0; mine + theirs <= pods; ++theirs) {

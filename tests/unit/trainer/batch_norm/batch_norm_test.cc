@@ -35,7 +35,7 @@ struct Made {
 
 at::Tensor Leaf(const at::Tensor& values) { return values.detach().clone().requires_grad_(true); }
 
-// A layer with random values. A large `mean` shows whether sums of squares lose precision.
+// Makes a layer with random values. A large `mean` shows whether sums of squares lose precision.
 Layer MakeLayer(at::IntArrayRef sizes, at::ScalarType type, Then then, double mean) {
   at::manual_seed(7);
   const int64_t channels = sizes[1];

@@ -1,5 +1,5 @@
 // Tests checkpoint files and their folder: a state is read back bit for bit, and a file with an
-// error is rejected with a message that names it.
+// error is rejected with a message that names the error.
 
 #include <algorithm>
 #include <cstring>
@@ -252,7 +252,7 @@ TEST_F(CheckpointTest, ANewerFormatIsRefusedAndNotTakenForDamage) {
   TestState state;
   std::vector<std::byte> bytes = EncodeShardHeader(HeaderOf(VersionAt(1, 1, 2), state));
   bytes[8] = std::byte{2};
-  uint64_t hash = 0xcbf29ce484222325ULL;  // the same in every format version
+  uint64_t hash = 0xcbf29ce484222325ULL;  // every format version uses this hash
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (i >= 24 && i < 32) continue;
     hash = (hash ^ static_cast<uint64_t>(bytes[i])) * 0x100000001b3ULL;
@@ -318,7 +318,7 @@ TEST_F(CheckpointTest, AStoppedWriterLeavesNothing) {
 }
 
 // The ranks 0 of two worlds write the same state. The first writer is granted the checkpoint, but
-// continues only after the second has completed it.
+// continues only after the second has completed the checkpoint.
 TEST_F(CheckpointTest, TheLaterOfTwoWritersLeavesTheFirstOnesWhole) {
   TestState state(1);
   const StateVersion version = VersionAt(1, 1, 7);

@@ -33,7 +33,7 @@ constexpr int64_t kDeath = 17;        // all ranks die in this step
 class ResumeTest : public ::testing::Test {
  protected:
   ResumeTest() { fs::create_directory(logs_); }
-  ~ResumeTest() override { launcher_.Close(); }  // before ranks_ joins its threads
+  ~ResumeTest() override { launcher_.Close(); }  // ends the ranks before ranks_ joins them
 
   ElasticRank& Start(const std::string& name, RankScript script = {}) {
     if (script.checkpoints.empty()) script.checkpoints = checkpoints_;
@@ -60,7 +60,7 @@ class ResumeTest : public ::testing::Test {
       }
     }
   }
-  // Blocks until all ranks have called it: no rank dies while another is in the step before.
+  // Blocks until all ranks have called this: no rank dies while another is a step behind.
   void AwaitAll(std::size_t ranks) {
     ++dying_;
     EXPECT_TRUE(Eventually([&] { return dying_ >= ranks; }));
@@ -197,7 +197,7 @@ std::vector<float> VelocityOf(const std::vector<float>& state) {
   return {state.begin() + static_cast<std::ptrdiff_t>(state.size() / 2), state.end()};
 }
 
-// Several jobs that use the same volume. Each job has its own launcher.
+// Several jobs that use the same volume. Each job has a separate launcher.
 class OtherJobs : public ::testing::Test {
  protected:
   static CheckpointPlace Job(const std::string& name, const std::string& uid) {

@@ -79,7 +79,7 @@ TEST_F(SharedMemoryTest, EveryRankHasTheSameBits) {
 TEST_F(SharedMemoryTest, NamesThePeerThatNeverCameWhereItIsOnlyOne) {
   for (const int absent : {1, 2}) {
     RunRanks(4, [&](const World& world) {
-      // The first `absent` ranks are missing, also rank 0, which would create the memory.
+      // The first `absent` ranks are missing, including rank 0, which creates the memory.
       const bool comes = world.rank > 1 || (absent == 1 && world.rank == 1);
       if (!comes) return;
       SharedMemoryCommunicator communicator(world, In(seconds(1)), abandoned_connects);
@@ -204,7 +204,7 @@ TEST(Segment, IsTheSameMemoryForWhoOpensIt) {
   EXPECT_EQ((*opened)->memory()[9'999], std::byte{7});
 }
 
-// Another segment of the same size has the same file descriptor number.
+// A new segment may have the size and file descriptor number of an earlier segment.
 TEST(Segment, IsNotTakenForAnEarlierOne) {
   auto made = Segment::Create(10'000);
   ASSERT_TRUE(made.ok());

@@ -29,7 +29,7 @@ audit::Report ReportOf(const std::string& folder) { return AuditLogsIn(folder, k
 
 class CompressedElasticTest : public ::testing::Test {
  protected:
-  ~CompressedElasticTest() override { launcher_.Close(); }  // before ranks_ joins its threads
+  ~CompressedElasticTest() override { launcher_.Close(); }  // ends the ranks before ranks_ joins
 
   ElasticRank& Start(const std::string& name, RankScript script = {}) {
     script.compression = compression_;

@@ -94,8 +94,8 @@ class CompressedReducerTest : public ::testing::TestWithParam<Compression> {
   AbandonedConnects abandoned_connects_;
 };
 
-// Returns by how much the sum over all steps may differ from the exact one: by the residuals of all
-// ranks' contributions, and the residual that one rank has of the sum.
+// Returns how much the sum over all steps may differ from the exact sum: by the residuals of the
+// contributions of all ranks, and the residual of the sum on one rank.
 float MostOwed(Compression compression, int size) {
   const float relative = compression == Compression::kFloat8E5M2   ? 0x1p-2F
                          : compression == Compression::kFloat8E4M3 ? 0x1p-3F

@@ -95,7 +95,7 @@ T ValueOfLane(T mine, unsigned lane) {
 
 inline void __syncthreads() { ringmaster::trainer::SyncBlock(); }
 
-// For whole warps only.
+// All threads of the warp must call this function.
 template <typename T>
 T __shfl_xor_sync(unsigned, T value, int lanes) {
   return ringmaster::trainer::ValueOfLane(value, threadIdx.x ^ static_cast<unsigned>(lanes));

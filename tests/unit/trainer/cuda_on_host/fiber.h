@@ -1,8 +1,8 @@
 #pragma once
 
-// A function with its own stack that can be paused and resumed on any thread. Each switch of stacks
-// is reported to AddressSanitizer. ThreadSanitizer treats a fiber as a thread, and a switch between
-// fibers as no synchronization.
+// A function with a separate stack that can be paused and resumed on any thread. Each switch of
+// stacks is reported to AddressSanitizer. ThreadSanitizer treats a fiber as a thread, and a switch
+// between fibers as no synchronization.
 
 #include <atomic>
 #include <cstddef>
@@ -32,7 +32,7 @@ class Fiber {
     context_.uc_stack.ss_sp = stack_.get();
     context_.uc_stack.ss_size = kStackBytes;
     makecontext(&context_, function, 0);
-    context_.uc_stack.ss_size = 0;  // else AddressSanitizer forgets which parts are out of bounds
+    context_.uc_stack.ss_size = 0;  // keeps AddressSanitizer's marks of parts out of bounds
     if (__tsan_create_fiber != nullptr) thread_ = __tsan_create_fiber(0);
   }
   // Represents the caller, on its existing stack.

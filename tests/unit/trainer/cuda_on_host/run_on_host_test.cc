@@ -72,7 +72,7 @@ TEST(RunOnHost, AWarpExchangesValues) {
   }
 }
 
-// If a barrier is missing, at least one of the two orders produces wrong results.
+// Without a barrier, a kernel would have wrong results in at least one of the two orders.
 TEST(RunOnHost, ThreadsTakeTurnsTheOtherWayRoundInTheNextBlock) {
   std::atomic<int> turns = 0;
   std::array<std::array<int, kBlock>, 2> turn{};

@@ -23,7 +23,7 @@ TEST(Prefetcher, GivesEveryStepItsBatchWithAnyNumberOfThreads) {
   for (const int threads : {0, 1, 3}) {
     Prefetcher<Numbers> prefetcher(Fill, threads);
     for (int64_t step = 0; step < 50; ++step) {
-      // At step 20 the world changes, and so does the share.
+      // At step 20, the world changes, and with it the rank's share.
       const Share share = step < 20 ? Share{0, 4} : Share{2, 4};
       ASSERT_EQ(prefetcher.Take(step, share).values.front(), 100 * step + share.begin) << threads;
       ASSERT_EQ(std::ssize(prefetcher.Take(step, share).values), share.size());  // again

@@ -1,4 +1,4 @@
-// Tests what is reported and recorded for a step that this rank or that all ranks have applied.
+// Tests what a rank reports and records once the rank, or all ranks, have applied a step.
 
 #include "worker/trainer/elastic/commit_log.h"
 

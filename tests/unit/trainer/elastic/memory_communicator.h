@@ -1,7 +1,7 @@
 #pragma once
 
 // A communicator whose ranks are threads that exchange bytes in memory. Operations are complete
-// when they return. For tests that check sent data. If one rank aborts, it breaks for all ranks.
+// when they return. If one rank aborts, it breaks for all ranks. Tests use it to check sent data.
 
 #include <condition_variable>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Tests a state in device memory: code that syncs or stores it must use the values there.
+// Tests a state in device memory: syncs and checkpoints must use the values in device memory.
 
 #include "worker/trainer/elastic/state_mirror.h"
 

@@ -1,6 +1,6 @@
 // Tests worlds that change during training. Several ranks run in this process, over shared memory
-// or Gloo, and the test is their launcher. Whatever happens to the ranks, the final parameters must
-// equal those of a single rank bit for bit, and the audit of all logs must find no faults.
+// or Gloo, and the test is their launcher. In every test, the final parameters must
+// equal the parameters of a single rank bit for bit, and the audit of all logs must find no faults.
 
 #include <algorithm>
 #include <chrono>
@@ -33,7 +33,7 @@ constexpr seconds kTimeout = kRankTimeout;
 
 class ElasticTest : public ::testing::Test {
  protected:
-  ~ElasticTest() override { launcher_.Close(); }  // before ranks_ joins its threads
+  ~ElasticTest() override { launcher_.Close(); }  // ends the ranks before ranks_ joins them
 
   ElasticRank& Start(const std::string& name, RankScript script = {}) {
     return ranks_.emplace_back(launcher_, name, folder_.path(), kLast, std::move(script));
@@ -200,7 +200,7 @@ TEST_P(ElasticOnTest, ASecondRankIsLostWhileTheNextWorldForms) {
   launcher_.Form({"a", "b", "c"});
   launcher_.AwaitBroken({"a", "c"});
 
-  launcher_.Form({"a", "c", "never comes"});  // a and c wait for the address of the third
+  launcher_.Form({"a", "c", "never comes"});  // a and c wait for the third address
   launcher_.Form({"a", "c"});
 
   ExpectFinished({"a", "c"});

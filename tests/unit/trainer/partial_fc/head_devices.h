@@ -1,7 +1,7 @@
 #pragma once
 
-// The devices on which tests run a head: the host, and the device of the kernels, which tests the
-// handling of GPU memory. The kernels run on the host too (cuda_on_host/), except in
+// The devices on which tests run a head: the host, and the device of the kernels. The second one
+// tests the handling of GPU memory. The kernels run on the host too (cuda_on_host/), except in
 // builds with CUDA, which use the GPU.
 
 #include <memory>

@@ -1,7 +1,7 @@
 // Tests changes of a world whose ranks share the class centres. Uses real sessions over Gloo, as
 // elastic_test.cc does. The audit logs prove that nothing is lost: the checksums of the ranks'
-// centres after each step add up to that of the table from which the next world starts, however
-// that table was assembled.
+// centres after each step add up to the checksum of the table from which the next world starts,
+// no matter how the world assembled the table.
 
 #include <algorithm>
 #include <array>
@@ -131,7 +131,7 @@ class ShardedRun {
     fs::create_directory(logs_);
   }
   explicit ShardedRun(HeadMaker head_device) : ShardedRun(kShardedLast, kRows, head_device) {}
-  ~ShardedRun() { launcher_.Close(); }  // before ranks_ joins its threads
+  ~ShardedRun() { launcher_.Close(); }  // ends the ranks before ranks_ joins them
 
   FakeLauncher& launcher() { return launcher_; }
   std::string checkpoints() const { return folder_.path() + "/checkpoints"; }
@@ -143,7 +143,7 @@ class ShardedRun {
     return ranks_.emplace_back(launcher_, name, logs_, steps_, std::move(script));
   }
 
-  // Waits until the survivors end, assembles the table from their shares, and audits the logs.
+  // Waits until the survivors end, assembles the table from their shares, and returns the audit.
   audit::Report Finish(const FakeLauncher::Names& survivors) {
     table_.assign(static_cast<std::size_t>(classes_) * kRowFloats, std::nanf(""));
     std::size_t floats = 0;
@@ -363,7 +363,7 @@ TEST(ShardedElastic, AWorldThatBreaksWhileRowsMoveLosesNothing) {
 
 TEST(ShardedElastic, AWorldThatSomeHaveEnteredAndOthersNotLosesNothing) {
   // b makes 13 all-gathers in the first world: three at its start, and one in each of ten steps.
-  // The last of six in the second world is after the moves of rows, when others have entered it.
+  // The last of six in the second world follows the moves of rows; others have entered by then.
   const Entered entered = BreakTheNextWorld({.fail_all_gather = 19});
 
   EXPECT_EQ(entered.a, (std::vector<int64_t>{1, 2, 3}));
@@ -386,7 +386,7 @@ TEST_P(ShardedElasticOnGpus, RubbishOfARankThatGivesUpLosesNothing) {
   run.ExpectClean({"a", "b"});
 }
 
-// The first all-gathers are for entering the first world; the others belong to steps.
+// The first all-gathers belong to the entry into the first world, the others to steps.
 INSTANTIATE_TEST_SUITE_P(Gatherings, ShardedElasticOnGpus,
                          ::testing::Range(int64_t{1}, int64_t{8}));
 
@@ -454,7 +454,7 @@ class DeathAfterACheckpoint {
   DeathAfterACheckpoint(std::string checkpoints, int ranks)
       : checkpoints_(std::move(checkpoints)), ranks_(ranks) {}
 
-  // Ranks are at most one step apart, so each knows the step of death before it reaches that step.
+  // Ranks are at most one step apart, so each rank knows in time in which step it dies.
   void Pass(int64_t step) {
     if (step >= 5 && death_ == 0 && Complete()) {
       int64_t unset = 0;

@@ -78,7 +78,7 @@ inline MadeByAStep RunStep(const HeadOptions& options, HeadDevice& device, Shard
           .checksum = step.Checksum(rows)};
 }
 
-// Whether another order of summation can explain the difference.
+// Returns whether another order of summation can explain the difference.
 inline bool IsNear(const std::vector<float>& actual, const std::vector<float>& expected) {
   if (actual.size() != expected.size()) return false;
   float greatest = 0;

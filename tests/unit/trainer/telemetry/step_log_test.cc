@@ -85,7 +85,7 @@ TEST(StepLog, WritesWholeLinesAtOnce) {
 
   std::ifstream file(folder.path() + "/log");
   std::string line;
-  ASSERT_TRUE(std::getline(file, line));  // works while the log is still open
+  ASSERT_TRUE(std::getline(file, line));  // lines can be read while the log is open
   EXPECT_EQ(line, "{\"step\":1}");
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Generated digits have ten classes.
+// Returns options for this number of ranks. Generated digits have ten classes.
 TrainOptions OnRanks(const char* workload, int ranks) {
   TrainOptions options;
   options.workload = workload;

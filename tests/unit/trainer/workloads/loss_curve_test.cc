@@ -77,7 +77,7 @@ TEST(LossCurve, IsTheSameForOneTwoAndThreeRanks) {
       EXPECT_NEAR(together.losses[i] / alone.losses[i], 1, 1e-4)
           << "step " << i + 1 << " with " << size << " ranks";
     }
-    EXPECT_NEAR(together.accuracy, alone.accuracy, 0.011) << size;  // allows one sample of 101
+    EXPECT_NEAR(together.accuracy, alone.accuracy, 0.011) << size;  // one sample of 101 may differ
   }
 }
 

@@ -77,7 +77,7 @@ class AgentMembershipTest : public ::testing::Test {
     agent_.Accept();
   }
 
-  // Enters a world as rank 0 of two ranks, which are on two nodes.
+  // Enters a world as rank 0 of two ranks on two nodes, and returns the world.
   World Enter() {
     agent_.Send(control::RankEpoch{.epoch = kEpoch, .rank = 0, .members = Members()});
     const Result<World> world = membership_->AwaitWorld({});

@@ -124,8 +124,8 @@ class Devices {
     const std::lock_guard lock(mutex_);
     return ranks_[rank]->stream_.empty();
   }
-  // Whether each stream has all operations of the reduction and its confirmation: a contribution,
-  // and for both reductions the reduction, the copy of its sums and an event.
+  // Returns whether each stream has all operations of the reduction and its confirmation: a
+  // contribution, and for both reductions the reduction, the copy of its sums and an event.
   bool Launched() {
     const std::lock_guard lock(mutex_);
     return std::ranges::all_of(ranks_,
@@ -400,7 +400,7 @@ class Scene {
     return devices_.State() + (gave_up_[0] ? "0" : "") + (gave_up_[1] ? "1" : "");
   }
 
-  // Aborts what has not ended. After this, the results of the ranks do not change.
+  // Aborts all operations that have not ended. After this, the results of the ranks do not change.
   void Close() {
     for (auto& communicator : communicators_) {
       if (communicator) communicator->Abort("the test is over");
@@ -458,7 +458,7 @@ class EveryOrder {
 
   int runs = 0;
   int confirmed = 0;
-  int confirmed_alone = 0;  // confirmed on one rank, but not on the other
+  int confirmed_alone = 0;  // runs in which only one rank confirmed
   int rubbish = 0;          // reductions that succeeded with wrong sums
   int wrong = 0;            // wrong reductions that were confirmed
 

@@ -63,7 +63,7 @@ class FakeNccl {
   // Returns only the functions that exist in `version`.
   NcclApi Api();
 
-  // All calls: "init 0/3", "abort", "revoke", "shrink 1 [2,]", "grow -1/3 id", "register 64", …
+  // Returns all calls: "init 0/3", "abort", "revoke", "shrink 1 [2,]", "grow -1/3 id", …
   std::vector<std::string> calls() {
     const std::lock_guard lock(mutex_);
     return calls_;

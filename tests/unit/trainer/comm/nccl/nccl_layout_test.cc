@@ -1,5 +1,5 @@
-// Compares the declarations of NCCL's types in nccl_api.h with those in the header of each version
-// of NCCL, which layouts.py has recorded.
+// Compares the declarations of NCCL's types in nccl_api.h with the declarations in the header of
+// each version of NCCL, which layouts.py has recorded.
 
 #include <cstddef>
 #include <fstream>
