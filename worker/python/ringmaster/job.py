@@ -38,9 +38,8 @@ _logger = logging.getLogger("ringmaster")
 class Job:
     """The interface of a rank to its job. join() creates it once per process. Thread-safety: one thread.
 
-    Add objects with `state_dict` and `load_state_dict`, such as a scheduler, to `state`: `job.state["scheduler"] =
-    scheduler`. A rank that joins receives `state`, checkpoints contain it, and changes to it in a discarded step are
-    undone.
+    Add objects with `state_dict` and `load_state_dict` to `state`: `job.state["scheduler"] = scheduler`. A rank that
+    joins receives `state`, checkpoints contain it, and changes to it in a discarded step are undone.
     `finished` is True once all ranks may exit.
     """
 
@@ -174,8 +173,7 @@ class Job:
         self.step()
 
     def begin(self) -> tuple[int, int]:
-        """Begins the next step of a custom loop and returns this rank's share. If the ranks must leave the world, does
-        so first."""
+        """Begins the next step of a custom loop, in a new world if one is due. Returns this rank's share."""
         if not self._ready():
             raise UserError(f"begin() was called after another rank had ended training with step {self.steps}; a custom loop "
                             "must end when job.finishing is true")
@@ -305,8 +303,7 @@ class Job:
             self._log.add(metrics)
 
     def on_log(self, callback: Callable[[int, dict[str, float]], None]) -> None:
-        """Registers `callback(step, metrics)`, which rank 0 calls after each logged step. step_log.py contains
-        callbacks for some trackers."""
+        """Registers `callback(step, metrics)`, which rank 0 calls after each logged step; step_log.py has some."""
         self._log.add_callback(callback)
 
     def before_update(self, function: Callable[[], Any]) -> None:
