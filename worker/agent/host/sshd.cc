@@ -154,7 +154,7 @@ void Sshd::OnEnd(ProcessEnd end, const LastLines& last_lines) {
 void Sshd::Fail(const std::string& message) {
   ++failures_;
   ready_ = false;
-  LogWarn("Restarted sshd", {{"reason", message}, {"failures", failures_}});
+  LogWarn("Failed to run sshd, retrying", {{"reason", message}, {"failures", failures_}});
   if (failures_ == kFailuresBeforeFault) handlers_.on_fault(message);
   retry_.expires_after(BackoffDelay(kRestart, failures_, 0));
   retry_.async_wait([this](const boost::system::error_code& cancelled) {
