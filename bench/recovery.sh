@@ -60,7 +60,7 @@ case $figure in
          reference: (.median_step_ms / 1000), reference_is: "the median step", goal: ("<= " + (($goal / 1000) | tostring)),
          holds: (.longest_gap_ms <= $goal and .audit == "clean")}' ;;
   B10)
-    # torchft keeps 97.7 % (32 replicas, 16 cores), as reported elsewhere.
+    # torchft is reported to keep 97.7 % of its throughput (32 replicas, 16 cores; docs/comparison-details.md).
     # The workers get nine tenths of the machine, in equal parts; the rest is for the programs that inject faults and measure.
     cpus=$(awk -v cores="$(nproc)" 'BEGIN {printf "%.2f", 0.9 * cores / 8}')
     ours=$("$ringmaster_chaos" strike --replicas=8 --cpus="$cpus" --faults=kill-rank,kill-agent --every=29 --count="${COUNT:-20}" "$@" | result)

@@ -57,7 +57,7 @@ spec:
       template: {spec: {tolerations: [{key: kwok, operator: Exists}], containers: [{name: main, image: example.com/mpi}]}}
 Y
 }
-create() { # NAME: prints the seconds until the job's last worker exists, which the operator creates last
+create() { # NAME: prints the seconds until the worker with the highest index exists, which is created last
   local begin
   kubectl create namespace peer >/dev/null
   begin=$(date +%s%3N)

@@ -304,7 +304,7 @@ inline constexpr char kCauseRankExited[] = "RankExited";
 inline constexpr char kCauseDeviceUnhealthy[] = "DeviceUnhealthy";
 // Another process replaced a rank whose exit was not reported.
 inline constexpr char kCauseRankReplaced[] = "RankReplaced";
-// The agent's connection broke, and it did not reconnect or its worker's port refuses connections.
+// The agent lost its connection and did not reconnect, or its worker's port refused connections.
 inline constexpr char kCauseAgentLost[] = "AgentLost";
 // The agent's connection ended while its worker was leaving.
 inline constexpr char kCauseAgentLeft[] = "AgentLeft";
@@ -379,7 +379,7 @@ inline constexpr char kEventWorkerLost[] = "WorkerLost";
 inline constexpr char kEventNotDrained[] = "NotDrained";
 // Training resumed after a loss. The message names the loss and how long the recovery took.
 inline constexpr char kEventRecovered[] = "Recovered";
-// Warning: too many nodes are not ready at once to replace their workers.
+// Warning: too many nodes are not ready, so their workers are not replaced.
 inline constexpr char kEventNodesUnreachable[] = "NodesUnreachable";
 // Warning: a NetworkPolicy of the job was changed or deleted, and has been restored.
 inline constexpr char kEventPolicyRestored[] = "NetworkPolicyRestored";

@@ -44,8 +44,8 @@ nlohmann::json MakeMergePatch(const nlohmann::json& from, const nlohmann::json& 
 // Parses an object of the API server. Like ParseJson() (common/json/json.h), but skips
 // metadata.managedFields, which is not used and is a third of many objects.
 Result<nlohmann::json> ParseServerJson(std::string_view text);
-// Identifies the object of a watch event by the event's beginning. Fields that were not read are
-// empty.
+// Namespace and name of a watch event's object, from the first bytes of the event. Fields that were
+// not read are empty.
 struct EventBeginning {
   std::string ns;
   std::string name;

@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kRetryJitter = 1.2;  // retry period's factor, so that standbys do not synchronise
+constexpr double kRetryJitter = 1.2;  // maximum of a random factor of the retry period
 
 // Rounds a lease duration up to whole seconds, as the API requires. A standby may wait longer than
 // the duration, but not shorter.

@@ -1,6 +1,6 @@
 // The soak test of the operator, run by `make soak`. Plays schedules for RINGMASTER_SOAK_MINUTES
 // (default 30) with one operator process, and measures its memory, descriptors and threads after
-// each. They must not grow from the second third of the time to the last.
+// each. Their maximum in the last third must not exceed that in the middle.
 
 #include <algorithm>
 #include <cstdio>

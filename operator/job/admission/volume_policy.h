@@ -19,8 +19,8 @@ void CheckVolume(const nlohmann::json& volume, const std::string& path, bool may
                  const JobRules& rules, Findings& found);
 
 // Returns true if a Pod's mount and all mounts below it are read-only, and if later mounts of the
-// host do not appear in it. recursiveReadOnly must be IfPossible, because kernels before 5.12 do
-// not support it.
+// host do not appear in it. recursiveReadOnly must be IfPossible or Enabled; IfPossible is enough,
+// because kernels before 5.12 have no such mounts.
 bool IsReadOnlyMount(const nlohmann::json& mount);
 
 // Makes the host path mounts in a Pod's spec recursively read-only.

@@ -1,4 +1,4 @@
-// Tests the compact encoding of worlds: members grouped by host, and a world as a difference.
+// Tests the compact encoding of worlds: members by host, and differences of two worlds.
 
 #include "common/control/world_difference.h"
 

@@ -29,8 +29,8 @@ struct RemovedCheckpoints {
   int64_t bytes = 0;
 };
 
-// Files that were already removed stay removed. kInvalid: permanent failure. kUnavailable:
-// temporary failure.
+// Removes the job's folder. An error may leave some of its files. kInvalid: permanent failure.
+// kUnavailable: temporary failure.
 Result<RemovedCheckpoints> RemoveOwnCheckpoints(const CheckpointOwner& owner);
 
 }  // namespace ringmaster::agent

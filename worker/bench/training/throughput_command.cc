@@ -230,14 +230,13 @@ int RunRank(const trainer::World& world, const ThroughputFlags& flags) {
 int Run(const ThroughputFlags& given) {
   const ThroughputFlags flags = Completed(given);
   if (flags.global_batch < flags.ranks) {
-    return Refuse(
-        "--global-batch=" + std::to_string(flags.global_batch) +
-        " leaves ranks without samples; use at least --ranks=" + std::to_string(flags.ranks));
+    return Refuse("--global-batch=" + std::to_string(flags.global_batch) +
+                  " must be at least --ranks=" + std::to_string(flags.ranks) +
+                  ", a sample for each rank");
   }
   if (flags.samples < flags.global_batch) {
-    return Refuse(
-        "--generated-samples=" + std::to_string(flags.samples) +
-        " is less than a batch; use at least --global-batch=" + std::to_string(flags.global_batch));
+    return Refuse("--generated-samples=" + std::to_string(flags.samples) +
+                  " must be at least --global-batch=" + std::to_string(flags.global_batch));
   }
   return RunOnRanks({.ranks = flags.ranks},
                     [&](const trainer::World& world) { return RunRank(world, flags); });

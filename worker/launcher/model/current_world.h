@@ -1,7 +1,7 @@
 #pragma once
 
-// The ranks that train together: an epoch and its members by rank. A value: the next world
-// replaces it as a whole. Only Load() changes it, while processes that mpirun started are
+// The ranks that train together: an epoch and its members by rank. The next world
+// replaces the whole value. Only Load() changes it, while processes that mpirun started are
 // loading.
 
 #include <map>

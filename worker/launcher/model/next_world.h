@@ -50,9 +50,9 @@ struct Quorum {
   bool all_accounted = false;  // whether each Pod takes part or is known to be dead
 };
 
-// Whether more than half of the Pods that are not known dead accepted, or exactly half if this
-// launcher formed that world. Otherwise dead Pods count too: they may have been in later worlds
-// that this launcher does not know. Also true if no Pod is missing, because none can disagree.
+// Whether a majority of the Pods accepted. If this launcher formed that world, dead Pods do not
+// count and exactly half is enough; otherwise dead Pods count, because they may have been in later
+// worlds of another launcher. Also true if no Pod is missing, because none can disagree.
 bool HasQuorum(const Quorum& quorum);
 
 // A proposed world, and the Pods that have accepted its epoch so far.

@@ -987,7 +987,7 @@ TEST_F(ElasticWorld, ALeaverStaysOverALossAndGoesAtTheNextBoundary) {
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 
-// The only rank that stays hangs, so the world formed after the loss never completes a step.
+// After the loss, the only rank that does not leave hangs. The new world never completes a step.
 TEST_F(ElasticWorld, ALeaverHasTheStateWhenWhoStaysEndsAfterALoss) {
   Run(3);
   world->Order({0, 1}, 2, 1);
