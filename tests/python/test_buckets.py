@@ -23,7 +23,7 @@ class _Rank:
         self.reduced.append(tensor)
         return self
 
-    def wait(self):
+    def order(self):
         pass
 
 
@@ -44,7 +44,7 @@ class Numbers(unittest.TestCase):
                     rank.reduced[0].copy_(total)
 
                 for mine in buckets:
-                    mine.wait()
+                    mine.order()
                     self.assertEqual(list(map(_bits, mine.numbers())), list(map(_bits, _NUMBERS)))
 
     def test_they_are_neither_scaled_nor_part_of_the_check_for_infinite_gradients(self):

@@ -9,7 +9,7 @@ from unittest import mock
 
 import torch
 from ringmaster.errors import WorldOver
-from ringmaster.transport import Communicator
+from ringmaster.transport import Communicator, Work
 from ringmaster.world import Epoch, Member, Store, World
 
 
@@ -73,6 +73,18 @@ class Wait(unittest.TestCase):
 
         with self.assertRaisesRegex(WorldOver, "Connection closed by peer"):
             communicator.wait_for(_CompletesAfterALook(RuntimeError("Connection closed by peer")))
+
+
+    def test_an_operation_that_was_aborted_on_a_gpu_is_not_taken_for_a_result(self):
+        communicator = Communicator(_world_of_two(), torch.device("cuda"), 5)
+        stream = mock.Mock()
+        stream.synchronize.side_effect = lambda: communicator.abort("the launcher abandoned this world")
+
+        with mock.patch("torch.cuda.current_stream", return_value=stream):
+            work = Work(communicator, (mock.Mock(),))
+            work.order()
+            with self.assertRaisesRegex(WorldOver, "abandoned"):
+                work.wait()
 
 
 class _CompletesAfterALook:

@@ -102,8 +102,12 @@ void ElasticJob::JudgeBroken(Time now) {
   if (!change_.first_broken_at) return;
   const bool settled =
       now - *change_.first_broken_at >= options_.lost_after + options_.broken_settle;
-  const bool none_lost = same_world_attempts_ == 0 && change_.EveryoneBroken(done_, world_.size());
-  if (!settled && !none_lost) return;
+  if (!settled && !reformed_at_once_ && change_.EveryoneBroken(world_.size())) {
+    reformed_at_once_ = true;
+    LogWarn("Ranks lost connectivity but no worker is lost", {{"epoch", world_.epoch().number}});
+    return Form(now);
+  }
+  if (!settled) return;
   if (same_world_attempts_ < options_.same_world_attempts) {
     ++same_world_attempts_;
     LogWarn("Ranks lost connectivity but no worker is lost", {{"epoch", world_.epoch().number}});

@@ -249,6 +249,7 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankBegan& began) {
 // Once the newest world has committed a step, each of its members has adopted the state.
 void ElasticJob::NoteCommitted(int64_t step) {
   Job::NoteCommitted(step);
+  reformed_at_once_ = false;
   same_world_attempts_ = 0;
   if (!WorldCanChange() || std::exchange(all_stateful_, true)) return;
   unsettled_ = true;  // leaving ranks may leave now, because others have the state

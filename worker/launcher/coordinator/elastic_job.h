@@ -154,6 +154,8 @@ class ElasticJob final : public Job {
   MemberIds ended_;             // members whose processes have certainly ended
   std::set<int> done_;          // ranks that finished their last step
   ChangeProgress change_;
+  bool reformed_at_once_ =
+      false;                     // since the last committed step, after all ranks reported a break
   int same_world_attempts_ = 0;  // consecutive worlds with the same members and no committed step
   StallWatch stall_watch_;
   StragglerWatch straggler_watch_;

@@ -32,11 +32,8 @@ bool ChangeProgress::AllAtBoundary(Time now, const std::set<int>& done, int worl
   return EveryoneAtBoundary(done, world_size) || now - *first_at_boundary > patience;
 }
 
-bool ChangeProgress::EveryoneBroken(const std::set<int>& done, int world_size) const {
-  for (int rank = 0; rank < world_size; ++rank) {
-    if (!broken.contains(rank) && !done.contains(rank)) return false;
-  }
-  return !broken.empty();
+bool ChangeProgress::EveryoneBroken(int world_size) const {
+  return broken.size() == static_cast<std::size_t>(world_size);
 }
 
 std::map<int, int> ChangeProgress::BrokenPeers() const {

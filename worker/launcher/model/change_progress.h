@@ -39,8 +39,9 @@ struct ChangeProgress {
   // so if one has reported, the other reports may have been lost with a connection.
   bool AllAtBoundary(Time now, const std::set<int>& done, int world_size,
                      std::chrono::milliseconds patience) const;
-  // Whether each rank has reported that it cannot continue or is in `done`, so that none is lost.
-  bool EveryoneBroken(const std::set<int>& done, int world_size) const;
+  // Whether each rank has reported that it cannot continue, or was seen to be unable to connect.
+  // Then none of them is lost.
+  bool EveryoneBroken(int world_size) const;
   // The ranks that reported that they cannot continue, and the peer that each could not reach.
   std::map<int, int> BrokenPeers() const;
 };

@@ -30,11 +30,10 @@ class _Bucket:
     def __init__(self, parameters: list[torch.nn.Parameter], numbers: int):
         self.parameters = parameters
         self._row = 8 * numbers
-        self._ranks = 1
+        self._ranks = 0  # no memory yet: zero() allocates it
         self.missing = 0  # gradients of this step that are not complete yet
         self.work: Work | None = None
         self.version = 0  # torch's version of `flat` after the last backward pass
-        self._take_memory()
 
     def _take_memory(self) -> None:
         first = self.parameters[0]
@@ -47,11 +46,18 @@ class _Bucket:
         self.numbers_of = self.flat[size:].view(self._ranks, self._row)
         self.pieces = [_piece(self.flat, offset, parameter) for offset, parameter in zip(offsets, self.parameters)]
 
+    def _free_memory(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
+        self.work = self.flat = self.gradients = self.numbers_of = None
+        self.pieces: list[torch.Tensor] = []
+
     def zero(self, ranks: int) -> None:
-        resized = ranks != self._ranks and self._row > 0
+        resized = self._ranks == 0 or (ranks != self._ranks and self._row > 0)
         self._ranks = ranks
-        # An operation of an earlier world may still write to the old memory.
+        # An operation of an earlier world may still write to the old memory, which it then keeps.
         if resized or (self.work is not None and self.work.under_way()):
+            self._free_memory()
             self._take_memory()
         else:
             self.flat.zero_()
@@ -183,12 +189,13 @@ class Buckets:
         except WorldOver as over:  # must not be raised through backward
             self._broken = over
 
-    def wait(self) -> None:
+    def order(self) -> None:
+        """Waits for all buckets, on a GPU with the current stream (Work.order())."""
         for bucket in self._buckets:
-            bucket.work.wait()
+            bucket.work.order()
 
     def numbers(self) -> list[list[float]]:
-        """Returns the numbers of each rank, by rank, once wait() has returned."""
+        """Returns the numbers of each rank, by rank, after order()."""
         return self._buckets[-1].numbers_of.to(torch.uint8).view(torch.float64).tolist()
 
     def scale(self, factor: float) -> bool:

@@ -98,11 +98,12 @@ class StepReducer:
         first = communicator.rank == 0
         statistics = self._training.statistics(self.weight, first) if self._training.model.training else None
         averaged = None if statistics is None else communicator.all_reduce(statistics)
-        self.buckets.wait()
+        self.buckets.order()
         if averaged is not None:
-            averaged.wait()
+            averaged.order()
         losses, weights_of, flags_of, data_words = zip(*self.buckets.numbers())
-        weights, flags = sum(weights_of), functools.reduce(operator.or_, map(int, flags_of))
+        communicator.settle()
+        weights, flags = math.fsum(weights_of), functools.reduce(operator.or_, map(int, flags_of))
         compare_texts(communicator, votes.data, data_words)
         if flags & _UNUSED:
             self._drop_unused(communicator, unused)
@@ -120,7 +121,7 @@ class StepReducer:
                             "rate or check the data")
         if statistics is not None:
             self._training.put_statistics(statistics, weights)
-        return Reduced(sum(losses) / weights, bool(flags & _LEAVE), bool(flags & _CHECKPOINT), waited)
+        return Reduced(math.fsum(losses) / weights, bool(flags & _LEAVE), bool(flags & _CHECKPOINT), waited)
 
     def _numbers(self, votes: Votes, unused: bool, changed: bool) -> torch.Tensor:
         flags = _LEAVE * votes.leave | _CHECKPOINT * votes.checkpoint | _UNUSED * unused | _CHANGED * changed

@@ -135,6 +135,13 @@ class Work:
         self._works = works
 
     def wait(self) -> None:
+        """Blocks until the result is in the tensor."""
+        self.order()
+        self._communicator.settle()
+
+    def order(self) -> None:
+        """Like wait(), but on a GPU, only the current stream waits. Results count only once settle() has returned after
+        that, because operations that are aborted end without an error."""
         for work in self._works:
             self._communicator.wait_for(work)
         self._communicator.check()
@@ -257,6 +264,12 @@ class Communicator:
         """Raises WorldOver after abort()."""
         if self._reason is not None:
             raise WorldOver(self._reason, told=True)
+
+    def settle(self) -> None:
+        """Blocks until a GPU's current stream has done its operations. Raises WorldOver after abort()."""
+        if self.device.type == "cuda":
+            torch.cuda.current_stream(self.device).synchronize()
+        self.check()
 
     def broken(self, error: Exception) -> WorldOver:
         """Returns the error to raise for a failed operation."""
