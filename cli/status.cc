@@ -201,6 +201,12 @@ Result<std::string> StatusText(const JobObjects& objects, Time now) {
     text += Labelled("World", WorldText(status));
     if (!over) text += Labelled("Workers", WorkersText(status.workers, told.training));
   }
+  const bool restarts = status.elasticity_mode == api::ElasticityMode::kRestart;
+  const auto stall_after =
+      kube::GetInt32(objects.job, {"spec", "faultTolerance", "stallAfterSeconds"});
+  if (told.training && restarts && stall_after.value_or(0) == 0) {
+    text += Labelled("Hangs", "not detected, because faultTolerance.stallAfterSeconds is 0");
+  }
   if (!status.profile.empty()) text += Labelled("Profile", status.profile);
   if (status.checkpoint) text += Labelled("Checkpoint", CheckpointText(*status.checkpoint, now));
   if (status.crashes && !over) {  // a failed job's message says how often it crashed

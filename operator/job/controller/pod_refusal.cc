@@ -148,6 +148,10 @@ class Origin {
 std::string InWordsOfTheJob(const std::string& message, const json& pod,
                             const api::TrainingJobSpec& spec, const std::string& root) {
   constexpr std::string_view kGoField = "Go struct field ";
+  constexpr std::string_view kStrict = "strict decoding error: ";
+  if (const std::size_t strict = message.find(kStrict); strict != std::string::npos) {
+    return InWordsOfTheJob(message.substr(strict + kStrict.size()), pod, spec, root);
+  }
   const Origin origin(pod, spec, root);
   std::string text;
   std::size_t at = 0;

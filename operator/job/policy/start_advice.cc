@@ -27,15 +27,15 @@ std::string WhyUnschedulable(const std::string& scheduler_message) {
 std::string HowToSchedule(const std::string& scheduler_message, Role role) {
   if (Contains(scheduler_message, "persistentvolumeclaim \"") &&
       Contains(scheduler_message, "not found")) {
-    return "; create the claim, or correct claimName in the job's volumes";
+    return "; create the claim, or correct claimName in the job, delete the job and apply it again";
   }
   if (Contains(scheduler_message, "Insufficient ")) {
     const std::string requests = role == Role::kLauncher
                                      ? "resources.requests of container launcher in "
                                        "spec.launcher.template"
                                      : "worker.gpus or worker.resources";
-    return "; lower " + requests +
-           " to what one node has (kubectl describe nodes), or wait until enough is free";
+    return "; if no node has enough (kubectl describe nodes), lower " + requests +
+           ", delete the job and apply it again; otherwise wait until enough is free";
   }
   if (Contains(scheduler_message, "node(s) were unschedulable"))
     return "; uncordon a node (kubectl uncordon NODE), or add one";
@@ -52,20 +52,32 @@ std::string HowToPull(const ContainerView& container, const std::string& spec_im
   if (!WaitsForImage(container)) return "";
   if (!Contains(container.waiting_message, "image \"")) return "";  // the image is unknown
   if (!spec_image.empty() && Contains(container.waiting_message, spec_image)) {
+    if (Contains(container.waiting_message, "dial tcp")) {
+      return "; the node cannot reach the registry: correct spec.image, delete the job and apply "
+             "it again, or ask the platform team why the registry cannot be reached";
+    }
     return "; correct spec.image, or name a Secret with the registry's credentials in "
-           "spec.imagePullSecrets";
+           "spec.imagePullSecrets, then delete the job and apply it again";
   }
   return "; spec.image does not name this image: correct the template that does, or ask the "
          "platform team for Ringmaster's images";
 }
 
+std::string HowToRun(const std::string& kubelet_message) {
+  if (!Contains(kubelet_message, "runAsNonRoot")) return HowToMount(kubelet_message);
+  return "; the image runs as root, which the job's Pods may not: remove inject: None if the job "
+         "has "
+         "it, or set securityContext.runAsUser in spec.worker.template and spec.launcher.template";
+}
+
 std::string HowToMount(const std::string& kubelet_message) {
   if (!Contains(kubelet_message, "not found")) return "";
   if (Contains(kubelet_message, "configmap \"")) {
-    return "; create the ConfigMap, or correct its name in the job";
+    return "; create the ConfigMap, or correct its name in the job, delete the job and apply it "
+           "again";
   }
   if (Contains(kubelet_message, "secret \"")) {
-    return "; create the Secret, or correct its name in the job";
+    return "; create the Secret, or correct its name in the job, delete the job and apply it again";
   }
   return "";
 }

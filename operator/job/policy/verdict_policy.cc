@@ -27,6 +27,7 @@ constexpr char kHowToEndUserErrors[] =
     "and apply it again";
 constexpr char kHowToEndFailures[] =
     ". Correct the program or its input, then delete the job and apply it again";
+constexpr char kThenApplyAgain[] = ". Then delete the job and apply it again";
 
 template <typename Words>
 bool ContainsAny(const std::string& text, const Words& words) {
@@ -103,6 +104,10 @@ Outcome OutcomeOf(control::Verdict verdict, const PodView& launcher, const std::
   if (failed && (!verdict.first_failure || IsOfTheProgram(*verdict.first_failure))) {
     outcome.message += kHowToEndFailures;
   }
+  if (outcome.reason == control::kReasonOOMKilled ||
+      outcome.reason == control::kReasonPreflightFailed) {
+    outcome.message += kThenApplyAgain;
+  }
   if (!verdict.succeeded && verdict.first_failure) {
     outcome.failure = FailureOf(*verdict.first_failure, outcome.reason,
                                 NotAfter(launcher.container.finished_at, wall_now));
@@ -134,9 +139,11 @@ std::optional<Outcome> JudgeVerdicts(const Observed& observed, const std::string
 std::optional<Outcome> JudgeStart(const PodView& pod, const std::string& wall_now) {
   std::string why = CannotStart(pod);
   if (why.empty()) return std::nullopt;
+  const std::string cause = why;
+  if (!why.ends_with("apply it again")) why += kThenApplyAgain;
   api::Failure failure = FailureOf(pod, wall_now);
   failure.reason = api::kReasonStartError;
-  failure.last_lines = {CutText(why, kMaxLineBytes)};
+  failure.last_lines = {CutText(cause, kMaxLineBytes)};
   return Outcome{.succeeded = false,
                  .reason = api::kReasonStartError,
                  .message = std::move(why),
@@ -175,7 +182,7 @@ std::string CannotStart(const PodView& pod) {
   return final_reason || missing_program
              ? WhereIs(pod) + " cannot start (" + reason + "): " + container.waiting_message +
                    (missing_program ? WhatTheImageLacks(pod, container.waiting_message)
-                                    : HowToMount(container.waiting_message))
+                                    : HowToRun(container.waiting_message))
              : std::string();
 }
 

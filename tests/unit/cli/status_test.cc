@@ -69,6 +69,21 @@ TEST(Status, OneScreenOfAJobThatTrains) {
   EXPECT_THAT(ran.out, HasSubstr("digits-worker-0    node1  Running  2      0         "));
 }
 
+TEST(Status, AHangOfAProgramThatIsRestartedIsDetectedOnlyWithALimit) {
+  json status = RunningStatus();
+  const auto told = [&](const json& faults) {
+    json job = JobObject(status);
+    job["spec"]["faultTolerance"] = faults;
+    return StatusOf(job).out;
+  };
+
+  EXPECT_THAT(told(json::object()), Not(HasSubstr("Hangs")));
+  status["elasticity"]["mode"] = "Restart";
+  EXPECT_THAT(told(json::object()),
+              HasSubstr("Hangs          not detected, because faultTolerance.stallAfterSeconds"));
+  EXPECT_THAT(told({{"stallAfterSeconds", 20}}), Not(HasSubstr("Hangs")));
+}
+
 // `status` explains a reason with the first part of its comment, and omits the later part, which
 // names fields.
 TEST(Status, TheMeaningOfAReasonIsWhole) {

@@ -170,16 +170,17 @@ void DirectJob::JudgeStall(Time now) {
   const Time last = std::max(last_sign_, gate_opened_at_);
   if (options_.stall_floor.count() == 0 || now - last < options_.stall_floor) return;
   Silence silence = LongestSilence();
-  const std::string all = "no rank printed anything or touched its heartbeat file for " +
-                          std::to_string(options_.stall_floor.count() / 1000) + " s; ";
+  const std::string all =
+      "no rank printed anything or touched its heartbeat file (RINGMASTER_HEARTBEAT) for " +
+      std::to_string(options_.stall_floor.count() / 1000) + " s; ";
   const std::string longest =
-      " has been silent the longest, for " +
+      " was silent for longest, for " +
       std::to_string(std::chrono::floor<std::chrono::seconds>(now - silence.since).count()) + " s";
   silence.of.last_lines = {all + "this rank" + longest};
-  const std::string text =
-      all + RankText(silence.of) + longest +
-      "; \"kubectl trainingjob logs\" shows what each rank printed last; raise "
-      "faultTolerance.stallAfterSeconds if the program may be silent for longer";
+  const std::string text = all + RankText(silence.of) + longest +
+                           "; see \"kubectl trainingjob logs\" for the last output of each rank; "
+                           "correct the program, or "
+                           "raise faultTolerance.stallAfterSeconds if it may be silent for longer";
   failures_.ForgetCrashes(now - options_.restart_window);
   failures_.Crash(now, gate_opened_at_, {}, text);
   if (failures_.CrashLimitReached()) {

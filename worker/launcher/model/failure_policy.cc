@@ -169,11 +169,12 @@ Failure FailurePolicy::FailureBy(const RankExit& exit, const std::string& whose)
 }
 
 std::string FailurePolicy::CrashText() const {
-  return newest_crash_ + "; ranks failed " + TimesText(crashes_.count()) +
-         " without a completed step" +
-         (crashes_.limit() > 0 ? ", and the job fails at " + std::to_string(crashes_.limit()) +
-                                     " (runPolicy.restart.crashLimit)"
-                               : "");
+  std::string text =
+      newest_crash_ + "; ranks failed " + TimesText(crashes_.count()) + " without a completed step";
+  if (crashes_.limit() <= 0) return text;
+  text += crashes_.Reached() ? ", the limit"
+                             : ", and the job fails at " + std::to_string(crashes_.limit());
+  return text + " (runPolicy.restart.crashLimit)";
 }
 
 bool FailurePolicy::LoadsAgain(const RankExit& exit) const {

@@ -62,7 +62,7 @@ TEST(PodRefusal, FieldsAreNamedAsTheUserWroteThem) {
                "[spec.worker.template.metadata.labels: Invalid value: \"a b\", "
                "spec.worker.template.spec.nodeSelector: Invalid value]"},
            Row{"strict decoding error: unknown field \"spec.containers[0].imagePullpolicy\"",
-               "strict decoding error: unknown field "
+               "unknown field "
                "\"spec.worker.template.spec.containers[0].imagePullpolicy\""},
            Row{"json: cannot unmarshal number into Go struct field "
                "EnvVar.spec.containers.env.value of type string",

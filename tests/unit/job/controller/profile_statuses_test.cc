@@ -208,7 +208,7 @@ TEST_F(ProfileStatusesTest, SaysWhichFieldOfATemplateTheServerRefuses) {
   EXPECT_EQ(Accepted("typo")["status"], "False");
   EXPECT_EQ(Reason("typo"), "PodsRefused");
   EXPECT_EQ(Message("typo"),
-            "no job can use it: the API server rejects its Pods: strict decoding error: "
+            "no job can use it: the API server rejects its Pods: "
             "unknown field \"spec.workload.worker.template.spec.nodeSelektor\"");
   EXPECT_THAT(WhyNoRunBegins(*store_.Get("ringmaster-system/typo")),
               AllOf(HasSubstr("\"typo\" cannot be used, because the API server rejects its Pods"),

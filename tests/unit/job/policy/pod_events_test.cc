@@ -92,7 +92,8 @@ TEST(PodEvents, WhatIsSaidOfOneOfManyPodsIsEnough) {
   EXPECT_EQ(ready->reason, api::kReasonPodNotStarting);
   EXPECT_EQ(ready->message,
             "digits-worker-0 on node node-1 does not start: FailedMount: configmap \"data\" not "
-            "found; create the ConfigMap, or correct its name in the job");
+            "found; create the ConfigMap, or correct its name in the job, delete the job and apply "
+            "it again");
   EXPECT_EQ(EventReasons(plan), std::vector<std::string>{api::kReasonPodNotStarting});
   const Plan again = job.After(seconds(60));
   EXPECT_EQ(again.ask_about->uid, "uid-worker-0") << "until it is mended";

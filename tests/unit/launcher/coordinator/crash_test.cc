@@ -534,7 +534,7 @@ TEST_F(SilencesOfAnotherProgram, HaveItStartedAgainAndThenEndTheJob) {
   ASSERT_TRUE(world->Decided());
   EXPECT_EQ(world->Verdict()->verdict.reason, "CrashLoop");
   EXPECT_THAT(world->Verdict()->verdict.message,
-              HasSubstr("no rank printed anything or touched its heartbeat file for 20 s"));
+              HasSubstr("touched its heartbeat file (RINGMASTER_HEARTBEAT) for 20 s"));
 }
 
 // The launcher does not know which rank the others wait for, so it names the first silent rank.
@@ -557,11 +557,13 @@ TEST_F(SilencesOfAnotherProgram, NameTheRankThatWasSilentForTheLongestTime) {
   EXPECT_EQ(first.node, "node-1");
   EXPECT_EQ(first.start, "epoch 1");
   EXPECT_THAT(first.last_lines,
-              ElementsAre("no rank printed anything or touched its heartbeat file for 20 s; this "
-                          "rank has been silent the longest, for 27 s"));
-  EXPECT_THAT(stopping.message,
-              HasSubstr("20 s; rank 1 on digits-worker-1 (node-1) has been silent the longest, for "
-                        "27 s; \"kubectl trainingjob logs\" shows what each rank printed last"));
+              ElementsAre("no rank printed anything or touched its heartbeat file "
+                          "(RINGMASTER_HEARTBEAT) for 20 s; this rank was silent for longest, for "
+                          "27 s"));
+  EXPECT_THAT(
+      stopping.message,
+      HasSubstr("20 s; rank 1 on digits-worker-1 (node-1) was silent for longest, for 27 s; "
+                "see \"kubectl trainingjob logs\" for the last output of each rank"));
   EXPECT_EQ(again.last_recovery->pod, "digits-worker-1");
   EXPECT_EQ(again.last_recovery->node, "node-1");
   EXPECT_GE(again.last_recovery->detected_millis, 27'000);
@@ -571,7 +573,7 @@ TEST_F(SilencesOfAnotherProgram, NameTheRankThatWasSilentForTheLongestTime) {
   ASSERT_TRUE(last.has_value());
   EXPECT_EQ(last->rank, 1);
   EXPECT_EQ(last->pod, "digits-worker-1");
-  EXPECT_THAT(last->last_lines, ElementsAre(HasSubstr("this rank has been silent the longest")));
+  EXPECT_THAT(last->last_lines, ElementsAre(HasSubstr("this rank was silent for longest")));
 }
 
 TEST_F(SilencesOfAnotherProgram, AreItsOwnBusinessOtherwise) {

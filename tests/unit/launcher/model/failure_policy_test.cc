@@ -147,10 +147,9 @@ TEST(FailurePolicy, ARowOfCrashesFailsUntilAStepIsCommitted) {
   EXPECT_EQ(policy.crashes(), 3);
   EXPECT_TRUE(policy.CrashLimitReached());
   EXPECT_TRUE(policy.MustFail());
-  EXPECT_EQ(
-      policy.CrashText(),
-      "rank 0; ranks failed 3 times in a row without a completed step, and the job fails at 3 "
-      "(runPolicy.restart.crashLimit)");
+  EXPECT_EQ(policy.CrashText(),
+            "rank 0; ranks failed 3 times in a row without a completed step, the limit "
+            "(runPolicy.restart.crashLimit)");
   EXPECT_EQ(policy.FailureBy(Exit(0, 0, 9), "rank 0").reason, control::kReasonCrashLoop);
   policy.Committed(1);
 
