@@ -49,7 +49,7 @@ int Job::FullSize() const {
 
 bool Job::EveryoneReady(const std::vector<std::string>& ready) const {
   const auto wanted = static_cast<std::size_t>(order_->replicas);
-  // Whether more workers would not make the world larger.
+  // Whether the ready workers form the largest world that the ordered ones can form.
   const bool largest = SizeOfWorld(ready.size()) >= SizeOfWorld(wanted);
   if (!options_.allowed_sizes.empty() && largest) return true;
   return ready.size() >= wanted && ready.size() == ordered_.size();  // `ready` lists ordered Pods
