@@ -232,7 +232,7 @@ int Run(const ThroughputFlags& given) {
   if (flags.global_batch < flags.ranks) {
     return Refuse("--global-batch=" + std::to_string(flags.global_batch) +
                   " must be at least --ranks=" + std::to_string(flags.ranks) +
-                  ", a sample for each rank");
+                  ", because each rank needs samples");
   }
   if (flags.samples < flags.global_batch) {
     return Refuse("--generated-samples=" + std::to_string(flags.samples) +
