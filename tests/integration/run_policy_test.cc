@@ -244,8 +244,9 @@ TEST_F(RunPolicyTest, AStartThatTakesTooLongNamesWhatIsMissing) {
   WaitCondition("digits", "Failed", "True", "StartTimeout");
   EXPECT_THAT(
       TextAt(Condition("digits", "Failed"), "/message"),
-      HasSubstr("digits-worker-0 cannot be scheduled: 0/3 nodes are available: 3 Insufficient "
-                "nvidia.com/gpu; lower worker.gpus or worker.resources to what one node has"));
+      HasSubstr(
+          "digits-worker-0 cannot be scheduled: 0/3 nodes are available: 3 Insufficient "
+          "nvidia.com/gpu; if no node has enough (kubectl describe nodes), lower worker.gpus "));
   WaitFor("an event", [&] { return Events("StartTimeout").size() == 1; });
 }
 
