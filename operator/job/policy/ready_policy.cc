@@ -43,11 +43,13 @@ std::optional<Condition> TroubleOf(const api::TrainingJob& job, const PodView& p
   }
   if (IsNormalWait(pod.container.waiting_reason)) {
     if (slow.asked != pod.uid || slow.warning.empty()) return std::nullopt;
-    return Condition{.type = api::kWorkersReady,
-                     .status = ConditionStatus::kFalse,
-                     .reason = api::kReasonPodNotStarting,
-                     .message = pod.name + " on node " + pod.node +
-                                " does not start: " + slow.warning + HowToMount(slow.warning)};
+    std::string advice = HowToMount(slow.warning);
+    if (!advice.empty()) advice += ", delete the job and apply it again";
+    return Condition{
+        .type = api::kWorkersReady,
+        .status = ConditionStatus::kFalse,
+        .reason = api::kReasonPodNotStarting,
+        .message = pod.name + " on node " + pod.node + " does not start: " + slow.warning + advice};
   }
   return Condition{.type = api::kWorkersReady,
                    .status = ConditionStatus::kFalse,

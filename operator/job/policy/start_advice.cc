@@ -73,11 +73,10 @@ std::string HowToRun(const std::string& kubelet_message) {
 std::string HowToMount(const std::string& kubelet_message) {
   if (!Contains(kubelet_message, "not found")) return "";
   if (Contains(kubelet_message, "configmap \"")) {
-    return "; create the ConfigMap, or correct its name in the job, delete the job and apply it "
-           "again";
+    return "; create the ConfigMap, or correct its name in the job";
   }
   if (Contains(kubelet_message, "secret \"")) {
-    return "; create the Secret, or correct its name in the job, delete the job and apply it again";
+    return "; create the Secret, or correct its name in the job";
   }
   return "";
 }

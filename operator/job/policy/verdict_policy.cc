@@ -137,16 +137,14 @@ std::optional<Outcome> JudgeVerdicts(const Observed& observed, const std::string
 }
 
 std::optional<Outcome> JudgeStart(const PodView& pod, const std::string& wall_now) {
-  std::string why = CannotStart(pod);
+  const std::string why = CannotStart(pod);
   if (why.empty()) return std::nullopt;
-  const std::string cause = why;
-  if (!why.ends_with("apply it again")) why += kThenApplyAgain;
   api::Failure failure = FailureOf(pod, wall_now);
   failure.reason = api::kReasonStartError;
-  failure.last_lines = {CutText(cause, kMaxLineBytes)};
+  failure.last_lines = {CutText(why, kMaxLineBytes)};
   return Outcome{.succeeded = false,
                  .reason = api::kReasonStartError,
-                 .message = std::move(why),
+                 .message = why + kThenApplyAgain,
                  .verdict = std::nullopt,
                  .failure = std::move(failure)};
 }

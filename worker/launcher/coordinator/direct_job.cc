@@ -179,8 +179,8 @@ void DirectJob::JudgeStall(Time now) {
   silence.of.last_lines = {all + "this rank" + longest};
   const std::string text = all + RankText(silence.of) + longest +
                            "; see \"kubectl trainingjob logs\" for the last output of each rank; "
-                           "correct the program, or "
-                           "raise faultTolerance.stallAfterSeconds if it may be silent for longer";
+                           "correct the program, or raise "
+                           "faultTolerance.stallAfterSeconds if it may be silent for longer";
   failures_.ForgetCrashes(now - options_.restart_window);
   failures_.Crash(now, gate_opened_at_, {}, text);
   if (failures_.CrashLimitReached()) {

@@ -102,14 +102,11 @@ void ElasticJob::JudgeBroken(Time now) {
   if (!change_.first_broken_at) return;
   const bool settled =
       now - *change_.first_broken_at >= options_.lost_after + options_.broken_settle;
-  if (!settled && !reformed_at_once_ && change_.EveryoneBroken(world_.size())) {
-    reformed_at_once_ = true;
-    LogWarn("Ranks lost connectivity but no worker is lost", {{"epoch", world_.epoch().number}});
-    return Form(now);
-  }
-  if (!settled) return;
-  if (same_world_attempts_ < options_.same_world_attempts) {
-    ++same_world_attempts_;
+  const bool at_once = !settled && !reformed_at_once_ && change_.EveryoneBroken(world_.size());
+  if (!settled && !at_once) return;
+  if (at_once || same_world_attempts_ < options_.same_world_attempts) {
+    if (at_once) reformed_at_once_ = true;
+    if (settled) ++same_world_attempts_;
     LogWarn("Ranks lost connectivity but no worker is lost", {{"epoch", world_.epoch().number}});
     return Form(now);
   }

@@ -74,11 +74,9 @@ TEST(StartAdvice, AnImageThatTheSpecNamesIsCorrectedThere) {
 
 TEST(StartAdvice, AMissingConfigMapOrSecretIsNamed) {
   EXPECT_EQ(HowToMount("FailedMount: configmap \"code\" not found"),
-            "; create the ConfigMap, or correct its name in the job, delete the job and apply it "
-            "again");
+            "; create the ConfigMap, or correct its name in the job");
   EXPECT_EQ(HowToMount("secret \"keys\" not found"),
-            "; create the Secret, or correct its name in the job, delete the job and apply it "
-            "again");
+            "; create the Secret, or correct its name in the job");
   EXPECT_EQ(HowToMount("failed to sync configmap cache: timed out"), "");
   EXPECT_EQ(HowToMount("FailedMount: rpc error"), "");
 }

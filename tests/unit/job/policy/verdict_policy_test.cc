@@ -73,6 +73,7 @@ TEST(VerdictPolicy, OnlyContainersThatCanNeverStartEndTheJob) {
     if (outcome) {
       EXPECT_FALSE(outcome->succeeded);
       EXPECT_NE(outcome->message.find("digits-worker-0 on node node-1"), std::string::npos);
+      EXPECT_TRUE(outcome->message.ends_with(". Then delete the job and apply it again"));
       ASSERT_TRUE(outcome->failure.has_value());
       EXPECT_EQ(outcome->failure->reason, api::kReasonStartError);
     }
