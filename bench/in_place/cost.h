@@ -10,8 +10,8 @@ namespace ringmaster::in_place {
 
 struct CostOptions {
   int workers = 4;
-  int rounds = 20;         // the number of blocks of each kind
-  int block = 50;          // the number of steps per block
+  int rounds = 100;        // the number of blocks of each kind
+  int block = 10;          // the number of steps per block
   bool audit = false;      // whether the ranks also write the audit log
   std::string pythonpath;  // the folder that contains PyTorch
   std::string folder;      // shared by all hosts; contains the scripts and the package

@@ -3,11 +3,11 @@
 # Gloo).
 #   RUNS=5      number of kills and of cuts; the figure is the median. The same kills are injected under torchft and torchrun
 #   COUNT=100   number of random schedules of all faults; the ranks' logs of each are audited
-#   ROUNDS=30   number of blocks of 50 steps of each kind: with the package, and with plain DistributedDataParallel
+#   ROUNDS=100  number of blocks of 10 steps of each kind: with the package, and with plain DistributedDataParallel
 # Other arguments are passed to ringmaster-chaos.
 set -euo pipefail
 . "$(dirname "$0")/../lib.sh"
-runs=${RUNS:-5} schedules=${COUNT:-100} rounds=${ROUNDS:-30}
+runs=${RUNS:-5} schedules=${COUNT:-100} rounds=${ROUNDS:-100}
 every=3 # seconds of training before each kill
 worker_programs ringmaster-chaos in-place-figure
 pytorch=$("$root/deploy/local/pytorch.sh")

@@ -21,7 +21,7 @@ class Plain:
     def __init__(self, job, dataset, store):
         rank, size = job.rank, job.world_size
         dist.init_process_group("gloo", store=dist.FileStore(store, size), rank=rank, world_size=size)
-        inner = network.network()
+        inner = network.convolutions()
         self._model = DistributedDataParallel(inner)
         self._optimizer = network.optimizer_of(inner)
         sampler = torch.utils.data.DistributedSampler(dataset, size, rank, seed=1)
@@ -71,11 +71,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=100_000_000)
     parser.add_argument("--compare", help="new file that all ranks can access")
-    parser.add_argument("--block", type=int, default=50, help="steps")
+    parser.add_argument("--block", type=int, default=10, help="steps")
     options = parser.parse_args()
 
     torch.set_num_threads(1)
-    model = network.network()
+    model = network.convolutions() if options.compare else network.network()
     dataset = network.dataset()
     job = rm.join(model, network.optimizer_of(model), global_batch=network.GLOBAL_BATCH, seed=0)
     comparison = Comparison(job, dataset, options.compare, options.block) if options.compare else None
