@@ -135,7 +135,7 @@ Result<void> Measure(const std::string& program, int jobs) {
   const auto newcomer_waited = static_cast<double>(newcomer->second - created->at("newcomer"));
   PrintFigure({.name = "backlog",
                .value = static_cast<double>(overtaking),
-               .unit = "s by which a younger job's launcher came before an older one's, the worst",
+               .unit = "s by which a younger job's launcher came before an older one's, maximum",
                .reference = took,
                .reference_is = "s until all had their Pods",
                .goal = "<= 2, <= 32 KiB of the operator's memory a job at its peak",

@@ -19,4 +19,4 @@ figure B18
 matrix=$(jq -r '"\(.value) of \(.reference) cells of roots × programs ended as they should"' <<<"$result")
 COUNT=$faults figure B21 --seed="$seed" --reference=0
 echo "$matrix"
-jq -r '"a torchrun job trained on by itself after \(.recovered) of \(.faults) faults: median \(.median_s * 10 | round / 10) s, worst \(.worst_s * 10 | round / 10) s"' <<<"$result"
+jq -r '"a torchrun job resumed training by itself after \(.recovered) of \(.faults) faults: median \(.median_s * 10 | round / 10) s, worst \(.worst_s * 10 | round / 10) s"' <<<"$result"

@@ -134,7 +134,7 @@ Result<void> Measure(const std::string& program, int jobs, int workers, int roun
   const double stopped = *std::max_element(took[Way::kStops].begin(), took[Way::kStops].end());
   PrintFigure({.name = "B4",
                .value = killed,
-               .unit = "s from the leader's kill to the first Pod of a change, the worst",
+               .unit = "s from the leader's kill to the first Pod of a change, maximum",
                .reference = Median(took[Way::kStays]),
                .goal = "<= 5, <= 1 after an orderly stop, no job disturbed",
                .holds = killed <= 5 && stopped <= 1 && disturbed == 0},

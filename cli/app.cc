@@ -70,10 +70,9 @@ std::string WrongName(std::string& name) {
   }
   const bool fine =
       !name.empty() && name.size() <= 253 &&
-      std::all_of(name.begin(), name.end(),
-                  [](char c) {
-                    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
-                  }) &&
+      std::all_of(
+          name.begin(), name.end(),
+          [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; }) &&
       name.front() != '-';
   return fine ? "" : "a job's name contains only lower-case letters, digits and dashes";
 }
@@ -173,9 +172,9 @@ struct Commands {
   Commands(CLI::App& app, Options& options) {
     status = AddCommand(app, "status", "Show on one screen whether a job trains, and if not, why");
     logs = AddCommand(app, "logs", "Print the logs of all ranks of a job, ordered by time");
-    explain =
-        AddCommand(app, "explain",
-                   "Show the spec that a job's Pods are created from, and which profile set what");
+    explain = AddCommand(
+        app, "explain",
+        "Show the spec that a job's Pods are created from, and which fields its profile set");
     profiles = AddCommand(app, "profiles",
                           "List the TrainingProfiles that jobs of the namespace may name");
     doctor = AddCommand(app, "doctor", "Check whether the cluster is ready for TrainingJobs");

@@ -97,9 +97,9 @@ Check RightsCheck(const std::vector<Result<std::string>>& answers) {
     fails = fails || kRights[i].needed;
   }
   if (lacks.empty())
-    return {"rights", kOk,
+    return {"permissions", kOk,
             "you may create jobs in this namespace and read their Pods, logs and events"};
-  return {"rights", fails ? kFail : kWarn,
+  return {"permissions", fails ? kFail : kWarn,
           "you may not " + ListText(lacks) +
               " in this namespace; the ClusterRole edit grants all of these"};
 }
@@ -167,7 +167,8 @@ Check PodSecurityCheck(const Result<json>& ns) {
       GetString(*ns, {"metadata", "labels", "pod-security.kubernetes.io/enforce"});
   if (level.empty() || level == "privileged") {
     return {kName, kOk,
-            "this namespace enforces no level: a user who may create Pods in it can take control "
+            "this namespace does not enforce a Pod Security level: a user who may create Pods in "
+            "it can take control "
             "of nodes; "
             "\"restricted\" is enough for ordinary jobs"};
   }
@@ -189,8 +190,9 @@ Check PoliciesCheck(const Result<json>& agents) {
   for (const json& agent : kube::GetArray(*agents, {"items"})) {
     const std::string name = GetString(agent, {"metadata", "name"});
     if (std::find(std::begin(kEnforcing), std::end(kEnforcing), name) != std::end(kEnforcing)) {
-      return {kName, kOk,
-              name + " is running; it enforces them unless its configuration turns that off"};
+      return {
+          kName, kOk,
+          name + " is running; it enforces NetworkPolicies unless its configuration disables this"};
     }
   }
   return {kName, kWarn, kTest};

@@ -101,7 +101,7 @@ json Resolved(const api::TrainingJob& job, const json& written, const json& run,
                       : "adds Ringmaster's programs to the Pods");
   }
   say("started by", status.started_by.empty() ? kUnknown : status.started_by,
-      status.started_by.empty() ? "the launcher determines it" : "as the launcher determined");
+      status.started_by.empty() ? "the launcher determines it" : "determined by the launcher");
   say("launch agent", status.launch_agent.empty() ? "none or not known yet" : status.launch_agent,
       "spec.mpi.launchAgent is " + GetString(run, {"mpi", "launchAgent"}, "Auto"));
   const std::string resource = GetString(run, {"worker", "gpuResource"}, api::kGpuResource);
@@ -132,7 +132,7 @@ Result<ExplainObjects> ReadExplainObjects(const Kubectl& kubectl, const std::str
   if (read[0].ok()) {
     objects.pin = *std::move(read[0]);
   } else if (read[0].error().kind != ErrorKind::kNotFound) {
-    note("the text of the run: " + read[0].error().message);
+    note("the pinned spec of the run: " + read[0].error().message);
   }
   if (read.size() < 2) return objects;
   if (read[1].ok()) {

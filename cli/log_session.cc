@@ -137,7 +137,7 @@ class LogSession {
     if (reading >= options_.most_requests) {
       return Fail({ErrorKind::kInvalid,
                    options_.job + " has more than " + std::to_string(options_.most_requests) +
-                       " Pods with logs, and a separate kubectl reads each of them; select Pods "
+                       " Pods with logs, each of which needs its own kubectl; select Pods "
                        "with --worker or raise --max-log-requests"});
     }
     StartReading(followed);

@@ -80,7 +80,7 @@ std::string ProfilesText(const json& list) {
         {"limits", Listed(Said(kube::Find(profile, {"spec", "limits"})), "nothing")},
         {"sets", Listed(FieldsSet(profile), "nothing")}};
     if (const auto yielded = Yielded(profile); !yielded.empty()) {
-      rows.push_back({"yields", "to what a job sets as " + Listed(yielded, "")});
+      rows.push_back({"yields", "to the job's value of " + Listed(yielded, "")});
     }
     text += Columns(rows, "  ");
   }

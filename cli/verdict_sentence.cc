@@ -53,7 +53,7 @@ Explanation InState(const api::TrainingJob& job) {
   const std::string why = Because(told.reason, MessageOf(condition));
   if (status.state == "Running") {
     told.training = true;
-    told.sentence = "trains";
+    told.sentence = status.elasticity_mode == api::ElasticityMode::kRestart ? "runs" : "trains";
   } else if (status.state == "Succeeded") {
     told.sentence = "has succeeded" + why;
   } else if (status.state == "Failed") {

@@ -71,7 +71,8 @@ int WriteBoth(const Result<Data>& data, const std::string& folder) {
 
 int Main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "figure-training-data FOLDER FLAGS..., as of ringmaster-train\n");
+    std::fprintf(stderr,
+                 "usage: figure-training-data FOLDER FLAGS...; FLAGS: those of ringmaster-train\n");
     return 2;
   }
   const Result<ParsedCommandLine> parsed = ParseCommandLine(argc - 1, argv + 1);

@@ -59,9 +59,9 @@ std::optional<Recovery> RecoveryIn(const std::vector<Step>& steps, std::size_t k
   for (std::size_t i = known; i < steps.size(); ++i) {
     const Step& step = steps[i];
     if (step.start < newest) {
-      throw std::runtime_error("ranks of two starts made steps beside each other");
+      throw std::runtime_error("ranks of two starts completed steps at the same time");
     }
-    if (step.ranks != ranks) throw std::runtime_error("a start had other than all ranks");
+    if (step.ranks != ranks) throw std::runtime_error("a start did not have all ranks");
     if (step.start > newest) {
       newest = step.start;
       ++recovery.starts;
@@ -150,7 +150,7 @@ class Run {
     } else {
       std::printf("not recovered: %s", why.c_str());
     }
-    if (recovery.noticed) std::printf(", noticed after %.2f s", *recovery.noticed);
+    if (recovery.noticed) std::printf(", reported after %.2f s", *recovery.noticed);
     std::printf("\n");
     std::fflush(stdout);
   }
@@ -213,13 +213,13 @@ int Report(const Options& options, const std::vector<Recovery>& ours,
   bench::FigureLine figure{
       .name = "B21",
       .value = PercentRecovered(ours),
-      .unit = "% of the faults after which a torchrun job trained on by itself",
-      .goal = "100; a silent host noticed <= 3 s, a new step <= 30 s",
+      .unit = "% of the faults after which a torchrun job resumed training by itself",
+      .goal = "100; a silent host reported <= 3 s, a new step <= 30 s",
       .holds = holds};
   if (!theirs.empty()) {
     figure.reference = PercentRecovered(theirs);
     figure.reference_is =
-        "torchrun's own agents, those faults of the same schedule that it can know";
+        "torchrun's own agents, with the faults of the same schedule that it can detect";
   }
   bench::PrintFigure(figure, more);
   return EXIT_SUCCESS;

@@ -30,7 +30,8 @@ void AddStage(CLI::App& app, Options& options) {
                  "number of workers with which training continues")
       ->check(CLI::Range(1, 64));
   app.add_option("--cpus", options.stage.cpus,
-                 "CPU quota of each worker, so that survivors cannot use a dead one's")
+                 "CPU quota of each worker, so that survivors cannot use the CPU time of a worker "
+                 "that was lost")
       ->check(CLI::Range(0.1, 64.0));
   app.add_option("--global-batch", options.stage.global_batch, "samples per step")
       ->check(CLI::Range(1, 65536));

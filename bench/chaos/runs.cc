@@ -73,7 +73,7 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
     struck_workers.push_back(fault.worker);
     silent += IsSilent(fault.kind) ? 1 : 0;
     std::printf(
-        "%-10s worker %d: detected %6.0f ms, re-formed %6.0f ms, first step %6.0f ms, whole again "
+        "%-10s worker %d: detected %6.0f ms, re-formed %6.0f ms, first step %6.0f ms, full size "
         "%6.0f ms, longest gap %6.0f ms, steps lost %d\n",
         ToString(fault.kind), fault.worker, outcome->detected, outcome->reformed,
         outcome->first_step, outcome->whole, outcome->longest_gap,
@@ -120,7 +120,7 @@ int RunScale(ScaleOptions options, const std::string& folder) {
     if (!calm()) return Fail("scale", stage, "the job makes no progress");
     const Result<Outcome> outcome = stage.Scale(options.sizes[i]);
     if (!outcome.ok()) return Fail("scale", stage, outcome.error().message);
-    std::printf("%d -> %d workers: whole after %.0f ms, longest gap %.0f ms\n",
+    std::printf("%d -> %d workers: full size after %.0f ms, longest gap %.0f ms\n",
                 options.sizes[i - 1], options.sizes[i], outcome->whole, outcome->longest_gap);
     std::fflush(stdout);
     longest = std::max(longest, outcome->longest_gap);

@@ -90,7 +90,7 @@ void LimitedProcess::MakeGroups() {
   }
   for (const std::string& group : groups_) rmdir(group.c_str());
   groups_.clear();
-  limits_ = "one CPU by affinity, memory measured only";
+  limits_ = "one CPU by affinity, memory measured but not limited";
 }
 
 void LimitedProcess::JoinGroups(pid_t process) const {

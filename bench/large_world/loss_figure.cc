@@ -285,14 +285,14 @@ int Measure(const std::string& launcher, const std::vector<int>& sizes, int loss
     const auto measured = figure.Run(losses);
     if (!measured) {
       const std::string log = figure.Log();
-      std::printf("%d ranks: no answer in time; the launcher said last:\n%s\n", ranks,
+      std::printf("%d ranks: no answer in time; the end of the launcher's log:\n%s\n", ranks,
                   log.substr(log.size() - std::min<std::size_t>(log.size(), 2000)).c_str());
       return EXIT_FAILURE;
     }
     all[ranks] = *measured;
     std::printf(
         "%5d ranks: a rank lost %.4f s, an agent lost %.4f s; launcher: %.4f s of CPU for a loss, "
-        "%.0f%% of one at rest, %.0f MiB at most (%s)\n",
+        "%.0f%% of a CPU between losses, %.0f MiB at most (%s)\n",
         ranks, measured->rank_lost, measured->agent_lost, measured->cpu, 100 * measured->steady_cpu,
         measured->memory_mib, measured->limits.c_str());
     std::fflush(stdout);

@@ -21,19 +21,24 @@ std::string HowItEnded(const RankExit& exit) {
 }
 
 std::string MemoryText(const OutOfMemory& memory) {
-  const std::string peak = memory.peak_bytes > 0
-                               ? "at most " + BytesText(memory.peak_bytes) + " were in use"
-                               : std::string();
+  const bool full = memory.limit_bytes > 0 && memory.peak_bytes >= memory.limit_bytes;
+  std::string peak;
+  if (full) {
+    peak = "all of it was in use";
+  } else if (memory.peak_bytes > 0) {
+    peak = "at most " + BytesText(memory.peak_bytes) + " were in use";
+  }
   if (memory.limit_bytes <= 0) {
     return "it has no memory limit, so its node ran out of memory" +
            (peak.empty() ? "" : ", and " + peak) +
-           "; set resources.requests.memory of container worker in spec.worker or "
-           "spec.worker.template, so that it is scheduled to a node with enough memory";
+           "; set spec.worker.resources.requests.memory (or the request in spec.worker.template), "
+           "so "
+           "that it is scheduled to a node with enough memory";
   }
   return "the memory limit is " + BytesText(memory.limit_bytes) +
          (peak.empty() ? "" : ", and " + peak) +
-         "; raise resources.limits.memory of container worker in spec.worker or "
-         "spec.worker.template, or reduce the memory use of a rank, for example its batch size";
+         "; raise spec.worker.resources.limits.memory (or the limit in spec.worker.template), or "
+         "reduce the memory use of a rank, for example its batch size";
 }
 
 }  // namespace ringmaster::control

@@ -14,7 +14,7 @@ namespace ringmaster::control {
 std::string HowItEnded(const RankExit& exit);
 
 // Describes the memory limit, the memory use and what to do: "the memory limit is 64 MiB, and at
-// most 64 MiB were in use; raise ...". Leaves out sizes that are not positive.
+// most 63 MiB were in use; raise ...". Leaves out sizes that are not positive.
 std::string MemoryText(const OutOfMemory& memory);
 
 }  // namespace ringmaster::control

@@ -67,9 +67,10 @@ void AddFlags(CLI::App& app, Options& options) {
   app.add_option(
       "--kubeconfig", options.kubeconfig,
       "kubeconfig file; default: $KUBECONFIG, else the Pod's service account, else ~/.kube/config");
-  app.add_option("--namespace", options.ns,
-                 "the operator's own namespace (Lease, keyring); default: $POD_NAMESPACE, else "
-                 "that of the cluster access");
+  app.add_option(
+      "--namespace", options.ns,
+      "namespace of the operator, for its Lease and keyring; default: $POD_NAMESPACE, else "
+      "that of the cluster access");
   app.add_option("--watch-namespace", options.watch_namespace,
                  "manage only the TrainingJobs in this namespace");
   app.add_option("--exclude-namespaces", options.exclude_namespaces,

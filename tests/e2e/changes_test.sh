@@ -19,7 +19,7 @@ assert_contains "status" '^long-worker-1 +node[0-9] +Running +1 +0 ' "$screen"
 assert_contains "explain" '^image +job +' "$(plugin explain long)"
 assert_contains "explain" 'the spec of its Pods until' "$(plugin explain long)"
 assert_contains "profiles" '^gpu: ' "$(plugin profiles)"
-assert_contains "doctor" '^OK +rights ' "$(plugin doctor)"
+assert_contains "doctor" '^OK +permissions ' "$(plugin doctor)"
 assert_contains "completion" '^long$' "$(KUBECONFIG=$user kubectl __complete trainingjob status -n "$namespace" lo 2>/dev/null)"
 followed=$(mktemp)
 plugin logs long --follow >"$followed" &

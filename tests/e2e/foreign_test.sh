@@ -40,4 +40,4 @@ as_user delete trainingjob per-worker >/dev/null
 
 job none 1 '[sh, -c, "true"]' '  inject: None' | as_user apply -f -
 wait_condition none Failed True 60
-assert_contains 'an image of root that is left as it is' 'none-(launcher|worker).*image will run as root' "$(condition none Failed message)"
+assert_contains 'an image of root that is left as it is' 'none-(launcher|worker).*its image runs as root' "$(condition none Failed message)"

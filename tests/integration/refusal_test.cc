@@ -37,7 +37,8 @@ TEST_F(ApplyTest, RefusesWrongSpecsWithASentence) {
   EXPECT_THAT(Refused(Changed("/spec/worker/maxReplicas", 1)),
               HasSubstr("replicas is above worker.maxReplicas"));
   EXPECT_THAT(Refused(Changed("/spec/worker/replicas", 0)),
-              HasSubstr("greater than or equal to 1"));
+              HasSubstr("spec.worker.replicas: Invalid value: 0: a job has at least 1 worker; to "
+                        "run none, set spec.suspend to true"));
   EXPECT_THAT(Refused(Changed("/spec/network", {{"sshPort", 22}})), HasSubstr("at least 1024"));
   EXPECT_THAT(Refused(Changed("/spec/command", json::array())), HasSubstr("spec.command"));
   EXPECT_THAT(Refused(Changed("/spec/elasticity", {{"mode", "Elastic"}})),

@@ -244,9 +244,8 @@ TEST_F(RunPolicyTest, AStartThatTakesTooLongNamesWhatIsMissing) {
   WaitCondition("digits", "Failed", "True", "StartTimeout");
   EXPECT_THAT(
       TextAt(Condition("digits", "Failed"), "/message"),
-      HasSubstr(
-          "digits-worker-0 cannot be scheduled: 0/3 nodes are available: 3 Insufficient "
-          "nvidia.com/gpu; if no node has enough (kubectl describe nodes), lower worker.gpus "));
+      HasSubstr("digits-worker-0 cannot be scheduled: 0/3 nodes are available: 3 Insufficient "
+                "nvidia.com/gpu; if no node has enough (kubectl describe nodes), lower "));
   WaitFor("an event", [&] { return Events("StartTimeout").size() == 1; });
 }
 
@@ -325,7 +324,7 @@ TEST_F(RunPolicyTest, AWorkerThatRunsOutOfMemoryWhereverItStartsEndsTheJob) {
   EXPECT_EQ(At(job, "/status/crashes/count"), json(3));
   EXPECT_EQ(TextAt(job, "/status/failures/0/reason"), "OOMKilled");
   EXPECT_THAT(TextAt(job, "/status/failures/0/lastLines/0"),
-              HasSubstr("raise resources.limits.memory of container worker"));
+              HasSubstr("raise spec.worker.resources.limits.memory"));
   WaitFor("an event", [&] { return !Events("OOMKilled").empty(); });
   WaitFor("no worker", [&] {
     for (const auto& [name, pod] : List("pods")) {

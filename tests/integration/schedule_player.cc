@@ -85,7 +85,7 @@ void SchedulePlayer::Play(const Schedule& schedule) {
   const auto seconds = [](auto from, auto to) {
     return std::chrono::duration<double>(to - from).count();
   };
-  std::printf("seed %llu: played in %.1f s, at rest after %.1f s, cleared away in %.1f s\n",
+  std::printf("seed %llu: injected in %.1f s, idle after %.1f s, deleted in %.1f s\n",
               static_cast<unsigned long long>(schedule.seed), seconds(begin, healed),
               seconds(healed, settled), seconds(settled, std::chrono::steady_clock::now()));
   std::fflush(stdout);

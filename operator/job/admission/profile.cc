@@ -274,9 +274,9 @@ Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string&
     return choice;
   }
   if (found.size() > 1) {
-    choice.problem = "namespace " + ns + " has several default TrainingProfiles" +
-                     Listed(NamesOf(found)) +
-                     "; name one of them in spec.profile, or ask the platform team to leave one";
+    choice.problem =
+        "namespace " + ns + " has several default TrainingProfiles" + Listed(NamesOf(found)) +
+        "; name one of them in spec.profile, or ask the platform team to keep only one";
     return choice;
   }
   choice.problem = WhyUnusable(*found.front(), ns, operator_ns);
@@ -324,7 +324,7 @@ api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr
     refuse(api::kReasonDefaultConflict,
            (ns == kAll ? "all namespaces have" : "namespace " + ns + " has") +
                " several default TrainingProfiles" + Listed(NamesOf(defaults)) +
-               ", so jobs there without spec.profile get no Pods; leave one");
+               ", so jobs there without spec.profile get no Pods; keep only one of them");
     break;
   }
   return accepted;

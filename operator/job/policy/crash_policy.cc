@@ -71,17 +71,18 @@ bool HasCrashed(const PodView& pod) {
 
 std::string MemoryText(const PodView& pod) {
   const bool launcher = pod.role == Role::kLauncher;
-  const std::string container = launcher ? "launcher" : "worker";
-  const std::string at =
-      launcher ? "spec.launcher.template" : "spec.worker or spec.worker.template";
+  const auto field = [launcher](const std::string& kind) {
+    return launcher
+               ? "resources." + kind + "s.memory of container launcher in spec.launcher.template"
+               : "spec.worker.resources." + kind + "s.memory (or the " + kind +
+                     " in spec.worker.template)";
+  };
   const std::string& limit = pod.container.memory_limit;
   if (limit.empty()) {
-    return "the container has no memory limit, so its node or Pod ran out of memory; set "
-           "resources.requests.memory of container " +
-           container + " in " + at;
+    return "the container has no memory limit, so its node or Pod ran out of memory; set " +
+           field("request");
   }
-  return "the memory limit of the container is " + limit +
-         "; raise resources.limits.memory of container " + container + " in " + at +
+  return "the memory limit of the container is " + limit + "; raise " + field("limit") +
          (launcher ? "" : ", or reduce the memory use of a rank, for example its batch size");
 }
 

@@ -11,6 +11,7 @@
 #include "common/control/verdict.h"
 #include "operator/api/conditions.h"
 #include "operator/api/names.h"
+#include "operator/job/policy/image_policy.h"
 
 namespace ringmaster::job {
 
@@ -86,6 +87,8 @@ void TellReason(const api::TrainingJobStatus& old, const char* type,
   const api::Condition* now = api::FindCondition(plan.status.conditions, type);
   const api::Condition* before = api::FindCondition(old.conditions, type);
   if (now == nullptr || (before != nullptr && before->reason == now->reason)) return;
+  // The kubelet alternates between these reasons while it retries.
+  if (before != nullptr && IsImageWait(before->reason) && IsImageWait(now->reason)) return;
   if (!quiet.contains(now->reason)) {
     TellOfStatus(true, now->reason, api::kActionWait, now->message, plan);
   }

@@ -6,6 +6,7 @@
 
 #include "operator/api/names.h"
 #include "operator/job/model/foreign_times.h"
+#include "operator/job/policy/start_advice.h"
 
 namespace ringmaster::job {
 
@@ -24,7 +25,7 @@ bool IsFinal(const ContainerView& container) {
                                      "no basic auth",
                                      "no match for platform",
                                      "not present with pull policy of never"};
-  if (!WaitsForImage(container)) return false;
+  if (!IsImageWait(container.waiting_reason)) return false;
   std::string message = container.waiting_message;
   std::transform(message.begin(), message.end(), message.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -46,9 +47,9 @@ PodPtr LongestWithoutImage(const Observed& observed) {
 
 }  // namespace
 
-bool WaitsForImage(const ContainerView& container) {
+bool IsImageWait(const std::string& waiting_reason) {
   static constexpr std::array kReasons{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"};
-  return std::find(kReasons.begin(), kReasons.end(), container.waiting_reason) != kReasons.end();
+  return std::find(kReasons.begin(), kReasons.end(), waiting_reason) != kReasons.end();
 }
 
 ClockCheck CheckImages(const api::TrainingJob& job, const Observed& observed, Clock::WallTime now) {
@@ -62,11 +63,11 @@ Outcome ImageNotToBeHad(const Observed& observed, Clock::WallTime now) {
   const ContainerView& container = pod->container;
   return {.succeeded = false,
           .reason = api::kReasonStartTimeout,
-          .message = pod->name + " on node " + pod->node + " could not pull its image for " +
-                     std::to_string(kImageTimeout.count()) + " minutes (" +
-                     container.waiting_reason + "): " + container.waiting_message +
-                     ". Correct the image or the pull credentials (imagePullSecrets) and re-create "
-                     "the job; set runPolicy.startTimeoutSeconds to wait longer",
+          .message = pod->name + " on node " + pod->node + " " + WhyNotStarted(container) +
+                     "; it was retried for " + std::to_string(kImageTimeout.count()) +
+                     " minutes. Correct spec.image or the pull credentials "
+                     "(spec.imagePullSecrets), then delete the job and apply it again; set "
+                     "runPolicy.startTimeoutSeconds to wait longer",
           .verdict = std::nullopt,
           .failure = FailureOf(*pod, FormatTime(now))};
 }

@@ -5,6 +5,7 @@
 // has a start timeout. If a registry does not answer, retries may succeed. Pure functions.
 
 #include <chrono>
+#include <string>
 
 #include "common/base/clock.h"
 #include "operator/api/types.h"
@@ -16,8 +17,8 @@ namespace ringmaster::job {
 
 inline constexpr std::chrono::minutes kImageTimeout{10};
 
-// Returns true if the container waits because its image could not be pulled.
-bool WaitsForImage(const ContainerView& container);
+// Returns true if a container with this reason waits because its image could not be pulled.
+bool IsImageWait(const std::string& waiting_reason);
 
 // Checks kImageTimeout from when a Pod was scheduled, so that waiting for a node does not count.
 ClockCheck CheckImages(const api::TrainingJob& job, const Observed& observed, Clock::WallTime now);

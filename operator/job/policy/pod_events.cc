@@ -1,12 +1,14 @@
 #include "operator/job/policy/pod_events.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "common/base/backoff.h"
 #include "common/base/cut_text.h"
+#include "operator/job/policy/image_policy.h"
 #include "operator/kube/json_access.h"
 
 namespace ringmaster::job {
@@ -40,6 +42,14 @@ std::string TimeOf(const json& event) {
     newest = std::max(newest, time);
   }
   return newest;
+}
+
+// Returns true for the kubelet's events "Error: ErrImagePull" and "Error: ImagePullBackOff". The
+// state of the container has the same reason, with the cause.
+bool RepeatsState(const json& event) {
+  constexpr std::string_view kError = "Error: ";
+  const std::string note = kube::GetString(event, {"note"});
+  return note.starts_with(kError) && IsImageWait(note.substr(kError.size()));
 }
 
 }  // namespace
@@ -77,7 +87,7 @@ NextQuestion PodToAskAbout(const Observed& observed, const JobMemory& memory, Cl
 std::string NewestWarning(const std::vector<json>& events, const std::string& pod_uid) {
   const json* newest = nullptr;
   for (const json& event : events) {
-    if (kube::GetString(event, {"regarding", "uid"}) != pod_uid) continue;
+    if (kube::GetString(event, {"regarding", "uid"}) != pod_uid || RepeatsState(event)) continue;
     if (newest == nullptr || TimeOf(*newest) <= TimeOf(event)) newest = &event;
   }
   if (newest == nullptr || kube::GetString(*newest, {"type"}) != "Warning") return {};

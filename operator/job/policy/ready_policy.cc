@@ -39,23 +39,21 @@ std::optional<Condition> TroubleOf(const api::TrainingJob& job, const PodView& p
                      .reason = api::kReasonUnschedulable,
                      .message = pod.name +
                                 " cannot be scheduled: " + WhyUnschedulable(pod.unschedulable) +
-                                HowToSchedule(pod.unschedulable, pod.role)};
+                                HowToSchedule(pod.unschedulable, job, pod.role)};
   }
   if (IsNormalWait(pod.container.waiting_reason)) {
     if (slow.asked != pod.uid || slow.warning.empty()) return std::nullopt;
-    std::string advice = HowToMount(slow.warning);
-    if (!advice.empty()) advice += ", delete the job and apply it again";
-    return Condition{
-        .type = api::kWorkersReady,
-        .status = ConditionStatus::kFalse,
-        .reason = api::kReasonPodNotStarting,
-        .message = pod.name + " on node " + pod.node + " does not start: " + slow.warning + advice};
+    return Condition{.type = api::kWorkersReady,
+                     .status = ConditionStatus::kFalse,
+                     .reason = api::kReasonPodNotStarting,
+                     .message = pod.name + " on node " + pod.node + " does not start: " +
+                                slow.warning + HowToMount(slow.warning, job.ns)};
   }
   return Condition{.type = api::kWorkersReady,
                    .status = ConditionStatus::kFalse,
                    .reason = pod.container.waiting_reason,
-                   .message = pod.name + (pod.node.empty() ? "" : " on node " + pod.node) +
-                              " does not start: " + pod.container.waiting_message +
+                   .message = pod.name + (pod.node.empty() ? "" : " on node " + pod.node) + " " +
+                              WhyNotStarted(pod.container) +
                               HowToPull(pod.container, job.spec.image)};
 }
 

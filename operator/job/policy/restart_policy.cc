@@ -48,7 +48,12 @@ std::string CauseText(const api::Recovery& recovery, const std::vector<api::Fail
   const auto failure = std::find_if(failures.begin(), restarted, [&](const api::Failure& known) {
     return of_rank && known.worker == recovery.worker && known.rank >= 0;
   });
-  if (failure != restarted) return text + " (" + FailureText(*failure) + ")";
+  if (failure != restarted) {
+    api::Failure told = *failure;
+    // The event OOMKilled has the memory limit and what to do.
+    if (told.reason == control::kReasonOOMKilled) told.last_lines.clear();
+    return text + " (" + FailureText(told) + ")";
+  }
   if (recovery.worker.empty()) return text;
   return text + " (" + WithNode(recovery.worker, recovery.node) + ")";
 }

@@ -1,6 +1,9 @@
 #include "operator/job/policy/start_advice.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <string_view>
+#include <utility>
 
 #include "operator/job/policy/image_policy.h"
 
@@ -12,73 +15,129 @@ bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+bool ContainsAny(std::string_view text, std::initializer_list<std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view part) { return Contains(text, part); });
+}
+
+// Removes `part` and all text up to and including the `end` after it, if the text contains both.
+void Remove(std::string& text, std::string_view part, std::string_view end) {
+  const std::size_t from = text.find(part);
+  if (from == std::string::npos) return;
+  const std::size_t to = text.find(end, from + part.size());
+  if (to != std::string::npos) text.erase(from, to + end.size() - from);
+}
+
+// Returns the kind of the object that the message misses; empty: none.
+std::string_view MissingObject(std::string_view message) {
+  if (!Contains(message, "not found")) return {};
+  if (Contains(message, "configmap \"")) return "ConfigMap";
+  return Contains(message, "secret \"") ? "Secret" : "";
+}
+
+std::string CreateOrCorrect(std::string_view kind, const std::string& ns, const char* name) {
+  return "; create the " + std::string(kind) + " in namespace " + ns +
+         ", and the job continues; or correct " + name +
+         " in the job, delete the job and apply it again";
+}
+
+// Returns what the worker requests that no node has free, and which field sets it.
+std::pair<std::string, std::string> Requested(const std::string& scheduler_message,
+                                              const api::WorkerSpec& worker) {
+  const std::string gpus = worker.gpu_resource.empty() ? "nvidia.com/gpu" : worker.gpu_resource;
+  if (worker.gpus > 0 && Contains(scheduler_message, "Insufficient " + gpus)) {
+    return {std::to_string(worker.gpus) + " " + gpus, "spec.worker.gpus"};
+  }
+  return {"enough", "spec.worker.resources"};
+}
+
 }  // namespace
 
 std::string WhyUnschedulable(const std::string& scheduler_message) {
   constexpr std::string_view kCounted = " nodes are available: ";
   const std::size_t counted = scheduler_message.find(kCounted);
   if (counted == std::string::npos) return scheduler_message;
-  const std::size_t end = scheduler_message.find(". ", counted + kCounted.size());
+  const std::size_t begin = counted + kCounted.size();
+  const std::size_t end = scheduler_message.find(". ", begin);
+  // The lack of a claim does not depend on the nodes.
+  const bool claim =
+      std::string_view(scheduler_message).substr(begin).starts_with("persistentvolumeclaim ");
   std::string why = scheduler_message.substr(0, end);
+  if (claim) why.erase(0, begin);
   if (why.ends_with('.')) why.pop_back();
   return why;
 }
 
-std::string HowToSchedule(const std::string& scheduler_message, Role role) {
+std::string WhyNotStarted(const ContainerView& container) {
+  constexpr std::string_view kResolve = "failed to resolve reference \"";
+  const std::string& message = container.waiting_message;
+  const std::size_t resolve = message.find(kResolve);
+  const std::size_t begin = resolve + kResolve.size();
+  const std::size_t end = resolve == std::string::npos ? resolve : message.find("\": ", begin);
+  if (!IsImageWait(container.waiting_reason) || end == std::string::npos)
+    return "does not start: " + message;
+
+  const std::string image = message.substr(begin, end - begin);
+  std::string why = message.substr(end + 3);
+  if (why.starts_with(image + ": ")) why.erase(0, image.size() + 2);
+  Remove(why, "failed to do request: ", "\": ");
+  if (Contains(why, "->")) Remove(why, "read udp ", ": ");
+  if (Contains(why, "->")) Remove(why, "read tcp ", ": ");
+  return "cannot pull image \"" + image + "\": " + why;
+}
+
+std::string HowToSchedule(const std::string& scheduler_message, const api::TrainingJob& job,
+                          Role role) {
   if (Contains(scheduler_message, "persistentvolumeclaim \"") &&
       Contains(scheduler_message, "not found")) {
-    return "; create the claim, or correct claimName in the job, delete the job and apply it again";
+    return CreateOrCorrect("PersistentVolumeClaim", job.ns, "claimName");
   }
   if (Contains(scheduler_message, "Insufficient ")) {
-    const std::string requests = role == Role::kLauncher
-                                     ? "resources.requests of container launcher in "
-                                       "spec.launcher.template"
-                                     : "worker.gpus or worker.resources";
-    return "; if no node has enough (kubectl describe nodes), lower " + requests +
-           ", delete the job and apply it again; otherwise wait until enough is free";
+    auto [requested, field] = Requested(scheduler_message, job.spec.worker);
+    if (role == Role::kLauncher) {
+      field = "resources.requests of container launcher in spec.launcher.template";
+    }
+    return "; if no node has " + requested + " (kubectl describe nodes), lower " + field +
+           ", delete the job and apply it again; otherwise wait until " + requested +
+           (requested == "enough" ? " is free" : " are free");
   }
   if (Contains(scheduler_message, "node(s) were unschedulable"))
     return "; uncordon a node (kubectl uncordon NODE), or add one";
   const bool volumes = Contains(scheduler_message, "volume node affinity conflict");
-  const bool nodes =
-      Contains(scheduler_message, "affinity") || Contains(scheduler_message, "taint");
-  if (nodes && !volumes) {
+  if (ContainsAny(scheduler_message, {"affinity", "taint"}) && !volumes) {
     return "; correct the Pods' nodeSelector, affinity or tolerations, or add such a node";
   }
   return "";
 }
 
 std::string HowToPull(const ContainerView& container, const std::string& spec_image) {
-  if (!WaitsForImage(container)) return "";
-  if (!Contains(container.waiting_message, "image \"")) return "";  // the image is unknown
-  if (!spec_image.empty() && Contains(container.waiting_message, spec_image)) {
-    if (Contains(container.waiting_message, "dial tcp")) {
-      return "; the node cannot reach the registry: correct spec.image, delete the job and apply "
-             "it again, or ask the platform team why the registry cannot be reached";
-    }
-    return "; correct spec.image, or name a Secret with the registry's credentials in "
-           "spec.imagePullSecrets, then delete the job and apply it again";
+  const std::string& message = container.waiting_message;
+  if (!IsImageWait(container.waiting_reason)) return "";
+  if (!Contains(message, "image \"")) return "";  // the image is unknown
+  if (spec_image.empty() || !Contains(message, spec_image)) {
+    return "; spec.image does not name this image: correct the template that does, or ask the "
+           "platform team for Ringmaster's images";
   }
-  return "; spec.image does not name this image: correct the template that does, or ask the "
-         "platform team for Ringmaster's images";
+  if (Contains(message, "dial tcp")) {
+    return "; the node cannot reach the registry: correct spec.image, delete the job and apply "
+           "it again, or ask the platform team why the registry cannot be reached";
+  }
+  if (Contains(message, "not found") && !Contains(message, "denied")) {
+    return "; correct spec.image, delete the job and apply it again";
+  }
+  return "; correct spec.image, or name a Secret with the registry's credentials in "
+         "spec.imagePullSecrets, then delete the job and apply it again";
 }
 
-std::string HowToRun(const std::string& kubelet_message) {
-  if (!Contains(kubelet_message, "runAsNonRoot")) return HowToMount(kubelet_message);
-  return "; the image runs as root, which the job's Pods may not: remove inject: None if the job "
-         "has "
-         "it, or set securityContext.runAsUser in spec.worker.template and spec.launcher.template";
+std::string HowToMount(const std::string& kubelet_message, const std::string& ns) {
+  const std::string_view kind = MissingObject(kubelet_message);
+  return kind.empty() ? "" : CreateOrCorrect(kind, ns, "its name");
 }
 
-std::string HowToMount(const std::string& kubelet_message) {
-  if (!Contains(kubelet_message, "not found")) return "";
-  if (Contains(kubelet_message, "configmap \"")) {
-    return "; create the ConfigMap, or correct its name in the job";
-  }
-  if (Contains(kubelet_message, "secret \"")) {
-    return "; create the Secret, or correct its name in the job";
-  }
-  return "";
+std::string HowToCreate(const std::string& kubelet_message) {
+  const std::string_view kind = MissingObject(kubelet_message);
+  if (kind.empty()) return "";
+  return "; create the " + std::string(kind) + ", or correct its name in the job";
 }
 
 }  // namespace ringmaster::job

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "operator/api/types.h"
 #include "operator/job/model/views.h"
 
 namespace ringmaster::job {
@@ -13,12 +14,19 @@ namespace ringmaster::job {
 // Returns why no node fits, without the scheduler's preemption results.
 std::string WhyUnschedulable(const std::string& scheduler_message);
 
+// Returns why a waiting container does not start, as the predicate of a sentence about its Pod. For
+// an image, it has the image and the registry's or network's error without the repetitions of the
+// kubelet and the runtime, and without the ports of a query, which differ in each attempt.
+std::string WhyNotStarted(const ContainerView& container);
+
 // Return advice that starts with "; "; empty if the message is unknown. `role`: the Pod's role.
-std::string HowToSchedule(const std::string& scheduler_message, Role role);
+std::string HowToSchedule(const std::string& scheduler_message, const api::TrainingJob& job,
+                          Role role);
 // `spec_image`: the image in the job's spec; empty: the installation's worker image.
 std::string HowToPull(const ContainerView& container, const std::string& spec_image);
-// For a container that cannot be created.
-std::string HowToRun(const std::string& kubelet_message);
-std::string HowToMount(const std::string& kubelet_message);
+// For a Pod that waits for a volume. `ns`: its namespace.
+std::string HowToMount(const std::string& kubelet_message, const std::string& ns);
+// For a container that cannot be created, in a job that has failed because of it.
+std::string HowToCreate(const std::string& kubelet_message);
 
 }  // namespace ringmaster::job

@@ -38,10 +38,13 @@ Condition RunningBy(const control::LauncherStatus& answer, const api::TrainingJo
                     .reason = api::kReasonStarting,
                     .message = message.empty() ? "no ranks run yet" : message};
   if (answer.phase == Phase::kRunning && answer.world_size > 0) {
+    // In mode Restart, only the program knows whether it trains.
+    const bool trains = status.elasticity_mode != api::ElasticityMode::kRestart;
+    const bool one = answer.world_size == 1;
     running.status = ConditionStatus::kTrue;
     running.reason = api::kReasonTraining;
     running.message = CountText(answer.world_size, "rank") + " on " + CountText(members, "worker") +
-                      (answer.world_size == 1 ? " trains" : " train");
+                      (trains ? (one ? " trains" : " train") : (one ? " runs" : " run"));
   } else if (had_world && (answer.phase == Phase::kForming || answer.phase == Phase::kAdopting)) {
     running.status = ConditionStatus::kTrue;
     running.reason = api::kReasonStopping;

@@ -84,7 +84,7 @@ TEST(Doctor, WhatATenantMayNotSeeIsAWarningAndWhatIsMissingFails) {
   EXPECT_THAT(kubectl.Calls(), HasSubstr("--namespace=team-b get namespaces team-b -o json\n"));
   EXPECT_THAT(ran.out, ContainsRegex("FAIL  operator .*0 replicas available.*; check the events"));
   EXPECT_THAT(ran.out,
-              ContainsRegex("FAIL  rights +you may not create trainingjobs.ringmaster.dev, "
+              ContainsRegex("FAIL  permissions +you may not create trainingjobs.ringmaster.dev, "
                             "get pods/log in this namespace"));
   EXPECT_THAT(ran.out, ContainsRegex("WARN  nodes, GPUs +cannot be read: "));
   EXPECT_THAT(ran.out, ContainsRegex("WARN  storage class +no storage class is the default"));

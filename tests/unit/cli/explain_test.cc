@@ -50,7 +50,8 @@ TEST(Explain, WhichFieldIsFromWhere) {
 
   EXPECT_EQ(told["fromTheRun"], false);
   EXPECT_EQ(told["unread"],
-            "the text of the run: Error from server (Forbidden): controllerrevisions is forbidden");
+            "the pinned spec of the run: Error from server (Forbidden): controllerrevisions is "
+            "forbidden");
   EXPECT_EQ(From(told, "image"), "job");
   EXPECT_EQ(From(told, "priorityClassName"), "profile gpu; the job's high is overridden");
   EXPECT_EQ(From(told, "worker.env[A].value"), "job; overrides theirs of profile gpu");
@@ -147,7 +148,7 @@ TEST(Profiles, OfTheNamespace) {
       "  allows  devices rdma/hca, hostNetwork\n"
       "  limits  gpus 16\n"
       "  sets    priorityClassName, worker.env[A].value, worker.env[B].value, worker.tolerations\n"
-      "  yields  to what a job sets as worker.env[A]\n"
+      "  yields  to the job's value of worker.env[A]\n"
       "other: ^[[2J\n"
       "  allows  nothing beyond an ordinary Pod\n"
       "  limits  nothing\n"

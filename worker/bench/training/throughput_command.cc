@@ -250,9 +250,9 @@ Command AddThroughput(CLI::App& app) {
       "throughput",
       "compare samples/s of cooperating ranks, independent ranks and PyTorch (figure B13)");
   command
-      .add_option(
-          "--network", flags->network,
-          "network to train; mnist: that of the examples, the others are dominated by arithmetic")
+      .add_option("--network", flags->network,
+                  "network to train; mnist is the network of the examples; the others are "
+                  "dominated by arithmetic")
       ->check(CLI::IsMember({kMnist, "resnet18", "iresnet18"}));
   command.add_option("--threads", flags->threads, "compute threads per rank, also for PyTorch")
       ->check(CLI::Range(1, 256));

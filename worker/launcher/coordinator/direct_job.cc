@@ -171,7 +171,8 @@ void DirectJob::JudgeStall(Time now) {
   if (options_.stall_floor.count() == 0 || now - last < options_.stall_floor) return;
   Silence silence = LongestSilence();
   const std::string all =
-      "no rank printed anything or touched its heartbeat file (RINGMASTER_HEARTBEAT) for " +
+      "the program hangs: no rank printed anything or touched its heartbeat file "
+      "(RINGMASTER_HEARTBEAT) for " +
       std::to_string(options_.stall_floor.count() / 1000) + " s; ";
   const std::string longest =
       " was silent for longest, for " +

@@ -164,6 +164,7 @@ class Job {
   bool HeldByAnOlderWorld(Time now) const;
   void JudgeFaults(Time now);
   std::string VersionOf(const std::string& pod_uid, const std::string& program) const;
+  std::string FaultsText(const std::vector<const Worker*>& faulty) const;
   std::string MixedText(const std::vector<std::string>& pod_uids) const;
   void AddBuild(const std::string& pod_uid, std::vector<std::string>& builds) const;
   bool SameBuild(const std::string& pod_uid, const std::string& other) const;

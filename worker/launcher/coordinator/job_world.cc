@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/count_text.h"
+#include "common/base/cut_text.h"
 #include "common/base/log.h"
 #include "common/control/pod_contract.h"
 #include "common/control/reasons.h"
@@ -99,17 +100,27 @@ void Job::JudgeFaults(Time now) {
   const bool hopeless = ready + std::max(0, unreported) < std::max(1, order_->min_replicas);
   if (!complete || (epochs_run_ > 0 && !hopeless)) return;
 
-  std::string text;
+  Fail(now, {control::kReasonPreflightFailed, FaultsText(faulty)});
+}
+
+// Returns one text per fault, with the workers that have it.
+std::string Job::FaultsText(const std::vector<const Worker*>& faulty) const {
+  constexpr std::size_t kMostWorkers = 5;
+  constexpr std::size_t kMostBytes = 1500;
+  std::vector<std::pair<std::string, std::vector<std::string>>> workers_of_fault;
   for (const Worker* worker : faulty) {
     const control::PreflightFault& fault = worker->ready->faults.front();
-    if (text.size() > 1500) {
-      text += "; and more";
-      break;
-    }
-    text += (text.empty() ? "" : "; ") + NameOf(worker->hello.pod_uid) + " failed the check '" +
-            fault.check + "': " + fault.message;
+    const std::string what = " failed the check '" + fault.check + "': " + fault.message;
+    auto known = std::ranges::find(workers_of_fault, what, [](auto& entry) { return entry.first; });
+    if (known == workers_of_fault.end()) known = workers_of_fault.insert(known, {what, {}});
+    known->second.push_back(NameOf(worker->hello.pod_uid));
   }
-  Fail(now, {control::kReasonPreflightFailed, text});
+  std::string text;
+  for (const auto& [what, workers] : workers_of_fault) {
+    if (text.size() > kMostBytes) return text + "; and more";
+    text += (text.empty() ? "" : "; ") + ListText(workers, kMostWorkers) + what;
+  }
+  return text;
 }
 
 std::vector<std::string> Job::ProgramsToMatch() const {

@@ -291,7 +291,7 @@ void StateKeeper::PartsWritten(const StateVersion& version) { gate_.Complete(ver
 Result<void> StateKeeper::LoadRows(const StateVersion& version, int64_t begin, int64_t end,
                                    std::span<float> values) const {
   if (!folder_) {
-    return Error{ErrorKind::kInvalid, "no checkpoint folder is set to read rows from"};
+    return Error{ErrorKind::kInvalid, "cannot read rows: no checkpoint folder is set"};
   }
   const Result<CheckpointFolder> folder = FolderWith(version);
   if (!folder.ok()) return folder.error();

@@ -212,7 +212,8 @@ TEST(Reconciler, WhatAPodsEventsSayOfItsStartIsInTheConditionAndAskedSeldom) {
   EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonPodNotStarting);
   EXPECT_EQ(ConditionOf(api, api::kWorkersReady).message,
             "digits-worker-0 on node n1 does not start: FailedMount: secret \"keys\" not found; "
-            "create the Secret, or correct its name in the job, delete the job and apply it again");
+            "create the Secret in namespace team-a, and the job continues; or correct its name in "
+            "the job, delete the job and apply it again");
   api.http.on_stream = [](const http::Request&) {
     return http::FakeStream{.status = 403, .body = "{}"};
   };

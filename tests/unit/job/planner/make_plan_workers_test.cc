@@ -134,8 +134,8 @@ TEST(Plan, HowAWorkerEndedIsTold) {
        "Another worker replaces it"},
       {PodBuilder::Worker(2).Ended(137, "OOMKilled"),
        "OOMKilled: digits-worker-2 on node node-1 ran out of memory: the container has no memory "
-       "limit, so its node or Pod ran out of memory; set resources.requests.memory of "
-       "container worker in spec.worker or spec.worker.template. Another worker replaces it"},
+       "limit, so its node or Pod ran out of memory; set spec.worker.resources.requests.memory (or "
+       "the request in spec.worker.template). Another worker replaces it"},
   };
   for (const auto& [worker, event] : table) {
     const api::TrainingJob job = RunningJob();

@@ -110,8 +110,8 @@ TEST(CrashPolicy, AWorkerOutOfMemoryIsNamedWithItsLimitAndWhatToDo) {
   EXPECT_EQ(plan.status.failures[0].reason, "OOMKilled");
   EXPECT_THAT(plan.status.failures[0].last_lines.at(0),
               AllOf(HasSubstr("limit of the container is 64Mi"),
-                    HasSubstr("raise resources.limits.memory of container worker in "
-                              "spec.worker or spec.worker.template")));
+                    HasSubstr("raise spec.worker.resources.limits.memory (or the limit in "
+                              "spec.worker.template)")));
   EXPECT_THAT(EventReasons(plan), Contains("OOMKilled"));
   EXPECT_THAT(MessageOf(plan.status, api::kWorkersReady),
               AllOf(HasSubstr("OOMKilled: digits-worker-0 on node node-1 ran out of memory"),
@@ -499,7 +499,7 @@ TEST(CrashPolicy, TheJobFailsAtItsLimitUnlessItsLauncherSaysSoItself) {
 TEST(CrashPolicy, WhereNoLimitIsSetItIsTheNodeThatHadNoMemoryLeft) {
   EXPECT_EQ(MemoryText(*PodBuilder::Worker(0).Build()),
             "the container has no memory limit, so its node or Pod ran out of memory; set "
-            "resources.requests.memory of container worker in spec.worker or spec.worker.template");
+            "spec.worker.resources.requests.memory (or the request in spec.worker.template)");
 }
 
 }  // namespace

@@ -146,8 +146,8 @@ TEST(DeadlinePolicy, AStartThatTakesTooLongSaysWhatIsMissing) {
        {},
        "Unschedulable: digits-worker-1 cannot be scheduled: 0/3 nodes are available: 3 "
        "Insufficient nvidia.com/gpu; if no node has enough (kubectl describe nodes), lower "
-       "worker.gpus or worker.resources, delete the job and apply it again; otherwise wait until "
-       "enough is free"},
+       "spec.worker.resources, delete the job and apply it again; otherwise wait until enough is "
+       "free"},
       {"no image",
        PodBuilder::Worker(1).Waiting("ImagePullBackOff", "Back-off pulling image \"x\""),
        {},

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "operator/api/conditions.h"
@@ -11,14 +12,17 @@
 namespace ringmaster::job {
 namespace {
 
+using ringmaster::testing::EventReasons;
 using ringmaster::testing::JobBuilder;
 using ringmaster::testing::PodBuilder;
 using ringmaster::testing::Scene;
 using ringmaster::testing::SceneBuilder;
+using ::testing::Contains;
+using ::testing::Not;
 
 constexpr char kNoSuchImage[] =
     "Back-off pulling image \"r/x:1\": ErrImagePull: rpc error: code = NotFound desc = failed to "
-    "pull: r/x:1: not found";
+    "pull and unpack image \"r/x:1\": failed to resolve reference \"r/x:1\": r/x:1: not found";
 
 // Returns a job with this Pod. The scene's current time is 10:00:00.
 Scene WithPod(const PodBuilder& pod) {
@@ -44,10 +48,27 @@ TEST(ImagePolicy, AnImageThatCannotBeHadEndsTheJobTenMinutesAfterItsPodGotANode)
   ASSERT_TRUE(Failed(ends));
   const api::Condition* failed = api::FindCondition(ends.status.conditions, api::kFailed);
   EXPECT_EQ(failed->reason, api::kReasonStartTimeout);
-  EXPECT_NE(failed->message.find("digits-worker-0 on node node-1 could not pull its image for 10 "
-                                 "minutes (ImagePullBackOff): Back-off pulling"),
-            std::string::npos)
+  EXPECT_EQ(failed->message.find("digits-worker-0 on node node-1 cannot pull image \"r/x:1\": not "
+                                 "found; it was retried for 10 minutes. Correct spec.image "),
+            0U)
       << failed->message;
+}
+
+TEST(ImagePolicy, TheRetriesOfAPullAreOneEvent) {
+  const auto waits = [](const char* reason) {
+    return PodBuilder::Worker(0).Waiting(reason, kNoSuchImage).ScheduledAt("2026-11-20T09:59:00Z");
+  };
+  Scene scene = WithPod(waits("ErrImagePull"));
+  const Plan first = scene.Make();
+  EXPECT_THAT(EventReasons(first), Contains("ErrImagePull"));
+
+  scene.job.status = first.status;
+  scene.observed = SceneBuilder(scene.job).With(waits("ImagePullBackOff")).Build();
+  const Plan second = scene.Make();
+
+  EXPECT_EQ(api::FindCondition(second.status.conditions, api::kWorkersReady)->reason,
+            "ImagePullBackOff");
+  EXPECT_THAT(EventReasons(second), Not(Contains("ImagePullBackOff")));
 }
 
 TEST(ImagePolicy, WhatMayHealIsWaitedForAndSoIsANode) {

@@ -90,10 +90,11 @@ TEST(PodEvents, WhatIsSaidOfOneOfManyPodsIsEnough) {
   const api::Condition* ready = api::FindCondition(plan.status.conditions, api::kWorkersReady);
   ASSERT_NE(ready, nullptr);
   EXPECT_EQ(ready->reason, api::kReasonPodNotStarting);
-  EXPECT_EQ(ready->message,
-            "digits-worker-0 on node node-1 does not start: FailedMount: configmap \"data\" not "
-            "found; create the ConfigMap, or correct its name in the job, delete the job and apply "
-            "it again");
+  EXPECT_EQ(
+      ready->message,
+      "digits-worker-0 on node node-1 does not start: FailedMount: configmap \"data\" not "
+      "found; create the ConfigMap in namespace team-a, and the job continues; or correct its "
+      "name in the job, delete the job and apply it again");
   EXPECT_EQ(EventReasons(plan), std::vector<std::string>{api::kReasonPodNotStarting});
   const Plan again = job.After(seconds(60));
   EXPECT_EQ(again.ask_about->uid, "uid-worker-0") << "until it is mended";
@@ -201,6 +202,12 @@ TEST(PodEvents, TheNewestEventSpeaks) {
   const json next = Event("u", "Warning", "no disk", "2026-11-20T10:00:02Z");
   EXPECT_EQ(NewestWarning({missing, next}, "u"), "FailedMount: no disk") << "of the same second";
   EXPECT_EQ(NewestWarning({}, "u"), "");
+  for (const char* state : {"Error: ErrImagePull", "Error: ImagePullBackOff"}) {
+    const json repeats = Event("u", "Warning", state, "2026-11-20T10:00:04Z");
+    EXPECT_EQ(NewestWarning({repeats}, "u"), "");
+  }
+  const json other = Event("u", "Warning", "Error: no such device", "2026-11-20T10:00:04Z");
+  EXPECT_EQ(NewestWarning({other}, "u"), "FailedMount: Error: no such device");
 }
 
 // Anyone who may write Events in the namespace can write such Events.

@@ -315,8 +315,7 @@ TEST(ResizingPolicy, ARestartNamesTheRankThatEndedOrHung) {
             "RankKilled (rank 1 on digits-worker-1 on node node-1 was killed by "
             "signal 11)"},
         Row{"OOMKilled", of_memory,
-            "OOMKilled (rank 1 on digits-worker-1 on node node-1 ran out of "
-            "memory: "},
+            "OOMKilled (rank 1 on digits-worker-1 on node node-1 ran out of memory)"},
         Row{"Stalled", hung,
             "Stalled (rank 1 on digits-worker-1 on node node-1: no rank printed "
             "anything for 20 s)"},

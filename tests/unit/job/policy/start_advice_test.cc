@@ -1,9 +1,14 @@
 #include "operator/job/policy/start_advice.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tests/builders/job_builder.h"
 
 namespace ringmaster::job {
 namespace {
+
+using ::testing::HasSubstr;
 
 TEST(StartAdvice, ASchedulersReasonsAreShownWithoutItsAttempts) {
   EXPECT_EQ(WhyUnschedulable("0/3 nodes are available: 3 Insufficient nvidia.com/gpu. no new "
@@ -12,7 +17,7 @@ TEST(StartAdvice, ASchedulersReasonsAreShownWithoutItsAttempts) {
             "0/3 nodes are available: 3 Insufficient nvidia.com/gpu");
   EXPECT_EQ(WhyUnschedulable("0/3 nodes are available: persistentvolumeclaim \"data\" not found. "
                              "not found"),
-            "0/3 nodes are available: persistentvolumeclaim \"data\" not found");
+            "persistentvolumeclaim \"data\" not found");
   EXPECT_EQ(WhyUnschedulable("0/3 nodes are available: 1 Too many pods."),
             "0/3 nodes are available: 1 Too many pods");
   EXPECT_EQ(WhyUnschedulable("waits for its gang. 3 of 4 exist."),
@@ -24,16 +29,16 @@ TEST(StartAdvice, WhatTheSchedulerMissesDecidesWhatHelps) {
     const char* said;
     const char* advice;
   };
+  const api::TrainingJob job = ringmaster::testing::JobBuilder().Build();
   for (const auto& [said, advice] : {
            Row{"3 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {a: b}",
-               "; if no node has enough (kubectl describe nodes), lower worker.gpus or "
-               "worker.resources, delete the job and apply it again; otherwise wait until enough "
-               "is free"},
+               "; if no node has enough (kubectl describe nodes), lower spec.worker.resources, "
+               "delete the job and apply it again; otherwise wait until enough is free"},
            Row{"0/3 nodes are available: 3 node(s) were unschedulable",
                "; uncordon a node (kubectl uncordon NODE), or add one"},
            Row{"0/3 nodes are available: persistentvolumeclaim \"data\" not found.",
-               "; create the claim, or correct claimName in the job, delete the job and apply it "
-               "again"},
+               "; create the PersistentVolumeClaim in namespace team-a, and the job continues; or "
+               "correct claimName in the job, delete the job and apply it again"},
            Row{"persistentvolumeclaim \"data\" is being deleted", ""},
            Row{"3 node(s) didn't match Pod's node affinity/selector",
                "; correct the Pods' nodeSelector, affinity or tolerations, or add such a node"},
@@ -42,12 +47,58 @@ TEST(StartAdvice, WhatTheSchedulerMissesDecidesWhatHelps) {
            Row{"1 node(s) had volume node affinity conflict", ""},
            Row{"no nodes available to schedule pods", ""},
        }) {
-    EXPECT_EQ(HowToSchedule(said, Role::kWorker), advice) << said;
+    EXPECT_EQ(HowToSchedule(said, job, Role::kWorker), advice) << said;
   }
-  EXPECT_EQ(HowToSchedule("3 Insufficient cpu", Role::kLauncher),
+  EXPECT_EQ(HowToSchedule("3 Insufficient cpu", job, Role::kLauncher),
             "; if no node has enough (kubectl describe nodes), lower resources.requests of "
             "container launcher in spec.launcher.template, delete the job and apply it again; "
             "otherwise wait until enough is free");
+}
+
+TEST(StartAdvice, TheGpusThatNoNodeHasAreCounted) {
+  api::TrainingJob job = ringmaster::testing::JobBuilder().Build();
+  job.spec.worker.gpus = 64;
+  EXPECT_EQ(HowToSchedule("3 Insufficient nvidia.com/gpu", job, Role::kWorker),
+            "; if no node has 64 nvidia.com/gpu (kubectl describe nodes), lower spec.worker.gpus, "
+            "delete the job and apply it again; otherwise wait until 64 nvidia.com/gpu are free");
+  job.spec.worker.gpu_resource = "amd.com/gpu";
+  EXPECT_THAT(HowToSchedule("3 Insufficient amd.com/gpu", job, Role::kWorker),
+              HasSubstr("no node has 64 amd.com/gpu"));
+  EXPECT_THAT(HowToSchedule("3 Insufficient memory", job, Role::kWorker),
+              HasSubstr("lower spec.worker.resources"));
+}
+
+TEST(StartAdvice, AnImageThatCannotBePulledIsNamedOnceWithTheCause) {
+  struct Row {
+    const char* reason;
+    const char* said;
+    const char* why;
+  };
+  for (const auto& [reason, said, why] : {
+           Row{"ImagePullBackOff",
+               "Back-off pulling image \"r.invalid/x:1\": ErrImagePull: failed to pull and unpack "
+               "image \"r.invalid/x:1\": failed to resolve reference \"r.invalid/x:1\": failed to "
+               "do request: Head \"https://r.invalid/v2/x/manifests/1\": dial tcp: lookup "
+               "r.invalid on 10.0.0.10:53: read udp 10.0.0.7:51265->10.0.0.10:53: i/o timeout",
+               "cannot pull image \"r.invalid/x:1\": dial tcp: lookup r.invalid on 10.0.0.10:53: "
+               "i/o timeout"},
+           Row{"ErrImagePull",
+               "rpc error: code = NotFound desc = failed to pull and unpack image \"r/x:1\": "
+               "failed "
+               "to resolve reference \"r/x:1\": r/x:1: not found",
+               "cannot pull image \"r/x:1\": not found"},
+           Row{"ErrImagePull", "failed to resolve reference \"r/x:1",
+               "does not start: failed to resolve reference \"r/x:1"},
+           Row{"ImagePullBackOff", "Back-off pulling image \"r/x:1\"",
+               "does not start: Back-off pulling image \"r/x:1\""},
+           Row{"CreateContainerError", "failed to resolve reference \"a\": b",
+               "does not start: failed to resolve reference \"a\": b"},
+       }) {
+    ContainerView waits;
+    waits.waiting_reason = reason;
+    waits.waiting_message = said;
+    EXPECT_EQ(WhyNotStarted(waits), why) << said;
+  }
 }
 
 TEST(StartAdvice, AnImageThatTheSpecNamesIsCorrectedThere) {
@@ -63,6 +114,10 @@ TEST(StartAdvice, AnImageThatTheSpecNamesIsCorrectedThere) {
   EXPECT_EQ(HowToPull(unreachable, "r.example.com/train:1"),
             "; the node cannot reach the registry: correct spec.image, delete the job and apply it "
             "again, or ask the platform team why the registry cannot be reached");
+  ContainerView missing = waits;
+  missing.waiting_message += ": r.example.com/train:1: not found";
+  EXPECT_EQ(HowToPull(missing, "r.example.com/train:1"),
+            "; correct spec.image, delete the job and apply it again");
   for (const char* other : {"", "r.example.com/other:1"}) {
     EXPECT_EQ(HowToPull(waits, other).rfind("; spec.image does not name this image", 0), 0U);
   }
@@ -73,20 +128,16 @@ TEST(StartAdvice, AnImageThatTheSpecNamesIsCorrectedThere) {
 }
 
 TEST(StartAdvice, AMissingConfigMapOrSecretIsNamed) {
-  EXPECT_EQ(HowToMount("FailedMount: configmap \"code\" not found"),
-            "; create the ConfigMap, or correct its name in the job");
-  EXPECT_EQ(HowToMount("secret \"keys\" not found"),
+  EXPECT_EQ(
+      HowToMount("FailedMount: configmap \"code\" not found", "team-a"),
+      "; create the ConfigMap in namespace team-a, and the job continues; or correct its name "
+      "in the job, delete the job and apply it again");
+  EXPECT_THAT(HowToMount("secret \"keys\" not found", "team-a"), HasSubstr("create the Secret in"));
+  EXPECT_EQ(HowToMount("failed to sync configmap cache: timed out", "team-a"), "");
+  EXPECT_EQ(HowToMount("FailedMount: rpc error", "team-a"), "");
+  EXPECT_EQ(HowToCreate("secret \"keys\" not found"),
             "; create the Secret, or correct its name in the job");
-  EXPECT_EQ(HowToMount("failed to sync configmap cache: timed out"), "");
-  EXPECT_EQ(HowToMount("FailedMount: rpc error"), "");
-}
-
-TEST(StartAdvice, AnImageThatRunsAsRootMayBeGivenAUser) {
-  EXPECT_EQ(HowToRun("container has runAsNonRoot and image will run as root"),
-            "; the image runs as root, which the job's Pods may not: remove inject: None if the "
-            "job has it, or set securityContext.runAsUser in spec.worker.template and "
-            "spec.launcher.template");
-  EXPECT_EQ(HowToRun("secret \"keys\" not found"), HowToMount("secret \"keys\" not found"));
+  EXPECT_EQ(HowToCreate("no such device"), "");
 }
 
 }  // namespace

@@ -80,6 +80,23 @@ TEST(VerdictPolicy, OnlyContainersThatCanNeverStartEndTheJob) {
   }
 }
 
+TEST(VerdictPolicy, AnImageThatRunsAsRootIsNamedAsTheCause) {
+  const auto pod = PodBuilder::Worker(0)
+                       .Waiting("CreateContainerConfigError",
+                                "container has runAsNonRoot and image will run as root (pod: "
+                                "\"digits-worker-0_team-a(6142860e)\", container: worker)")
+                       .Build();
+
+  const std::string why = CannotStart(*pod);
+
+  EXPECT_TRUE(
+      why.starts_with("digits-worker-0 on node node-1 cannot start "
+                      "(CreateContainerConfigError): its image runs as root, and the job's "
+                      "Pods may not run as root; remove spec.inject if it is None"))
+      << why;
+  EXPECT_EQ(why.find("6142860e"), std::string::npos) << why;
+}
+
 TEST(VerdictPolicy, AnImageWithoutOurProgramsIsSaidToLackThem) {
   const api::TrainingJob job = JobBuilder().Term(1).Build();
   const auto message = [&](const PodBuilder& pod) {

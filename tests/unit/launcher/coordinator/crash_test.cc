@@ -204,8 +204,8 @@ TEST_F(Crashes, LackOfMemoryIsNamedWithWhatThereWas) {
   ASSERT_TRUE(world->Decided());
   EXPECT_EQ(world->Verdict()->verdict.reason, "OOMKilled");
   EXPECT_THAT(world->Verdict()->verdict.message,
-              AllOf(HasSubstr("the memory limit is 64 MiB, and at most 64 MiB were in use"),
-                    HasSubstr("raise resources.limits.memory")));
+              AllOf(HasSubstr("the memory limit is 64 MiB, and all of it was in use"),
+                    HasSubstr("raise spec.worker.resources.limits.memory")));
 }
 
 TEST_F(Crashes, TheOnesThatDieOfItAreNotBlamedForALackOfMemory) {
@@ -557,9 +557,9 @@ TEST_F(SilencesOfAnotherProgram, NameTheRankThatWasSilentForTheLongestTime) {
   EXPECT_EQ(first.node, "node-1");
   EXPECT_EQ(first.start, "epoch 1");
   EXPECT_THAT(first.last_lines,
-              ElementsAre("no rank printed anything or touched its heartbeat file "
-                          "(RINGMASTER_HEARTBEAT) for 20 s; this rank was silent for longest, for "
-                          "27 s"));
+              ElementsAre("the program hangs: no rank printed anything or touched its heartbeat "
+                          "file (RINGMASTER_HEARTBEAT) for 20 s; this rank was silent for longest, "
+                          "for 27 s"));
   EXPECT_THAT(
       stopping.message,
       HasSubstr("20 s; rank 1 on digits-worker-1 (node-1) was silent for longest, for 27 s; "

@@ -246,7 +246,7 @@ void NcclEngine::Quiesce() {
   if (comm_ != nullptr) {
     runtime_->holders().MarkOthers(this, reason);
     AwaitComputing();
-    const AbortLimit::Watch watch(runtime_->limit(), "destroying the NCCL communicator");
+    const AbortLimit::Watch watch(runtime_->limit(), "aborting the NCCL communicator at the end");
     state_ = StopLaunched();
     if (state_ == ParentState::kNone) {
       runtime_->Abort(std::exchange(comm_, nullptr));

@@ -25,7 +25,8 @@ class Talk {
       return "shared-memory/" + topic + "/" + std::to_string(rank);
     };
     Result<void> said = world_.store->Set(key(world_.rank), mine);
-    if (!said.ok()) return said.error().WithContext("publishing this rank's address");
+    if (!said.ok())
+      return said.error().WithContext("publishing this rank's description of its shared memory");
     std::vector<std::string> keys;
     for (int rank = 0; rank < world_.size; ++rank) {
       if (rank != world_.rank) keys.push_back(key(rank));
