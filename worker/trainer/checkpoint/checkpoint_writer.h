@@ -41,10 +41,10 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   // Copies `state` and starts to write it in this world. Sets the parts and checksum of `header`.
-  // Returns false, and skips this checkpoint, if the last one is still being written.
+  // Returns false, and skips this state, if the last checkpoint is still being written.
   bool Offer(const control::Epoch& world, ShardHeader header, const TrainableState& state);
 
-  // Waits until nothing is being written. Returns false if that takes longer than `limit`.
+  // Waits up to `limit` until nothing is being written. Returns false after a timeout.
   bool AwaitIdle(std::chrono::milliseconds limit);
 
   // Returns the last version that this writer completed or found complete; {} if there is none.
@@ -70,8 +70,8 @@ class CheckpointWriter {
   ShardHeader header_;
   std::vector<std::vector<float>> copy_;
 
-  std::string failing_;  // used by the thread
-  std::jthread thread_;  // the last member, so it ends first
+  std::string failing_;  // used only by the thread
+  std::jthread thread_;  // the last member, so it is destroyed first
 };
 
 }  // namespace ringmaster::trainer

@@ -31,7 +31,7 @@ Result<std::optional<Newest>> NewestIn(const CheckpointFolder& folder) {
   if (complete->empty()) return std::optional<Newest>();
   const auto when = folder.CompletedAt(complete->front());
   if (!when.ok()) return when.error();
-  if (!*when) return std::optional<Newest>();  // just removed by its writer
+  if (!*when) return std::optional<Newest>();  // its writer has just removed it
   return std::optional(Newest{.version = complete->front(), .when = **when});
 }
 

@@ -120,7 +120,7 @@ RINGMASTER_HOST_DEVICE inline float InverseOf(ScaleCode scale) {
   return FloatOfBits((254U - scale) << 23);
 }
 
-// Returns the rounding error of a code, which is added in the next step; 0 if it is not finite.
+// Returns a number's rounding error, which is added in the next step; 0 if it is not finite.
 RINGMASTER_HOST_DEVICE inline float Remainder(float value, float decoded) {
   const float rest = value - decoded;
   const uint32_t bits = BitsOf(rest);

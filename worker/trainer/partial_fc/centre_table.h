@@ -59,7 +59,7 @@ class CentreTable final : public ShardedState {
   // Returns the current step, which refers to the labels that Prepared() receives. Valid until
   // Sync().
   ShardStep& step() { return *step_; }
-  // Call when a collective of the step is complete: then every rank of the world has its rows.
+  // Call when a collective of the step is complete, because then every rank has its rows.
   void Confirmed();
   // Call when this rank has completed its forward pass and has all inputs of the step's update.
   void Prepared(StepInputs inputs);
@@ -93,7 +93,7 @@ class CentreTable final : public ShardedState {
   // Shards of earlier worlds. They are kept until all ranks of this world have their rows.
   std::vector<Block> retired_;
   std::vector<ClassRange>
-      keep_;  // parts of retired_ that become copies, because only the new owner has them too
+      keep_;  // parts of retired_ that become copies; otherwise only the new owner would have them
   std::unique_ptr<ShardStep> step_;  // the step of this world
   std::vector<StepInputs> pending_;  // inputs of attempts at the next step, the newest last
   InputLog log_;

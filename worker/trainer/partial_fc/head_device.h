@@ -16,7 +16,7 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Thread-safety and errors: those of RowStorage.
+// Thread-safety and errors are those of RowStorage.
 class HeadDevice : public RowStorage {
  public:
   virtual std::unique_ptr<ShardStep> MakeStep() = 0;

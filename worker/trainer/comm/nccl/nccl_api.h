@@ -67,8 +67,8 @@ struct NcclConfig {
   static constexpr int kUndefined = -2147483647 - 1;
 };
 
-// The first version in which each function may be used. 2.28.7 added revoke, but NVIDIA's own
-// resiliency tools advise against its versions up to 2.28.8.
+// The first NCCL versions in which the trainer uses these functions. 2.28.7 added revoke, but
+// NVIDIA's own resiliency tools advise against its versions up to 2.28.8.
 inline constexpr int kNcclShrinkSince = 22703;
 inline constexpr int kNcclRevokeSince = 22809;
 inline constexpr int kNcclGrowSince = 22902;

@@ -58,7 +58,7 @@ class NcclCommunicator final : public Communicator {
   WorkHandle Run(control::CollectiveKind kind, Launch launch, Deadline deadline);
 
  private:
-  const std::shared_ptr<NcclEngine> engine_;  // shared with the thread, which may outlive this
+  const std::shared_ptr<NcclEngine> engine_;  // shared with the thread, which may outlive *this
   AbandonedConnects& abandoned_connects_;
   uint64_t confirmations_ = 0;
   std::jthread thread_;

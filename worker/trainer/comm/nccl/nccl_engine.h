@@ -42,7 +42,7 @@ struct NcclOperation {
   const char* name() const { return control::kCollectiveNames[static_cast<std::size_t>(kind)]; }
   WorkHandle work{};
   Launch launch{};
-  DeviceEvent ready = nullptr;  // completes when the data is computed; null: it already is
+  DeviceEvent ready = nullptr;  // completes when the data is computed; null: already computed
   std::vector<NcclStaged> staged{};
   // For a confirmation: `part` is this rank's contribution, which the device writes into the only
   // staged piece, unless the rank has given up by then. `sound` returns whether the received sum

@@ -19,12 +19,12 @@ struct NcclPatience {
   std::function<void()> pause;     // waits briefly; returns early if the attempt is abandoned
 };
 
-// Waits until the call that `comm` is executing has ended. `first` is the result of that call.
+// Waits until the call named `call`, which runs on `comm`, has ended. `first` is its return value.
 // Errors: kTimeout, kCancelled, or kUnavailable with NCCL's message.
 Result<void> Settle(const NcclApi& nccl, NcclComm comm, NcclResult first, const std::string& call,
                     const NcclPatience& patience);
 
-// Called while a communicator is created, on the thread that creates it.
+// These functions are called on the thread that creates a communicator, during the creation.
 struct NcclFormingObserver {
   std::function<void(int rank)> missing;  // see nccl_rendezvous.h
   // Called when a stage is reached, but not each time NCCL is polled.
