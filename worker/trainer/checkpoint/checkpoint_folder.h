@@ -9,11 +9,11 @@
 //
 // A checkpoint is written, with DONE, to a temporary folder and renamed after the launcher has
 // granted it. A rename never replaces a folder with content: if two worlds write the same version,
-// the first one stays.
+// the first checkpoint stays.
 //
-// Checkpoints are ordered by (term, epoch, step); the highest one with DONE is the newest. A rank
-// that is disconnected gets no grant, so its checkpoints are never renamed. Each rank removes only
-// checkpoints that are older than a complete one that it wrote.
+// Checkpoints are ordered by (term, epoch, step); the highest checkpoint with DONE is the newest. A
+// rank that is disconnected gets no grant, so its checkpoints are never renamed. A rank that has
+// completed a checkpoint removes only older checkpoints.
 
 #include <chrono>
 #include <cstdint>
@@ -88,8 +88,8 @@ class CheckpointFolder {
   // Loads the newest complete, undamaged checkpoint that is newer than `than`; nothing if none
   // exists. Logs each damaged checkpoint, with the reason and the checkpoint that is used instead.
   // Skips the checkpoints in `damaged` and adds newly found ones; logs known ones only if `than` is
-  // empty. kUnavailable: the folder cannot be read now. kInvalid: the newest undamaged one is of
-  // another model or a newer format, or all are damaged and `than` is empty.
+  // empty. kUnavailable: the folder cannot be read now. kInvalid: the newest undamaged checkpoint
+  // is of another model or a newer format, or all are damaged and `than` is empty.
   Result<std::optional<LoadedShard>> LoadNewest(const StateVersion& than,
                                                 const StateIdentity& identity,
                                                 const std::vector<uint64_t>& parts,

@@ -1,8 +1,8 @@
 #pragma once
 
 // Writes checkpoints in the background. Offer() copies the state and returns. A thread writes the
-// copy, asks for the grant, completes the checkpoint and removes old ones. Training never waits for
-// the disk: Offer() skips a checkpoint while the previous one is still being written.
+// copy, asks for the grant, completes the checkpoint and removes old checkpoints. Training never
+// waits for the disk: Offer() skips a checkpoint while the previous one is still being written.
 
 #include <cstdint>
 #include <functional>

@@ -46,8 +46,8 @@ struct ShardHeader {
   StateIdentity identity;
   StateVersion version;
   int64_t term_base = 0;  // LocalState::term_base
-  int32_t shard = 0;      // index. A state that all ranks share is one shard. Shard k of a
-                          // table over n ranks has the rows of ShareOf(k, n, rows)
+  int32_t shard = 0;      // index; 0 if the state is the same on all ranks.
+                          // Shard k of a table in n shards has the rows ShareOf(k, n, rows)
   int32_t shards = 1;
   std::vector<uint64_t> parts;  // number of values in each part
   uint64_t checksum = 0;        // checksum of the data: Checksum(TrainableState)

@@ -24,7 +24,7 @@
 namespace ringmaster::trainer {
 
 // Decides when the next snapshot is due. Snapshots take at most 1 % of the time, or at most 10 % if
-// 1 % does not allow one snapshot a minute. Does not access files.
+// 1 % is not enough for a snapshot every minute. Does not access files.
 class SnapshotPace {
  public:
   bool Due(Clock::Time now) const { return !last_ || now >= *last_ + interval_; }

@@ -271,7 +271,7 @@ bool StateKeeper::AwaitWritten(std::chrono::milliseconds limit) {
   return !writer_ || writer_->AwaitIdle(limit);
 }
 
-// If a part is offered while the previous one is being written, the checkpoint is skipped.
+// Skips the checkpoint if this rank's previous part is still being written.
 void StateKeeper::OfferPart(const World& world, const LocalState& held) {
   const ShardView view = options_.sharded->view();
   ShardHeader header = HeaderFor(held);

@@ -2,7 +2,7 @@
 
 // Converts single numbers between float and narrow formats, in code that hosts and GPUs share;
 // codec.cc inlines it. Rounds to nearest, ties to even. Finite numbers that are too large become
-// the largest one of the format; NaN and infinities become NaN, so that checks for divergence still
+// the format's largest number; NaN and infinities become NaN, so that checks for divergence still
 // detect them. The code has no branches or tables, so that loops over it vectorise (g++ needs
 // -fno-trapping-math for it).
 //

@@ -66,8 +66,8 @@ class CompressedReducer {
     RowCodec::Mark computed;
     WorkHandle work;
   };
-  // The memory of a bucket in progress. Gathered pieces overwrite the sent ones, and the reduced
-  // piece overwrites received ones.
+  // The memory of a bucket in progress. Gathered pieces overwrite the sent pieces, and the reduced
+  // piece overwrites received pieces.
   struct Wire {
     RowMemory outgoing;
     RowMemory incoming;

@@ -1,10 +1,10 @@
 #pragma once
 
-// The class centres of one rank, and the data to restore those of lost ranks. Contains this rank's
-// shard, the log of the last steps' inputs, and a copy of another rank's shard. Implements the
-// session's ShardedState; the head (head.h) computes with its rows.
+// The class centres of one rank, and the data to restore the centres of lost ranks. Contains this
+// rank's shard, the log of the last steps' inputs, and a copy of another rank's shard. Implements
+// the session's ShardedState; the head (head.h) computes with its rows.
 //
-// No update is lost although only one rank has a row: after a step's forward pass, every rank has
+// Although only one rank has a row, no update is lost: after a step's forward pass, every rank has
 // all inputs of the step's update of any row. If one rank applied a step, all ranks have the step's
 // inputs, so a rank that is behind can catch up, and no step is ever undone. The rows of a lost
 // rank are restored bit by bit from its replica peer's copy by repeating later steps from the log.

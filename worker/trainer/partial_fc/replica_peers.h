@@ -12,8 +12,8 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Returns for each rank the rank that keeps its copy: itself in a world of one. `members` are
-// "pod/slot/start" by rank; if empty, each rank counts as a Pod.
+// Returns for each rank the rank that keeps its copy; in a world of one rank, that rank. `members`
+// are "pod/slot/start" by rank; if empty, each rank counts as a Pod.
 std::vector<int> ReplicaPeersOf(std::span<const std::string> members, int world_size);
 
 // Returns for each rank the rank whose copy it keeps.

@@ -10,7 +10,7 @@ namespace {
 constexpr char kLibrary[] = "libnccl.so.2";
 constexpr int kOldest = 21800;
 
-// Loads functions and records the first one that is missing.
+// Loads functions and records the name of the first missing function.
 class Symbols {
  public:
   explicit Symbols(void* library) : library_(library) {}

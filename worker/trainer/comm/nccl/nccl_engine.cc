@@ -115,7 +115,7 @@ void NcclEngine::Advance() {
   Pause();
 }
 
-// Launches the next operation of the queue on the stream. Returns false if it launched none.
+// Launches the queue's next operation on the stream. Returns whether it launched an operation.
 bool NcclEngine::Launch() {
   if (launched_.size() >= kMostLaunched) return false;
   {
@@ -192,7 +192,7 @@ void NcclEngine::SayCounts(bool launching) {
   world_.counts(said);
 }
 
-// Completes the oldest operation if it has succeeded. Returns whether it completed one.
+// Completes the oldest operation if it has succeeded. Returns whether it completed an operation.
 bool NcclEngine::CompleteFirst() {
   if (launched_.empty() || !FirstHasBegun()) return false;
   NcclOperation& first = launched_.front();

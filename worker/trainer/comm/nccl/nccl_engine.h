@@ -67,7 +67,7 @@ class NcclEngine {
   // Queues the operation. If the engine is broken, the operation fails at once with that error.
   void Enqueue(NcclOperation operation);
 
-  // Keeps only the first error. No further operation starts; the thread ends the running ones.
+  // Keeps only the first error. Starts no further operation; the thread ends running operations.
   void Break(const Error& error);
   std::optional<Error> broken();
 

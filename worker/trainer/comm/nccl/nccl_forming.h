@@ -1,7 +1,7 @@
 #pragma once
 
-// Creates the NCCL communicator of a world: from the previous one if all ranks can, otherwise a new
-// one. Each NCCL call is polled until it completes, is abandoned or exceeds its deadline.
+// Creates a world's NCCL communicator: from the previous one if all ranks can, otherwise a new one.
+// Each NCCL call is polled until it completes, is abandoned or exceeds its deadline.
 
 #include <functional>
 #include <string>
