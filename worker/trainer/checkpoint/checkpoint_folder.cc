@@ -244,7 +244,7 @@ Result<std::optional<LoadedShard>> CheckpointFolder::LoadNewest(
     if (!IsDamage(loaded.error()) && loaded.error().kind != ErrorKind::kNotFound) {
       return loaded.error();
     }
-    // The writer may have removed this checkpoint after newer ones, which were tried already.
+    // Its writer may have just removed this checkpoint; newer checkpoints were tried already.
     const Result<bool> there = IsComplete(version);
     if (!there.ok()) return there.error();
     if (!*there) continue;

@@ -1,4 +1,4 @@
-// The functions of CheckpointFolder for checkpoints of a sharded state, which have parts.
+// The functions of CheckpointFolder for sharded states, whose checkpoints have parts.
 
 #include <algorithm>
 #include <filesystem>

@@ -22,7 +22,7 @@ namespace ringmaster::trainer {
 // Functions that the writer's thread calls. They must not throw.
 struct CheckpointCalls {
   // For a sharded state: blocks until all ranks have written their parts, and returns the number of
-  // parts. Null if there are no parts.
+  // parts. Null if checkpoints have no parts.
   std::function<Result<int>(const StateVersion&, const std::stop_token&)> parts{};
   // Blocks until the launcher grants the checkpoint. An error means that it will not be granted;
   // kCancelled: `stop` was requested.

@@ -1,7 +1,7 @@
 #pragma once
 
 // The paths of a job's checkpoints on its volume, <volume>/<namespace>/<name>/<uid>, and of other
-// jobs' checkpoints, from which a job can start if its spec names them. This code accesses files.
+// jobs' checkpoints, from which a job can start if its spec names them. Accesses files.
 
 #include <cstdint>
 #include <map>

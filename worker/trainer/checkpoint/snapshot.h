@@ -45,7 +45,7 @@ class SnapshotFiles {
   SnapshotFiles& operator=(const SnapshotFiles&) = delete;
 
   // Returns this run's newest complete snapshot that is newer than `than`; empty if there is none.
-  // Skips damaged snapshots and those of another run, which are overwritten later.
+  // Skips damaged snapshots and snapshots of another run, which are overwritten later.
   std::optional<LoadedShard> Load(const StateVersion& than, const StateIdentity& identity,
                                   const std::vector<uint64_t>& parts);
 

@@ -14,7 +14,7 @@
 // function throws.
 //
 // On hosts, an operation that succeeds has received the data of every rank. On GPUs, a successful
-// operation may have received invalid data from a rank that abandoned the world meanwhile. Confirm
+// operation may have received invalid data from a rank that has abandoned the world. Confirm
 // received data before acting on it (Confirm(), WaitConfirmed()).
 
 #include <chrono>
@@ -103,8 +103,8 @@ class Communicator {
   virtual WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) = 0;
   virtual WorkHandle Barrier(Deadline deadline) = 0;
 
-  // Confirms all earlier operations, which may still be running: if they and this one succeed on
-  // this rank, the earlier ones have succeeded on every rank. Ends at once if no operation needs
+  // Confirms all earlier operations, which may still be running: if they and the confirmation
+  // succeed on this rank, they have succeeded on every rank. Ends at once if no operation needs
   // confirmation. Call on every rank.
   virtual WorkHandle Confirm(Deadline deadline);
 

@@ -10,7 +10,7 @@
 // step is applied. The residuals of a piece are kept as long as this rank reduces the same piece,
 // that is, has the same rank in a world of the same size. In any other world they become part of
 // the rank's own contribution. Other ranks have no copy, so residuals are lost with their rank.
-// They depend only on the steps that this rank applied, so a replay computes the same residuals.
+// Residuals depend only on the steps that this rank applied, so a replay computes the same values.
 
 #include <cstddef>
 #include <span>

@@ -1,8 +1,8 @@
 #pragma once
 
 // The device that computes a head and stores this rank's rows: the host (host_head_device.h) or a
-// GPU (gpu/kernel_head_device.h). Created once per process. A head uses one device, which is that
-// of its communicators. Spans are device memory unless stated otherwise.
+// GPU (gpu/kernel_head_device.h). Created once per process. A head uses one device, the device of
+// its communicators. Spans are device memory unless stated otherwise.
 //
 // On one kind of device, the bits of a row's update depend only on the row and the step's inputs,
 // in any shard or copy. The results of different kinds of device differ in the last bits.

@@ -4,7 +4,7 @@
 //
 // The ranks form a circle, ordered by Pod. Each rank sends its copy to the rank that is as many
 // places ahead as the largest Pod has ranks. That rank is in another Pod, unless a Pod has more
-// than half of the ranks. Each rank keeps one copy.
+// than half of the ranks. Each rank keeps the copy of one rank.
 
 #include <span>
 #include <string>

@@ -72,8 +72,8 @@ struct NcclConfig {
 inline constexpr int kNcclShrinkSince = 22703;
 inline constexpr int kNcclRevokeSince = 22809;
 inline constexpr int kNcclGrowSince = 22902;
-// 2.19.1 added registration. 2.28.7 fixed leaks of failed registrations, which could crash, and
-// 2.29.2 fixed the last known crash with registered memory (NCCL issue 1859).
+// 2.19.1 added registration. 2.28.7 fixed leaks of failed registrations, which could cause crashes,
+// and 2.29.2 fixed the last known crash with registered memory (NCCL issue 1859).
 inline constexpr int kNcclRegisterSince = 22902;
 
 struct NcclApi {

@@ -11,7 +11,7 @@ namespace {
 using std::chrono::steady_clock;
 
 // The engine polls continuously for kEager after the last start or end of an operation, which
-// covers the reductions of a step. Then it polls every kBetweenLooks, which costs almost nothing.
+// covers the reductions of a step. Later it polls every kBetweenLooks, which costs almost nothing.
 constexpr std::chrono::microseconds kEager{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};
 // The limit of AwaitComputing(), much longer than the forward and backward pass of a step take.

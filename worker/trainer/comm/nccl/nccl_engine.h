@@ -6,7 +6,7 @@
 // aborts, so an operation that this rank abandoned never counts as completed. An operation that a
 // peer abandoned may look completed: the peer's kernels then stop waiting for data and send
 // whatever their buffers contain, and the kernels here end normally (NCCL's prims_simple.h and
-// prims_ll.h: the flag ends the wait, not the send). Confirmations detect this. They follow the
+// prims_ll.h: the flag ends the wait, not the send). Confirmations detect this: they follow the
 // confirmed operations on the stream, and the device adds this rank's contribution unless the host
 // has set a flag. The host sets it before it revokes or aborts. Private to nccl_communicator.cc.
 

@@ -89,7 +89,7 @@ NcclComm BusyWith(NcclPath path, NcclComm parent, NcclComm* made, NcclResult fir
   return MadeAt(made);
 }
 
-// Waits for `call` and returns the new communicator, which is also in the slot after an error.
+// Waits for `call` and returns the new communicator. After an error, the slot contains it.
 Result<NcclComm> AwaitMade(const NcclApi& nccl, NcclPath path, const Call& call, NcclComm parent,
                            NcclComm* made, const NcclPatience& patience) {
   if (call.result != NcclResult::kSuccess && call.result != NcclResult::kInProgress) {

@@ -38,7 +38,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
                                   const NcclPatience& patience,
                                   const NcclFormingObserver& observer);
 
-// Returns the name of a world's communicator, which is unique because worlds differ in epoch.
+// Returns the name of a world's communicator. It is unique, because worlds differ in epoch.
 std::string CommunicatorName(const World& world);
 
 }  // namespace ringmaster::trainer

@@ -40,7 +40,7 @@ class NcclHolders {
   using Mark = std::function<void(const Error& reason)>;
 
   void Join(const void* holder, Mark mark);
-  // When Leave() returns, the mark is not running and will not be called again.
+  // When Leave() returns, the holder's mark is not running and will not be called again.
   void Leave(const void* holder);
   // Calls the marks of all holders except `holder`. A mark must return immediately.
   void MarkOthers(const void* holder, const Error& reason);
