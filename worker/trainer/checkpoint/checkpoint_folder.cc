@@ -22,7 +22,7 @@ constexpr std::string_view kRemoving = ".removing-";
 constexpr mode_t kFolderMode = 0775;
 constexpr std::size_t kMostShards = 1024;
 
-// Removes a number without sign or leading zeros from the front of `text` and returns it.
+// Removes a number without sign or leading zeros from the front of `text`; returns the number.
 std::optional<int64_t> TakeNumber(std::string_view& text) {
   int64_t number = 0;
   const char* const end = text.data() + text.size();
@@ -240,11 +240,11 @@ Result<std::optional<LoadedShard>> CheckpointFolder::LoadNewest(
       }
       return std::optional(*std::move(loaded));
     }
-    // A checkpoint is damaged only if it was read and is wrong, or if a required file is missing.
+    // A checkpoint is damaged only if its content is wrong or a required file is missing.
     if (!IsDamage(loaded.error()) && loaded.error().kind != ErrorKind::kNotFound) {
       return loaded.error();
     }
-    // The writer may have removed it after completing newer ones, which were tried already.
+    // Its writer may have just removed this checkpoint; newer checkpoints were tried already.
     const Result<bool> there = IsComplete(version);
     if (!there.ok()) return there.error();
     if (!*there) continue;

@@ -9,11 +9,11 @@
 //
 // A checkpoint is written, with DONE, to a temporary folder and renamed after the launcher has
 // granted it. A rename never replaces a folder with content: if two worlds write the same version,
-// the first one stays.
+// the first checkpoint stays.
 //
-// Checkpoints are ordered by (term, epoch, step); the highest one with DONE is the newest. A rank
-// that is disconnected gets no grant, so its checkpoints are never renamed. Each rank removes only
-// checkpoints that are older than a complete one that it wrote.
+// Checkpoints are ordered by (term, epoch, step); the highest checkpoint with DONE is the newest. A
+// rank that is disconnected gets no grant, so its checkpoints are never renamed. A rank that has
+// completed a checkpoint removes only older checkpoints.
 
 #include <chrono>
 #include <cstdint>
@@ -85,11 +85,11 @@ class CheckpointFolder {
   // Returns the total bytes of the newest `keep` checkpoints in `complete`, a result of Complete().
   Result<int64_t> BytesOfNewest(const std::vector<StateVersion>& complete, int keep) const;
 
-  // Loads the newest complete checkpoint above `than` that is not damaged; nothing if none exists.
-  // Logs each damaged checkpoint that it skips, with the reason and the checkpoint that is used
-  // instead. Adds the damaged one to `damaged` and does not read it again; logs it again only if
-  // `than` is empty. kUnavailable: the folder cannot be read now. kInvalid: the newest undamaged
-  // one is of another model or a newer format, or all are damaged and `than` is empty.
+  // Loads the newest complete, undamaged checkpoint that is newer than `than`; nothing if none
+  // exists. Logs each damaged checkpoint, with the reason and the checkpoint that is used instead.
+  // Skips the checkpoints in `damaged` and adds newly found ones; logs known ones only if `than` is
+  // empty. kUnavailable: the folder cannot be read now. kInvalid: the newest undamaged checkpoint
+  // is of another model or a newer format, or all are damaged and `than` is empty.
   Result<std::optional<LoadedShard>> LoadNewest(const StateVersion& than,
                                                 const StateIdentity& identity,
                                                 const std::vector<uint64_t>& parts,
@@ -102,8 +102,8 @@ class CheckpointFolder {
   Result<CheckpointDraft> Write(const ShardHeader& header, const TrainableState& state,
                                 const std::stop_token& stop = {}) const;
 
-  // Writes one rank's rows in this world to a temporary file. The header's `shard` is the rank and
-  // `shards` is the number of ranks.
+  // Writes one rank's rows in this world to a temporary file. The header's `shard` is the rank, and
+  // its `shards` is the number of ranks.
   Result<void> WritePart(const control::Epoch& world, const ShardHeader& header,
                          std::span<float> rows, const std::stop_token& stop = {}) const;
   // Moves all parts to the draft. REQUIRES: all `count` ranks of the world have written parts.

@@ -1,4 +1,4 @@
-// The functions of CheckpointFolder for checkpoints of a sharded state, which have parts.
+// The functions of CheckpointFolder for sharded states, whose checkpoints have parts.
 
 #include <algorithm>
 #include <filesystem>
@@ -33,7 +33,7 @@ Result<void> CheckpointFolder::WritePart(const control::Epoch& world, const Shar
   if (Result<void> made = Make(); !made.ok()) return made;
   const std::string path = PartAside(header.version, world, header.shard, header.shards);
   std::error_code ignored;
-  std::filesystem::remove(path, ignored);  // left by an earlier attempt
+  std::filesystem::remove(path, ignored);  // an earlier attempt may have left a file
   const Result<uint64_t> written = WriteShard(path, header, {rows}, stop);
   if (!written.ok()) {
     std::filesystem::remove(path, ignored);

@@ -1,8 +1,8 @@
 #pragma once
 
 // Writes checkpoints in the background. Offer() copies the state and returns. A thread writes the
-// copy, asks for the grant, completes the checkpoint and removes old ones. Training never waits for
-// the disk: Offer() skips a checkpoint while the previous one is still being written.
+// copy, asks for the grant, completes the checkpoint and removes old checkpoints. Training never
+// waits for the disk: Offer() skips a checkpoint while the previous one is still being written.
 
 #include <cstdint>
 #include <functional>
@@ -22,7 +22,7 @@ namespace ringmaster::trainer {
 // Functions that the writer's thread calls. They must not throw.
 struct CheckpointCalls {
   // For a sharded state: blocks until all ranks have written their parts, and returns the number of
-  // parts. Null if there are no parts.
+  // parts. Null if checkpoints have no parts.
   std::function<Result<int>(const StateVersion&, const std::stop_token&)> parts{};
   // Blocks until the launcher grants the checkpoint. An error means that it will not be granted;
   // kCancelled: `stop` was requested.
@@ -41,10 +41,10 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   // Copies `state` and starts to write it in this world. Sets the parts and checksum of `header`.
-  // Returns false, and skips this checkpoint, if the last one is still being written.
+  // Returns false, and skips this state, if the last checkpoint is still being written.
   bool Offer(const control::Epoch& world, ShardHeader header, const TrainableState& state);
 
-  // Waits until nothing is being written. Returns false if that takes longer than `limit`.
+  // Waits up to `limit` until nothing is being written. Returns false after a timeout.
   bool AwaitIdle(std::chrono::milliseconds limit);
 
   // Returns the last version that this writer completed or found complete; {} if there is none.
@@ -70,8 +70,8 @@ class CheckpointWriter {
   ShardHeader header_;
   std::vector<std::vector<float>> copy_;
 
-  std::string failing_;  // used by the thread
-  std::jthread thread_;  // the last member, so it ends first
+  std::string failing_;  // used only by the thread
+  std::jthread thread_;  // the last member, so it is destroyed first
 };
 
 }  // namespace ringmaster::trainer

@@ -31,7 +31,7 @@ Result<std::optional<Newest>> NewestIn(const CheckpointFolder& folder) {
   if (complete->empty()) return std::optional<Newest>();
   const auto when = folder.CompletedAt(complete->front());
   if (!when.ok()) return when.error();
-  if (!*when) return std::optional<Newest>();  // just removed by its writer
+  if (!*when) return std::optional<Newest>();  // its writer has just removed it
   return std::optional(Newest{.version = complete->front(), .when = **when});
 }
 
@@ -134,7 +134,7 @@ Result<LoadedShard> LoadOther(const OtherCheckpoints& other, const StateIdentity
   Result<std::optional<LoadedShard>> newest = other.folder.LoadNewest({}, identity, parts, damaged);
   if (!newest.ok()) return newest.error();
   if (*newest) return **std::move(newest);
-  // The checkpoint's writer has just removed it after completing a newer one.
+  // The checkpoint's writer has completed a newer checkpoint and just removed this one.
   return Error{ErrorKind::kUnavailable, other.folder.path() + " changed while it was read"};
 }
 

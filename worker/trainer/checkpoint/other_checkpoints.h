@@ -33,8 +33,8 @@ struct OtherCheckpoints {
   std::optional<StateVersion> chosen{};  // use only this version, if set
 };
 
-// Looks for checkpoints of other jobs named `name` in the job's namespace. Returns the folder whose
-// newest one was completed last; empty if none. kUnavailable: a folder cannot be read now.
+// Looks for checkpoints of other jobs named `name` in the job's namespace. Returns the folder with
+// the checkpoint completed last; empty if none. kUnavailable: a folder cannot be read now.
 Result<std::optional<OtherCheckpoints>> FindOfJob(const CheckpointPlace& place,
                                                   const std::string& name);
 

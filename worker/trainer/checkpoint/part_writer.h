@@ -22,20 +22,20 @@ namespace ringmaster::trainer {
 // Not thread-safe.
 class PartWriter {
  public:
-  // The writer's thread calls `failing` with the reason when parts cannot be written, and with an
-  // empty text when they can be written again. It calls `failing` only when this changes.
+  // The writer's thread calls `failing` with the reason when writing starts to fail, and with an
+  // empty text when writing succeeds again. It does not call `failing` in between.
   PartWriter(CheckpointFolder folder, std::function<void(const std::string& reason)> failing);
   // Abandons the part that is being written.
   ~PartWriter();
 
-  // Copies `rows` and starts to write the copy in this world, with `header`, whose checksum it
-  // sets. Returns false, and skips this part, if the last one is still being written.
+  // Copies `rows` and starts to write the copy with `header` in this world. Sets the checksum of
+  // `header`. Returns false, and skips this part, if the last part is still being written.
   bool Offer(const control::Epoch& world, ShardHeader header, std::span<const float> rows);
 
   // Returns the version of the last part that was written; {} before the first part.
   StateVersion written() const;
 
-  // Waits until nothing is being written. Returns false if that takes longer than `limit`.
+  // Waits up to `limit` until nothing is being written. Returns false after a timeout.
   bool AwaitIdle(std::chrono::milliseconds limit);
 
  private:
@@ -54,8 +54,8 @@ class PartWriter {
   ShardHeader header_;
   std::vector<float> copy_;
 
-  bool fails_ = false;   // used by the thread
-  std::jthread thread_;  // the last member, so it ends first
+  bool fails_ = false;   // used only by the thread
+  std::jthread thread_;  // the last member, so it is destroyed first
 };
 
 // Thread-safe.

@@ -40,7 +40,7 @@ Result<LoadedShard> ReadShard(const std::string& path, const StateIdentity& iden
 
 // Writes a small text to a new file, and waits until the file is on disk.
 Result<void> WriteTextDurably(const std::string& path, const std::string& text);
-// Reads up to `limit` bytes of a file; one more if the file is longer. Errors as in ReadShard().
+// Reads at most `limit` + 1 bytes of a file. Returns the same errors as ReadShard().
 Result<std::string> ReadText(const std::string& path, std::size_t limit);
 // Returns a file's size in bytes; empty if it does not exist. kUnavailable: the size is unknown.
 Result<std::optional<uint64_t>> FileBytes(const std::string& path);

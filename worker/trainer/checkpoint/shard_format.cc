@@ -99,7 +99,7 @@ class FieldReader {
   bool ok_ = true;
 };
 
-// Removes the first line from `text` and returns it.
+// Removes the first line from `text` and returns the line.
 std::string_view NextLine(std::string_view& text) {
   const std::size_t end = text.find('\n');
   const std::string_view line = text.substr(0, end);

@@ -27,7 +27,7 @@ inline constexpr uint32_t kShardFormat = 1;
 inline constexpr std::size_t kShardPrefixBytes = 32;
 inline constexpr std::size_t kMaxShardHeaderBytes = 8 << 20;
 
-// The value of Error::reason, with kInvalid, if the content was read and is wrong.
+// The reason of a kInvalid error if the content was read and is wrong.
 inline constexpr char kDamaged[] = "Damaged";
 Error Damaged(std::string what);
 bool IsDamage(const Error& error);
@@ -46,8 +46,8 @@ struct ShardHeader {
   StateIdentity identity;
   StateVersion version;
   int64_t term_base = 0;  // LocalState::term_base
-  int32_t shard = 0;      // index. A state that all ranks share is one shard. Shard k of a
-                          // table over n ranks has the rows of ShareOf(k, n, rows)
+  int32_t shard = 0;      // index; 0 if the state is the same on all ranks.
+                          // Shard k of a table in n shards has the rows ShareOf(k, n, rows)
   int32_t shards = 1;
   std::vector<uint64_t> parts;  // number of values in each part
   uint64_t checksum = 0;        // checksum of the data: Checksum(TrainableState)
@@ -58,8 +58,8 @@ struct ShardHeader {
 // REQUIRES: the header fits into kMaxShardHeaderBytes.
 std::vector<std::byte> EncodeShardHeader(const ShardHeader& header);
 
-// Returns the length of the header that begins with `prefix`, of kShardPrefixBytes bytes. kDamaged:
-// these bytes are not the start of a header.
+// Returns the length of the header that begins with `prefix`, which has kShardPrefixBytes bytes.
+// kDamaged: `prefix` is not the start of a header.
 Result<std::size_t> ShardHeaderBytes(std::span<const std::byte> prefix);
 
 // `bytes` has ShardHeaderBytes() bytes. kInvalid: it is damaged, or the format is newer.
@@ -69,7 +69,7 @@ Result<ShardHeader> DecodeShardHeader(std::span<const std::byte> bytes);
 Result<uint64_t> ShardDataBytes(const ShardHeader& header);
 
 // Returns why a rank of identity `want`, whose parts have `parts` values, cannot load a state with
-// header `have`; empty if it can. The run may differ. `shards`: the required number of shards.
+// header `have`; empty if it can. Ignores the runs. `shards`: the required number of shards.
 std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
                      std::span<const uint64_t> parts, int32_t shards = 1);
 

@@ -2,8 +2,8 @@
 
 // Keeps a worker's latest state in memory that outlives its ranks: two files in a folder of the
 // agent (in a Pod, in /dev/shm). The worker's first rank writes them alternately, because all ranks
-// have the same state. The files have the format of shard_format.h. The first bytes are written
-// last, and a rank that is killed while it writes leaves the other file intact.
+// have the same state. The files have the format of shard_format.h. The first bytes of a file are
+// written last. If a rank is killed while it writes, the other file is intact.
 //
 // Ranks that restart in the same Pod resume from a snapshot without disk or network access.
 
@@ -24,7 +24,7 @@
 namespace ringmaster::trainer {
 
 // Decides when the next snapshot is due. Snapshots take at most 1 % of the time, or at most 10 % if
-// 1 % does not allow one snapshot a minute. Does not access files.
+// 1 % is not enough for a snapshot every minute. Does not access files.
 class SnapshotPace {
  public:
   bool Due(Clock::Time now) const { return !last_ || now >= *last_ + interval_; }
@@ -44,8 +44,8 @@ class SnapshotFiles {
   SnapshotFiles(const SnapshotFiles&) = delete;
   SnapshotFiles& operator=(const SnapshotFiles&) = delete;
 
-  // Returns the newest complete snapshot of this run that is above `than`; empty if there is none.
-  // Skips damaged snapshots and those of another run, which are overwritten later.
+  // Returns this run's newest complete snapshot that is newer than `than`; empty if there is none.
+  // Skips damaged snapshots and snapshots of another run, which are overwritten later.
   std::optional<LoadedShard> Load(const StateVersion& than, const StateIdentity& identity,
                                   const std::vector<uint64_t>& parts);
 

@@ -11,7 +11,7 @@ namespace ringmaster::trainer {
 namespace {
 
 constexpr std::chrono::seconds kFinishLimit{60};
-constexpr std::chrono::seconds kPartLimit{10};  // other ranks wait meanwhile
+constexpr std::chrono::seconds kPartLimit{10};  // other ranks wait during this time
 constexpr std::chrono::milliseconds kBetweenLooks{100};
 
 // Returns whether the writer becomes idle within `limit` and before `given_up` returns true.
@@ -94,7 +94,7 @@ Result<LocalState> StateKeeper::Restore(const LocalState& held, bool to_begin) {
     return error.WithContext("looking for a checkpoint to resume from");
   };
   if (Result<void> made = folder_->Make(); !made.ok()) return looking(made.error());
-  // Once the job has checkpoints, only those are used.
+  // Once the job has checkpoints, checkpoints of other jobs are not used.
   const bool others = now.origin == StateOrigin::kOther;
   const Result<std::optional<LoadedShard>> newest = folder_->LoadNewest(
       others ? StateVersion{} : now.version, options_.identity, parts, damaged_);
@@ -204,7 +204,7 @@ ShardHeader StateKeeper::HeaderFor(const LocalState& held) const {
           .checksum = 0};
 }
 
-// Returns true if there are no snapshots, so that this rank does not delay those of other ranks.
+// Returns true if this rank makes no snapshots, so that it does not delay those of other ranks.
 bool StateKeeper::SnapshotDue() const {
   return options_.sharded == nullptr && (!snapshots_ || pace_.Due(clock_.Now()));
 }
@@ -271,7 +271,7 @@ bool StateKeeper::AwaitWritten(std::chrono::milliseconds limit) {
   return !writer_ || writer_->AwaitIdle(limit);
 }
 
-// If a part is offered while the previous one is being written, the checkpoint is skipped.
+// Skips the checkpoint if this rank's previous part is still being written.
 void StateKeeper::OfferPart(const World& world, const LocalState& held) {
   const ShardView view = options_.sharded->view();
   ShardHeader header = HeaderFor(held);
@@ -305,7 +305,7 @@ Result<void> StateKeeper::LoadRows(const StateVersion& version, int64_t begin, i
                           values);
 }
 
-// Returns this job's folder if it has the version, otherwise that of the job to start from.
+// Returns this job's folder if it has the version, otherwise the folder of the job to start from.
 Result<CheckpointFolder> StateKeeper::FolderWith(const StateVersion& version) const {
   const Result<bool> own = folder_->IsComplete(version);
   if (!own.ok()) return own.error();
@@ -324,7 +324,7 @@ void StateKeeper::WorldEnded() {
 void StateKeeper::FinishPart(const World& world, const LocalState& held, const GivenUp& given_up) {
   if (!parts_ || held.version.step == 0 || held.version == restored_) return;
   const bool completing = offered_ == held.version;  // rank 0's writer waits for this part
-  if (!completing) gate_.GiveUp();                   // end its wait for an earlier checkpoint
+  if (!completing) gate_.GiveUp();                   // ends the writer's wait for earlier parts
   if (AwaitIdle(*parts_, kPartLimit, given_up) &&
       (completing || AwaitIdle(*writer_, kPartLimit, given_up))) {
     Checkpoint(world, held);

@@ -64,7 +64,7 @@ class StateKeeper final : public Checkpointer {
                   const GivenUp& given_up = {}) override;
   void Finished(const World& world, const LocalState& held, const GivenUp& given_up = {}) override;
 
-  // Waits until no checkpoint is being written. Returns false if that takes longer than `limit`.
+  // Waits up to `limit` until no checkpoint is being written. Returns false after a timeout.
   bool AwaitWritten(std::chrono::milliseconds limit);
 
  private:
@@ -90,8 +90,8 @@ class StateKeeper final : public Checkpointer {
   std::map<StateVersion, std::string> damaged_;
   std::map<StateVersion, std::string> others_damaged_;
   std::optional<Beginning> beginning_;
-  std::atomic<bool> keeps_other_ = false;  // training waits for KeepOther()
-  bool skipped_ = false;                   // a skipped checkpoint has been logged
+  std::atomic<bool> keeps_other_ = false;  // true: training waits for KeepOther()
+  bool skipped_ = false;                   // true: a skipped checkpoint has been logged
   StateVersion restored_;                  // the checkpoint that training resumed from
   StateVersion offered_;                   // the newest version that rank 0 passed to the writer
 

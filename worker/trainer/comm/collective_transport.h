@@ -13,8 +13,8 @@
 
 namespace ringmaster::trainer {
 
-// The operations of Communicator. Each one blocks until it has ended on this rank, and throws if it
-// fails. Thread-safety: one thread at a time.
+// The operations of Communicator. Each function blocks until its operation has ended on this rank,
+// and throws if it fails. Thread-safety: one thread at a time.
 class Collectives {
  public:
   virtual ~Collectives() = default;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Collective operations among the ranks of one world, over Gloo (gloo/), shared memory or NCCL. A
-// world of one rank does not need them (loopback_communicator.h). Operations run in call order on a
-// thread or stream of the communicator, while the caller continues to compute:
+// Collective operations among the ranks of one world, over Gloo (gloo/), shared memory or NCCL. In
+// a world of one rank, they end at once (loopback_communicator.h). Operations run in call order on
+// a thread or stream of the communicator, while the caller continues to compute:
 //
 //   auto work = communicator.AllReduce(bucket, deadline);
 //   ...                                   // backward continues
@@ -14,7 +14,7 @@
 // function throws.
 //
 // On hosts, an operation that succeeds has received the data of every rank. On GPUs, a successful
-// operation may have received invalid data from a rank that abandoned the world meanwhile. Confirm
+// operation may have received invalid data from a rank that has abandoned the world. Confirm
 // received data before acting on it (Confirm(), WaitConfirmed()).
 
 #include <chrono>
@@ -41,8 +41,8 @@ class Work {
   // period of the communicator.
   Result<void> Wait();
 
-  // The time during which the operation ran. Empty if the operation never began, as in a world of
-  // one rank. REQUIRES: Wait() has returned.
+  // The time during which the operation ran. span() is empty if the operation never began, as in a
+  // world of one rank. REQUIRES: Wait() has returned.
   struct Span {
     std::chrono::steady_clock::time_point begin{};
     std::chrono::steady_clock::time_point end{};
@@ -103,8 +103,8 @@ class Communicator {
   virtual WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) = 0;
   virtual WorkHandle Barrier(Deadline deadline) = 0;
 
-  // Confirms all earlier operations, which may still be running: if they and this one succeed on
-  // this rank, the earlier ones have succeeded on every rank. Ends at once if no operation needs
+  // Confirms all earlier operations, which may still be running: if they and the confirmation
+  // succeed on this rank, they have succeeded on every rank. Ends at once if no operation needs
   // confirmation. Call on every rank.
   virtual WorkHandle Confirm(Deadline deadline);
 
@@ -113,7 +113,7 @@ class Communicator {
   virtual void Abort(const std::string& reason) = 0;
 
   // After an operation has failed, returns the rank that could not be reached; -1 if unknown.
-  // Ignores later failures, because a rank that lost a peer closes all its connections.
+  // Considers only the first failure, because a rank that lost a peer closes all its connections.
   virtual int LostPeer() const { return -1; }
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // Converts single numbers between float and the two 16-bit formats on a host, with the same bits as
-// hardware: rounds to nearest, ties to even; too large values become infinity; NaN stays NaN.
+// hardware: rounds to nearest, ties to even; values too large become infinity; NaN stays NaN.
 
 #include <bit>
 #include <cstdint>

@@ -95,7 +95,7 @@ void OperationQueue::Fail(const std::string& doing, const std::string& reason, D
 
 int OperationQueue::LostPeer() {
   const MutexLock lock(mutex_);
-  return broken_ ? lost_peer_ : transport_.missing();  // not broken: Work::Wait() timed out
+  return broken_ ? lost_peer_ : transport_.missing();  // not broken: only Work::Wait() timed out
 }
 
 void OperationQueue::Break(Error error, int lost_peer) {

@@ -30,7 +30,7 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Called once, by the queue's thread, before any operation; may throw. kInvalid: another world
+  // Called once, by the queue's thread, before any operation. May throw. kInvalid: another world
   // would fail in the same way.
   virtual Result<void> Connect(const World& world, Deadline deadline) = 0;
 
@@ -67,7 +67,7 @@ class OperationQueue {
   // The function of the queue's thread: connects, and runs operations until Stop() is called.
   void Serve(Deadline connect_deadline);
 
-  // Threads that wait for the operation call `help`, which calls Help().
+  // Threads that wait for the operation call `help`, which must call Help().
   WorkHandle Enqueue(const char* name, std::size_t bytes, Deadline deadline, Run run,
                      Work::Help help);
 

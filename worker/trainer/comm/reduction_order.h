@@ -3,7 +3,7 @@
 // The order in which the values of ranks are summed. It is the same as in Gloo, so that a job's
 // results do not depend on whether its ranks share memory. Small data is summed in the order of the
 // ranks (gloo/direct_allreduce.h). Larger data is summed as in a ring: each part is passed from
-// each rank to the next lower one, and one rank completes the sum.
+// each rank to the next lower rank, and one rank completes the sum.
 
 #include <cstddef>
 #include <vector>

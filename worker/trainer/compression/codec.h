@@ -1,8 +1,8 @@
 #pragma once
 
-// Encodes rows of floats in narrow formats on a host, for compressed_reducer.cc. All formats
-// except bf16, which has the range of float, use one scale per kScaleChunk numbers (codes.h), so
-// values do not saturate, and small gradients keep their precision next to large ones in the same
+// Encodes rows of floats in narrow formats on a host, for compressed_reducer.cc. All formats except
+// bf16, which has the range of float, use one scale per kScaleChunk numbers (codes.h), so values do
+// not saturate, and small gradients keep their precision next to large gradients in the same
 // bucket.
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 
 // Converts single numbers between float and narrow formats, in code that hosts and GPUs share;
 // codec.cc inlines it. Rounds to nearest, ties to even. Finite numbers that are too large become
-// the largest one of the format; NaN and infinities become NaN, so that checks for divergence still
+// the format's largest number; NaN and infinities become NaN, so that checks for divergence still
 // detect them. The code has no branches or tables, so that loops over it vectorise (g++ needs
 // -fno-trapping-math for it).
 //
@@ -120,7 +120,7 @@ RINGMASTER_HOST_DEVICE inline float InverseOf(ScaleCode scale) {
   return FloatOfBits((254U - scale) << 23);
 }
 
-// Returns the rounding error of a code, which is added in the next step; 0 if it is not finite.
+// Returns a number's rounding error, which is added in the next step; 0 if it is not finite.
 RINGMASTER_HOST_DEVICE inline float Remainder(float value, float decoded) {
   const float rest = value - decoded;
   const uint32_t bits = BitsOf(rest);

@@ -14,8 +14,8 @@
 //
 // The work runs on a thread of this object, so backward continues in the meantime. The order of the
 // thread's communicator calls depends only on the bucket numbers, so it is the same on all ranks.
-// The previous bucket's all-gather follows a bucket's all-to-all, so that one bucket is encoded
-// while another is sent. A codec on the GPU encodes gradients once they are computed.
+// The thread starts a bucket's all-to-all before the previous bucket's all-gather, to encode one
+// bucket while another is sent. A codec on the GPU encodes gradients once they are computed.
 
 #include <array>
 #include <cstddef>
@@ -46,7 +46,7 @@ class CompressedReducer {
   // ensure this, call Stop() and destroy the communicator.
   ~CompressedReducer();
 
-  // Sums `values` and `exact` in place, `exact` without loss of precision, after all work that the
+  // Sums `values` (compressed) and `exact` (not compressed) in place, after all work that the
   // calling thread has queued. Called for the buckets 0, 1, … in each step, after
   // ErrorFeedback::Begin(). `exact` may be empty, on all ranks or on none. The memory must stay
   // valid and untouched until the work has ended or Stop() has returned. After the first failure,
@@ -66,8 +66,8 @@ class CompressedReducer {
     RowCodec::Mark computed;
     WorkHandle work;
   };
-  // The memory of a bucket in progress. Gathered pieces overwrite the sent ones, and the reduced
-  // piece overwrites received ones.
+  // The memory of a bucket in progress. Gathered pieces overwrite the sent pieces, and the reduced
+  // piece overwrites received pieces.
   struct Wire {
     RowMemory outgoing;
     RowMemory incoming;
@@ -110,7 +110,7 @@ class CompressedReducer {
   std::optional<Error> broken_ RINGMASTER_GUARDED_BY(mutex_);
   bool stopping_ RINGMASTER_GUARDED_BY(mutex_) = false;
 
-  std::jthread thread_;  // the last member, so it ends first
+  std::jthread thread_;  // the last member, so it is destroyed first
 };
 
 // Reduces a rank's gradients in all of its worlds, and keeps the rounding errors of earlier steps.

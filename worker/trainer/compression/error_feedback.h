@@ -10,7 +10,7 @@
 // step is applied. The residuals of a piece are kept as long as this rank reduces the same piece,
 // that is, has the same rank in a world of the same size. In any other world they become part of
 // the rank's own contribution. Other ranks have no copy, so residuals are lost with their rank.
-// They depend only on the steps that this rank applied, so a replay computes the same residuals.
+// Residuals depend only on the steps that this rank applied, so a replay computes the same values.
 
 #include <cstddef>
 #include <span>
@@ -61,7 +61,7 @@ class ErrorFeedback {
   void Begin(const StateVersion& version, int rank, int size);
   // Returns spans that are valid until the next call of any other method. REQUIRES: Begin().
   BucketResiduals Bucket(int index);
-  // Call when the step that began last was applied.
+  // Call when the step that began last has been applied.
   void Applied();
 
   // Call when the ranks of a new world have agreed on `held`. `changed`: this rank had another
@@ -81,7 +81,7 @@ class ErrorFeedback {
     StateVersion version;
     Residuals left;
   };
-  // How many attempts at a step are kept. Another rank may still provide the state of any of them.
+  // The number of kept attempts at a step. Another rank may still provide the state of any of them.
   static constexpr std::size_t kMostAttempts = 4;
 
   std::size_t AllPieces(int size) const;
@@ -92,7 +92,7 @@ class ErrorFeedback {
   const std::size_t gradients_;  // number of gradients in all buckets
   Residuals owed_;
   bool any_ = false;               // a step has left residuals in owed_
-  bool same_pieces_ = false;       // whether the pieces are the same in the current step
+  bool same_pieces_ = false;       // true: the current step has the pieces of owed_
   std::vector<Attempt> attempts_;  // attempts at the step after the last applied one
 };
 

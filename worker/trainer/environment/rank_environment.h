@@ -34,8 +34,8 @@ Result<std::unique_ptr<MembershipSource>> JoinJob(const Clock& clock);
 // cannot be opened, training works, but the agent does not detect hangs. Call it once per process.
 std::shared_ptr<Position> MakePosition();
 
-// kInvalid: the global batch has fewer samples than `ranks`, the maximum number of ranks of the
-// job. `name` is the name of the global batch, as the user wrote it.
+// Returns kInvalid if the global batch has fewer samples than `ranks`, the maximum number of ranks
+// of the job. `name` is the name of the global batch, as the user wrote it.
 Result<void> CheckGlobalBatch(const std::string& name, int64_t global_batch, int ranks);
 
 // Sets in `place` the job that owns the checkpoints. Without an agent, no job owns them.

@@ -18,12 +18,12 @@ struct Share {
 
 // Returns the contiguous share of rank `rank` of `world_size`: floor(rank*total/world_size) …
 // floor((rank+1)*total/world_size). Shares differ by at most one sample; if there are more ranks
-// than samples, some are empty.
+// than samples, some shares are empty.
 inline Share ShareOf(int rank, int world_size, int64_t total) {
   return {rank * total / world_size, (rank + 1) * total / world_size};
 }
 
-// A share that is divided into micro-batches of `most` samples. The last one may be smaller.
+// A share, divided into micro-batches of `most` samples. The last micro-batch may be smaller.
 class MicroBatches {
  public:
   // If `most` is 0, the share is one micro-batch.

@@ -1,7 +1,7 @@
 #pragma once
 
 // Marks a function with loops to be compiled for several generations of x86-64 processors; the
-// loader selects the best one for the machine. Results may differ in the last bits between
+// loader selects the best version for the machine. Results may differ in the last bits between
 // generations (fused multiply-add), but not between runs on one machine.
 //
 // Has no effect with sanitizers, because the loader's selection cannot run instrumented code.

@@ -2,7 +2,7 @@
 
 // The factor by which the loss is multiplied, so that small gradients do not become zero in fp16.
 // It grows after many steps with finite gradients. It shrinks after a step with NaN or infinite
-// gradients, which is skipped. The constants are those of torch.amp.GradScaler.
+// gradients. Such a step is skipped. The constants are those of torch.amp.GradScaler.
 //
 // The scale is part of the training state: all ranks see the same sums and change it in the same
 // way, and a rank that joins receives it with the other state (Sgd::state()).

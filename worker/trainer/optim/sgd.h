@@ -24,7 +24,7 @@ struct SgdOptions {
   int64_t warmup_steps = 0;  // number of steps at the start in which the rate rises linearly
   double weight_decay = 0;
   // The last `averages` values of the flat parameters are running averages. A step moves them by
-  // the fraction `average_rate` towards their "gradients".
+  // the fraction `average_rate` towards the values in their gradients.
   int64_t averages = 0;
   double average_rate = 0.1;
   // If set, gradients are those of the loss multiplied by this scale. REQUIRES: averages is 0.

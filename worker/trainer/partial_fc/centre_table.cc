@@ -13,7 +13,7 @@ namespace ringmaster::trainer::partial_fc {
 namespace {
 
 constexpr int64_t kShard = 0;  // block number of this rank's shard; other blocks follow
-// The number of attempts at a step whose inputs are kept. An attempt fails if its world ends.
+// How many attempts at a step have their inputs kept. An attempt fails if its world ends.
 constexpr std::size_t kMostPending = 4;
 
 // Returns each rank's shard, by rank. Ranks that leave get no rows.
@@ -90,8 +90,8 @@ Result<ShardedOutcome> CentreTable::Begin(const ShardedWorld& world) {
   return Enter(world);
 }
 
-// Loads this rank's rows of a checkpoint. Returns the damaged rows of all ranks as text, empty if
-// there are none. If one rank cannot read its rows now, all ranks wait.
+// Loads this rank's rows of a checkpoint. Returns a list of all ranks' damaged rows, as text; empty
+// if none are damaged. If one rank cannot read its rows now, all ranks wait.
 Result<std::string> CentreTable::Load(const std::function<Result<void>()>& load,
                                       const std::function<void(int attempt)>& pause) {
   constexpr uint64_t kLoaded = 0;
@@ -193,7 +193,7 @@ std::vector<HeldRows> CentreTable::Statement(const std::vector<Block*>& blocks) 
   return statement;
 }
 
-// Repeats steps on the blocks for up to 1 s, because other ranks wait. Returns how many are left.
+// Repeats steps on the blocks for up to 1 s: other ranks wait. Returns how many steps are left.
 Result<int64_t> CentreTable::ReplaySome(const std::vector<Block*>& needed,
                                         const StateVersion& adopted) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
@@ -329,7 +329,7 @@ Result<void> CentreTable::ExchangeCopies(StepCollectives& others) {
   return done;
 }
 
-// Keeps the rows that were received in the applied step. They have the version before its update.
+// Keeps the rows that were received in the applied step. Their version is that before the step.
 void CentreTable::KeepCopies() {
   if (!arrived_) return;
   copies_.Received(*arrived_, received_, held_.version, options_.head.dimension);

@@ -1,10 +1,10 @@
 #pragma once
 
-// The class centres of one rank, and the data to restore those of lost ranks. Contains this rank's
-// shard, the log of the last steps' inputs, and a copy of another rank's shard. Implements the
-// session's ShardedState; the head (head.h) computes with its rows.
+// The class centres of one rank, and the data to restore the centres of lost ranks. Contains this
+// rank's shard, the log of the last steps' inputs, and a copy of another rank's shard. Implements
+// the session's ShardedState; the head (head.h) computes with its rows.
 //
-// No update is lost although only one rank has a row: after a step's forward pass, every rank has
+// Although only one rank has a row, no update is lost: after a step's forward pass, every rank has
 // all inputs of the step's update of any row. If one rank applied a step, all ranks have the step's
 // inputs, so a rank that is behind can catch up, and no step is ever undone. The rows of a lost
 // rank are restored bit by bit from its replica peer's copy by repeating later steps from the log.
@@ -59,7 +59,7 @@ class CentreTable final : public ShardedState {
   // Returns the current step, which refers to the labels that Prepared() receives. Valid until
   // Sync().
   ShardStep& step() { return *step_; }
-  // Call when a collective of the step is complete: then every rank of the world has its rows.
+  // Call when a collective of the step is complete, because then every rank has its rows.
   void Confirmed();
   // Call when this rank has completed its forward pass and has all inputs of the step's update.
   void Prepared(StepInputs inputs);
@@ -93,7 +93,7 @@ class CentreTable final : public ShardedState {
   // Shards of earlier worlds. They are kept until all ranks of this world have their rows.
   std::vector<Block> retired_;
   std::vector<ClassRange>
-      keep_;  // parts of retired_ that become copies, because only the new owner has them too
+      keep_;  // parts of retired_ that become copies; otherwise only the new owner would have them
   std::unique_ptr<ShardStep> step_;  // the step of this world
   std::vector<StepInputs> pending_;  // inputs of attempts at the next step, the newest last
   InputLog log_;

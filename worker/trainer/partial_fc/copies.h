@@ -22,7 +22,7 @@ struct Block {
   ClassRange range;
   StateVersion version;
   Rows rows{};
-  bool visiting = false;  // in device memory, while steps are repeated
+  bool visiting = false;  // true: in device memory, while steps are repeated
 
   // Repeats `log`'s first step after this version, on `device`. REQUIRES: `log` has such a step.
   void Advance(const HeadOptions& options, const InputLog& log, HeadDevice& device,
@@ -57,7 +57,7 @@ class Copies {
   void Keep(Block copy) { older_.push_back(std::move(copy)); }
 
   int every() const { return every_; }
-  // Returns the next exchange, which is the same on all ranks; larger while copies are incomplete.
+  // Returns the next exchange, the same on all ranks. It is larger while copies are incomplete.
   CopyRound next() const;
   // Call when an exchange is complete: this rank received `rows` of the source, at `version`.
   void Received(ClassRange range, std::span<const float> rows, const StateVersion& version,
@@ -68,7 +68,7 @@ class Copies {
   // Returns all blocks that have rows, including older copies.
   std::vector<Block*> blocks();
   std::size_t bytes() const;
-  // Returns the oldest version of these blocks; `present` if there are none.
+  // Returns the oldest version of all blocks that have rows; `present` if there are none.
   StateVersion Oldest(const StateVersion& present) const;
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// The device that computes a head and has this rank's rows: the host (host_head_device.h) or a GPU
-// (gpu/kernel_head_device.h). Created once per process. A head uses one device, which is that of
+// The device that computes a head and stores this rank's rows: the host (host_head_device.h) or a
+// GPU (gpu/kernel_head_device.h). Created once per process. A head uses one device, the device of
 // its communicators. Spans are device memory unless stated otherwise.
 //
 // On one kind of device, the bits of a row's update depend only on the row and the step's inputs,
@@ -16,7 +16,7 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-// Thread-safety and errors: those of RowStorage.
+// Thread-safety and errors are those of RowStorage.
 class HeadDevice : public RowStorage {
  public:
   virtual std::unique_ptr<ShardStep> MakeStep() = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The options of the head of a partial-fc model and its training, equal on all ranks. An update
+// The options of a partial-fc model's head and of its training, equal on all ranks. An update
 // depends only on these options, the rows and a step's inputs. Plain values.
 
 #include <cstdint>

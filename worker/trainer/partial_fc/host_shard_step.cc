@@ -14,7 +14,7 @@
 namespace ringmaster::trainer::partial_fc {
 namespace {
 
-constexpr std::size_t kTileRows = 256;  // of 512 floats: half a MiB, which fits in a core's cache
+constexpr std::size_t kTileRows = 256;  // 512 floats each: half a MiB, which fits in a core's cache
 constexpr int64_t kRowsOfAThread = 32;
 
 RINGMASTER_VECTORISED void ScaleCosines(float* values, std::size_t count, float scale) {

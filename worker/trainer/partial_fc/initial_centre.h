@@ -10,7 +10,7 @@
 
 namespace ringmaster::trainer::partial_fc {
 
-inline constexpr int64_t kCentreFour = 4;  // numbers that one random block gives
+inline constexpr int64_t kCentreFour = 4;  // how many numbers one random block gives
 
 // Writes centre[from] … centre[from + 3], up to `dimension`. REQUIRES: from % 4 == 0.
 RINGMASTER_HOST_DEVICE inline void InitialFour(uint64_t seed, int64_t label, int64_t from,

@@ -37,7 +37,7 @@ struct TargetLogit {
 
 // Returns the logit and its slope. REQUIRES: cosine in [-1, 1]. The slope of an angular margin
 // grows without limit at angles 0 and π, where the gradient of the angle becomes 0. A lower limit
-// of the sine, the smallest that a float cosine can distinguish from 1, keeps their product finite.
+// of the sine keeps the product of both finite: the smallest sine whose float cosine is not 1.
 RINGMASTER_HOST_DEVICE inline TargetLogit WithMargin(const Margin& margin, float cosine) {
   if (margin.m1 == 1.0F && margin.m2 == 0.0F) {
     return {margin.scale * (cosine - margin.m3), margin.scale};

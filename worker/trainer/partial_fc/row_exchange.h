@@ -1,8 +1,8 @@
 #pragma once
 
-// The messages and transfers by which the ranks of a new world move every row to the rank that owns
-// it there. Owns the memory of its operations; after a failure, it must exist until the
-// communicator has ended. Not thread-safe.
+// The messages and transfers by which the ranks of a new world move every row to its new owner. The
+// object owns the memory of its operations; after a failure, it must exist until the communicator
+// has ended. Not thread-safe.
 
 #include <chrono>
 #include <cstddef>

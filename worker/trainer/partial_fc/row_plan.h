@@ -17,7 +17,7 @@ struct HeldRows {
   ClassRange range;
   int64_t replays = 0;  // number of steps to repeat on them first
   int64_t block = 0;    // index among the rank's blocks
-  int64_t copy = 0;     // 1: the rank has it in addition to its share of the new world
+  int64_t copy = 0;     // 1: the rank has the rows in addition to its share of the new world
 };
 
 // Rows, with the rank and the block from which they are sent.

@@ -45,7 +45,7 @@ class Rows {
   std::span<float> values() { return {memory_.get(), count()}; }
   std::span<const float> values() const { return {memory_.get(), count()}; }
 
-  // Copies between a part and host memory.
+  // Copy a part to or from host memory.
   void Read(ClassRange part, std::span<float> host) const { place_->Copy(Of(part), host); }
   void Write(ClassRange part, std::span<const float> host) { place_->Copy(host, Of(part)); }
 

@@ -15,7 +15,7 @@ RINGMASTER_HOST_DEVICE inline float InverseNorm(float square) {
   return 1.0F / (norm < kShortest ? kShortest : norm);
 }
 
-// Returns the component of a gradient orthogonal to a unit vector; `along` is their dot product.
+// Returns one element of ThroughNormalisation()'s result; `along` is the vectors' dot product.
 RINGMASTER_HOST_DEVICE inline float Across(float unit_gradient, float along, float unit,
                                            float inverse_norm) {
   return (unit_gradient - along * unit) * inverse_norm;

@@ -11,7 +11,7 @@ namespace ringmaster::trainer::partial_fc {
 float ToUnit(const float* vector, int64_t size, float* unit);
 
 // Computes the gradient of the vector from the gradient of its unit vector: the component
-// orthogonal to the vector, times 1 / |vector|. May be in place.
+// orthogonal to the vector, times 1 / |vector|. The gradients may be the same memory.
 void ThroughNormalisation(const float* unit, float inverse_norm, const float* unit_gradient,
                           int64_t size, float* gradient);
 

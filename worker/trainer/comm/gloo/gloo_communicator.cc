@@ -62,8 +62,8 @@ class GlooTransport final : public CollectiveTransport, private Collectives {
   // Closing the connections also ends the peers' waits, before the peers' deadlines.
   void ShutDown() override { mesh_.ShutDown(); }
   // The destructor closes the connections. ShutDown() would also shut down the sockets of other
-  // ranks in this process, which have the same addresses. Those ranks would lose their unsent data,
-  // and Gloo does not wake an operation that waits for the rest of a message.
+  // ranks in this process, because they have the same addresses. Those ranks would lose their
+  // unsent data, and Gloo does not wake an operation that waits for the rest of a message.
   void Leave() override {}
   Collectives& collectives() override { return *this; }
 

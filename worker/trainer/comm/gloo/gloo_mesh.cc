@@ -58,8 +58,8 @@ bool SameEndpoint(const sockaddr_storage& a, const sockaddr_storage& b) {
 // that they do not preempt other threads when they wake up. Used for the thread that serves a Gloo
 // device's sockets. Instead of waiting for a connection's lock, that thread calls epoll repeatedly
 // (Pair::handleEvents in tcp/pair.cc) and so takes the core from the operation that holds the lock.
-// With SCHED_BATCH, reducing 1 MiB takes half the time (figure B12). If a sandbox forbids it,
-// nothing changes. Pinning threads instead would put all Pods of a node on core 0.
+// With SCHED_BATCH, reducing 1 MiB takes half the time (figure B12). If a sandbox forbids the
+// policy, nothing changes. Pinning threads instead would put all Pods of a node on core 0.
 class StartsBatchThreads {
  public:
   StartsBatchThreads() {

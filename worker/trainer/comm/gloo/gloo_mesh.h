@@ -20,8 +20,8 @@ namespace ringmaster::trainer {
 class GlooMesh {
  public:
   // Connects `world.rank` with all other ranks through the world's store. May throw Gloo's
-  // exceptions. Blocks at most until about the deadline, or several times longer if a peer's
-  // address does not respond, because Gloo retries.
+  // exceptions. Blocks at most until about the deadline. If a peer's address does not respond,
+  // blocks up to several times longer, because Gloo retries.
   Result<void> Connect(const World& world, Deadline deadline);
 
   // Returns the rank that the current Connect() tries to reach, or that it failed to reach; -1 if
@@ -33,7 +33,7 @@ class GlooMesh {
 
   // Ends all waits and shuts down the sockets to all peers: running operations fail within
   // milliseconds, here and on the peers. A running Connect() ends immediately if it waits for a
-  // peer to connect, or before the next peer if a peer does not answer. Thread-safe.
+  // peer to connect; otherwise it ends before it connects to the next peer. Thread-safe.
   void ShutDown();
 
  private:

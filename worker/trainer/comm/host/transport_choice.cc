@@ -14,7 +14,7 @@ constexpr char kNoGloo[] =
     "this build of ringmaster-train does not include Gloo; use another build or --device=cuda";
 
 // Uses shared memory if all ranks can share it, otherwise Gloo. Every rank publishes an answer,
-// even if it must use Gloo. All ranks read the same answers, so all choose the same transport.
+// even if a flag requires Gloo. All ranks read the same answers, so all choose the same transport.
 class ChoosingTransport final : public CollectiveTransport {
  public:
   ChoosingTransport(HostTransport choice, std::shared_ptr<CollectiveTransport> gloo)

@@ -15,8 +15,8 @@
 
 namespace ringmaster::trainer {
 
-// The default limit, far longer than an abort takes on a healthy device. An abort frees memory,
-// which waits for all work of the device, and ends the threads of all connections.
+// The default limit, far longer than an abort takes on a healthy device. An abort waits for all
+// work of the device, because it frees memory, and ends the threads of all connections.
 inline constexpr std::chrono::milliseconds kAbortLimit{15'000};
 
 // Thread-safe.

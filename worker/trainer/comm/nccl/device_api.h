@@ -33,7 +33,7 @@ class DeviceApi {
   virtual void DropEvent(DeviceEvent event) = 0;
   // Makes `event` complete when all work that is now on `stream` has ended.
   virtual Result<void> Record(DeviceEvent event, DeviceStream stream) = 0;
-  // Makes later work on `stream` start after `event`.
+  // Makes later work on `stream` start only after `event` is complete.
   virtual Result<void> Follow(DeviceStream stream, DeviceEvent event) = 0;
   virtual Result<bool> Done(DeviceEvent event) = 0;
 
@@ -45,8 +45,8 @@ class DeviceApi {
   virtual Result<void*> MakePinned(std::size_t bytes) = 0;
   // Copies between device memory and page-locked host memory, in stream order.
   virtual Result<void> Copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) = 0;
-  // In stream order, sets `*to`, in device memory, to `part`, or to 0 if `*gave_up`, in page-locked
-  // memory, is not 0. The first call may wait for the device.
+  // In stream order, sets `*to` (device memory) to `part`, or to 0 if `*gave_up` (page-locked
+  // memory) is not 0. The first call may wait for the device.
   virtual Result<void> Contribute(uint64_t* to, uint64_t part, const uint32_t* gave_up,
                                   DeviceStream stream) = 0;
 };

@@ -20,7 +20,7 @@ class EventPool {
   EventPool& operator=(const EventPool&) = delete;
 
   Result<DeviceEvent> Take();
-  // Returns `event` to the pool and sets it to null. Does nothing if it is null already.
+  // Returns `event` to the pool and sets it to null. Does nothing if `event` is null.
   void Return(DeviceEvent& event);
   // Destroys all events in the pool.
   void Clear();

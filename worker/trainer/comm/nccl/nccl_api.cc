@@ -10,7 +10,7 @@ namespace {
 constexpr char kLibrary[] = "libnccl.so.2";
 constexpr int kOldest = 21800;
 
-// Loads functions and records the first one that is missing.
+// Loads functions and records the name of the first missing function.
 class Symbols {
  public:
   explicit Symbols(void* library) : library_(library) {}
@@ -35,9 +35,9 @@ class Symbols {
   std::string missing_;
 };
 
-// Returns whether CollNet (InfiniBand's SHARP) may be used. With it, registrations belong to an
-// NCCL thread, whose state ncclCommAbort frees before it undoes them (seen in 2.20.5 to 2.30.7).
-// Without it, in-place reductions register multicast memory, which is not affected.
+// Returns whether CollNet (InfiniBand's SHARP) may be used. With CollNet, registrations belong to
+// an NCCL thread, whose state ncclCommAbort frees before it undoes them (seen in 2.20.5 to 2.30.7).
+// Without CollNet, in-place reductions register multicast memory, which is not affected.
 bool CollNetWanted() {
   const std::optional<std::string> wanted = NcclSetting("NCCL_COLLNET_ENABLE");
   return wanted && *wanted != "0";

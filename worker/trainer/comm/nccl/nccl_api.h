@@ -67,13 +67,13 @@ struct NcclConfig {
   static constexpr int kUndefined = -2147483647 - 1;
 };
 
-// The first version in which each function may be used. 2.28.7 added revoke, but NVIDIA's own
-// resiliency tools advise against its versions up to 2.28.8.
+// The first NCCL versions in which the trainer uses these functions. 2.28.7 added revoke, but
+// NVIDIA's own resiliency tools advise against its versions up to 2.28.8.
 inline constexpr int kNcclShrinkSince = 22703;
 inline constexpr int kNcclRevokeSince = 22809;
 inline constexpr int kNcclGrowSince = 22902;
-// 2.19.1 added registration. 2.28.7 fixed leaks of failed registrations, which could crash, and
-// 2.29.2 fixed the last known crash with registered memory (NCCL issue 1859).
+// 2.19.1 added registration. 2.28.7 fixed leaks of failed registrations, which could cause crashes,
+// and 2.29.2 fixed the last known crash with registered memory (NCCL issue 1859).
 inline constexpr int kNcclRegisterSince = 22902;
 
 struct NcclApi {

@@ -53,12 +53,12 @@ class NcclCommunicator final : public Communicator {
   using Communicator::AllReduce;
 
   // Launches NCCL calls on device memory as one operation, which the engine watches and ends like
-  // all others. Used by benchmarks of NCCL.
+  // all other operations. Used by benchmarks of NCCL.
   using Launch = std::function<NcclResult(const NcclApi& nccl, NcclComm comm, NcclStream stream)>;
   WorkHandle Run(control::CollectiveKind kind, Launch launch, Deadline deadline);
 
  private:
-  const std::shared_ptr<NcclEngine> engine_;  // shared with the thread, which may outlive this
+  const std::shared_ptr<NcclEngine> engine_;  // shared with the thread, which may outlive *this
   AbandonedConnects& abandoned_connects_;
   uint64_t confirmations_ = 0;
   std::jthread thread_;

@@ -11,7 +11,7 @@ namespace {
 using std::chrono::steady_clock;
 
 // The engine polls continuously for kEager after the last start or end of an operation, which
-// covers the reductions of a step. Then it polls every kBetweenLooks, which costs almost nothing.
+// covers the reductions of a step. Later it polls every kBetweenLooks, which costs almost nothing.
 constexpr std::chrono::microseconds kEager{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};
 // The limit of AwaitComputing(), much longer than the forward and backward pass of a step take.
@@ -86,7 +86,7 @@ Result<void> NcclEngine::MakeMark() {
 }
 
 // Reports the stage unless the world has ended. Holds the lock, because a report after Break()
-// would concern the next world. Other ranks wait for rank 0 only while it makes the plan.
+// would concern the next world. Other ranks wait for rank 0 only while rank 0 makes the plan.
 void NcclEngine::ComesTo(control::ConnectStage stage) {
   const MutexLock lock(mutex_);
   if (broken_) return;
@@ -95,7 +95,7 @@ void NcclEngine::ComesTo(control::ConnectStage stage) {
   if (world_.comes_to) world_.comes_to(stage);
 }
 
-// Returns false if the thread should end.
+// Waits for work. Returns false if the thread should end.
 bool NcclEngine::AwaitWork() {
   MutexLock lock(mutex_);
   wake_.Wait(mutex_, [&]() RINGMASTER_REQUIRES(mutex_) {
@@ -115,7 +115,7 @@ void NcclEngine::Advance() {
   Pause();
 }
 
-// Launches the next operation of the queue on the stream. Returns false if it launched none.
+// Launches the queue's next operation on the stream. Returns whether it launched an operation.
 bool NcclEngine::Launch() {
   if (launched_.size() >= kMostLaunched) return false;
   {
@@ -167,7 +167,7 @@ Result<void> NcclEngine::PutOnStream(NcclOperation& operation) {
   return device.Record(operation.done, stream_);
 }
 
-// Returns whether the oldest operation has begun, which it does when its data is computed.
+// Returns whether the oldest operation has begun: it begins when its data is computed.
 bool NcclEngine::FirstHasBegun() {
   NcclOperation& first = launched_.front();
   if (first.begun) return true;
@@ -192,7 +192,7 @@ void NcclEngine::SayCounts(bool launching) {
   world_.counts(said);
 }
 
-// Completes the oldest operation if it has succeeded. Returns whether it completed one.
+// Completes the oldest operation if it has succeeded. Returns whether it completed an operation.
 bool NcclEngine::CompleteFirst() {
   if (launched_.empty() || !FirstHasBegun()) return false;
   NcclOperation& first = launched_.front();
@@ -278,8 +278,8 @@ ParentState NcclEngine::StopLaunched() {
   return launched_.empty() ? ParentState::kBroken : ParentState::kNone;
 }
 
-// Waits until the data that the operations send is computed. The computation may keep the device
-// busy for long, which does not mean that the communicator hangs.
+// Waits until the data that the operations send is computed. A long computation does not mean that
+// the communicator hangs.
 void NcclEngine::AwaitComputing() {
   const Deadline deadline = steady_clock::now() + kComputingLimit;
   for (const NcclOperation& operation : launched_) {

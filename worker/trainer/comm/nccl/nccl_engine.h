@@ -6,7 +6,7 @@
 // aborts, so an operation that this rank abandoned never counts as completed. An operation that a
 // peer abandoned may look completed: the peer's kernels then stop waiting for data and send
 // whatever their buffers contain, and the kernels here end normally (NCCL's prims_simple.h and
-// prims_ll.h: the flag ends the wait, not the send). Confirmations detect this. They follow the
+// prims_ll.h: the flag ends the wait, not the send). Confirmations detect this: they follow the
 // confirmed operations on the stream, and the device adds this rank's contribution unless the host
 // has set a flag. The host sets it before it revokes or aborts. Private to nccl_communicator.cc.
 
@@ -42,7 +42,7 @@ struct NcclOperation {
   const char* name() const { return control::kCollectiveNames[static_cast<std::size_t>(kind)]; }
   WorkHandle work{};
   Launch launch{};
-  DeviceEvent ready = nullptr;  // completes when the data is computed; null: it already is
+  DeviceEvent ready = nullptr;  // completes when the data is computed; null: already computed
   std::vector<NcclStaged> staged{};
   // For a confirmation: `part` is this rank's contribution, which the device writes into the only
   // staged piece, unless the rank has given up by then. `sound` returns whether the received sum
@@ -67,7 +67,7 @@ class NcclEngine {
   // Queues the operation. If the engine is broken, the operation fails at once with that error.
   void Enqueue(NcclOperation operation);
 
-  // Keeps only the first error. No further operation starts; the thread ends the running ones.
+  // Keeps only the first error. Starts no further operation; the thread ends running operations.
   void Break(const Error& error);
   std::optional<Error> broken();
 

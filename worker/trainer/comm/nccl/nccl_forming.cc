@@ -58,7 +58,7 @@ Call Start(const NcclApi& nccl, const World& world, const NcclPlan& plan, NcclCo
                                &config, static_cast<int>(mode))};
     }
     case NcclPath::kGrow: {
-      // Ranks that stay keep their numbers. Only rank 0 and the new ranks pass the id.
+      // Ranks of the parent keep their numbers. Only rank 0 and the new ranks pass the id.
       const bool needs_id = parent == nullptr || world.rank == 0;
       return {"ncclCommGrow", nccl.comm_grow(parent, world.size, needs_id ? &plan.id : nullptr,
                                              parent == nullptr ? world.rank : -1, made, &config)};
@@ -89,14 +89,14 @@ NcclComm BusyWith(NcclPath path, NcclComm parent, NcclComm* made, NcclResult fir
   return MadeAt(made);
 }
 
-// Returns the result of `call` once it succeeds. After an error, the slot keeps the communicator.
+// Waits for `call` and returns the new communicator. After an error, the slot contains it.
 Result<NcclComm> AwaitMade(const NcclApi& nccl, NcclPath path, const Call& call, NcclComm parent,
                            NcclComm* made, const NcclPatience& patience) {
   if (call.result != NcclResult::kSuccess && call.result != NcclResult::kInProgress) {
     return NcclError(nccl, call.name, call.result);
   }
   // For shrink and grow, NCCL may return success although its thread has only started (2.27.3 to
-  // 2.30.7, src/init.cc: they do not return the "in progress" of the end of their group).
+  // 2.30.7, src/init.cc: they drop the result "in progress" with which their group ends).
   NcclComm const busy = BusyWith(path, parent, made, call.result, patience);
   Result<void> settled = Settle(nccl, busy, NcclResult::kInProgress, call.name, patience);
   if (!settled.ok()) return settled.error();
@@ -126,7 +126,7 @@ void EndGrow(NcclRuntime& runtime, NcclComm parent, NcclComm child, const NcclPa
   if (parent != nullptr) runtime.Abort(parent);
 }
 
-// Registers memory with NCCL. After an error, this rank must not join; others can use the parent.
+// Registers memory with NCCL. After an error, this rank must abort `comm` and not join the world.
 Result<void> RegisterMemory(NcclRuntime& runtime, NcclComm comm, const NcclPatience& patience) {
   const NcclApi& nccl = runtime.nccl();
   for (const std::span<std::byte> memory : runtime.registered()) {
@@ -178,7 +178,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
       },
       observer.missing);
   if (!plan.ok()) {
-    // Other ranks may already have this grow's id and would use it for the next grow, so abort.
+    // Other ranks may have this grow's id and would use it for the next grow, so abort the parent.
     if (grow_begun) {
       runtime.Abort(parent->comm);
     } else if (parent) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Creates the NCCL communicator of a world: from the previous one if all ranks can, otherwise a new
-// one. Each NCCL call is polled until it completes, is abandoned or exceeds its deadline.
+// Creates a world's NCCL communicator: from the previous one if all ranks can, otherwise a new one.
+// Each NCCL call is polled until it completes, is abandoned or exceeds its deadline.
 
 #include <functional>
 #include <string>
@@ -19,12 +19,12 @@ struct NcclPatience {
   std::function<void()> pause;     // waits briefly; returns early if the attempt is abandoned
 };
 
-// Waits until the call that `comm` is executing has ended. `first` is the result of that call.
+// Waits until the call named `call`, which runs on `comm`, has ended. `first` is its return value.
 // Errors: kTimeout, kCancelled, or kUnavailable with NCCL's message.
 Result<void> Settle(const NcclApi& nccl, NcclComm comm, NcclResult first, const std::string& call,
                     const NcclPatience& patience);
 
-// Called while a communicator is created, on the thread that creates it.
+// These functions are called on the thread that creates a communicator, during the creation.
 struct NcclFormingObserver {
   std::function<void(int rank)> missing;  // see nccl_rendezvous.h
   // Called when a stage is reached, but not each time NCCL is polled.
@@ -38,7 +38,7 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
                                   const NcclPatience& patience,
                                   const NcclFormingObserver& observer);
 
-// Returns the name of a world's communicator, which is unique because worlds differ in epoch.
+// Returns the name of a world's communicator. It is unique, because worlds differ in epoch.
 std::string CommunicatorName(const World& world);
 
 }  // namespace ringmaster::trainer

@@ -1,6 +1,6 @@
 #pragma once
 
-// Decides how to create the communicator of a new world, if possible from the previous one. The
+// Decides how to create the communicator of a new world, if possible from the previous world's. The
 // decision depends only on the statements of all ranks of the new world. Rank 0 decides for all
 // (nccl_rendezvous.h), so that all ranks do the same.
 

@@ -19,9 +19,9 @@ struct NcclPlan {
   bool registers = false;       // true: all ranks register their memory; false: none does
 };
 
-// Returns rank 0's plan, for which rank 0 needs the statements of all ranks. `make_id` is called
-// only on rank 0, for the chosen path; `missing` if exactly one rank did not answer in time. A
-// world of one rank does not use the store. Errors are those of the store and of make_id.
+// Returns rank 0's plan, for which rank 0 needs the statements of all ranks. Calls `make_id` only
+// on rank 0, for the chosen path, and `missing` if exactly one rank did not answer in time. Does
+// not use the store in a world of one rank. Errors are those of the store and of make_id.
 Result<NcclPlan> AgreeOnPlan(const World& world, const NcclStatement& mine, Deadline deadline,
                              const std::function<Result<NcclUniqueId>(NcclPath)>& make_id,
                              const std::function<void(int rank)>& missing);

@@ -40,7 +40,7 @@ class NcclHolders {
   using Mark = std::function<void(const Error& reason)>;
 
   void Join(const void* holder, Mark mark);
-  // When Leave() returns, the mark is not running and will not be called again.
+  // When Leave() returns, the holder's mark is not running and will not be called again.
   void Leave(const void* holder);
   // Calls the marks of all holders except `holder`. A mark must return immediately.
   void MarkOthers(const void* holder, const Error& reason);
@@ -81,15 +81,15 @@ class NcclRuntime {
   // this object exists, because an abandoned call may still use it.
   NcclComm* MakeSlot();
 
-  // Keeps a communicator for the next world. Aborts the one that was parked before, if any.
+  // Keeps a communicator for the next world. Aborts the previously parked one, if any.
   void Park(NcclParent parent);
-  // Parks the result of TakeParked() again, or aborts it if a newer one is parked by now.
+  // Parks the result of TakeParked() again, or aborts it if a newer communicator is parked by now.
   void ParkAgain(NcclParent parent);
   std::optional<NcclParent> TakeParked();
 
   // Returns device memory that each later communicator registers, so that NCCL reduces it in place
   // without copies. It is never freed, because it must outlive every communicator, including parked
-  // ones. Null if this NCCL cannot register memory or none is left: use other memory.
+  // ones. Returns null if this NCCL cannot register memory, or no memory is left.
   void* MakeRegistered(std::size_t bytes);
   // Returns the memory to register; empty once registering it has failed.
   std::vector<std::span<std::byte>> registered();

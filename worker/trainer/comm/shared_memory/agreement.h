@@ -23,8 +23,8 @@ struct SharedWorld {
 };
 
 // Returns what all ranks agreed on; ranks share memory only if `want` is true on every rank. An
-// error means that a rank did not answer: `missing` becomes that rank, if it is the only one. Call
-// it on every rank with the same `bytes`. Blocks at most until the deadline.
+// error means that ranks did not answer; if only one did not, `missing` becomes its number. Call it
+// on every rank with the same `bytes`. Blocks at most until the deadline.
 Result<SharedWorld> AgreeOnMemory(const World& world, bool want, std::size_t bytes,
                                   Deadline deadline, std::atomic<int>& missing);
 

@@ -73,7 +73,7 @@ Meeting::Meeting(std::span<MeetingCell> cells, int rank, std::vector<PeerProcess
     : cells_(cells), rank_(rank), processes_(std::move(processes)) {}
 
 // A rank that is about to sleep sets `awaits` before its last check of `arrived`. Arrive() sets
-// `arrived` before it reads `awaits`, so at least one of the two sees the other's value.
+// `arrived` before it reads `awaits`, so at least one of the two ranks sees the other's value.
 uint64_t Meeting::Arrive() {
   ++arrived_;
   Self().arrived.store(arrived_, std::memory_order_seq_cst);

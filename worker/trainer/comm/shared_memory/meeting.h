@@ -1,11 +1,11 @@
 #pragma once
 
 // Synchronises ranks on one machine through shared memory. All ranks pass the same points in the
-// same order. A rank announces that it has reached a point, and waits until others have. A
-// waiting rank first polls, because peers usually arrive soon. It then sleeps in a futex until
-// the peer wakes it, and regularly checks whether the peer's process has ended. What a rank
-// writes before a point is visible to ranks that waited for it. Used only by the shared-memory
-// transport.
+// same order. A rank announces that it has reached a point, and waits for other ranks there. A
+// waiting rank first polls, because peers usually arrive soon. It then sleeps in a futex until the
+// peer wakes it, and regularly checks whether the peer's process has ended. What a rank writes
+// before a point is visible to ranks that waited for this rank there. Used only by the
+// shared-memory transport.
 
 #include <atomic>
 #include <cstddef>
@@ -63,8 +63,8 @@ class Meeting {
   // leaves, because a rank that leaves during an operation does not take part in it.
   void Settle();
 
-  // Blocks until `peer`, or every rank, has reached the point. Throws if the peer has left or
-  // ended, at the deadline, and after ShutDown().
+  // Blocks until `peer`, or every rank, has reached the point. Throws at the deadline, after
+  // ShutDown(), and if the peer has left or its process has ended.
   void Await(int peer, uint64_t point, Deadline deadline);
   void AwaitAll(uint64_t point, Deadline deadline);
 

@@ -87,8 +87,8 @@ void SharedCollectives::ReduceOfTwo(Elements chunk, ReduceFunction reduce, Deadl
   reduce(chunk.data, first, second, chunk.count);
 }
 
-// Each rank reduces one piece and writes the result to the first rank's slot, because no other rank
-// reads that piece there. `at` is the position of the chunk in the data.
+// Each rank reduces one piece and writes the result over this piece in rank 0's slot, where no
+// other rank reads it. `at` is the position of the chunk in the data.
 void SharedCollectives::ReduceOfMany(Elements chunk, std::size_t at,
                                      const std::vector<ReductionPart>& parts, ReduceFunction reduce,
                                      Deadline deadline) {

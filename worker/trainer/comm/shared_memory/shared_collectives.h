@@ -33,8 +33,8 @@ class SharedLayout {
   std::size_t slot_bytes_;
 };
 
-// The collectives of one rank in this memory. Each rank creates one object. Thread-safety: any
-// thread may call ShutDown(); one thread at a time may call the other functions.
+// The collectives of one rank in a segment. Each rank creates one object. Thread-safety: any thread
+// may call ShutDown(); one thread at a time may call the other functions.
 class SharedCollectives final : public Collectives {
  public:
   // The memory must outlive the object.
@@ -69,7 +69,7 @@ class SharedCollectives final : public Collectives {
   const SharedLayout layout_;
   const std::span<std::byte> memory_;
   Meeting meeting_;
-  int turn_ = 0;                       // which slot each rank uses next
+  int turn_ = 0;                       // index of the slot that each rank uses next
   std::array<uint64_t, 2> left_at_{};  // the point after which a slot is free
 };
 

@@ -3,7 +3,7 @@
 // The transport between ranks on one machine through shared memory. It does not need sockets. Its
 // only thread is the queue's, which sleeps while data is small. If a rank ends, is shut down or
 // stays silent, the operations of ranks that wait for it fail. Each world has a separate segment,
-// so a rank that still maps an old one does not affect it.
+// so a rank that still maps an old segment does no harm.
 
 #include <atomic>
 #include <cstddef>
@@ -20,8 +20,8 @@ namespace ringmaster::trainer {
 
 class SharedMemoryTransport final : public CollectiveTransport {
  public:
-  // Returns nothing if the ranks of `world` now share memory; otherwise the reason, which all ranks
-  // get. An error means that a rank did not answer. `want`: whether this rank agrees to share.
+  // Returns nothing if the ranks of `world` now share memory; otherwise the reason, the same on all
+  // ranks. An error means that a rank did not answer. `want`: whether this rank agrees to share.
   Result<std::optional<std::string>> Meet(const World& world, bool want, Deadline deadline);
 
   // kInvalid: the ranks cannot share memory.
