@@ -131,7 +131,7 @@ class Responsiveness {
                         {{"metadata", {{"name", name}}}});
   }
 
-  // Adds the samples that are complete. Returns the number of objects with a sample, of all rounds.
+  // Adds the samples that are complete. Returns the number of objects with a sample in all rounds.
   int Collect() {
     for (const testing::ProxiedRequest& write : bench_.proxy().Writes()) {
       const bool small = write.Path() == bench_.PodsPath(CreationBench::kOtherNs);

@@ -54,7 +54,7 @@ class Stage {
   // Returns when all workers are training.
   Result<void> Begin();
   // Injects the fault, acts as the operator, and returns when the world is complete and the
-  // launcher reports that the state is protected again. On kTimeout the message says what is late.
+  // launcher reports that the state is protected again. kTimeout names the event that is late.
   Result<Outcome> Strike(const Fault& fault);
   // Sends an order for the first `workers` workers. Returns when they alone form the world.
   Result<Outcome> Scale(int workers);

@@ -82,7 +82,7 @@ std::string TorchftSite::Log() const {
   return text;
 }
 
-// The host's name is set to its address, because peers fetch states from the host's name.
+// Sets the host name to the host's address, because peers use the host name to fetch states.
 void TorchftSite::StartReplica(int worker) {
   const std::string address = hosts_.Address(host_of_.at(worker));
   std::vector<std::string> command = {"python"};

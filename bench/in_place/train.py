@@ -1,7 +1,8 @@
 """A PyTorch script for mode InPlace. Figure B17 injects faults into its job. Except for --compare it is like a user's script.
 
 --compare compares the time of a step with that of plain DistributedDataParallel in the same processes: after every block of steps, it
-trains a copy of the model for as many steps. Rank 0 then adds a line to that file, with the wall-clock and CPU seconds of both blocks.
+trains a copy of the model for as many steps. Rank 0 then adds a line to the file of --compare, with the wall-clock and CPU
+seconds of both blocks.
 """
 
 import argparse

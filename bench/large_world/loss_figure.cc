@@ -302,7 +302,7 @@ int Measure(const std::string& launcher, const std::vector<int>& sizes, int loss
   nlohmann::ordered_json worlds;
   for (const auto& [ranks, one] : all) {
     if (ranks <= 1000) holds = holds && one.rank_lost <= kGoalOfThousand;
-    // The time may grow at most linearly with the ranks. Below 1,000 ranks, round trips dominate.
+    // The time must not outgrow the number of ranks. Below 1,000 ranks, round trips dominate.
     if (ranks >= 1000) holds = holds && last.rank_lost * ranks <= one.rank_lost * most;
     worlds.push_back({{"ranks", ranks},
                       {"rankLost", one.rank_lost},

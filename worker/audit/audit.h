@@ -67,7 +67,7 @@ class Audit {
   // Records that the last line of the log was cut off.
   void Torn(LogId log);
 
-  // Fewer committed steps than `expected_steps` count as unknown, more as disagreeing.
+  // Expected steps that are not committed count as unknown, additional steps as disagreeing.
   Report Conclude(std::optional<int64_t> expected_steps) const;
 
  private:
@@ -86,7 +86,7 @@ class Audit {
   };
   struct Log {
     std::string name;
-    std::string member;  // empty before its first world
+    std::string member;  // empty before the log's first world
     Epoch epoch;
     int rank = 0;
   };

@@ -30,7 +30,7 @@ class Backend {
   virtual std::array<std::byte*, 2> registered() const { return {}; }
 
   // Queues operations. They run one after the other, or as one operation if the library supports
-  // it. A backend without a queue runs them at once. Every rank must make the same calls.
+  // it. A backend without a queue runs them immediately. Every rank must make the same calls.
   virtual Result<void> Start(std::span<const Call> together) = 0;
   // Blocks until all started operations are done on this rank.
   virtual Result<void> Finish() = 0;

@@ -2,7 +2,7 @@
 
 // The measured operations, their buffers and bus factors, as in nccl-tests (doc/PERFORMANCE.md).
 // The size is that of a rank's larger buffer. The algorithm bandwidth is size / time. The bus
-// bandwidth is the algorithm bandwidth times the bus factor, the least traffic of a link per byte.
+// bandwidth is the algorithm bandwidth times the bus factor, the minimum traffic per link and byte.
 
 #include <cstddef>
 #include <cstdint>

@@ -14,7 +14,7 @@
 
 namespace ringmaster::bench {
 
-inline constexpr int kBadInput = 2;  // exit code; a message is on standard error
+inline constexpr int kBadInput = 2;  // exit code, with a message on standard error
 
 struct Command {
   CLI::App* app = nullptr;

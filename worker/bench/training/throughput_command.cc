@@ -24,8 +24,8 @@ constexpr int kWays = 4;
 struct ThroughputFlags {
   std::string network = kMnist;
   int ranks = 2;
-  int threads = 1;           // compute threads of a rank, also in PyTorch
-  int64_t global_batch = 0;  // 0, also for steps and samples: the network's default
+  int threads = 1;           // compute threads per rank, also for PyTorch
+  int64_t global_batch = 0;  // 0: the network's default; also for steps and samples
   int64_t steps = 0;
   int rounds = 5;
   int64_t samples = 0;

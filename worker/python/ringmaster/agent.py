@@ -312,8 +312,8 @@ class AgentMembership(Membership):
             return newest
 
     def _await_end(self, epoch: Epoch, *, or_switch: bool) -> bool:
-        """Blocks until the epoch is released or over (returns False), or the ranks must leave it at a boundary (returns
-        True)."""
+        """Blocks until the epoch is released or over, or the ranks must leave it at a boundary. Returns whether they
+        must leave it."""
 
         def ended() -> bool:
             return self._released >= epoch or self._why_over(epoch) is not None

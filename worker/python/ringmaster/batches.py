@@ -91,17 +91,17 @@ def _each(data, method, *arguments, **options):
 
 
 class BatchSource:
-    """Loads the samples of a map-style data set for any share of any step's batch. One thread uses it; close() ends its
-    processes.
+    """Loads the samples of a map-style data set for any share of any step's batch. For use by one thread; close() ends
+    the worker processes.
 
     If `dataset` is a DataLoader, its data set, collate_fn, shuffling and worker process settings are used. Its batch
     size is ignored, because the size of the world determines the size of a batch.
 
-    global_batch   samples in a step of the whole job
+    global_batch   number of samples in a step, over all ranks
     micro_batch    default number of samples in a batch that load() returns; None: a rank's whole share
     shuffle        whether each epoch has a new order (None: yes, or the DataLoader's setting)
     collate_fn     makes a batch from a list of samples; its random numbers depend on the share
-    num_workers    number of processes that load ahead; 0: the loop loads by itself (None: the DataLoader's, or 0)
+    num_workers    number of processes that load ahead; 0: load() reads the samples itself (None: the DataLoader's, or 0)
     device         the device to which batches are moved; None: batches are not moved
 
     Raises UserError for data sets and settings that are not supported.

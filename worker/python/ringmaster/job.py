@@ -173,7 +173,7 @@ class Job:
         self.step()
 
     def begin(self) -> tuple[int, int]:
-        """Begins the next step of a custom loop, in a new world if one is due. Returns this rank's share."""
+        """Begins the next step of a custom loop, after joining a new world if one is due. Returns this rank's share."""
         if not self._ready():
             raise UserError(f"begin() was called after another rank had ended training with step {self.steps}; a custom loop "
                             "must end when job.finishing is true")
@@ -303,7 +303,8 @@ class Job:
             self._log.add(metrics)
 
     def on_log(self, callback: Callable[[int, dict[str, float]], None]) -> None:
-        """Registers `callback(step, metrics)`, which rank 0 calls after each logged step; step_log.py has some."""
+        """Registers `callback(step, metrics)`, which rank 0 calls after each logged step. step_log.py provides
+        callbacks."""
         self._log.add_callback(callback)
 
     def before_update(self, function: Callable[[], Any]) -> None:
@@ -317,7 +318,7 @@ class Job:
 
     def evaluate(self, function: Callable[[torch.nn.Module, int, int], tuple[float, float]], *, every: int,
                  name: str = "accuracy") -> None:
-        """Registers `function`, which every rank calls after each `every` steps and after the last.
+        """Registers `function`, which every rank calls after every `every` steps and after the last step.
 
         `function(model, rank, world_size)` returns the sum and the count of a value over this rank's part of the data.
         The mean over all ranks is logged as `name`, and as the job's accuracy if `name` is "accuracy". `function` runs

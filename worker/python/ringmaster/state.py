@@ -322,7 +322,7 @@ class _Buffer:
 
 class Extras(dict):
     """Other objects with state_dict() and load_state_dict(), by name (Job.state). If a script adds an object after the
-    state was received or loaded, the object's part of the state is loaded at once."""
+    state was received or loaded, the object's part of the state is loaded immediately."""
 
     def __init__(self, parts: Mapping[str, Any]):
         super().__init__(parts)

@@ -140,8 +140,8 @@ class Work:
         self._communicator.settle()
 
     def order(self) -> None:
-        """Like wait(), but on a GPU, only the current stream waits. Results count only once settle() has returned after
-        that, because operations that are aborted end without an error."""
+        """Like wait(), but on a GPU, only the current stream waits. Call settle() before using results, because aborted
+        operations end without an error."""
         for work in self._works:
             self._communicator.wait_for(work)
         self._communicator.check()
