@@ -31,7 +31,7 @@ struct Sample {
   double created = 0;
 };
 
-// The times at which the ADDED events of watched objects passed the proxy, by name.
+// The times at which the ADDED events of watched objects passed the proxy, by object name.
 class EventTimes {
  public:
   void Note(const testing::ProxiedRequest& watch, const std::string& line) {
@@ -172,7 +172,7 @@ class Responsiveness {
   EventTimes events_;
   std::atomic<int> made_{0};
   std::set<std::string>
-      done_;  // objects whose first Pod was seen; requests are in order of arrival
+      done_;  // objects whose first Pod was created, so that later Pods are not counted
 };
 
 std::vector<double> Values(const std::vector<Sample>& samples, double Sample::*member) {

@@ -17,10 +17,10 @@ namespace ringmaster::any_program {
 
 struct SiteOptions {
   int workers = 3;
-  int ranks = 2;                      // per worker
-  std::vector<std::string> script{};  // path and arguments
+  int ranks = 2;                      // ranks per worker
+  std::vector<std::string> script{};  // the script's path and arguments
   std::string folder;                 // output folder, which all hosts share
-  runtime_test::Variables variables;  // for every process
+  runtime_test::Variables variables;  // environment variables of every process
 };
 
 class Site {

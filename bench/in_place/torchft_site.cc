@@ -82,7 +82,7 @@ std::string TorchftSite::Log() const {
   return text;
 }
 
-// Sets the host name to the host's address, because peers use the host name to fetch states.
+// Starts a replica whose host name is the host's address, because peers fetch states by host name.
 void TorchftSite::StartReplica(int worker) {
   const std::string address = hosts_.Address(host_of_.at(worker));
   std::vector<std::string> command = {"python"};

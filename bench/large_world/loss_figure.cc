@@ -141,7 +141,7 @@ struct Measured {
   double rank_lost = 0;   // median time in s after the loss of a rank
   double agent_lost = 0;  // median time in s after the loss of an agent
   double cpu = 0;         // median CPU time in s of the launcher for a loss
-  double steady_cpu = 0;  // share of one CPU that the launcher uses while nothing happens
+  double steady_cpu = 0;  // share of a CPU that the launcher uses when idle
   double memory_mib = 0;
   std::string limits;
 };
@@ -252,7 +252,7 @@ class Figure {
     return (job_.launcher().Cpu() - before) / Seconds(Clock::now() - began);
   }
 
-  // Measures a loss. `took`: seconds until all agents have received the next world.
+  // The cost of one loss. `took`: seconds until all agents have received the next world.
   struct Lost {
     double took = 0;
     double cpu = 0;  // the launcher's CPU time, in seconds

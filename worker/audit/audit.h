@@ -1,7 +1,7 @@
 #pragma once
 
 // Proves from the audit logs of all ranks of a job that no step was lost or repeated. Reports steps
-// that were rolled back: if all ranks are lost, training resumes from the latest saved state.
+// that were rolled back because all ranks were lost and training resumed from a saved state.
 //
 // The audit processes worlds in the order of their epochs. Each world adopts the state after some
 // step of an earlier world; the steps up to that step are committed and later steps are dropped.

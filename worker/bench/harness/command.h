@@ -27,7 +27,7 @@ using AddCommand = std::function<Command(CLI::App& app)>;
 int RunProgram(const std::string& description, const std::vector<AddCommand>& subcommands, int argc,
                char** argv);
 
-// The name by which the program was started.
+// Returns the name by which the program was started.
 std::string ProgramName();
 
 // Prints "<program>: <what>" to standard error, and returns `code`.

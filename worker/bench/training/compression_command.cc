@@ -45,7 +45,7 @@ constexpr std::array<Method, 3> kMethods{{{"allreduce", Compression::kNone},
                                           {"8 bit", Compression::kFloat8E4M3},
                                           {"16 bit", Compression::kFloat16}}};
 
-// Returns the standard error of an accuracy that is due to the held-out samples, not to the seed.
+// Returns an accuracy's standard error due to the held-out samples, without that of the seed.
 double StandardError(const RunSummary& summary) {
   if (summary.held_out_samples == 0) return 0;
   const double accuracy = summary.accuracy;

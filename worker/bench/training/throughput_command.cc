@@ -79,7 +79,7 @@ nlohmann::json AskPeer(const ThroughputFlags& flags, const std::string& more) {
   return succeeded ? std::move(said) : nullptr;
 }
 
-// Trains once per round in each way. The order of the ways rotates from round to round.
+// Trains in each of the kWays ways once per round, in an order that rotates from round to round.
 class Throughput {
  public:
   Throughput(RankGroup& group, const ThroughputFlags& flags, const Digits& digits)

@@ -27,7 +27,7 @@ _log = logging.getLogger("ringmaster")
 
 
 def join_membership() -> Membership:
-    """Returns this process's membership. With an agent, the agent announces the worlds; otherwise there is one world
+    """Returns this process's membership. In a job, the agent announces the worlds; without an agent, there is one world
     with only this process.
 
     Raises Unavailable if no agent listens on the socket, and UserError if a variable that names the socket or the slot

@@ -191,7 +191,7 @@ class Buckets:
             self._broken = over
 
     def order(self) -> None:
-        """Waits for all buckets, on a GPU with the current stream (Work.order())."""
+        """Waits for all buckets. On a GPU, only the current stream waits (Work.order())."""
         for bucket in self._buckets:
             bucket.work.order()
 

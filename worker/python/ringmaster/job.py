@@ -38,9 +38,9 @@ _logger = logging.getLogger("ringmaster")
 class Job:
     """The interface of a rank to its job. join() creates it once per process. Thread-safety: one thread.
 
-    Add objects with `state_dict` and `load_state_dict` to `state`: `job.state["scheduler"] = scheduler`. A rank that
-    joins receives `state`, checkpoints contain it, and changes to it in a discarded step are undone.
-    `finished` is True once all ranks may exit.
+    Add objects with `state_dict` and `load_state_dict` to `state`: `job.state["scheduler"] = scheduler`. A new rank
+    receives these objects' state, checkpoints contain it, and changes to it in a discarded step are undone. `finished`
+    is True once all ranks may exit.
     """
 
     def __init__(self, membership: Membership, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
@@ -285,7 +285,8 @@ class Job:
         self._position.enter(Phase.EVALUATE)  # the script may take long between steps
 
     def _committed(self) -> None:
-        """Called when a collective of a step has completed, because every rank has then applied the previous step."""
+        """Reports the committed step and saves a checkpoint if one is due. Called when a collective of a step has
+        completed, because all ranks have then applied the previous step."""
         if self._unreported is None:
             return
         if self.rank == 0:
@@ -348,8 +349,8 @@ class Job:
             return
 
     def finish(self) -> bool:
-        """Waits for all ranks after the last step. A custom loop must call it; batches() calls it itself. Returns True
-        if all ranks are done and the script may exit. Returns False if the world changed. In that case, check `steps`
+        """Waits for all ranks after the last step. A custom loop must call finish(); batches() calls it itself. Returns
+        True if all ranks are done and the script may exit. Returns False if the world changed; then check `steps`
         again, because a step may have to be repeated."""
         if self.finished:
             return True
@@ -396,6 +397,6 @@ class Job:
         self._entered()
 
     def _entered(self) -> None:
-        """Called in a new world. Resets the requests and the uncommitted step of the previous world."""
+        """Resets the requests and the uncommitted step of the previous world. Called in a new world."""
         self._leave = self._suspending = False
         self._unreported = None

@@ -185,7 +185,7 @@ class TrainingState:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the whole state, as checkpoints contain it. Within an uncommitted step, this is the state before the
+        """Returns the whole state, as checkpoints contain it. Within an uncommitted step, returns the state before the
         step."""
         extras = {name: part.state_dict() for name, part in self.extras.items()}
         optimizer = self.optimizer.state_dict()
@@ -257,7 +257,7 @@ class TrainingState:
         _set_values(self.optimizer, groups)
 
     def certain(self) -> None:
-        """Call it after applying a step. The step can then no longer be undone."""
+        """Makes the applied step permanent: put_back() can no longer undo it. Call after applying a step."""
         self._undo = None
 
     # --- buffers, which each rank's forward passes change with different samples
