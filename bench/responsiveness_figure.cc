@@ -1,8 +1,8 @@
 // Figure B2: while a job of 1,000 workers is created, bursts of small jobs arrive. A proxy between
 // operator and API server measures the time from the moment when it passes a small job's event to
 // the operator until the POST of the job's first Pod arrives, and until that POST is answered. The
-// reference is a bare client in the same run: it watches objects and POSTs one Pod for each. It has
-// the same load in separate bursts, and the proxy measures it at the same two points.
+// reference is a bare client in the same run: it watches objects and POSTs one Pod for each. The
+// client has the same load, in separate bursts, and the proxy measures at the same two points.
 
 #include <atomic>
 #include <iostream>

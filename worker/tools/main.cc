@@ -58,7 +58,7 @@ std::vector<std::string> Names() {
   return names;
 }
 
-// Returns the Python package's folder. In the image, that is in `lib` beside this program's folder.
+// Returns the Python package's folder. In the image, it is in `lib` beside this program's folder.
 std::filesystem::path OwnPackage() {
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);

@@ -2,8 +2,8 @@
 
 The samples of a batch, and the random numbers that a data set draws for each sample (from torch on the CPU, `random`
 and NumPy's global generator), depend only on the seed and the step. They are the same in worlds of any size, with any
-number of worker processes, and when a step is repeated. A data set that has its own random generator, or keeps state
-between samples, does not have this property.
+number of worker processes, and when a step is repeated. This does not apply to a data set that has a separate random
+generator or keeps state between samples.
 """
 
 from __future__ import annotations
@@ -151,8 +151,9 @@ class BatchSource:
         """Returns the micro-batches of samples `begin` to `end` in the batch of `step` (steps start at 1).
         `micro_batch` is the number of samples of each micro-batch from now on; None keeps the previous number.
 
-        Meanwhile, worker processes load the same share of the following steps. An exception of the data set is raised
-        unchanged, with a note that names the sample; before Python 3.11, it is the cause of a RingmasterError.
+        While the caller uses the micro-batches, worker processes load the same share of the following steps. An
+        exception of the data set is raised unchanged, with a note that names the sample; before Python 3.11, it is the
+        cause of a RingmasterError.
         """
         self._check_length()
         if micro_batch is not None:

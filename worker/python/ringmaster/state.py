@@ -280,7 +280,7 @@ class TrainingState:
             at += values.numel()
 
     def changed_buffers(self) -> list[int]:
-        """Returns the numbers of the other buffers that have changed since remember()."""
+        """Returns the numbers of the buffers, except running averages, that have changed since remember()."""
         return [number for number, buffer in enumerate(self._others) if buffer.changed()]
 
     def other_buffers(self) -> list[torch.Tensor]:
