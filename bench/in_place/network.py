@@ -1,4 +1,5 @@
-"""The network and the data that all scripts of B17 use: a perceptron and generated samples. Computes on one thread."""
+"""The network and the data that all scripts of B17 use: a perceptron and generated samples. All computations use one
+thread."""
 
 import os
 

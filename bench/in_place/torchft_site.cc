@@ -13,7 +13,7 @@ using runtime_test::Hosts;
 using runtime_test::Process;
 using runtime_test::Variables;
 
-constexpr std::chrono::milliseconds kToldAfter{2000};  // Ringmaster's time to detect a cut
+constexpr std::chrono::milliseconds kToldAfter{2000};  // Ringmaster detects a cut after this time
 constexpr char kPort[] = "29510";
 
 }  // namespace

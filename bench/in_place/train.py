@@ -43,7 +43,8 @@ class Plain:
 
 
 class Comparison:
-    """Alternates blocks of the job's steps with blocks of Plain. Call on_batch() in each step of the job, before its computation."""
+    """Alternates blocks of the job's steps with blocks of Plain. Call on_batch() in each step of the job, before the step is
+    computed."""
 
     def __init__(self, job, dataset, path, block):
         self._plain = Plain(job, dataset, path + ".store")

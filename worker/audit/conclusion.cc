@@ -142,7 +142,7 @@ void Conclusion::CheckSharded(const Audit::WorldRecord& world) {
            std::to_string(step) + ", differs from the shards that were logged there");
 }
 
-// Adds the steps that this world applied.
+// Extends the lineage by the steps that this world applied.
 void Conclusion::Follow(Epoch epoch, const Audit::WorldRecord& world) {
   for (const auto& [step, ranks] : world.steps) {
     const auto applied = std::count_if(ranks.begin(), ranks.end(), [](const auto& rank) {

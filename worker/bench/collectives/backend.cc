@@ -207,7 +207,7 @@ void NameHost(int rank) {
   return child->text.empty() ? Result<void>() : Error{ErrorKind::kInvalid, child->text};
 }
 
-// Whether Open MPI's mpirun started this process.
+// Returns whether Open MPI's mpirun started this process.
 bool UnderMpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
 
 Result<void> CheckMpi() {

@@ -26,7 +26,7 @@ class Backend {
   virtual int size() const = 0;
   // Returns LibTorch's name of the device whose memory this backend uses.
   virtual std::string device() const { return "cpu"; }
-  // The two registered buffers on that device; null if the backend can use any memory.
+  // Returns the two registered buffers on that device; null if the backend can use any memory.
   virtual std::array<std::byte*, 2> registered() const { return {}; }
 
   // Queues operations. They run one after the other, or as one operation if the library supports

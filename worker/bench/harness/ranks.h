@@ -22,7 +22,7 @@ struct RankOptions {
   std::vector<std::string> addresses{};
 };
 
-// Whether an agent started this process.
+// Returns whether an agent started this process.
 bool UnderAgent();
 
 // Runs `rank_main` on every rank. Returns 0, or the exit code of the first rank that failed. A rank

@@ -177,7 +177,7 @@ Result<ordered_json> LinkTable(RankGroup& group, const CompressionFlags& flags) 
 
 using Part = Result<ordered_json> (*)(RankGroup& group, const CompressionFlags& flags);
 
-// Runs a part of the bench on ranks and sets `code`. Returns the result; is_discarded() on failure.
+// Runs a part of the bench on ranks. Sets `code`. Returns the result; a discarded value on failure.
 ordered_json RunPart(Part part, const RankOptions& ranks, const CompressionFlags& flags,
                      int& code) {
   const Handover handover;

@@ -25,7 +25,7 @@ struct ImageNetwork {
 // "resnet18" for images of 32×32 pixels, and "iresnet18", partial-fc's backbone, for 56×56.
 const std::vector<ImageNetwork>& ImageNetworks();
 
-// The data set has `samples` random images in host memory. REQUIRES: samples >= global_batch.
+// Returns a workload on `samples` random images in host memory. REQUIRES: samples >= global_batch.
 std::unique_ptr<trainer::Workload> MakeImageClassifier(const ImageNetwork& network,
                                                        int64_t global_batch, int64_t samples);
 

@@ -266,7 +266,7 @@ class Communicator:
             raise WorldOver(self._reason, told=True)
 
     def settle(self) -> None:
-        """Blocks until a GPU's current stream has done its operations. Raises WorldOver after abort()."""
+        """Blocks until a GPU's current stream has completed its operations. Raises WorldOver after abort()."""
         if self.device.type == "cuda":
             torch.cuda.current_stream(self.device).synchronize()
         self.check()
