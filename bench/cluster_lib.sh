@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# Sourced by figures that need a real cluster: starts three nodes with Ringmaster installed, and a namespace `bench` that enforces Pod
-# Security `restricted`. CLUSTER_NAME names a running cluster to use instead. A cluster that this file starts is stopped at the end.
+# Sourced by the scripts of figures that need a real cluster. Starts three nodes, installs Ringmaster, and creates the namespace `bench`,
+# which enforces Pod Security `restricted`. CLUSTER_NAME names a running cluster to use instead. A cluster that this file starts is
+# stopped at the end.
 . "$(dirname "${BASH_SOURCE[0]}")/../deploy/lib.sh"
 cluster_name=${CLUSTER_NAME:-bench-$$}
 cluster() { "$repository/deploy/local/cluster.sh" --name "$cluster_name" "$@"; }

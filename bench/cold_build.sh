@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds everything without caches: optimised, each source by itself (no unity build), with warnings as errors. This finds sources that
-# compile only after another one, or that cause warnings only when optimised. Prints the build time in the last line.
+# compile only if a unity build includes another source first, and sources that cause warnings only when optimised. Prints the build time
+# in the last line.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 "$root/deploy/local/prerequisites.sh" build cluster >&2

@@ -322,8 +322,8 @@ Result<void> CreationBench::Clear(const std::string& ns) {
   if (!testing::WaitUntil([&] { return empty(PodsPath(ns)); }, kLimit)) {
     return Error{ErrorKind::kTimeout, "Pods stay in " + ns};
   }
-  // Wait here, not in the next run: the garbage collector deletes the Services, and it learns of a
-  // new kind of owner only half a minute after the CRD was created.
+  // Wait here, so that the next run need not wait: the garbage collector deletes the Services, and
+  // it discovers a new kind of owner only half a minute after the CRD was created.
   if (!testing::WaitUntil([&] { return empty("/api/v1/namespaces/" + ns + "/services"); },
                           kLimit)) {
     return Error{ErrorKind::kTimeout, "Services stay in " + ns};

@@ -48,12 +48,12 @@ class CreationBench {
   // Applies install.yaml and creates the namespaces and the default profile of their jobs.
   static Result<std::unique_ptr<CreationBench>> Start(const CreationOptions& options);
 
-  // Restarts the operator, through the proxy or directly, and waits until it is ready and leads.
+  // Restarts the operator, through the proxy or directly, and waits until it is ready and leading.
   Result<void> StartOperator(bool through_proxy);
   void StopOperator() { operator_.reset(); }
 
-  // Creates a job of one worker and stores the request with which the operator creates its
-  // worker's Pod.
+  // Creates a job of one worker and stores the request with which the operator creates the worker's
+  // Pod.
   Result<void> CapturePodRequest();
 
   // Create `count` Pods. The measured time begins with the first request to the API server (for

@@ -1,6 +1,6 @@
 // Figure B1: how long it takes until the 1,000 worker Pods of one job exist, compared with a bare
-// client that posts the same manifests with as many concurrent requests. Runs of the two
-// alternate, on a cluster with simulated nodes and a scheduler.
+// client that posts the same manifests with as many concurrent requests. Runs of operator and bare
+// client alternate, on a cluster with simulated nodes and a scheduler.
 
 #include <iostream>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Maps the kinds of faults that a program can inject to the names that its --faults accepts. Each
-// program has one table: chaos/schedule.cc and any_program/faults.cc.
+// Maps the kinds of faults that a program can inject to the names that its --faults accepts. The
+// tables are in chaos/schedule.cc and any_program/faults.cc.
 
 #include <array>
 #include <cstddef>

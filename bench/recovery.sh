@@ -22,7 +22,7 @@ strike() { "$ringmaster_chaos" strike --faults="$1" --count="$runs" --every=1 "$
 
 case $figure in
   B6)
-    # torchrun (torch 2.15, one host, 2 ranks) took 2.85 s and lost all steps since its last checkpoint.
+    # The reference: torchrun (torch 2.15, one host, 2 ranks) took 2.85 s and lost all steps since its last checkpoint.
     rank=$(strike kill-rank "$@")
     agent=$(strike kill-agent "$@")
     jq -cn --argjson rank "$rank" --argjson agent "$agent" '
@@ -61,7 +61,8 @@ case $figure in
          holds: (.longest_gap_ms <= $goal and .audit == "clean")}' ;;
   B10)
     # torchft is reported to keep 97.7 % of its throughput (32 replicas, 16 cores; docs/comparison-details.md).
-    # The workers get nine tenths of the machine, in equal parts; the rest is for the programs that inject faults and measure.
+    # The workers get nine tenths of the machine's CPUs, in equal parts; the rest is for the programs that
+    # inject faults and measure.
     cpus=$(awk -v cores="$(nproc)" 'BEGIN {printf "%.2f", 0.9 * cores / 8}')
     ours=$("$ringmaster_chaos" strike --replicas=8 --cpus="$cpus" --faults=kill-rank,kill-agent --every=29 --count="${COUNT:-20}" "$@" | result)
     ddp=$("$root/bench/peers/torchrun/run.sh" --replicas=8 --cpus="$cpus" --every=29)

@@ -1,8 +1,8 @@
 // Figure B2: while a job of 1,000 workers is created, bursts of small jobs arrive. A proxy between
 // operator and API server measures the time from the moment when it passes a small job's event to
 // the operator until the POST of the job's first Pod arrives, and until that POST is answered. The
-// reference is a bare client in the same run: it watches objects and POSTs one Pod for each. It has
-// the same load in separate bursts, and the proxy measures it at the same two points.
+// reference is a bare client in the same run: it watches objects and POSTs one Pod for each. The
+// client has the same load, in separate bursts, and the proxy measures at the same two points.
 
 #include <atomic>
 #include <iostream>
@@ -31,7 +31,7 @@ struct Sample {
   double created = 0;
 };
 
-// The times at which the ADDED events of watched objects passed the proxy, by name.
+// The times at which the ADDED events of watched objects passed the proxy, by object name.
 class EventTimes {
  public:
   void Note(const testing::ProxiedRequest& watch, const std::string& line) {
@@ -131,7 +131,7 @@ class Responsiveness {
                         {{"metadata", {{"name", name}}}});
   }
 
-  // Adds the samples that are complete. Returns the number of objects with a sample, of all rounds.
+  // Adds the samples that are complete. Returns the number of objects with a sample in all rounds.
   int Collect() {
     for (const testing::ProxiedRequest& write : bench_.proxy().Writes()) {
       const bool small = write.Path() == bench_.PodsPath(CreationBench::kOtherNs);
@@ -172,7 +172,7 @@ class Responsiveness {
   EventTimes events_;
   std::atomic<int> made_{0};
   std::set<std::string>
-      done_;  // objects whose first Pod was seen; requests are in order of arrival
+      done_;  // objects whose first Pod was created, so that later Pods are not counted
 };
 
 std::vector<double> Values(const std::vector<Sample>& samples, double Sample::*member) {

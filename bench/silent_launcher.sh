@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The second half of figure B7: cuts off a node of the local cluster on which a job's launcher and one of its workers run, by dropping
+# The second half of figure B7: cuts off the node of the local cluster on which a job's launcher and one of its workers run, by dropping
 # all packets. Measures the milliseconds from the cut to the first step that the other workers log in a world of the next launcher.
 #   RUNS=3                  number of runs; the figure is their median
 #   CLUSTER_NAME=NAME       use this running cluster (cluster.sh --name NAME), with Ringmaster installed and images loaded
@@ -9,7 +9,7 @@ set -euo pipefail
 runs=${RUNS:-3}
 begin_bench_cluster
 
-# Prints the name of the newest launcher Pod. Its log is read with the node's timestamp before each line.
+# Prints the name of the newest launcher Pod.
 launcher_of() { kubectl -n bench get pods -l "ringmaster.dev/role=launcher,ringmaster.dev/job-name=$1" --sort-by=.metadata.creationTimestamp -o name | tail -n 1; }
 node_of() { kubectl -n "$1" get "$2" -o jsonpath='{.spec.nodeName}'; }
 field() { kubectl -n bench get trainingjob "$1" -o jsonpath="{.status.$2}"; }

@@ -39,7 +39,7 @@ class Takeovers {
     if (auto started = Add(leader_); !started.ok()) return started;
     if (!leader_->WaitLeading()) return Error{ErrorKind::kTimeout, "nobody leads"};
     if (auto started = Add(standby_); !started.ok()) return started;
-    // The last job is scaled; the others must not be disturbed.
+    // The last job is scaled; the other jobs must not be disturbed.
     if (auto ran = RunJobs(*admin_, kNamespace, jobs + 1, workers); !ran.ok()) return ran;
     scaled_ = "job-" + std::to_string(jobs);
     replicas_ = workers;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Figure accuracy: compares what ringmaster-train and a plain PyTorch loop learn from the same data. Options are passed only to
-# ringmaster-train; with --momentum=0.8, which PyTorch then does not use, the figure must fail.
+# Figure accuracy: compares what ringmaster-train and a plain PyTorch loop learn from the same data. Options
+# are passed only to ringmaster-train. With --momentum=0.8, the two sides train differently, so the figure
+# must fail.
 #   RUNS=5   number of seeds of each side
 #   STEPS=   number of steps of every training on both sides, instead of the default
 set -euo pipefail

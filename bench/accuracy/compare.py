@@ -112,7 +112,8 @@ def main():
     sides = {}  # by name: the measures of each seed
 
     def train_seed(flags, ways):
-        """Trains with one seed: calls each function of the dict `ways` with the data folder and the flags, and stores the measures."""
+        """Trains with one seed: calls each function in `ways` with the data folder and the flags, and adds its measures to
+        `sides`."""
         with tempfile.TemporaryDirectory() as data:
             run(training_data, data, *flags)
             started = {name: pool.submit(way, data, flags) for name, way in ways.items()}

@@ -3,7 +3,8 @@ with flags of the same names and PyTorch's random numbers.
 
 Prints one JSON object: the loss of each step, and the accuracy on held-out images, measured as in the trainer's workloads.
 For partial-fc the object also contains "identified": the share of the held-out images whose own class has the closest
-centre of all. With --checkpoint, trains nothing: both are measured with the state in ringmaster-train's checkpoint.
+centre of all. With --checkpoint, does not train: measures the accuracy and "identified" with the parameters in
+ringmaster-train's checkpoint.
 """
 
 import argparse
@@ -61,7 +62,7 @@ def shifted(images, most):
 
 
 def train(options, parameters, loss_of):
-    """Trains and returns the loss of each step; loss_of(images, labels) computes it."""
+    """Trains with the loss that loss_of(images, labels) computes, and returns the loss of each step."""
     images, labels = load(options, "training")
     epochs = math.ceil(options.steps * options.global_batch / len(labels))
     order = torch.cat([torch.randperm(len(labels)) for _ in range(epochs)]).split(options.global_batch)
@@ -144,7 +145,8 @@ def triplets(labels):
 
 
 def read_checkpoint(folder, backbone, centres):
-    """Loads a single rank's checkpoint: parameters from the last to the first (buckets.h), and rows of a centre and its momentum."""
+    """Loads the checkpoint of a single rank. Parameters are stored from last to first (buckets.h); each row of part-0 is a
+    centre and its momentum."""
     (done,) = folder.glob("*/DONE")
 
     def values(name):

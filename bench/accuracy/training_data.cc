@@ -1,8 +1,8 @@
 // Writes the data that ringmaster-train trains on to files that PyTorch can read. Usage:
 // figure-training-data FOLDER FLAGS..., with the flags of ringmaster-train. FOLDER/training.images
-// has the images one after the other, as bytes (grey values) for --workload=mnist and as floats for
-// partial-fc. FOLDER/training.labels has a 64-bit number for each image. FOLDER/held-out.* has the
-// held-out images and labels.
+// contains the images one after the other, as bytes (grey values) for --workload=mnist and as
+// floats for partial-fc. FOLDER/training.labels contains a 64-bit number for each image.
+// FOLDER/held-out.* contains the held-out images and labels.
 
 #include <algorithm>
 #include <cstdint>

@@ -138,7 +138,7 @@ run_job() {
 
 # --- cells ---
 cells=0 passed=0 slowest=0
-cell() { # ROOT PROGRAM COMMAND [TEXT]: checks that each of the four ranks prints its number, or that the job is refused with TEXT
+cell() { # ROOT PROGRAM COMMAND [TEXT]: checks that each of the four ranks prints its number, or that the job is rejected with TEXT
   local why='' rank
   run_job "$1" "$3"
   cells=$((cells + 1))

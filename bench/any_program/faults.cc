@@ -29,7 +29,7 @@ Result<std::vector<FaultKind>> ParseFaults(const std::string& comma_separated) {
   return kNames.Parse(comma_separated);
 }
 
-// Uses the engine's numbers directly: distributions differ between standard libraries.
+// Uses the engine's numbers directly, because distributions differ between standard libraries.
 std::vector<Fault> MakeSchedule(const std::vector<FaultKind>& kinds, int workers, int ranks,
                                 int count, uint64_t seed) {
   std::mt19937_64 random(seed);

@@ -1,5 +1,5 @@
 // Figure B21: injects a random schedule of faults into an unmodified torchrun job with checkpoints,
-// under Ringmaster and under torchrun's own agents. Built with the tests.
+// under Ringmaster and under torchrun's own agents. It is built with the tests.
 
 #include <algorithm>
 #include <array>
@@ -41,14 +41,14 @@ struct Options {
 
 struct Recovery {
   FaultKind kind = FaultKind::kKillRank;
-  bool recovered = false;         // within the limit, without a restart of the job
-  double seconds = 0;             // from the fault to the end of the first new step
+  bool recovered = false;         // the job recovered within the limit and was not restarted
+  double seconds = 0;             // time from the fault to the end of the first new step
   int64_t repeated = 0;           // number of repeated steps
-  int starts = 0;                 // number of starts of all ranks
+  int starts = 0;                 // how often all ranks were started
   std::optional<double> noticed;  // seconds until a silent host was detected
 };
 
-// Computes the recovery from a fault, which was injected when the script's log had `known` steps.
+// Returns the recovery from a fault that was injected when the log had `known` steps, if complete.
 std::optional<Recovery> RecoveryIn(const std::vector<Step>& steps, std::size_t known, double struck,
                                    int ranks) {
   const double before = steps.at(known - 1).start;
@@ -225,7 +225,7 @@ int Report(const Options& options, const std::vector<Recovery>& ours,
   return EXIT_SUCCESS;
 }
 
-// Copies the script to `folder`, which must be visible on all hosts: each has its own /tmp.
+// Copies the script to `folder`, which all hosts must share, because each has its own /tmp.
 SiteOptions Prepare(const Options& options, const std::string& folder) {
   const std::string bin = folder + "/bin";
   std::filesystem::create_directories(bin);

@@ -17,10 +17,10 @@ namespace ringmaster::any_program {
 
 struct SiteOptions {
   int workers = 3;
-  int ranks = 2;                      // per worker
-  std::vector<std::string> script{};  // path and arguments
-  std::string folder;                 // receives the output; shared by all hosts
-  runtime_test::Variables variables;  // for every process
+  int ranks = 2;                      // ranks per worker
+  std::vector<std::string> script{};  // the script's path and arguments
+  std::string folder;                 // output folder, which all hosts share
+  runtime_test::Variables variables;  // environment variables of every process
 };
 
 class Site {
@@ -46,7 +46,7 @@ std::unique_ptr<Site> UnderRingmaster(const SiteOptions& options);
 // after the time that Ringmaster needs to detect a cut.
 std::unique_ptr<Site> UnderTorchrun(const SiteOptions& options);
 
-// The processes of one container: torchrun itself, and its ranks.
+// The processes of one container: torchrun and its ranks.
 struct Programs {
   std::vector<pid_t> torchrun;
   std::vector<pid_t> ranks;

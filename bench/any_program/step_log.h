@@ -13,7 +13,7 @@ struct Step {
   double start = 0;  // time at which the ranks were started; identifies the start
   int64_t step = 0;
   int ranks = 0;
-  double at = 0;  // when the step ended; seconds, by Now()
+  double at = 0;  // time at which the step ended, in seconds, by Now()
 };
 
 // Returns the time in seconds, by the clock that train.py uses.

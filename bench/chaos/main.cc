@@ -1,5 +1,5 @@
-// ringmaster-chaos: injects faults into a job of real processes, or resizes it. Built with tests,
-// because it uses their hosts and jobs (tests/runtime).
+// ringmaster-chaos: injects faults into a job of real processes, or resizes it. It is built with
+// the tests, because it uses the tests' hosts and jobs (tests/runtime).
 
 #include <array>
 #include <cstdlib>

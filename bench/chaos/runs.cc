@@ -31,7 +31,7 @@ int Fail(const std::string& what, const Stage& stage, const std::string& message
   return 1;
 }
 
-// Ends the run: audits its logs, prints the summary with the audit's result, and chooses the exit
+// Ends the run: audits its logs, prints the summary with the audit's result, and returns the exit
 // code.
 int Conclude(const std::string& what, Stage& stage, const std::string& folder,
              nlohmann::json summary) {
@@ -50,9 +50,9 @@ int RunChaos(const ChaosOptions& options, const std::string& folder) {
   Stage stage(options.stage, LogsIn(folder));
   if (auto begun = stage.Begin(); !begun.ok()) return Fail(seed, stage, begun.error().message);
 
-  // Measure the undisturbed rate before the first fault, for as long as the time between two
-  // faults, and between every two faults once the world is complete and has settled. The machine's
-  // speed varies, so one window is not enough. bench/peers/torchrun measures in the same way.
+  // Measure the undisturbed rate before the first fault, for the duration of `pause`, and between
+  // faults, once the world is complete and has settled. One window is not enough, because the
+  // machine's speed varies. bench/peers/torchrun measures in the same way.
   const milliseconds pause(static_cast<int64_t>(options.every * 1000));
   const Time begin = steady_clock::now();
   std::this_thread::sleep_for(pause);

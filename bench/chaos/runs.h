@@ -15,7 +15,7 @@ namespace ringmaster::chaos {
 struct ChaosOptions {
   std::vector<FaultKind> kinds;
   int count = 5;
-  double every = 2;  // minimum seconds between two faults; the world is complete first
+  double every = 2;  // minimum seconds between two faults; waits for a complete world
   uint64_t seed = 1;
   StageOptions stage;
 };

@@ -33,7 +33,7 @@ bool IsSilent(FaultKind kind) {
          kind == FaultKind::kCutIn;
 }
 
-// Uses the engine's numbers directly: distributions differ between standard libraries.
+// Uses the engine's numbers directly, because distributions differ between standard libraries.
 std::vector<Fault> MakeSchedule(const std::vector<FaultKind>& kinds, int workers, int count,
                                 uint64_t seed) {
   std::mt19937_64 random(seed);

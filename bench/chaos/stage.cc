@@ -121,8 +121,8 @@ Result<Outcome> Stage::Scale(int workers) {
 }
 
 Result<void> Stage::End() {
-  // First shrink the world to one worker, so that all steps in the logs are complete: the others
-  // leave after a step that all of them completed, and the last worker then trains alone.
+  // First shrink the world to one worker, so that all steps in the logs are complete: the other
+  // workers leave after a step that all ranks completed, and the last worker then trains alone.
   Order(1);
   if (auto alone = AwaitWorldOf(1); !alone.ok()) return alone;
   for (int worker = 0; worker < wanted_; ++worker) {

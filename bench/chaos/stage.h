@@ -22,12 +22,12 @@ struct StageOptions {
   int at_first = 0;  // number of workers at the beginning; 0: all
   int min_replicas = 1;
   int64_t global_batch = 48;
-  double cpus = 0;  // CPU quota of each worker, so that survivors cannot use a dead one's; 0: none
+  double cpus = 0;  // CPU quota per worker, so that survivors cannot use a dead worker's; 0: none
   std::vector<std::string> trainer_flags{};  // flags that are added to the default flags
   // A Python script that uses the package and runs instead of ringmaster-train, with only the
   // trainer_flags.
   std::string script{};
-  runtime_test::Variables variables{};  // for each worker
+  runtime_test::Variables variables{};  // environment variables of each worker
   std::chrono::milliseconds lost_after{2000};
   std::chrono::seconds limit{60};  // the maximum wait for each expected event
 };
@@ -43,7 +43,7 @@ struct Outcome {
   double first_step = -1;  // until the first step of the world without the lost member
   double whole = -1;       // until the world has all its members again
   double longest_gap = 0;  // the longest time between two steps until all members are back
-  int64_t steps_lost = 0;  // reported by the launcher and checked by the audit
+  int64_t steps_lost = 0;  // number that the launcher reports and the audit checks
 };
 
 class Stage {
@@ -54,7 +54,7 @@ class Stage {
   // Returns when all workers are training.
   Result<void> Begin();
   // Injects the fault, acts as the operator, and returns when the world is complete and the
-  // launcher reports that the state is protected again. On kTimeout the message says what is late.
+  // launcher reports that the state is protected again. kTimeout names the event that is late.
   Result<Outcome> Strike(const Fault& fault);
   // Sends an order for the first `workers` workers. Returns when they alone form the world.
   Result<Outcome> Scale(int workers);

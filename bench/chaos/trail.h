@@ -28,8 +28,8 @@ struct Applied {
   int world_size = 0;  // 0: unknown, because no log has described the world
 };
 
-// Reads the logs on its own thread, which sleeps until a log grows (inotify(7)), so that it does
-// not slow down a run that uses all cores. Thread-safe.
+// Reads the logs on a separate thread. The thread sleeps until a log grows (inotify(7)), so that it
+// does not slow down a run that uses all cores. Thread-safe.
 class Trail {
  public:
   // REQUIRES: `folder` exists and has no logs yet.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Figure B17: how a PyTorch script in mode InPlace continues after faults, with four workers on hosts made of network namespaces (CPU,
 # Gloo).
-#   RUNS=5      number of kills and of cuts; the figure is the median. The same kills are injected under torchft and torchrun
-#   COUNT=100   number of random schedules of all faults; the ranks' logs of each are audited
+#   RUNS=5      number of kills and of cuts; the figure is the median. torchft and torchrun are measured with the same kills
+#   COUNT=100   number of random schedules of all faults; the ranks' logs of each schedule are audited
 #   ROUNDS=100  number of blocks of 10 steps of each kind: with the package, and with plain DistributedDataParallel
 # Other arguments are passed to ringmaster-chaos.
 set -euo pipefail

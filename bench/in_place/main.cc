@@ -1,5 +1,5 @@
 // The parts of figure B17 that ringmaster-chaos does not measure (bench/in_place/figure.sh): the
-// cost of a step, and how torchft and torchrun handle the same faults. Built with the tests.
+// cost of a step, and how torchft and torchrun handle the same faults. It is built with the tests.
 
 #include <cstdlib>
 #include <exception>

@@ -1,7 +1,7 @@
-"""The networks and the data that the scripts of B17 use: generated samples, a perceptron, and a convolutional network.
+"""The networks and the data that the scripts of B17 use: a perceptron, a convolutional network, and generated samples.
 
-Computes on one thread. The perceptron has short steps, for faults. In a step of the convolutional network nearly all of the time is
-arithmetic, as in users' trainings, so it is the one that compares the cost of a step with plain DistributedDataParallel.
+The perceptron has short steps, to inject many faults. A step of the convolutional network is almost only arithmetic, so it is used to
+measure the cost of a step. All computations use one thread.
 """
 
 import os

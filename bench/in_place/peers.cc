@@ -23,7 +23,7 @@ using any_program::Step;
 
 // The cost of one fault. A step whose batch was dropped has `ranks` 0 in the log.
 struct Cost {
-  double seconds = 0;       // from the fault to the end of the first new step
+  double seconds = 0;       // time from the fault to the end of the first new step
   int64_t repeated = 0;     // number of repeated steps
   int dropped = 0;          // number of the survivors' batches that were not used
   int survivors_ended = 0;  // number of survivors that ended; torchft only

@@ -21,7 +21,7 @@ struct PeerOptions {
   std::vector<int> victims;  // workers into which the fault is injected, one after the other
   double every = 3;          // seconds of training before each fault
   int workers = 4;
-  int limit = 120;         // maximum seconds for a recovery
+  int limit = 120;         // maximum time for a recovery, in seconds
   std::string pythonpath;  // the folders that contain PyTorch and torchft
   std::string folder;      // shared by all hosts; contains the scripts
 };

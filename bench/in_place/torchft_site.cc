@@ -13,7 +13,7 @@ using runtime_test::Hosts;
 using runtime_test::Process;
 using runtime_test::Variables;
 
-constexpr std::chrono::milliseconds kToldAfter{2000};  // Ringmaster's time to detect a cut
+constexpr std::chrono::milliseconds kToldAfter{2000};  // Ringmaster detects a cut after this time
 constexpr char kPort[] = "29510";
 
 }  // namespace
@@ -82,7 +82,7 @@ std::string TorchftSite::Log() const {
   return text;
 }
 
-// The host's name is set to its address, because peers fetch states from the host's name.
+// Starts a replica whose host name is the host's address, because peers fetch states by host name.
 void TorchftSite::StartReplica(int worker) {
   const std::string address = hosts_.Address(host_of_.at(worker));
   std::vector<std::string> command = {"python"};

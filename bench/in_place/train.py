@@ -1,7 +1,8 @@
 """A PyTorch script for mode InPlace. Figure B17 injects faults into its job. Except for --compare it is like a user's script.
 
 --compare compares the time of a step with that of plain DistributedDataParallel in the same processes: after every block of steps, it
-trains a copy of the model for as many steps. Rank 0 then adds a line to that file, with the wall-clock and CPU seconds of both blocks.
+trains a copy of the model for as many steps. Rank 0 then adds a line to the file of --compare, with the wall-clock and CPU
+seconds of both blocks.
 """
 
 import argparse
@@ -42,7 +43,8 @@ class Plain:
 
 
 class Comparison:
-    """Alternates blocks of the job's steps with blocks of Plain. Call on_batch() in each step of the job, before its computation."""
+    """Alternates blocks of the job's steps with blocks of Plain. Call on_batch() in each step of the job, before the step is
+    computed."""
 
     def __init__(self, job, dataset, path, block):
         self._plain = Plain(job, dataset, path + ".store")

@@ -1,7 +1,7 @@
 """Trains as train.py does, but with torchft: as one replica group of one rank, with a checkpoint after a fixed number of steps.
 
-Adds a line to --steps for each step: the number of the quorum, the step, the number of replicas in it (0: the step failed and its
-batch is dropped), and the time at which it was completed, in seconds of the monotonic clock.
+Adds a line to --steps for each step: the number of the quorum, the step, the number of replicas in the quorum (0: the step
+failed and its batch is dropped), and the time at which the step was completed, in seconds of the monotonic clock.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 #pragma once
 
 // Runs a process with the limits of a launcher's container: one CPU and 512 MiB, by cgroups v1 or
-// v2. Without write access to cgroups, uses CPU affinity and only measures the memory.
+// v2. Without write access to cgroups, limits the CPU by affinity and does not limit the memory.
 
 #include <chrono>
 #include <cstdint>

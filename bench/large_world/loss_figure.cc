@@ -141,7 +141,7 @@ struct Measured {
   double rank_lost = 0;   // median time in s after the loss of a rank
   double agent_lost = 0;  // median time in s after the loss of an agent
   double cpu = 0;         // median CPU time in s of the launcher for a loss
-  double steady_cpu = 0;  // share of one CPU that the launcher uses while nothing happens
+  double steady_cpu = 0;  // share of a CPU that the launcher uses when idle
   double memory_mib = 0;
   std::string limits;
 };
@@ -252,7 +252,7 @@ class Figure {
     return (job_.launcher().Cpu() - before) / Seconds(Clock::now() - began);
   }
 
-  // Measures a loss. `took`: seconds until all agents have received the next world.
+  // The cost of one loss. `took`: seconds until all agents have received the next world.
   struct Lost {
     double took = 0;
     double cpu = 0;  // the launcher's CPU time, in seconds
@@ -302,7 +302,7 @@ int Measure(const std::string& launcher, const std::vector<int>& sizes, int loss
   nlohmann::ordered_json worlds;
   for (const auto& [ranks, one] : all) {
     if (ranks <= 1000) holds = holds && one.rank_lost <= kGoalOfThousand;
-    // The time may grow at most linearly with the ranks. Below 1,000 ranks, round trips dominate.
+    // The time must not outgrow the number of ranks. Below 1,000 ranks, round trips dominate.
     if (ranks >= 1000) holds = holds && last.rank_lost * ranks <= one.rank_lost * most;
     worlds.push_back({{"ranks", ranks},
                       {"rankLost", one.rank_lost},

@@ -20,7 +20,7 @@ using tcp = asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kTick{10};
 constexpr std::chrono::milliseconds kRedial{50};
-// A longer line contains a whole world, of which a simulated agent needs only the epoch.
+// A longer line contains a whole world; a simulated agent needs only the world's epoch.
 constexpr std::size_t kLongLine = 64 << 10;
 
 control::Epoch EpochOf(const std::string& line) {

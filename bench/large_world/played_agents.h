@@ -1,8 +1,8 @@
 #pragma once
 
-// Simulates the agents of many workers in one process. Each agent has its own TLS connection to the
-// launcher and sends the same messages as the agent of an elastic job when its ranks load, attach,
-// run and are lost, with the ranks' positions at each heartbeat. Single-threaded, on its
+// Simulates the agents of many workers in one process. Each agent has a separate TLS connection
+// to the launcher. It sends the same messages as the agent of an elastic job when ranks load,
+// attach, run and are lost. Heartbeats contain the ranks' positions. Single-threaded, on its
 // io_context.
 
 #include <cstdint>

@@ -211,7 +211,7 @@ Blocks RunRank(const World& world, const Options& options, const std::string& fo
   return blocks;
 }
 
-// Returns by how many percent blocks of `kind` took longer than the bare blocks of their rounds.
+// Returns by how many percent blocks of `kind` were slower than the bare blocks of their rounds.
 double OverBare(const Blocks& blocks, std::size_t kind) {
   std::vector<double> percent;
   for (std::size_t round = 0; round < blocks[0].size(); ++round) {

@@ -40,7 +40,7 @@ struct Options {
 };
 
 struct Measured {
-  double step_millis = 0;  // median
+  double step_millis = 0;  // median time of a step
   double megabytes = 0;    // peak resident memory
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 Error Invalid(std::string what) { return {ErrorKind::kInvalid, std::move(what)}; }
 
-// Whether two ranks entered the same world with the same state.
+// Returns whether two ranks entered the same world with the same state.
 bool SameWorld(const WorldLine& a, const WorldLine& b) {
   return a.global_batch == b.global_batch && a.members == b.members &&
          a.adopted_epoch == b.adopted_epoch && a.adopted_step == b.adopted_step &&

@@ -1,7 +1,7 @@
 #pragma once
 
 // Proves from the audit logs of all ranks of a job that no step was lost or repeated. Reports steps
-// that were rolled back: if all ranks are lost, training resumes from the latest saved state.
+// that were rolled back because all ranks were lost and training resumed from a saved state.
 //
 // The audit processes worlds in the order of their epochs. Each world adopts the state after some
 // step of an earlier world; the steps up to that step are committed and later steps are dropped.
@@ -67,7 +67,7 @@ class Audit {
   // Records that the last line of the log was cut off.
   void Torn(LogId log);
 
-  // Fewer committed steps than `expected_steps` count as unknown, more as disagreeing.
+  // Expected steps that are not committed count as unknown, additional steps as disagreeing.
   Report Conclude(std::optional<int64_t> expected_steps) const;
 
  private:
@@ -86,7 +86,7 @@ class Audit {
   };
   struct Log {
     std::string name;
-    std::string member;  // empty before its first world
+    std::string member;  // empty before the log's first world
     Epoch epoch;
     int rank = 0;
   };

@@ -30,7 +30,7 @@ struct Samples {
   friend auto operator<=>(const Samples&, const Samples&) = default;
 };
 
-// The rank entered a world, with the state that all its ranks adopted.
+// Records that the rank entered a world, with the state that all ranks of the world adopted.
 struct WorldLine {
   Epoch epoch;
   int rank = 0;
@@ -46,7 +46,7 @@ struct WorldLine {
   std::optional<uint64_t> sharded{};  // checksum of the sharded state
 };
 
-// The rank began a step (without checksum) or applied it.
+// Records that the rank began a step (without checksum) or applied it.
 struct StepLine {
   Epoch epoch;
   int64_t step = 0;

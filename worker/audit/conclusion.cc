@@ -126,8 +126,8 @@ std::optional<uint64_t> Conclusion::SumOfParts(const Audit::WorldRecord& world,
   return sum;
 }
 
-// Checks that the shards that were logged by the step's world add up to the adopted sharded state;
-// the new world may shard it differently. Checks nothing if one of the logs ends earlier.
+// Checks that the shards that the step's world logged add up to the adopted sharded state; the new
+// world may shard it differently. Checks nothing if one of the logs ends earlier.
 void Conclusion::CheckSharded(const Audit::WorldRecord& world) {
   const int64_t step = world.line.adopted_step;
   if (!world.line.sharded || step == 0 || OfAnotherRun(step)) return;
@@ -142,7 +142,7 @@ void Conclusion::CheckSharded(const Audit::WorldRecord& world) {
            std::to_string(step) + ", differs from the shards that were logged there");
 }
 
-// Adds the steps that this world applied.
+// Extends the lineage by the steps that this world applied.
 void Conclusion::Follow(Epoch epoch, const Audit::WorldRecord& world) {
   for (const auto& [step, ranks] : world.steps) {
     const auto applied = std::count_if(ranks.begin(), ranks.end(), [](const auto& rank) {

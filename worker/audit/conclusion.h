@@ -31,7 +31,7 @@ class Conclusion {
   bool OfAnotherRun(int64_t step) const;
   void CheckAdopted(const Audit::WorldRecord& world);
   void CheckSharded(const Audit::WorldRecord& world);
-  // The sum of the shards that the world's ranks logged after a step; empty if one is missing.
+  // Returns the sum of all ranks' shards after a step of the world; empty if one was not logged.
   static std::optional<uint64_t> SumOfParts(const Audit::WorldRecord& world,
                                             const Audit::RankSteps& ranks);
   void Follow(Epoch epoch, const Audit::WorldRecord& world);
@@ -45,8 +45,8 @@ class Conclusion {
   const Audit& audit_;
   Findings findings_;
   std::vector<Epoch> lineage_;       // epochs of steps 1, 2, …
-  int64_t committed_ = 0;            // how many of the lineage's first steps are committed
-  int64_t inherited_ = 0;            // how many of these steps another run computed
+  int64_t committed_ = 0;            // number of steps of the lineage that are committed
+  int64_t inherited_ = 0;            // number of these steps that another run computed
   uint64_t inherited_checksum_ = 0;  // checksum of the state after the inherited steps
   std::optional<uint64_t> initial_;  // checksum of the state before step 1
   std::vector<std::optional<uint64_t>> states_;

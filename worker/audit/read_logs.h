@@ -15,7 +15,7 @@ namespace ringmaster::audit {
 Result<std::vector<std::string>> FindLogs(const std::vector<std::string>& paths);
 
 // Adds one log. kInvalid names the file and the line. A last line without a newline was cut off:
-// the line is ignored, and the log counts as torn.
+// the line is ignored, and the audit records the cut.
 Result<void> ReadLog(const std::string& file, Audit& audit);
 
 }  // namespace ringmaster::audit

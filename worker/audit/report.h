@@ -16,15 +16,15 @@ inline constexpr int kExitRolledBack = 4;
 
 int ExitCodeOf(const Findings& findings);
 
-// One JSON object in one line without a newline: {"steps", "worlds", "lost", "repeated",
+// Returns one JSON object in one line without a newline: {"steps", "worlds", "lost", "repeated",
 // "disagreeing", "unknown", "rolled_back", "ok"}.
 std::string SummaryLine(const Report& report);
 
-// A line for each sequence of committed steps that one world computed:
+// Returns a line for each sequence of committed steps that one world computed:
 // {"steps":[first,last],"epoch":[term,number],"members":["pod/slot/start",…],"full_size":ranks}
 std::string ScheduleText(const Report& report);
 
-// One JSON object, {"compared", "disagreeing", "unknown", "ok"}, with the results of Compare().
+// Returns one JSON object of Compare()'s results: {"compared", "disagreeing", "unknown", "ok"}.
 std::string ComparisonLine(const Report& job, const Findings& differences);
 
 }  // namespace ringmaster::audit

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the wheel of the package `ringmaster` into a folder and prints its path: build_wheel.py FOLDER.
 
-`make wheel` and pip (see pyproject.toml) call it. The same sources produce the same bytes.
+`make wheel` and pip (see pyproject.toml) call this script. The same sources produce the same bytes.
 """
 
 import base64
@@ -32,7 +32,7 @@ Tag: py3-none-any
 
 
 def version_of_tree():
-    """Returns the version in CMakeLists.txt, which all programs have."""
+    """Returns the version that CMakeLists.txt sets for all programs."""
     text = (TREE / "CMakeLists.txt").read_text(encoding="utf-8")
     return re.search(r"^project\(ringmaster VERSION ([0-9.]+)", text, re.MULTILINE)[1]
 

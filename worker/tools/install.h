@@ -13,7 +13,7 @@ namespace ringmaster::tools {
 
 struct Tools {
   std::filesystem::path program;
-  std::vector<std::string> names;  // names of the program
+  std::vector<std::string> names;  // names under which the program is installed
   std::filesystem::path python;  // the folder with the package; nothing is copied if it is missing
 };
 

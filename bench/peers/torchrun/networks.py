@@ -140,7 +140,8 @@ NETWORKS = {
 
 
 def data(network, samples):
-    """Returns generated images and labels; the images are bytes for mnist, floating-point numbers for the others."""
+    """Returns generated images and labels; the images are bytes for mnist, floating-point numbers for the other
+    networks."""
     generator = torch.Generator().manual_seed(7)
     shape = (samples, network.channels, network.side, network.side)
     images = (

@@ -2,7 +2,7 @@
 under torchrun. Writes a checkpoint after a fixed number of steps, from which a restarted group continues.
 
 Rank 0 appends a line (seconds, step) to FOLDER/progress-RESTARTS for each step, and each rank writes its process ID to
-FOLDER/rank-N. Runs until it is killed. It ends together with the torchrun that started it.
+FOLDER/rank-N. Trains until it is killed or the torchrun that started it ends.
 """
 
 import argparse

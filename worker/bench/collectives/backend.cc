@@ -192,8 +192,8 @@ void NameHost(int rank) {
   ::setenv("NCCL_HOSTID", (std::string(host) + "-" + std::to_string(rank)).c_str(), 1);
 }
 
-// Checks that each of `ranks` on this host finds a GPU for NCCL; if not, fails with kInvalid. Runs
-// in a child process, because a process that has started CUDA cannot use it after a fork.
+// Checks that each of the `ranks` ranks on this host finds a GPU for NCCL. kInvalid: one does not.
+// Runs in a child process, because a process that has started CUDA cannot use it after a fork.
 [[maybe_unused]] Result<void> CheckGpus(int ranks) {
   const std::optional<ChildReport> child = InAProcess([ranks]() -> std::string {
     for (int rank = 0; rank < ranks; ++rank) {
@@ -207,7 +207,7 @@ void NameHost(int rank) {
   return child->text.empty() ? Result<void>() : Error{ErrorKind::kInvalid, child->text};
 }
 
-// Whether Open MPI's mpirun started this process.
+// Returns whether Open MPI's mpirun started this process.
 bool UnderMpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
 
 Result<void> CheckMpi() {

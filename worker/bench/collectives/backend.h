@@ -26,11 +26,11 @@ class Backend {
   virtual int size() const = 0;
   // Returns LibTorch's name of the device whose memory this backend uses.
   virtual std::string device() const { return "cpu"; }
-  // The two registered buffers on that device; null if the backend can use any memory.
+  // Returns the two registered buffers on that device; null if the backend can use any memory.
   virtual std::array<std::byte*, 2> registered() const { return {}; }
 
   // Queues operations. They run one after the other, or as one operation if the library supports
-  // it. A backend without a queue runs them at once. Every rank must make the same calls.
+  // it. A backend without a queue runs them immediately. Every rank must make the same calls.
   virtual Result<void> Start(std::span<const Call> together) = 0;
   // Blocks until all started operations are done on this rank.
   virtual Result<void> Finish() = 0;
@@ -40,11 +40,11 @@ class Backend {
   virtual Result<void> Agree(trainer::Elements value, trainer::ReduceOp op) = 0;
 };
 
-// The request for a GPU of rank `rank` on its host.
+// Returns the request for the GPU that rank `rank` uses on its host.
 trainer::GpuRequest GpuRequestOf(int rank);
 
 // Returns the backend for --backend=auto: nccl in builds with CUDA if the Pod has GPUs, or if this
-// process runs outside of a Pod (empty) and the host has GPUs; otherwise gloo.
+// process runs outside of a Pod (`gpus_of_pod` is empty) and the host has GPUs; otherwise gloo.
 std::string ChooseBackend(std::optional<int> gpus_of_pod, const trainer::GpuFacts& facts);
 // Returns ChooseBackend() for this process.
 std::string AutoBackend();
@@ -61,7 +61,7 @@ Result<std::unique_ptr<Backend>> MakeBackend(const std::string& name, const trai
                                              std::size_t registered_bytes);
 
 #if defined(RINGMASTER_BENCH_MPI)
-// Creates a backend for a rank that mpirun started. Initialises MPI; its destructor finalises MPI.
+// Creates a backend for a rank that mpirun started. The backend initialises and finalises MPI.
 Result<std::unique_ptr<Backend>> MakeMpiBackend();
 #endif
 

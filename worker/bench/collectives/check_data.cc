@@ -40,7 +40,7 @@ void Store(const Elements& elements, std::size_t index, int64_t value) {
   }
 }
 
-// Whether the element has this value. Compares bits: each value has only one representation.
+// Returns whether the element has this value. Compares bits: a value has only one representation.
 bool Holds(const Elements& elements, std::size_t index, int64_t value) {
   int64_t expected = 0;
   const std::size_t bytes = SizeOf(elements.type);
@@ -57,7 +57,7 @@ int64_t Hashed(int rank, std::size_t index, uint64_t most) {
   return static_cast<int64_t>(((hash ^ (hash >> 31)) >> 32) * most >> 32);
 }
 
-// The input of `rank` at `index`. For products, one rank has the factor 2 and rank 0 a factor 1-3.
+// Returns a rank's input at `index`. For products, one rank has factor 2 and rank 0 a factor 1-3.
 int64_t ValueOf(ElementType type, ReduceOp op, int rank, int ranks, std::size_t index) {
   constexpr uint64_t kSmall = 128;  // representable in every type
   constexpr int kNobody = (1 << 20) - 1;
@@ -102,7 +102,7 @@ int64_t Reduced(ElementType type, ReduceOp op, int ranks, std::size_t index) {
   return result;
 }
 
-// The value that `receive` must have at `index` after the call.
+// Returns the value that `receive` must have at `index` after the call.
 int64_t Expected(const CheckedCall& checked, std::size_t index) {
   const Call& call = checked.call;
   const std::size_t pieces = call.receive.count / static_cast<std::size_t>(checked.ranks);

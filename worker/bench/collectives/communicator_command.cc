@@ -73,8 +73,8 @@ class GlooStore final : public gloo::rendezvous::Store {
   const std::shared_ptr<trainer::Store> store_;
 };
 
-// Uses Gloo as in Gloo's own examples: a context, and one collective after the other on the
-// caller's thread. The baseline for the trainer's communicator. May throw Gloo's exceptions.
+// The baseline for the trainer's communicator. Uses Gloo as Gloo's examples do, with a context and
+// one collective after the other on the caller's thread. May throw Gloo's exceptions.
 class BareGloo {
  public:
   // Connects the ranks of `world` through its store.
@@ -120,7 +120,7 @@ class Comparison {
     std::vector<double> ours;
     std::vector<double> ratios;
     for (int round = 0; round <= flags_.rounds; ++round) {
-      const bool swapped = round % 2 == 1;  // so that the order favours neither of them
+      const bool swapped = round % 2 == 1;  // alternates, so that the order favours neither side
       double second = swapped ? SecondsOf(&Comparison::RunOurs) : 0;
       const double first = SecondsOf(&Comparison::RunBare);
       if (!swapped) second = SecondsOf(&Comparison::RunOurs);

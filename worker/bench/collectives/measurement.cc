@@ -48,7 +48,7 @@ at::Tensor Zeros(std::byte* memory, std::size_t bytes, const std::string& device
                            : at::from_blob(memory, {size}, options).zero_();
 }
 
-// The send and receive buffers. They are zeroed here, so that times include no page faults.
+// The send and receive buffers. The constructor zeroes them, so that times include no page faults.
 class Buffers {
  public:
   Buffers(std::size_t bytes, const std::string& device, std::array<std::byte*, 2> memory = {})

@@ -23,7 +23,7 @@ struct Sweepings {
   Collective collective = Collective::kAllReduce;
   std::vector<int64_t> sizes{};  // bytes of the larger buffer of a rank
   std::vector<trainer::ElementType> types{};
-  std::vector<trainer::ReduceOp> ops{};  // one element if the operation does not reduce
+  std::vector<trainer::ReduceOp> ops{};  // contains one element if the operation does not reduce
   int root = 0;
   int iterations = 20;
   int warm_up = 5;     // iterations before the timed ones

@@ -83,8 +83,8 @@ struct NarrowFloat {
   std::array<MPI_Op, kReduceOps.size()> ops{};
 };
 
-// A type and its reduction. These are MPI's own if MPI has the type; MPI 3 has no 16-bit floats,
-// which elements.h reduces instead. Both handles are valid until MPI is finalised.
+// A type and its reduction. These are MPI's own if MPI has the type. MPI 3 has no 16-bit floats, so
+// elements.h reduces those. Both handles are valid until MPI is finalised.
 struct MpiReduction {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   MPI_Op op = MPI_OP_NULL;

@@ -1,7 +1,7 @@
 #pragma once
 
 // The bench's operations as NCCL calls on device memory. The trainer's communicator launches and
-// watches these calls as it does its own.
+// monitors these calls like its own calls.
 
 #include <span>
 

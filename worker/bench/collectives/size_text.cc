@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kMostBytes = int64_t{1} << 42;
 
-// Returns the power of two that the suffix stands for, as its exponent; -1 for an unknown suffix.
+// Returns the exponent of the power of two that the suffix stands for; -1 for an unknown suffix.
 int ShiftOf(std::string_view suffix) {
   if (suffix.empty() || suffix == "B") return 0;
   if (suffix.size() == 2 && suffix[1] == 'B') suffix.remove_suffix(1);

@@ -13,8 +13,8 @@ namespace ringmaster::bench {
 // Parses a size in bytes. kInvalid: the text is not a valid size; the message quotes the text.
 Result<int64_t> ParseSize(const std::string& text);
 
-// Returns the sizes from `begin` to `end`. If `factor` is above 1, each is the previous one times
-// `factor`; otherwise plus `step`. REQUIRES: 0 < begin <= end, and factor > 1 or step > 0.
+// Returns the sizes from `begin` to `end`. If `factor` is above 1, each size is `factor` times the
+// previous one; otherwise `step` more. REQUIRES: 0 < begin <= end, and factor > 1 or step > 0.
 std::vector<int64_t> Sweep(int64_t begin, int64_t end, int64_t step, int64_t factor);
 
 }  // namespace ringmaster::bench

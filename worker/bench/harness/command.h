@@ -14,7 +14,7 @@
 
 namespace ringmaster::bench {
 
-inline constexpr int kBadInput = 2;  // exit code; a message is on standard error
+inline constexpr int kBadInput = 2;  // exit code, with a message on standard error
 
 struct Command {
   CLI::App* app = nullptr;
@@ -27,7 +27,7 @@ using AddCommand = std::function<Command(CLI::App& app)>;
 int RunProgram(const std::string& description, const std::vector<AddCommand>& subcommands, int argc,
                char** argv);
 
-// The name by which the program was started.
+// Returns the name by which the program was started.
 std::string ProgramName();
 
 // Prints "<program>: <what>" to standard error, and returns `code`.

@@ -20,7 +20,7 @@ class Handover {
   Handover& operator=(const Handover&) = delete;
 
   void Write(const std::string& text) const;
-  // Empty if no rank wrote.
+  // Returns the written text; empty if no rank wrote any.
   std::string Read() const;
 
  private:

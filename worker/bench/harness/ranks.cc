@@ -96,7 +96,7 @@ int ExitCodeOf(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// Waits for all ranks. If one fails, kills the others, because they would wait for the failed one.
+// Waits for all ranks. If a rank fails, kills the other ranks, because they would wait for it.
 int AwaitRanks(std::vector<pid_t> running) {
   int worst = 0;
   while (!running.empty()) {

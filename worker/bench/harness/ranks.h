@@ -22,11 +22,11 @@ struct RankOptions {
   std::vector<std::string> addresses{};
 };
 
-// Whether an agent started this process.
+// Returns whether an agent started this process.
 bool UnderAgent();
 
 // Runs `rank_main` on every rank. Returns 0, or the exit code of the first rank that failed. A rank
-// that cannot start prints a message and fails with 1. Under an agent, this process is one rank.
+// that cannot start prints a message and returns 1. Under an agent, this process is one rank.
 // Otherwise it forks the ranks and must not have threads; when it exits, the ranks are killed.
 int RunOnRanks(const RankOptions& options,
                const std::function<int(const trainer::World& world)>& rank_main);

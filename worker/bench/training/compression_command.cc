@@ -45,7 +45,7 @@ constexpr std::array<Method, 3> kMethods{{{"allreduce", Compression::kNone},
                                           {"8 bit", Compression::kFloat8E4M3},
                                           {"16 bit", Compression::kFloat16}}};
 
-// Returns the standard error of an accuracy that is due to the held-out samples, not to the seed.
+// Returns an accuracy's standard error due to the held-out samples, without that of the seed.
 double StandardError(const RunSummary& summary) {
   if (summary.held_out_samples == 0) return 0;
   const double accuracy = summary.accuracy;
@@ -177,7 +177,7 @@ Result<ordered_json> LinkTable(RankGroup& group, const CompressionFlags& flags) 
 
 using Part = Result<ordered_json> (*)(RankGroup& group, const CompressionFlags& flags);
 
-// Runs a part of the bench on ranks and sets `code`. After a failure, returns a discarded value.
+// Runs a part of the bench on ranks. Sets `code`. Returns the result; a discarded value on failure.
 ordered_json RunPart(Part part, const RankOptions& ranks, const CompressionFlags& flags,
                      int& code) {
   const Handover handover;

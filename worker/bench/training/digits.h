@@ -1,7 +1,7 @@
 #pragma once
 
-// Labelled images that all trainings of a process share. All images are drawn or unpacked in
-// advance, so that the duration of a training does not depend on earlier trainings.
+// Labelled images that all training runs of a process share. All images are drawn or unpacked in
+// advance, so that the duration of a run does not depend on earlier runs.
 
 #include <cstdint>
 #include <memory>

@@ -13,7 +13,7 @@
 
 namespace ringmaster::bench {
 
-// One network, and the default options of its measurement.
+// A network and the default options of its measurement.
 struct ImageNetwork {
   const char* name;
   int64_t side;  // width and height of its images, which have three channels
@@ -22,10 +22,10 @@ struct ImageNetwork {
   int64_t steps;
 };
 
-// "resnet18" on 32×32 and "iresnet18", the backbone of partial-fc, on 56×56.
+// "resnet18" for images of 32×32 pixels, and "iresnet18", partial-fc's backbone, for 56×56.
 const std::vector<ImageNetwork>& ImageNetworks();
 
-// The data set has `samples` random images in host memory. REQUIRES: samples >= global_batch.
+// Returns a workload on `samples` random images in host memory. REQUIRES: samples >= global_batch.
 std::unique_ptr<trainer::Workload> MakeImageClassifier(const ImageNetwork& network,
                                                        int64_t global_batch, int64_t samples);
 

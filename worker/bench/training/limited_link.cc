@@ -57,7 +57,7 @@ void RemoveLeftovers() {
   }
 }
 
-// Whether the text is a number followed by kbit, mbit or gbit, in lower or upper case.
+// Returns whether the text is a number followed by kbit, mbit or gbit, in lower or upper case.
 bool IsRate(const std::string& text) {
   double number = 0;
   const char* const end = text.data() + text.size();

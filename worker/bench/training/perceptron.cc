@@ -21,7 +21,7 @@ constexpr std::array<int64_t, 5> kWidths{trainer::kImagePixels, kHidden, kHidden
 constexpr uint64_t kSeed = 1;
 constexpr int64_t kEvaluationBatch = 256;
 
-// Uniform weights with the deviation of He's initialisation. They depend on layer and element only.
+// Uniform weights as in He's initialisation. They depend on the layer and the element only.
 at::Tensor Weight(uint64_t layer, int64_t outputs, int64_t inputs) {
   at::Tensor weight = at::empty({outputs, inputs}, at::kFloat);
   const float bound = std::sqrt(6.0F / static_cast<float>(inputs));

@@ -1,7 +1,7 @@
 #pragma once
 
 // A network of four linear layers on images of digits. It has more than 10 million parameters and
-// few operations for each, so that the gradients' exchange dominates the step, and not arithmetic.
+// few operations for each, so that the exchange of gradients dominates the time of a step.
 
 #include <cstdint>
 #include <memory>

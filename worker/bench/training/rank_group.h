@@ -18,7 +18,7 @@
 
 namespace ringmaster::bench {
 
-// One training, from its initial parameters.
+// One training run, which starts from initial parameters.
 struct Training {
   std::function<std::unique_ptr<trainer::Workload>(int64_t global_batch)> workload;
   int64_t global_batch = 64;
@@ -38,12 +38,12 @@ class RankGroup {
   int rank() const { return world_.rank; }
   int size() const { return world_.size; }
 
-  // Trains on ranks 0 … ranks - 1 while the others wait. Returns this rank's summary once all ranks
-  // are done; empty if it did not take part. REQUIRES: ranks <= size().
+  // Trains on ranks 0 … ranks - 1; the other ranks wait. Returns this rank's summary once all ranks
+  // are done; empty if this rank did not take part. REQUIRES: ranks <= size().
   Result<std::optional<trainer::RunSummary>> Together(const Training& training, int ranks);
   // Trains each of the first `ranks` ranks alone, at the same time. Returns the summaries by rank.
   Result<std::vector<trainer::RunSummary>> Apart(const Training& training, int ranks);
-  // Runs `work` on rank 0 while the others wait; returns its result.
+  // Runs `work` on rank 0 while the other ranks wait, and returns its result.
   Result<std::string> OnRankZero(const std::function<std::string()>& work);
 
  private:

@@ -24,8 +24,8 @@ constexpr int kWays = 4;
 struct ThroughputFlags {
   std::string network = kMnist;
   int ranks = 2;
-  int threads = 1;           // compute threads of a rank, also in PyTorch
-  int64_t global_batch = 0;  // 0, also for steps and samples: the network's default
+  int threads = 1;           // compute threads per rank, also for PyTorch
+  int64_t global_batch = 0;  // 0: the network's default; also for steps and samples
   int64_t steps = 0;
   int rounds = 5;
   int64_t samples = 0;
@@ -79,7 +79,7 @@ nlohmann::json AskPeer(const ThroughputFlags& flags, const std::string& more) {
   return succeeded ? std::move(said) : nullptr;
 }
 
-// Trains once per round in each way. The order of the ways rotates from round to round.
+// Trains in each of the kWays ways once per round, in an order that rotates from round to round.
 class Throughput {
  public:
   Throughput(RankGroup& group, const ThroughputFlags& flags, const Digits& digits)

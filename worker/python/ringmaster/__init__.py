@@ -7,8 +7,8 @@
         loss = loss_fn(job.model(batch.x), batch.y)
         job.backward(loss)
 
-The job is a TrainingJob with spec.elasticity.mode: InPlace. Ranks may fail, leave and join at any time; the others continue in
-the same processes from the same step, and no step is lost or repeated. Without an agent, the script trains alone.
+The job is a TrainingJob with spec.elasticity.mode: InPlace. Ranks may fail, leave and join at any time; the other ranks
+continue in the same processes from the same step, and no step is lost or repeated. Without an agent, the script trains alone.
 """
 
 from __future__ import annotations

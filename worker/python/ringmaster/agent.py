@@ -27,7 +27,7 @@ _log = logging.getLogger("ringmaster")
 
 
 def join_membership() -> Membership:
-    """Returns this process's membership. With an agent, the agent announces the worlds; otherwise there is one world
+    """Returns this process's membership. In a job, the agent announces the worlds; without an agent, there is one world
     with only this process.
 
     Raises Unavailable if no agent listens on the socket, and UserError if a variable that names the socket or the slot
@@ -312,8 +312,8 @@ class AgentMembership(Membership):
             return newest
 
     def _await_end(self, epoch: Epoch, *, or_switch: bool) -> bool:
-        """Blocks until the epoch is released or over (returns False), or the ranks must leave it at a boundary (returns
-        True)."""
+        """Blocks until the epoch is released or over, or the ranks must leave it at a boundary. Returns whether they
+        must leave it."""
 
         def ended() -> bool:
             return self._released >= epoch or self._why_over(epoch) is not None

@@ -52,8 +52,8 @@ class AuditLog:
     ) -> None:
         """Logs that the rank entered `world` with the state after `adopted_step`.
 
-        `adopted_epoch` is an epoch of this run, or has term 0 if another run computed the state. `origin` is
-        that of the rank's `LocalState`. `checksum` is the 64-bit checksum of the state.
+        `adopted_epoch` is an epoch of this run, or has term 0 if another run computed the state. `origin` is the origin
+        of the rank's `LocalState`. `checksum` is the 64-bit checksum of the state.
         """
         if not self.on:
             return

@@ -2,8 +2,8 @@
 
 The samples of a batch, and the random numbers that a data set draws for each sample (from torch on the CPU, `random`
 and NumPy's global generator), depend only on the seed and the step. They are the same in worlds of any size, with any
-number of worker processes, and when a step is repeated. A data set that has its own random generator, or keeps state
-between samples, does not have this property.
+number of worker processes, and when a step is repeated. This does not apply to a data set that has a separate random
+generator or keeps state between samples.
 """
 
 from __future__ import annotations
@@ -91,17 +91,17 @@ def _each(data, method, *arguments, **options):
 
 
 class BatchSource:
-    """Loads the samples of a map-style data set for any share of any step's batch. One thread uses it; close() ends its
-    processes.
+    """Loads the samples of a map-style data set for any share of any step's batch. For use by one thread; close() ends
+    the worker processes.
 
     If `dataset` is a DataLoader, its data set, collate_fn, shuffling and worker process settings are used. Its batch
     size is ignored, because the size of the world determines the size of a batch.
 
-    global_batch   samples in a step of the whole job
+    global_batch   number of samples in a step, over all ranks
     micro_batch    default number of samples in a batch that load() returns; None: a rank's whole share
     shuffle        whether each epoch has a new order (None: yes, or the DataLoader's setting)
     collate_fn     makes a batch from a list of samples; its random numbers depend on the share
-    num_workers    number of processes that load ahead; 0: the loop loads by itself (None: the DataLoader's, or 0)
+    num_workers    number of processes that load ahead; 0: load() reads the samples itself (None: the DataLoader's, or 0)
     device         the device to which batches are moved; None: batches are not moved
 
     Raises UserError for data sets and settings that are not supported.
@@ -151,8 +151,9 @@ class BatchSource:
         """Returns the micro-batches of samples `begin` to `end` in the batch of `step` (steps start at 1).
         `micro_batch` is the number of samples of each micro-batch from now on; None keeps the previous number.
 
-        Meanwhile, worker processes load the same share of the following steps. An exception of the data set is raised
-        unchanged, with a note that names the sample; before Python 3.11, it is the cause of a RingmasterError.
+        While the caller uses the micro-batches, worker processes load the same share of the following steps. An
+        exception of the data set is raised unchanged, with a note that names the sample; before Python 3.11, it is the
+        cause of a RingmasterError.
         """
         self._check_length()
         if micro_batch is not None:

@@ -24,7 +24,8 @@ _ALIGNMENT = 64  # elements; gradients start at multiples of it, so that all pie
 class _Bucket:
     """Gradients, followed by `numbers` float64 numbers of each rank, stored as bytes in `numbers_of[rank]`.
 
-    Each byte is one element, which is 0 on all other ranks, so its sum is exact in every floating-point type.
+    Each byte is one element of the bucket. The other ranks set it to 0, so its sum is exact in every floating-point
+    type.
     """
 
     def __init__(self, parameters: list[torch.nn.Parameter], numbers: int):
@@ -190,7 +191,7 @@ class Buckets:
             self._broken = over
 
     def order(self) -> None:
-        """Waits for all buckets, on a GPU with the current stream (Work.order())."""
+        """Waits for all buckets. On a GPU, only the current stream waits (Work.order())."""
         for bucket in self._buckets:
             bucket.work.order()
 
@@ -214,8 +215,8 @@ class Buckets:
         return [number for number in range(self.count) if number not in self._used]
 
     def drop(self, numbers: Sequence[int]) -> None:
-        """Removes the gradients of the parameters with these numbers, which have none on any rank, because the
-        optimizer must not apply zeros to them."""
+        """Removes the gradients of the parameters with these numbers. No rank has a gradient for them, so the optimizer
+        must not update them with zeros."""
         parameters = [parameter for bucket in self._buckets for parameter in bucket.parameters]
         for number in numbers:
             parameters[number].grad = None

@@ -96,7 +96,7 @@ class Keeper:
     # --- finding a checkpoint
 
     def restore(self, held: LocalState, model: Mapping[str, torch.Tensor] | None = None) -> Restored | None:
-        """Returns the latest complete checkpoint above `held`, or None.
+        """Returns the latest complete checkpoint that is newer than `held`, or None.
 
         Looks for checkpoints of this job. If there are none and `held` is the initial state, looks for the checkpoints
         that restoreFrom names. `model` is the current state_dict(). Raises Unavailable if the folder cannot be read
@@ -118,7 +118,8 @@ class Keeper:
         return None
 
     def beginning(self, held: LocalState) -> tuple[str, KeptCheckpoint | None]:
-        """Returns the message to report when training starts with `held`, and the job's newest checkpoint up to it."""
+        """Returns the message to report when training starts with `held`, and the job's newest checkpoint that is not
+        newer than `held`."""
         return (self._text if self._text_of == held.version else ""), self._newest_kept(held.version)
 
     def _newest(

@@ -6,7 +6,8 @@ functions on files and starts no threads.
     .writing-…, .removing-…           folders in progress, or leftovers of a process that died
 
 The layout and its rules are the same as in worker/trainer/checkpoint/checkpoint_folder.h: a checkpoint is written under
-a temporary name and then renamed, and a writer removes only what is older than a complete checkpoint that it wrote.
+a temporary name and then renamed, and a writer removes only folders that are older than a complete checkpoint that it
+wrote.
 """
 
 import contextlib

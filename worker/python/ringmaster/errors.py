@@ -39,5 +39,5 @@ class Unavailable(RingmasterError):
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """Joins names for a message: the first `most` names and the number of the others."""
+    """Joins names for a message: the first `most` names and the number of the remaining names."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

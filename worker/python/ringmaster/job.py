@@ -38,9 +38,9 @@ _logger = logging.getLogger("ringmaster")
 class Job:
     """The interface of a rank to its job. join() creates it once per process. Thread-safety: one thread.
 
-    Add objects with `state_dict` and `load_state_dict` to `state`: `job.state["scheduler"] = scheduler`. A rank that
-    joins receives `state`, checkpoints contain it, and changes to it in a discarded step are undone.
-    `finished` is True once all ranks may exit.
+    Add objects with `state_dict` and `load_state_dict` to `state`: `job.state["scheduler"] = scheduler`. A new rank
+    receives these objects' state, checkpoints contain it, and changes to it in a discarded step are undone. `finished`
+    is True once all ranks may exit.
     """
 
     def __init__(self, membership: Membership, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
@@ -173,7 +173,7 @@ class Job:
         self.step()
 
     def begin(self) -> tuple[int, int]:
-        """Begins the next step of a custom loop, in a new world if one is due. Returns this rank's share."""
+        """Begins the next step of a custom loop, after joining a new world if one is due. Returns this rank's share."""
         if not self._ready():
             raise UserError(f"begin() was called after another rank had ended training with step {self.steps}; a custom loop "
                             "must end when job.finishing is true")
@@ -285,7 +285,8 @@ class Job:
         self._position.enter(Phase.EVALUATE)  # the script may take long between steps
 
     def _committed(self) -> None:
-        """Called when a collective of a step has completed, because every rank has then applied the previous step."""
+        """Reports the committed step and saves a checkpoint if one is due. Called when a collective of a step has
+        completed, because all ranks have then applied the previous step."""
         if self._unreported is None:
             return
         if self.rank == 0:
@@ -303,7 +304,8 @@ class Job:
             self._log.add(metrics)
 
     def on_log(self, callback: Callable[[int, dict[str, float]], None]) -> None:
-        """Registers `callback(step, metrics)`, which rank 0 calls after each logged step; step_log.py has some."""
+        """Registers `callback(step, metrics)`, which rank 0 calls after each logged step. step_log.py provides
+        callbacks."""
         self._log.add_callback(callback)
 
     def before_update(self, function: Callable[[], Any]) -> None:
@@ -317,7 +319,7 @@ class Job:
 
     def evaluate(self, function: Callable[[torch.nn.Module, int, int], tuple[float, float]], *, every: int,
                  name: str = "accuracy") -> None:
-        """Registers `function`, which every rank calls after each `every` steps and after the last.
+        """Registers `function`, which every rank calls after every `every` steps and after the last step.
 
         `function(model, rank, world_size)` returns the sum and the count of a value over this rank's part of the data.
         The mean over all ranks is logged as `name`, and as the job's accuracy if `name` is "accuracy". `function` runs
@@ -347,8 +349,8 @@ class Job:
             return
 
     def finish(self) -> bool:
-        """Waits for all ranks after the last step. A custom loop must call it; batches() calls it itself. Returns True
-        if all ranks are done and the script may exit. Returns False if the world changed. In that case, check `steps`
+        """Waits for all ranks after the last step. A custom loop must call finish(); batches() calls it itself. Returns
+        True if all ranks are done and the script may exit. Returns False if the world changed; then check `steps`
         again, because a step may have to be repeated."""
         if self.finished:
             return True
@@ -395,6 +397,6 @@ class Job:
         self._entered()
 
     def _entered(self) -> None:
-        """Called in a new world. Resets the requests and the uncommitted step of the previous world."""
+        """Resets the requests and the uncommitted step of the previous world. Called in a new world."""
         self._leave = self._suspending = False
         self._unreported = None

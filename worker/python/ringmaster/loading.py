@@ -34,7 +34,7 @@ class Request(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """The samples of a request, in the form that a data set takes."""
+    """The samples of a request, in the form that a data set accepts."""
 
     position: int  # position of the first sample in the run
     indices: list[int]

@@ -175,7 +175,7 @@ class StoreValues:
 
 
 def encode(message: Any) -> bytes:
-    """Encodes a message as one line with its newline. Replaces characters that are not Unicode."""
+    """Encodes a message as one line with its newline. Replaces characters that UTF-8 cannot encode."""
     fields = _written(message)
     fields["type"] = type(message).__name__
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

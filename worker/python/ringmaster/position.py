@@ -154,7 +154,7 @@ class Position:
         _POSITION.pack_into(self._page, 0, *words, total)
 
     def _rewind_stacks(self) -> None:
-        """Makes room for new stacks. The agent has already read the stacks of an earlier world."""
+        """Erases the stacks of an earlier world, which the agent has already read, to make room for new ones."""
         assert self._page is not None
         with contextlib.suppress(OSError):
             written = os.lseek(self._file, 0, os.SEEK_CUR) - _STACK_TEXT_AT

@@ -185,7 +185,7 @@ class TrainingState:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the whole state, as checkpoints contain it. Within an uncommitted step, this is the state before the
+        """Returns the whole state, as checkpoints contain it. Within an uncommitted step, returns the state before the
         step."""
         extras = {name: part.state_dict() for name, part in self.extras.items()}
         optimizer = self.optimizer.state_dict()
@@ -257,7 +257,7 @@ class TrainingState:
         _set_values(self.optimizer, groups)
 
     def certain(self) -> None:
-        """Call it after applying a step. The step can then no longer be undone."""
+        """Makes the applied step permanent: put_back() can no longer undo it. Call after applying a step."""
         self._undo = None
 
     # --- buffers, which each rank's forward passes change with different samples
@@ -280,7 +280,7 @@ class TrainingState:
             at += values.numel()
 
     def changed_buffers(self) -> list[int]:
-        """Returns the numbers of the other buffers that have changed since remember()."""
+        """Returns the numbers of the buffers, except running averages, that have changed since remember()."""
         return [number for number, buffer in enumerate(self._others) if buffer.changed()]
 
     def other_buffers(self) -> list[torch.Tensor]:
@@ -322,7 +322,7 @@ class _Buffer:
 
 class Extras(dict):
     """Other objects with state_dict() and load_state_dict(), by name (Job.state). If a script adds an object after the
-    state was received or loaded, the object's part of the state is loaded at once."""
+    state was received or loaded, the object's part of the state is loaded immediately."""
 
     def __init__(self, parts: Mapping[str, Any]):
         super().__init__(parts)

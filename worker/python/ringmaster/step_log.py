@@ -1,7 +1,7 @@
 """The log of steps, which rank 0 writes to standard output, one JSON object per line, and passes to callbacks.
 
 The fields are the script's metrics and those fields of the trainer's step log (worker/trainer/telemetry/step_log.h)
-that are available in Python. When rank 0 is lost, the new rank 0 continues in its own log.
+that are available in Python. When rank 0 is lost, the new rank 0 continues the log on its own standard output.
 """
 
 import json

@@ -73,8 +73,8 @@ class StepReducer:
         self.buckets.close()
 
     def follow_frozen(self) -> None:
-        """Adapts to parameters that the script has frozen or unfrozen. Whether a parameter is frozen may depend only on
-        the number of the step."""
+        """Creates new buckets if the script has frozen or unfrozen parameters. Whether a parameter is frozen may depend
+        only on the number of the step."""
         if [parameter.requires_grad for _, parameter in self._named] == self._trainable:
             return
         self.buckets.close()

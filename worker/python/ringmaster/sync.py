@@ -1,8 +1,9 @@
 """Synchronizes the state of the ranks of a new world.
 
-Each rank reports the version of its state. The lowest rank with the highest version sends its state to the other ranks
-in pieces of limited size. They receive the state into separate memory and adopt it only once it is complete and its
-checksum matches, so a failed attempt changes nothing. The protocol is the one of worker/trainer/elastic/state_sync.h.
+Each rank reports the version of its state. Of the ranks with the newest version, the lowest rank sends its state to the
+other ranks in pieces of limited size. They receive the state into separate memory and adopt it only once it is complete
+and its checksum matches, so a failed attempt changes nothing. The protocol is the one of
+worker/trainer/elastic/state_sync.h.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class StateSync:
     """One attempt to synchronize the state in one world. `settings` must be equal on all ranks, in addition to the
     shapes of the state.
 
-    If no rank has trained, each rank calls `look_again`, because the checkpoint that a rank loaded long ago may be an
-    old one. `look_again` looks for a checkpoint, loads it into the state and returns the new LocalState. It raises
+    If no rank has trained, each rank calls `look_again`, because a newer checkpoint may exist than the one that a rank
+    loaded. `look_again` looks for a checkpoint, loads it into the state and returns the new LocalState. It raises
     Unavailable if this rank cannot read the checkpoints now; it is sufficient if another rank reads a state. While no
     rank can read the checkpoints, all ranks call `pause` and look again.
     """
@@ -106,8 +107,8 @@ class StateSync:
             attempt += 1
 
     def _move(self, source: int, checksum: int, take: bool) -> None:
-        """Sends the state of `source` to all ranks. A broadcast includes all ranks, so ranks that already have the
-        state receive it, too; they drop each piece."""
+        """Sends the state of `source` to all ranks by broadcast. Ranks that already have the state receive the pieces,
+        too, and drop them."""
         sending = self._communicator.rank == source
         packed = pack(self._state.as_dict()) if sending else None
         data = _send_bytes(self._communicator, packed.to_bytes() if sending else b"", source)

@@ -1,9 +1,9 @@
 """Connects the ranks of a world, and runs their collectives, which end when the world ends.
 
 A world has its own process group, created with public calls of torch 2.2 and later; the script's default group is
-unaffected. Gloo connects ranks on CPUs, NCCL ranks on GPUs. Connecting runs on a separate thread, because a thread that
-waits for a lost rank cannot be woken before its time limit. Such a thread is abandoned; it frees its objects when it
-ends.
+unaffected. Gloo connects ranks on CPUs, NCCL ranks on GPUs. A separate thread connects the ranks, because a thread that
+waits for a lost rank cannot be woken before its time limit. If a rank is lost, this thread is abandoned; it frees its
+objects when it ends.
 
 Gloo notifies only the neighbours of a lost rank, and its abort() does not wake waiting operations. Shutting down the
 world's connected sockets wakes every operation. The world's sockets are those that were opened while the world
@@ -128,7 +128,7 @@ def _leads_to(connection: socket.socket, addresses: set[str]) -> bool:
 
 
 class Work:
-    """A collective in progress. wait() raises WorldOver if it does not complete."""
+    """A collective in progress. wait() raises WorldOver if the collective does not complete."""
 
     def __init__(self, communicator: "Communicator", works: Sequence):
         self._communicator = communicator
@@ -140,8 +140,8 @@ class Work:
         self._communicator.settle()
 
     def order(self) -> None:
-        """Like wait(), but on a GPU, only the current stream waits. Results count only once settle() has returned after
-        that, because operations that are aborted end without an error."""
+        """Like wait(), but on a GPU, only the current stream waits. Call settle() before using results, because aborted
+        operations end without an error."""
         for work in self._works:
             self._communicator.wait_for(work)
         self._communicator.check()
@@ -266,7 +266,7 @@ class Communicator:
             raise WorldOver(self._reason, told=True)
 
     def settle(self) -> None:
-        """Blocks until a GPU's current stream has done its operations. Raises WorldOver after abort()."""
+        """Blocks until a GPU's current stream has completed its operations. Raises WorldOver after abort()."""
         if self.device.type == "cuda":
             torch.cuda.current_stream(self.device).synchronize()
         self.check()
@@ -366,8 +366,8 @@ _freeing: list[threading.Thread] = []
 
 @atexit.register
 def _await_freed() -> None:
-    """Waits for threads that free a group. When Python exits, it may end a thread at any point, and a partly freed
-    group crashes the process. A thread that still waits for an operation is harmless."""
+    """Waits for threads that free a group, because Python may end a thread at any point when it exits, and a partly
+    freed group crashes the process. A thread that still waits for an operation is harmless."""
     limit = time.monotonic() + _FREE_LIMIT
     for thread in _freeing:
         thread.join(max(0.0, limit - time.monotonic()))

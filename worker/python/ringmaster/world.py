@@ -129,7 +129,7 @@ class Membership(ABC):
     """The source of a rank's worlds, and the receiver of the rank's reports.
 
     One thread may use it, with two exceptions: another thread may call the functions for checkpoints, and any thread
-    may call why_over() and unprotected(). In a forked child every wait raises PeerLost, and no message is sent.
+    may call why_over() and unprotected(). In a forked child, every wait raises PeerLost, and messages are not sent.
     """
 
     @abstractmethod
@@ -161,7 +161,7 @@ class Membership(ABC):
         return False
 
     def leaving(self, epoch: Epoch) -> bool:
-        """Returns whether this rank is known to leave the job after `epoch`."""
+        """Returns whether this rank must leave the job after `epoch`, as far as is known."""
         return False
 
     def checkpoint_wanted(self, epoch: Epoch) -> bool:
@@ -184,7 +184,8 @@ class Membership(ABC):
 
     @abstractmethod
     def report(self, world: World, progress: Progress) -> None:
-        """Reports committed progress. Rank 0 calls it. Sends at most two reports per second and drops the others."""
+        """Reports committed progress. Rank 0 calls it. At most two reports per second are sent; the others are
+        dropped."""
 
     @abstractmethod
     def finish(self, world: World, progress: Progress) -> bool:

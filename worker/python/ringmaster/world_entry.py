@@ -83,8 +83,8 @@ class WorldEntry:
                             "continues", self.held.version.step, _SUSPENSION_LIMIT)
 
     def _keep_until(self, limit: float, keeper: Keeper) -> None:
-        """Saves the current state once the earlier checkpoint is written. Waits for that until `limit` at most, a value
-        of time.monotonic()."""
+        """Waits until the earlier checkpoint is written, but not beyond `limit` (a value of time.monotonic()), and then
+        saves the current state."""
         epoch = self.world.epoch
         while not keeper.take(self.held, self._training.as_dict, wait_s=0.2):
             if (time.monotonic() > limit or self._membership.why_over(epoch) is not None

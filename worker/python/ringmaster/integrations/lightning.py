@@ -36,7 +36,7 @@ def fit(module: torch.nn.Module, train: Any, validation: DataLoader | None = Non
     """Joins the job, trains until `max_steps` are applied, and returns when all ranks are done.
 
     train: a DataLoader or a map-style data set. global_batch, micro_batch, seed: as in ringmaster.join().
-    validation: each rank validates its part after every `validate_every` steps and after the last; the value that
+    validation: each rank validates its part after every `validate_every` steps and after the last step; the value that
         validation_step() logs as `monitor` is averaged over samples and ranks.
     precision: "32-true" or "bf16-mixed".
     """

@@ -48,7 +48,7 @@ class Trainer(transformers.Trainer):
 
     global_batch: samples of a step over all ranks. None: per_device_train_batch_size times gradient_accumulation_steps
     times the maximum number of ranks of the job. `job` is set once training has started. Evaluation runs on every rank,
-    over all of the evaluation data; rank 0 saves.
+    over all of the evaluation data; rank 0 saves checkpoints.
     """
 
     job: Job | None = None
