@@ -20,7 +20,7 @@ using nlohmann::json;
 
 namespace {
 
-// Limits for the strings of a status, because other clients may write it. The CRD limits the lists.
+// Limits for a status's strings: other clients may write them. The CRD limits the length of lists.
 constexpr std::size_t kMaxStatusTextBytes = 1024;
 constexpr std::size_t kMaxStatusMessageBytes = 4096;
 

@@ -33,7 +33,7 @@ Result<TrainingJobSpec> DecodeRunSpec(const nlohmann::json& run_spec);
 // numbers of workers, suspension, time limits, the deletion of checkpoints and the profile.
 TrainingJobSpec SpecOfRun(const TrainingJobSpec& run, const TrainingJobSpec& today);
 
-// Encodes only fields that are set, without empty strings and unknown values.
+// Encodes the fields of a status that are set. Omits empty strings and unknown values.
 nlohmann::json EncodeStatus(const TrainingJobStatus& status);
 
 const char* ToString(ConditionStatus status);

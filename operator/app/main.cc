@@ -294,7 +294,7 @@ void Operator::CampaignUntilStopped() {
     if (elector_) {
       elector_->Start();
     } else {
-      // Use a term that, like an elector's, is not lower than any resourceVersion before the start.
+      // Like an elector's term, this term is not lower than any resourceVersion before the start.
       Lead(kube::NumberOf(caches_.jobs().LastSeenVersion()).value_or(0));
     }
   }
@@ -307,7 +307,7 @@ void Operator::Stop() {
   if (!controller_.Stop(kStopLimit) || !namespace_controller_.Stop(seconds(1)) ||
       !profile_controller_.Stop(seconds(1))) {
     LogError("Stopped before all jobs, namespaces and profiles were reconciled");
-    EndAtOnce({});  // do not release the lease while this process may still act; it will expire
+    EndAtOnce({});  // do not release the lease while this process may act; the lease expires
   }
   recorder_.Flush(seconds(1));
   if (elector_) elector_->StopAndRelease();

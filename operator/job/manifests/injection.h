@@ -30,7 +30,7 @@ std::string ToolsImageOfRun(const std::string& pinned, const Injection& injectio
 
 // Adds to a Pod's `spec` the volume and, depending on `mode`, an init container that fills it.
 // Makes `container` run its command from the volume. Does nothing if `tools_image` is empty.
-// `container` must be part of `spec`, and complete in all other fields.
+// `container` must be part of `spec`, and its other fields must already be set.
 void Inject(const std::string& tools_image, api::InjectMode mode, nlohmann::json& spec,
             nlohmann::json& container);
 

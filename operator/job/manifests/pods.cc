@@ -186,7 +186,7 @@ json CommonWorkerPod(const PodContext& context, const std::string& launcher_addr
 
 void AvoidNodes(json& pod, const std::vector<std::string>& nodes) {
   if (nodes.empty()) return;
-  // Select nodes by name, because the label kubernetes.io/hostname may differ from it.
+  // Select nodes by name, because the label kubernetes.io/hostname may differ from the name.
   json expressions = json::array();
   for (const std::string& node : nodes) {
     expressions.push_back(
