@@ -26,7 +26,7 @@ Result<TrainingJob> DecodeWithoutSpec(const nlohmann::json& object);
 // limits and the profile. Equal specs give equal documents.
 nlohmann::json EncodeRunSpec(const TrainingJobSpec& spec);
 
-// Decodes EncodeRunSpec()'s result; all other fields get defaults. kInvalid names a wrong field.
+// Decodes EncodeRunSpec()'s result; other fields get defaults. An error names the invalid field.
 Result<TrainingJobSpec> DecodeRunSpec(const nlohmann::json& run_spec);
 
 // Returns the spec of a run, with the fields that may change during the run taken from `today`: the

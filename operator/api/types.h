@@ -51,7 +51,7 @@ struct DataCacheSpec {
   friend bool operator==(const DataCacheSpec&, const DataCacheSpec&) = default;
 };
 
-// The Pods that are deleted after a job has ended. Every policy stops the training.
+// The Pods that are deleted after a job has ended. Training stops with every policy.
 enum class CleanPodPolicy {
   kNone,          // deletes only Pods whose managed container still runs
   kStillRunning,  // deletes only Pods in which any container still runs
@@ -327,7 +327,7 @@ struct TrainingJob {
   std::string created_at{};  // RFC 3339
   int64_t generation = 0;
   bool deleting = false;
-  bool held = false;  // whether it has kFinalizer, so its checkpoints are removed first
+  bool held = false;  // whether it has kFinalizer: deletion waits for the removal of checkpoints
   std::string installation{};  // the installation that a user assigned; empty: none
   TrainingJobSpec spec;
   bool has_default_image = false;  // whether the job has no image and `spec` has the default

@@ -41,7 +41,7 @@ class Caches {
              const MainEvents& events);
   void Start();
   void Stop();
-  // Reconnects the watches. A new leader calls it, because a watch may hang on a broken connection.
+  // Reconnects the watches, because a watch may hang on a broken connection. For a new leader.
   void Reconnect();
 
   const job::JobStore& jobs() const { return jobs_; }

@@ -307,7 +307,7 @@ void Operator::Stop() {
   if (!controller_.Stop(kStopLimit) || !namespace_controller_.Stop(seconds(1)) ||
       !profile_controller_.Stop(seconds(1))) {
     LogError("Stopped before all jobs, namespaces and profiles were reconciled");
-    EndAtOnce({});  // do not release the lease while this process may act; the lease expires
+    EndAtOnce({});  // do not release the lease while this process may still act: let it expire
   }
   recorder_.Flush(seconds(1));
   if (elector_) elector_->StopAndRelease();

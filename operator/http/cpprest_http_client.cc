@@ -241,7 +241,7 @@ Result<void> Check(const HttpClientOptions& options) {
 
 Result<void> InitializeHttpThreads(int threads) {
   // The library loads all of the system's certificate authorities for each connection. SetUpTls()
-  // removes them unused, so avoid loading them.
+  // removes them before they are used, so avoid loading them.
   ::setenv("SSL_CERT_FILE", "/dev/null", 1);
   try {
     crossplat::threadpool::initialize_with_threads(static_cast<size_t>(threads));

@@ -101,7 +101,7 @@ class KubeClient {
   Result<nlohmann::json> PatchStatus(const Resource& resource, std::string_view ns,
                                      std::string_view name, const nlohmann::json& merge_patch);
 
-  // Replaces a whole object with PUT. Its metadata.resourceVersion makes this a compare-and-set.
+  // Replaces a whole object with PUT. The metadata.resourceVersion makes this a compare-and-set.
   Result<nlohmann::json> Update(const Resource& resource, std::string_view ns,
                                 std::string_view name, const nlohmann::json& object);
 

@@ -32,7 +32,7 @@ class Findings {
                  const char* message);
 
   // Call `check` for each object in a list (ForEach) or for an object (IfObject), unless the field
-  // is absent or null. Add a finding if the field has another type, so that it cannot be checked.
+  // is absent or null. Add a finding if the field has another type, because it cannot be checked.
   void ForEach(const nlohmann::json& object, const char* field, const std::string& path,
                const Check& check);
   void IfObject(const nlohmann::json& object, const char* field, const std::string& path,

@@ -319,7 +319,7 @@ Result<std::shared_ptr<const Credentials>> Reconciler::NeedCredentials(const api
     return found;
   }
   if (IsTransient(found.error())) return found;
-  // Until the retry, the refusal prevents the plan from creating objects, and becomes a condition.
+  // Until the retry, the refusal prevents the plan from creating objects. A condition reports it.
   memory.refusal = MakeRefusal(api::kReasonCredentialsUnavailable, found.error().message,
                                refused ? memory.refusal->failures : 0, now);
   return none;

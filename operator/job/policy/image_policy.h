@@ -21,7 +21,7 @@ bool WaitsForImage(const ContainerView& container);
 
 // Checks kImageTimeout from when a Pod was scheduled, so that waiting for a node does not count.
 ClockCheck CheckImages(const api::TrainingJob& job, const Observed& observed, Clock::WallTime now);
-// Returns the job's failure. REQUIRES: CheckImages() has expired.
+// Returns the job's failure. REQUIRES: CheckImages(...).expired.
 Outcome ImageNotToBeHad(const Observed& observed, Clock::WallTime now);
 
 }  // namespace ringmaster::job

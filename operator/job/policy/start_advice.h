@@ -17,7 +17,7 @@ std::string WhyUnschedulable(const std::string& scheduler_message);
 std::string HowToSchedule(const std::string& scheduler_message, Role role);
 // `spec_image`: the image in the job's spec; empty: the installation's worker image.
 std::string HowToPull(const ContainerView& container, const std::string& spec_image);
-// For a container that cannot be created.
+// Returns advice for a container that cannot be created.
 std::string HowToRun(const std::string& kubelet_message);
 std::string HowToMount(const std::string& kubelet_message);
 
