@@ -81,7 +81,7 @@ inline std::string LauncherNetworkPolicyName(const std::string& job, const std::
   return JobNetworkPolicyName(job, job_uid) + "-launcher";
 }
 
-// Returns the name of the ControllerRevision with a run's spec. It contains part of the UID, too.
+// Returns the name of the ControllerRevision with a run's spec. It contains part of the job's UID.
 inline std::string RunPinName(const std::string& job, const std::string& job_uid) {
   return job + "-run-" + job_uid.substr(0, 8);
 }

@@ -41,7 +41,7 @@ class Caches {
              const MainEvents& events);
   void Start();
   void Stop();
-  // Reconnects the watches, because a watch may hang on a broken connection. For a new leader.
+  // Reconnects the watches of a new leader, because a watch may hang on a broken connection.
   void Reconnect();
 
   const job::JobStore& jobs() const { return jobs_; }

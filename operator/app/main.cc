@@ -51,7 +51,7 @@ using std::chrono::seconds;
 constexpr seconds kUnhealthyAfter{300};
 constexpr seconds kStopLimit{8};
 constexpr int kNamespacesAtOnce = 4;  // few are enough, because only users read these objects
-// Both reviews of a token must end within Prometheus' scrape timeout.
+// The time limit of a review: both reviews of a token must end within Prometheus' scrape timeout.
 constexpr seconds kReviewLimit{4};
 
 // A client for one use of the API server. Each client has separate connections and limits and a

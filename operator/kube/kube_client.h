@@ -86,7 +86,7 @@ class KubeClient {
   Result<nlohmann::json> Create(const Resource& resource, std::string_view ns,
                                 const nlohmann::json& object);
 
-  // Sends the create as a dry run. Nothing is stored. Returns ok if the create would succeed.
+  // Sends a create as a dry run, which stores nothing. Returns ok if the create would succeed.
   Result<void> TryCreate(const Resource& resource, std::string_view ns,
                          const nlohmann::json& object);
 

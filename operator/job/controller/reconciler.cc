@@ -147,8 +147,8 @@ Result<runtime::ReconcileResult> Reconciler::RemoveCheckpoints(const JobPtr& sto
   return again.error().WithContext("removing the checkpoints of the TrainingJob " + stored->Key());
 }
 
-// Lists are expensive: events are not indexed, so the API server reads all events of the namespace,
-// and the namespace's other users determine their number and size.
+// Lists of events are expensive: the API server has no index and reads all events of the namespace.
+// Other users determine their number and size.
 std::chrono::milliseconds Reconciler::AskAbout(const api::TrainingJob& job,
                                                const PodQuestion& question, JobMemory& memory) {
   constexpr std::chrono::milliseconds kAtOnce{1};

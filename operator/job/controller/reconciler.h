@@ -1,7 +1,7 @@
 #pragma once
 
 // Reconciles one job: observe, plan, act. The Controller's workers call it, concurrently for
-// different jobs but never for the same one. It keeps only state that may be lost on a
+// different jobs but never for the same one. A Reconciler keeps only state that may be lost on a
 // restart.
 
 #include <cstdint>

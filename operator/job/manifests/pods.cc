@@ -129,8 +129,8 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   return container;
 }
 
-// Hides GPUs from containers that do not request any, even if their image exposes all. For the
-// others, the device plugin sets the variable; the job's rules have checked the template's value.
+// Hides GPUs from containers that do not request any, even if their image exposes all. For other
+// containers, the device plugin sets the variable, or the template sets a checked value.
 void HideGpus(json& spec) {
   for (const char* list : {"initContainers", "containers"}) {
     if (!spec.contains(list) || !spec[list].is_array()) continue;

@@ -22,7 +22,7 @@
 
 namespace ringmaster::job {
 
-// Why the last creates failed, and when to retry.
+// Why the last create requests failed, and when to retry them.
 struct Refusal {
   std::string reason;   // a condition reason of reasons.h
   std::string message;  // the API server's message

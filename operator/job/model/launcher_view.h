@@ -1,7 +1,7 @@
 #pragma once
 
 // The poller's view of a job's launcher: its latest status, the order that it had received by then,
-// and since when it has not answered. LaunchersHeard summarises all launchers. Plain values,
+// and when it stopped answering. LaunchersHeard summarises all launchers. Plain values,
 // written by launcher_session.cc and launcher_poller.cc, and read by the plan.
 
 #include <chrono>

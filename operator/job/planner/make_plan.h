@@ -19,8 +19,8 @@
 
 namespace ringmaster::job {
 
-// Returns the period of status writes that change only the progress. It limits these writes of all
-// jobs to 100 per second, but is at most ten seconds.
+// Returns the period of status writes that change only the progress. The period limits such writes
+// to 100 per second for all jobs together, but is at most ten seconds.
 std::chrono::milliseconds ProgressPeriod(std::size_t jobs);
 
 // Returns the plan of a job. REQUIRES: the job is not being deleted.

@@ -10,7 +10,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// The interval of checks. The job does not own the Pod, so a change of the Pod does not queue it.
+// The interval of checks. The job does not own the removal Pod and is not queued when it changes.
 constexpr std::chrono::milliseconds kLookForPods{500};
 constexpr std::size_t kMostWordsOfPod = 512;
 
