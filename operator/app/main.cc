@@ -254,7 +254,7 @@ void Operator::Lead(int64_t term) {
   metrics_.SetLeader(true);
   leads_ = true;
   caches_.Reconnect();
-  queue_.Sort(caches_.ByAge());  // so far, the keys are sorted by name
+  queue_.Sort(caches_.ByAge());  // oldest jobs first; so far, the keys are sorted by name
   recorder_.Start();
   keyring_.Start();
   controller_.Start();

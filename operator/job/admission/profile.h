@@ -60,9 +60,9 @@ struct Choice {
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
-// Chooses a job's profile: `wanted`, which the job names, or, if that is empty, the default that
-// lists the namespace, else the default for all namespaces, else kRestricted. A missing profile and
-// a profile of other namespaces give the same error message.
+// Chooses a job's profile: `wanted`, which the job names. If `wanted` is empty, chooses the default
+// that lists the namespace, else the default for all namespaces, else kRestricted. A missing
+// profile and a profile of other namespaces give the same error message.
 Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string& ns,
                      const std::string& wanted, const std::string& operator_ns);
 

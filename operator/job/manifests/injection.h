@@ -22,8 +22,8 @@ struct Injection {
 // get them, because mpirun expects them at the same path everywhere. Returns "" if no Pod needs
 // them: the job does not request them, and the images of its launcher and workers contain them.
 std::string ToolsImageOf(const Injection& injection, const api::TrainingJobSpec& job);
-// Returns the image for a run that started with the image `pinned`: `pinned`, even after an upgrade
-// of the operator, so that all Pods of the run have the same release. A pin is untrusted, like a
+// Returns the image for a run: `pinned`, with which the run started, even after an upgrade of the
+// operator, so that all Pods of the run have the same release. A pin is untrusted, like a
 // spec, so `pinned` is used only if it is from the repository of the operator's image.
 std::string ToolsImageOfRun(const std::string& pinned, const Injection& injection,
                             const api::TrainingJobSpec& job);

@@ -52,7 +52,7 @@ struct GoneWorker {
       epoch;  // the launcher's epoch when the Pod was missed, once it is known
   std::string pod{};
   std::string node{};
-  bool news = true;  // whether it was first missed in this reconcile and was not leaving
+  bool news = true;  // whether the Pod was first missed in this reconcile and was not leaving
 };
 
 // Scheduled Pods that do not start and whose status does not give the reason (pod_events.h).

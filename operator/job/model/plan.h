@@ -43,7 +43,7 @@ struct PlanInput {
 // The plan's decisions about Pods, for the job's status.
 struct PodsOutlook {
   bool complete = false;       // whether the launcher and all wanted workers exist
-  bool launcher_lost = false;  // whether it is missing or has ended, so its reports are ignored
+  bool launcher_lost = false;  // whether the launcher is missing or ended; its reports are ignored
   std::chrono::milliseconds back_off{0};  // delay before Pods are created again after failures
   bool worker_lost = false;               // whether this plan found a lost or ended worker
   std::string launcher_held;  // why a silent launcher is kept; empty: it answers or is replaced
@@ -75,7 +75,7 @@ struct PlannedEvent {
   std::string reason;
   std::string action;
   std::string note;
-  bool of_status = false;  // whether it is recorded only if the status is written
+  bool of_status = false;  // whether the event is recorded only if the status is written
 };
 
 // The progress of a suspension: the operator waits for the job's next checkpoint, or it stops the

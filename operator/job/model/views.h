@@ -48,7 +48,7 @@ struct PodView {
   std::string revision;   // revision of the spec from which it was created (run_pin.h)
   bool deleting = false;  // whether deletionTimestamp is set
   std::string seed_id;    // launchers: id of the seed from which its keys are derived
-  std::string leaving;    // api::kAnnotationLeaving: why it must leave; empty: it stays
+  std::string leaving;    // api::kAnnotationLeaving: why the Pod must leave; empty: it stays
   PodPhase phase = PodPhase::kPending;
   std::string reason;         // status.reason, for example Evicted
   std::string message;        // status.message

@@ -57,7 +57,7 @@ class RemovalPlanner {
   }
 
  private:
-  // Plans to delete the job's Pods. Returns a text about those that still run; empty if none do.
+  // Plans to delete the job's Pods. Returns a text about Pods that still run; empty if none do.
   std::string EndPods() {
     std::string names;
     for (const PodPtr& pod : in_.pods) {

@@ -34,7 +34,7 @@ struct LauncherHearing {
 
 struct LauncherCheck {
   std::string lost;  // why the launcher is lost, as a sentence; empty if it is not
-  std::string held;  // why it is kept although it is silent, as a sentence; or empty
+  std::string held;  // why a silent launcher is kept, as a sentence; empty if it is not
   std::optional<std::chrono::milliseconds> again;  // when to check again; unset: after a change
 };
 
