@@ -117,8 +117,8 @@ enum class ElasticityMode {
 
 // A field of the spec that sets a field of a Pod template (typed_fields.h).
 struct TypedField {
-  std::string path{};         // for example spec.worker.env
-  std::string in_template{};  // for example spec.worker.template.spec.containers[0].env
+  std::string path{};         // path of the field, such as spec.worker.env
+  std::string in_template{};  // template path, such as spec.worker.template.spec.containers[0].env
 
   friend bool operator==(const TypedField&, const TypedField&) = default;
 };
@@ -250,7 +250,7 @@ struct Straggler {
   std::string node{};
   int rank = 0;
   int64_t step_millis = 0;    // time for its part of a step, without waiting for other ranks
-  int64_t median_millis = 0;  // the median of all ranks
+  int64_t median_millis = 0;  // the median of this time over all ranks
   std::string since{};        // RFC 3339
 
   friend bool operator==(const Straggler&, const Straggler&) = default;

@@ -1,4 +1,4 @@
-// Assembles the operator: flags -> configuration -> objects -> run -> orderly stop. This file,
+// Runs the operator: reads the flags, creates all objects, runs them and stops them. This file,
 // caches.cc and rights.cc are the only files that use concrete types, so they show the
 // architecture. The headers describe each part.
 

@@ -57,7 +57,7 @@ struct GoneWorker {
 
 // Scheduled Pods that do not start and whose status does not give the reason (pod_events.h).
 struct SlowStart {
-  std::map<std::string, Clock::Time> since;  // when each was first seen, by UID
+  std::map<std::string, Clock::Time> since;  // when each Pod was first seen, by UID
   std::string asked;                         // UID of the Pod whose events were read last
   std::string warning;                       // newest warning event of that Pod; empty: none
   Clock::Time ask_again{};

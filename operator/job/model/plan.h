@@ -104,7 +104,7 @@ struct Plan {
   api::TrainingJobStatus status;
   bool write_status = false;
   bool of_reports = false;         // whether only values from the launcher change
-  std::vector<PodDelete> deletes;  // after the status write, which records the reasons
+  std::vector<PodDelete> deletes;  // executed after the status write, which records the reasons
   // Add or remove the job's finalizer. It is added before the first worker is created, or once the
   // job needs it, and removed when the job no longer needs it (removal_plan.h).
   bool hold = false;
