@@ -112,7 +112,7 @@ enum class InjectMode {
 
 enum class ElasticityMode {
   kInPlace,  // the remaining ranks keep running; requires the rank protocol
-  kRestart   // mpirun restarts all ranks after a change
+  kRestart   // mpirun restarts all ranks after a change of the workers
 };
 
 // A field of the spec that sets a field of a Pod template (typed_fields.h).
@@ -256,8 +256,8 @@ struct Straggler {
   friend bool operator==(const Straggler&, const Straggler&) = default;
 };
 
-// The latest recovery: training continued after it lost workers, or a program in mode Restart was
-// restarted because its world changed.
+// The latest recovery: training continued after the loss of workers, or a program in mode Restart
+// was restarted because its world changed.
 struct Recovery {
   int64_t epoch = 0;  // the epoch in which training continued
   std::string cause{};

@@ -215,7 +215,7 @@ json LauncherPod(const PodContext& context, int64_t term) {
       .role = api::kRoleLauncher,
       .container = control::kLauncherContainer,
       .program = control::kLauncherProgram,
-      .message_policy = "File",  // only the verdict: a log line could be mistaken for one
+      .message_policy = "File",  // only a verdict: a log line could be mistaken for a verdict
       .items = LauncherItems()};
   json pod;
   json& container = FillPod(context, kind, pod);
