@@ -20,7 +20,7 @@ using nlohmann::json;
 
 namespace {
 
-// Limits for the strings of a status, because other clients may write it. The CRD limits the lists.
+// Limits for a status's strings: other clients may write them. The CRD limits the length of lists.
 constexpr std::size_t kMaxStatusTextBytes = 1024;
 constexpr std::size_t kMaxStatusMessageBytes = 4096;
 
@@ -369,8 +369,8 @@ json EncodeRunSpec(const TrainingJobSpec& spec) {
 Result<TrainingJobSpec> DecodeRunSpec(const json& run_spec) {
   auto spec = ReadSpec(run_spec);
   if (!spec.ok()) return spec;
-  spec->suspend = false;     // not a field of a run
-  spec->managed_by.clear();  // not fields of a run; they may be long
+  spec->suspend = false;     // not part of a run spec
+  spec->managed_by.clear();  // these are not part of a run spec and may be long
   spec->profile.clear();
   BoundTexts(*spec);
   return spec;

@@ -26,14 +26,14 @@ Result<TrainingJob> DecodeWithoutSpec(const nlohmann::json& object);
 // limits and the profile. Equal specs give equal documents.
 nlohmann::json EncodeRunSpec(const TrainingJobSpec& spec);
 
-// Decodes EncodeRunSpec()'s result; all other fields get defaults. kInvalid names a wrong field.
+// Decodes EncodeRunSpec()'s result; other fields get defaults. An error names the invalid field.
 Result<TrainingJobSpec> DecodeRunSpec(const nlohmann::json& run_spec);
 
 // Returns the spec of a run, with the fields that may change during the run taken from `today`: the
 // numbers of workers, suspension, time limits, the deletion of checkpoints and the profile.
 TrainingJobSpec SpecOfRun(const TrainingJobSpec& run, const TrainingJobSpec& today);
 
-// Encodes only fields that are set, without empty strings and unknown values.
+// Encodes the fields of a status that are set. Omits empty strings and unknown values.
 nlohmann::json EncodeStatus(const TrainingJobStatus& status);
 
 const char* ToString(ConditionStatus status);

@@ -19,7 +19,7 @@ const Condition* FindCondition(const std::vector<Condition>& conditions, std::st
 
 bool IsTrue(const std::vector<Condition>& conditions, std::string_view type);
 
-// Returns true if the job has succeeded or failed, so that it does not run any more.
+// Returns true if the job has ended: it has succeeded or failed.
 bool IsTerminal(const TrainingJobStatus& status);
 
 }  // namespace ringmaster::api

@@ -39,8 +39,8 @@ inline constexpr char kAnnotationSeedId[] = "ringmaster.dev/seed-id";
 // installation that maintains the object.
 inline constexpr char kAnnotationInstallation[] = "ringmaster.dev/installation";
 
-// The reason why a worker Pod must leave. The operator sets the annotation first, and later deletes
-// the drained Pod. Users may set it, too: a new worker then replaces the Pod.
+// The reason why a worker Pod must leave the job. The operator sets the annotation first, and later
+// deletes the drained Pod. Users may set it, too: a new worker then replaces the Pod.
 inline constexpr char kAnnotationLeaving[] = "ringmaster.dev/leaving";
 
 // The finalizer of jobs whose checkpoints are deleted with them (job/planner/removal_plan.h).
@@ -81,7 +81,7 @@ inline std::string LauncherNetworkPolicyName(const std::string& job, const std::
   return JobNetworkPolicyName(job, job_uid) + "-launcher";
 }
 
-// Returns the name of the ControllerRevision with a run's spec. It contains part of the UID, too.
+// Returns the name of the ControllerRevision with a run's spec. It contains part of the job's UID.
 inline std::string RunPinName(const std::string& job, const std::string& job_uid) {
   return job + "-run-" + job_uid.substr(0, 8);
 }

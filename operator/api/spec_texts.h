@@ -1,6 +1,6 @@
 #pragma once
 
-// Removes the long texts of a spec if they are too long or if the job's Pods do not need
+// Removes the texts of a spec if together they are too long or if the job's Pods do not need
 // them.
 
 #include "operator/api/types.h"

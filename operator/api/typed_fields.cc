@@ -58,8 +58,8 @@ class Template {
   }
 
  private:
-  // An object of the template; null if the value at the path has another type. Also null, with an
-  // empty path, if the managed container is missing (template_policy.h rejects that).
+  // An object in the template, and its path. The object is null if the value has another type, and,
+  // with an empty path, if the managed container is missing (template_policy.h rejects that).
   struct Place {
     json* object = nullptr;
     std::string path{};

@@ -51,7 +51,7 @@ struct DataCacheSpec {
   friend bool operator==(const DataCacheSpec&, const DataCacheSpec&) = default;
 };
 
-// The Pods that are deleted after a job has ended. Training stops whichever value is set.
+// The Pods that are deleted after a job has ended. Training stops with every policy.
 enum class CleanPodPolicy {
   kNone,          // deletes only Pods whose managed container still runs
   kStillRunning,  // deletes only Pods in which any container still runs
@@ -112,13 +112,13 @@ enum class InjectMode {
 
 enum class ElasticityMode {
   kInPlace,  // the remaining ranks keep running; requires the rank protocol
-  kRestart   // mpirun restarts all ranks after a change
+  kRestart   // mpirun restarts all ranks after a change of the workers
 };
 
 // A field of the spec that sets a field of a Pod template (typed_fields.h).
 struct TypedField {
-  std::string path{};         // for example spec.worker.env
-  std::string in_template{};  // for example spec.worker.template.spec.containers[0].env
+  std::string path{};         // path of the field, such as spec.worker.env
+  std::string in_template{};  // template path, such as spec.worker.template.spec.containers[0].env
 
   friend bool operator==(const TypedField&, const TypedField&) = default;
 };
@@ -250,14 +250,14 @@ struct Straggler {
   std::string node{};
   int rank = 0;
   int64_t step_millis = 0;    // time for its part of a step, without waiting for other ranks
-  int64_t median_millis = 0;  // the median of all ranks
+  int64_t median_millis = 0;  // the median of this time over all ranks
   std::string since{};        // RFC 3339
 
   friend bool operator==(const Straggler&, const Straggler&) = default;
 };
 
-// The latest recovery: training continued after it lost workers, or a program in mode Restart was
-// restarted because its world changed.
+// The latest recovery: training continued after the loss of workers, or a program in mode Restart
+// was restarted because its world changed.
 struct Recovery {
   int64_t epoch = 0;  // the epoch in which training continued
   std::string cause{};
@@ -327,7 +327,7 @@ struct TrainingJob {
   std::string created_at{};  // RFC 3339
   int64_t generation = 0;
   bool deleting = false;
-  bool held = false;  // whether it has kFinalizer, which waits for the removal of checkpoints
+  bool held = false;  // whether it has kFinalizer: deletion waits for the removal of checkpoints
   std::string installation{};  // the installation that a user assigned; empty: none
   TrainingJobSpec spec;
   bool has_default_image = false;  // whether the job has no image and `spec` has the default

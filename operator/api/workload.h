@@ -27,11 +27,11 @@ Result<Workload> DecodeWorkload(const nlohmann::json& written,
 
 // Returns the spec of a run: maps are merged by key; containers, variables, volumes and claims by
 // name; mounts by path; tolerations, envFrom sources and passed variables are concatenated; any
-// other list is one value. If both set a value, the workload's value applies, or the job's value if
-// the workload lists the path as overridable. Variables and init containers of the workload come
-// first, because the kubelet processes them in order. Fields that may change during a run come from
-// the job. Errors are added to the problems of the spec. REQUIRES: the job has all of its
-// texts.
+// other list is taken as a whole. If both set a value, the workload's value applies, or the job's
+// value if the workload lists the path as overridable. Variables and init containers of the
+// workload come first, because the kubelet processes them in order. Fields that may change during a
+// run come from the job. Errors are added to the problems of the spec. REQUIRES: the job has all of
+// its texts.
 TrainingJobSpec MergeWorkload(const TrainingJobSpec& job, const Workload& workload);
 
 }  // namespace ringmaster::api

@@ -41,7 +41,7 @@ class Caches {
              const MainEvents& events);
   void Start();
   void Stop();
-  // Reconnects the watches. A new leader calls it, because a watch may hang on a broken connection.
+  // Reconnects the watches of a new leader, because a watch may hang on a broken connection.
   void Reconnect();
 
   const job::JobStore& jobs() const { return jobs_; }
@@ -76,8 +76,8 @@ class Caches {
   void LookAtNamespaces() const;
   // Queues the profiles that list the namespace, or all profiles if `ns` is empty.
   void LookAtProfiles(const std::string& ns = {}) const;
-  // kAll: the spec, or whether runs can start with it, changed, so jobs are affected.
-  // kVerdict: the profile's condition Accepted is now current, so its namespaces are affected.
+  // kAll affects jobs: the spec changed, or whether runs can start with the profile.
+  // kVerdict affects the profile's namespaces: its condition Accepted is now current.
   enum class ProfileChange { kNone, kVerdict, kAll };
   // Records a change of a profile (null: deleted). Called only on the watch's thread.
   ProfileChange NoteProfile(const kube::ObjectMeta& meta, const job::Profile* profile);

@@ -1,4 +1,4 @@
-// Assembles the operator: flags -> configuration -> objects -> run -> orderly stop. This file,
+// Runs the operator: reads the flags, creates all objects, runs them and stops them. This file,
 // caches.cc and rights.cc are the only files that use concrete types, so they show the
 // architecture. The headers describe each part.
 
@@ -51,7 +51,7 @@ using std::chrono::seconds;
 constexpr seconds kUnhealthyAfter{300};
 constexpr seconds kStopLimit{8};
 constexpr int kNamespacesAtOnce = 4;  // few are enough, because only users read these objects
-// Both reviews of a token must end within Prometheus' scrape timeout.
+// The time limit of a review: both reviews of a token must end within Prometheus' scrape timeout.
 constexpr seconds kReviewLimit{4};
 
 // A client for one use of the API server. Each client has separate connections and limits and a
@@ -254,7 +254,7 @@ void Operator::Lead(int64_t term) {
   metrics_.SetLeader(true);
   leads_ = true;
   caches_.Reconnect();
-  queue_.Sort(caches_.ByAge());  // so far, the keys are sorted by name
+  queue_.Sort(caches_.ByAge());  // oldest jobs first; so far, the keys are sorted by name
   recorder_.Start();
   keyring_.Start();
   controller_.Start();
@@ -294,7 +294,7 @@ void Operator::CampaignUntilStopped() {
     if (elector_) {
       elector_->Start();
     } else {
-      // Use a term that, like an elector's, is not lower than any resourceVersion before the start.
+      // Like an elector's term, this term is not lower than any resourceVersion before the start.
       Lead(kube::NumberOf(caches_.jobs().LastSeenVersion()).value_or(0));
     }
   }
@@ -307,7 +307,7 @@ void Operator::Stop() {
   if (!controller_.Stop(kStopLimit) || !namespace_controller_.Stop(seconds(1)) ||
       !profile_controller_.Stop(seconds(1))) {
     LogError("Stopped before all jobs, namespaces and profiles were reconciled");
-    EndAtOnce({});  // do not release the lease while this process may still act; it will expire
+    EndAtOnce({});  // do not release the lease while this process may still act: let it expire
   }
   recorder_.Flush(seconds(1));
   if (elector_) elector_->StopAndRelease();

@@ -39,7 +39,7 @@ Result<net::TlsSource> OwnCertificate(const std::string& name) {
       [context = ContextOf(std::shared_ptr(*std::move(tls)))] { return context; });
 }
 
-// The certificate in a folder's files tls.crt and tls.key, such as a mounted Secret. Reads the
+// The certificate in the files tls.crt and tls.key of a folder, such as a mounted Secret. Reads the
 // files again when they change. Used on the server's thread.
 class MountedCertificate {
  public:

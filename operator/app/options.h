@@ -59,7 +59,7 @@ struct Config {
   std::vector<std::string> exclude_namespaces;
   std::string presets;       // JSON that job/admission/profile.h decodes
   std::string tools_image;   // image of the tools (job/manifests/injection.h); empty: no injection
-  std::string worker_image;  // for jobs without an image; empty: they are rejected
+  std::string worker_image;  // image of jobs that name no image; empty: they are rejected
   std::vector<std::string> own_images;
   bool job_network_policies = true;  // whether jobs get NetworkPolicies
   std::string identity;  // Pod or host name and a random part, different for every process

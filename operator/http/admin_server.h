@@ -34,7 +34,7 @@ class AdminServer {
   static Result<std::unique_ptr<AdminServer>> Start(const std::string& address, AdminPages pages,
                                                     AdminProtection protection = {});
 
-  virtual ~AdminServer() = default;  // stops listening; do not call its Admit functions afterwards
+  virtual ~AdminServer() = default;  // stops listening; do not call any `admit` afterwards
 };
 
 }  // namespace ringmaster::http

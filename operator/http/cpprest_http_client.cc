@@ -58,7 +58,7 @@ Headers ReadHeaders(const web::http::http_response& response) {
 
 // Cancels a request at its deadline or on a stop request, and stores the cause, because the
 // library's error codes do not show it. Releasing a request does not end it, so the destructor
-// cancels unless Finished() was called.
+// cancels it unless Finished() was called.
 class Canceller {
  public:
   Canceller(DeadlineWatch& watch, std::optional<SteadyTime> deadline, const std::stop_token& stop)
@@ -240,8 +240,8 @@ Result<void> Check(const HttpClientOptions& options) {
 }  // namespace
 
 Result<void> InitializeHttpThreads(int threads) {
-  // The library loads all of the system's certificate authorities for each connection. They are
-  // never used, because SetUpTls() removes them, so avoid this work.
+  // The library loads all of the system's certificate authorities for each connection. SetUpTls()
+  // removes them before they are used, so avoid loading them.
   ::setenv("SSL_CERT_FILE", "/dev/null", 1);
   try {
     crossplat::threadpool::initialize_with_threads(static_cast<size_t>(threads));

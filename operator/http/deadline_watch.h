@@ -39,7 +39,7 @@ class DeadlineWatch {
 
   Mutex mutex_;
   StoppableCondVar changed_;
-  // Functions run under the lock, because they only cancel a request. A function that ran is empty.
+  // Functions run under the lock, because they only cancel a request. Each is cleared when it runs.
   std::multimap<Time, std::function<void()>> armed_ RINGMASTER_GUARDED_BY(mutex_);
 
   std::jthread thread_;

@@ -27,7 +27,7 @@ Result<FifoSemaphore::Slot> FifoSemaphore::Acquire(
 void FifoSemaphore::Release() {
   const MutexLock lock(mutex_);
   for (Waiter& waiter : waiting_) {
-    if (waiter.has_slot) continue;  // it has not yet returned from Acquire()
+    if (waiter.has_slot) continue;  // its thread has not yet returned from Acquire()
     waiter.has_slot = true;
     waiter.granted.NotifyOne();
     return;

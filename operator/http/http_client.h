@@ -73,7 +73,7 @@ using OnBytes = std::function<bool(std::string_view)>;
 // Error::reason if a response is longer than the client's limit.
 inline constexpr char kTooLong[] = "TooLong";
 
-// Thread-safe. All calls block. They return kCancelled immediately when `stop` is requested, and
+// Thread-safe. All calls block. Calls return kCancelled immediately when `stop` is requested, and
 // kTimeout when the request's deadline or the idle timeout expires. They return kUnavailable for an
 // unreachable server, a broken connection or a failed TLS check, and kInvalid with the reason
 // kTooLong for a response that is longer than the client's limit.
@@ -88,7 +88,7 @@ class HttpClient {
   Result<Response> Send(const Request& request) { return Send(request, {}); }
 
   // Passes the body of a 2xx response to `on_bytes` in pieces; the first piece is empty and marks
-  // the start. Returns the response without its body when the server ends it or `on_bytes` returns
+  // the start. Returns the response without its body when the body ends or `on_bytes` returns
   // false. For any other status, returns the response with its body and never calls `on_bytes`.
   virtual Result<Response> Stream(const Request& request, const OnBytes& on_bytes,
                                   std::stop_token stop) = 0;
@@ -125,7 +125,7 @@ struct HttpClientOptions {
 class HttpClientFactory {
  public:
   virtual ~HttpClientFactory() = default;
-  // Opens no connection yet. Returns kInvalid if the URL or a PEM text is invalid.
+  // Does not open a connection. Returns kInvalid if the URL or a PEM text is invalid.
   virtual Result<std::unique_ptr<HttpClient>> Make(const HttpClientOptions& options) = 0;
 };
 

@@ -24,8 +24,8 @@ class LineSplitter {
   explicit LineSplitter(std::size_t max_line_bytes, OnLongLine on_long_line = {})
       : max_line_bytes_(max_line_bytes), on_long_line_(std::move(on_long_line)) {}
 
-  // Calls `on_line` for each line that `bytes` completes. Returns true while `on_line` accepts more
-  // lines. A last line without newline is never delivered.
+  // Calls `on_line` for each line that `bytes` completes. Stops and returns false if `on_line`
+  // returns false. A last line without newline is never delivered.
   bool Append(std::string_view bytes, const OnLine& on_line);
 
  private:

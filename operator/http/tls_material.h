@@ -1,7 +1,7 @@
 #pragma once
 
 // Checks PEM text before a client is created with it, so that an invalid file is reported when it
-// is read instead of at the first connection. Used by CpprestHttpClientFactory.
+// is read, not at the first connection. Used by CpprestHttpClientFactory.
 
 #include <string>
 

@@ -12,7 +12,7 @@ namespace ringmaster::kube {
 
 struct ClusterConfig {
   std::string server;       // "https://host:port", without a slash at the end
-  std::string server_name;  // name to verify instead of the server's host; usually empty
+  std::string server_name;  // name to verify in the certificate; empty: the host of `server`
   std::string ca_pem;       // CA certificates; or set ca_file, which each new connection reads
   std::string ca_file;
   std::string token;  // the bearer token; or set token_file, which the kubelet rotates

@@ -86,7 +86,7 @@ class KubeClient {
   Result<nlohmann::json> Create(const Resource& resource, std::string_view ns,
                                 const nlohmann::json& object);
 
-  // Sends the create as a dry run. Nothing is stored. Returns ok if the create would succeed.
+  // Sends a create as a dry run, which stores nothing. Returns ok if the create would succeed.
   Result<void> TryCreate(const Resource& resource, std::string_view ns,
                          const nlohmann::json& object);
 
@@ -101,7 +101,7 @@ class KubeClient {
   Result<nlohmann::json> PatchStatus(const Resource& resource, std::string_view ns,
                                      std::string_view name, const nlohmann::json& merge_patch);
 
-  // Replaces a whole object with PUT. Its metadata.resourceVersion makes this a compare-and-set.
+  // Replaces a whole object with PUT. The metadata.resourceVersion makes this a compare-and-set.
   Result<nlohmann::json> Update(const Resource& resource, std::string_view ns,
                                 std::string_view name, const nlohmann::json& object);
 

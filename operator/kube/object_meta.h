@@ -1,8 +1,8 @@
 #pragma once
 
 // The metadata of an object that generic code needs: identity, version and controlling
-// owner. It is parsed once, when the object arrives. The code for each kind reads the other
-// fields.
+// owner. It is parsed once, when the object arrives. The code for each kind reads the object's
+// other fields.
 
 #include <string>
 

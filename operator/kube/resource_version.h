@@ -11,7 +11,7 @@
 
 namespace ringmaster::kube {
 
-// Returns their order, or nothing if either is not a decimal number without leading zeros.
+// Compares two versions. Returns nothing if either is not a decimal number without leading zeros.
 std::optional<std::strong_ordering> CompareResourceVersions(std::string_view a, std::string_view b);
 
 // Returns the version as a number, or nothing if it is not a number that fits in an int64_t.

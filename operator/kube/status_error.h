@@ -1,7 +1,7 @@
 #pragma once
 
 // Converts an error response of the API server (HTTP status, metav1.Status, headers) to an Error.
-// Reflectors and reconcilers act on its kind. The table of kinds is in operator/README.md.
+// Reflectors and reconcilers act on the error's kind. The table of kinds is in operator/README.md.
 
 #include "common/base/result.h"
 #include "operator/http/http_client.h"

@@ -2,7 +2,7 @@
 
 // Asks the API server whether the operator has the permissions that it needs
 // (SelfSubjectAccessReview). If some are missing, the operator logs each verb and resource,
-// stays unready and asks again, instead of failing in the middle of a job. Used by main.cc for
+// stays unready and checks again, instead of failing in the middle of a job. Used by main.cc for
 // /readyz.
 
 #include <atomic>

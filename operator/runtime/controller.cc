@@ -102,7 +102,7 @@ void Controller::Work(std::stop_token stop) {
 void Controller::Process(const std::string& key) {
   if (!freshness_.Fresh(key)) {
     // The cache does not contain the operator's write yet. An event of the job may queue the key
-    // earlier.
+    // before the delay ends.
     queue_.AddAfter(key, options_.freshness_retry);
     queue_.Done(key);
     return;

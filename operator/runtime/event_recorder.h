@@ -61,7 +61,7 @@ struct EventRecorderOptions {
   BackoffOptions backoff{
       .initial = std::chrono::seconds(1), .limit = std::chrono::seconds(60), .jitter = 0.2};
   std::chrono::seconds keep_trying{600};
-  std::function<void()> on_dropped{};  // for metrics; called on any thread, must not block
+  std::function<void()> on_dropped{};  // called per dropped event, on any thread; must not block
   std::chrono::seconds series_window{360};
 };
 

@@ -9,7 +9,7 @@ namespace ringmaster::runtime {
 
 namespace {
 
-// The time after a write from which its event is late. The event usually follows in a second.
+// A write's event counts as late after this time. The event usually follows within a second.
 constexpr auto kLate = std::chrono::seconds(5);
 // The shortest time between two calls of on_late for a resource.
 constexpr auto kTellAgain = std::chrono::seconds(15);

@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 constexpr double kRetryJitter = 1.2;  // maximum of a random factor of the retry period
 
 // Rounds a lease duration up to whole seconds, as the API requires. A standby may wait longer than
-// the duration, but not shorter.
+// the duration, but not less.
 int64_t WholeSeconds(milliseconds duration) {
   return std::max<int64_t>(1, (duration.count() + 999) / 1000);
 }
@@ -87,14 +87,14 @@ milliseconds LeaderElector::Step() {
   trouble_ = trouble;
   if (!tried.ok()) return delay;
   // A standby reads the lease twice as often as the leader renews it, and when the lease expires.
-  // This way it takes over soon after the leader has ended.
+  // A standby thus takes over soon after the leader has ended.
   const auto left =
       std::chrono::duration_cast<milliseconds>(observed_at_ + record_.duration - clock_.Now());
   return std::clamp(std::min(delay / 2, left + milliseconds(1)), milliseconds(10), delay);
 }
 
 // Returns the time limit of a try, which must end before the renew deadline. A leader that was
-// paused for longer gets one short try, which succeeds only if no standby has taken over.
+// paused beyond this deadline gets one short try, which succeeds only if no standby has taken over.
 milliseconds LeaderElector::TryLimit() const {
   const milliseconds half = options_.renew_deadline / 2;
   if (!leading_) return half;

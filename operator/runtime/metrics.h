@@ -48,7 +48,7 @@ class Metrics {
   // Appends values that are computed at each scrape. Text() calls it, possibly on several threads
   // in parallel, so it must not block.
   using Collector = std::function<void(std::vector<prometheus::MetricFamily>&)>;
-  // Adds a collector. REQUIRES: called before the first Text(); its references are valid in Text().
+  // Adds a collector, whose references must be valid in Text(). REQUIRES: no call of Text() before.
   void AddCollector(Collector collector);
 
   // Returns all metrics in the text exposition format.

@@ -101,7 +101,7 @@ milliseconds Reflector::StepEmpty() {
 milliseconds Reflector::StepInitialWatch(std::stop_token stop) {
   const auto started = clock_.Now();
   const Result<void> ended = RunWatch({}, true, stop);
-  // Once the list is complete, the stream becomes the watch, so its end is the end of a watch.
+  // Once the list is complete, the stream is the watch, so the stream's end is the watch's end.
   if (std::holds_alternative<Watching>(state_)) {
     WatchEnded(clock_.Now() - started);
     return ended.ok() ? milliseconds(0) : Recover(ended.error());

@@ -60,8 +60,8 @@ struct ReflectorOptions {
   std::chrono::seconds longest_watch{600};
 };
 
-// Whether the server supports WatchList. All reflectors share it; the first one that the server
-// refuses sets it to false.
+// Whether the server supports WatchList. All reflectors share this value; the first reflector that
+// the server refuses sets it to false.
 struct WatchListSupport {
   std::atomic<bool> usable{true};
 };

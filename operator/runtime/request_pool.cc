@@ -59,7 +59,7 @@ void RequestPool::RunAll(const std::string& key, std::vector<std::function<void(
     lock.Lock();
     --first_.in_flight;
     OpenLocked(std::move(started));
-    WakeLocked(1);  // one more request may be in flight
+    WakeLocked(1);  // one more request may start
   }
   lock.Unlock();
   const MutexLock ended(batch.mutex);

@@ -31,8 +31,8 @@ class Findings {
   void RefuseSet(const nlohmann::json& object, const char* field, const std::string& path,
                  const char* message);
 
-  // Call `check` for the content of a field that exists and is not null. Add a finding if the field
-  // is not a list of objects or an object, respectively, because its content cannot be checked.
+  // Call `check` for each object in a list (ForEach) or for an object (IfObject), unless the field
+  // is absent or null. Add a finding if the field has another type, because it cannot be checked.
   void ForEach(const nlohmann::json& object, const char* field, const std::string& path,
                const Check& check);
   void IfObject(const nlohmann::json& object, const char* field, const std::string& path,

@@ -15,7 +15,7 @@ struct JobRules {
   std::string ns{};                 // the job's namespace; for messages
   std::string profile{};            // name of the profile
   bool sets_fields = false;         // whether the profile's workload is not empty; for messages
-  std::string problem{};            // why no rules apply and no Pods are created; else empty
+  std::string problem{};            // why no Pods may be created; empty: these rules apply
   std::vector<std::string> open{};  // profiles that the job may name; for messages
 
   // spec.allows

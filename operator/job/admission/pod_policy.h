@@ -14,8 +14,8 @@
 
 namespace ringmaster::job {
 
-// The name of the volume with Ringmaster's programs (manifests/injection.h), the only volume that
-// may be an image, and of the init container that copies the programs into the volume.
+// The name of the volume with Ringmaster's programs (manifests/injection.h), and of the init
+// container that copies the programs into it. Only this volume may be an image.
 inline constexpr char kToolsName[] = "ringmaster-tools";
 
 std::vector<Violation> CheckPod(const nlohmann::json& pod, const JobRules& rules);

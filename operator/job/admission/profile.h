@@ -60,9 +60,9 @@ struct Choice {
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
-// Chooses a job's profile: `wanted`, which the job names, or, if that is empty, the default that
-// lists the namespace, else the default for all namespaces, else kRestricted. A missing profile and
-// a profile of other namespaces give the same error message.
+// Chooses a job's profile: `wanted`, which the job names. If `wanted` is empty, chooses the default
+// that lists the namespace, else the default for all namespaces, else kRestricted. A missing
+// profile and a profile of other namespaces give the same error message.
 Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string& ns,
                      const std::string& wanted, const std::string& operator_ns);
 
@@ -91,8 +91,8 @@ api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr
 // Returns true if the condition Accepted is for the current spec. Always true for presets.
 bool IsJudged(const Profile& profile);
 
-// Returns why no run can start with the profile: according to its status for this spec, the API
-// server rejects its Pods. Empty if runs can start. Its rules still apply to existing runs.
+// Returns why no run can start with the profile: its status for this spec shows that the API server
+// rejects its Pods. Empty if runs can start. The profile's rules still apply to existing runs.
 std::string WhyNoRunBegins(const Profile& profile);
 
 JobRules RulesOf(const Choice& choice, const std::string& ns);

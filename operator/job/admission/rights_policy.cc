@@ -178,7 +178,7 @@ void Requests::Container(const json& container, const std::string& path, bool wo
   if (rules_.max_gpus) Environment(container, path, by_rdma || TakesGpus(container));
 }
 
-// Records in `amounts` a container's quantity of a GPU or limited device, the larger if it has two.
+// Records a container's quantity of a GPU or limited device: the larger of request and limit.
 void Requests::Count(const std::string& resource, const json& amount, const std::string& path,
                      std::map<std::string, int64_t>& amounts) {
   const bool gpu = IsGpuOf(spec_, resource);

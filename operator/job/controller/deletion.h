@@ -14,7 +14,7 @@
 
 namespace ringmaster::job {
 
-// Succeeds if the Pod is gone. Returns kConflict if it has changed or another Pod has its name.
+// Also succeeds if the Pod is gone. Returns kConflict if it has changed or its name is reused.
 Result<void> DeletePod(const ActorTools& tools, const api::TrainingJob& job, const PodDelete& pod);
 
 void MarkPods(JobRequests& requests, const std::vector<PodMark>& pods);

@@ -55,7 +55,7 @@ FloatSeconds Between(Clock::WallTime from, Clock::WallTime to) {
   return std::max(FloatSeconds(0), FloatSeconds(to - from));
 }
 
-// Returns true if the job has never trained. After a suspension, only the first term shows that.
+// Returns true if the job never trained. A suspension resets the epoch, so check the term, too.
 bool NeverTrained(const TrainingJobStatus& status, int64_t term) {
   const bool resumed = api::FindCondition(status.conditions, api::kSuspended) != nullptr;
   return status.epoch == 0 && (!resumed || term <= 1);
@@ -83,7 +83,7 @@ std::vector<Restart> NewRestarts(const TrainingJobStatus& before, const Training
   };
   for (const api::Failure& failure : after.failures) {
     if (!before.failures.empty() && same(failure, before.failures.front())) break;
-    if (failure.reason == api::kReasonProgramRestarted) continue;  // counted as a recovery
+    if (failure.reason == api::kReasonProgramRestarted) continue;  // it counts as a recovery
     restarts.push_back(RestartOf(failure));
   }
   return restarts;

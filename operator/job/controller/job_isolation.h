@@ -23,7 +23,7 @@ class JobIsolation {
 
   // Checks or updates the job's policies as the plan requires.
   void Keep(const Plan& plan);
-  // Creates the policies before Pods are created, without reading them: most jobs have none yet.
+  // Creates the policies before the Pods. Does not read them first: most jobs have none yet.
   void Post();
 
  private:

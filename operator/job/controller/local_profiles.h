@@ -1,9 +1,9 @@
 #pragma once
 
 // Maintains a LocalTrainingProfile in each namespace for each TrainingProfile that its jobs may
-// name, so that users can see it (ADR 113). Only users read these objects: jobs are checked against
-// the TrainingProfiles. The workers of a separate Controller call LocalProfiles, concurrently for
-// different namespaces but never for the same one.
+// name, so that users can see the profile (ADR 113). Only users read these objects: jobs are
+// checked against the TrainingProfiles. The workers of a separate Controller call LocalProfiles,
+// concurrently for different namespaces but never for the same one.
 
 #include <string>
 

@@ -91,7 +91,7 @@ Observed Observe(const api::TrainingJob& job, const Stores& stores, const std::s
   };
   observed.next_term = job.status.launcher_term + 1;
   while (taken(api::LauncherPodName(job.name, observed.next_term))) ++observed.next_term;
-  // Ignore this job's worker with the index: if it exists by now, its create is accepted.
+  // This job's worker with the index does not count: a create accepts the existing Pod.
   observed.name_taken = [&pods, taken_names, ns = job.ns, name = job.name,
                          uid = job.uid](int index) {
     const std::string pod_name = api::WorkerPodName(name, index);

@@ -12,7 +12,7 @@
 namespace ringmaster::job {
 
 struct ProfileSource {
-  const ProfileStore& stored;                   // profiles in `operator_ns`; outlive this object
+  const ProfileStore& stored;                   // profiles in `operator_ns`; must outlive this
   std::map<std::string, ProfilePtr> presets{};  // by name; stored profiles take precedence
   std::string operator_ns{};
 

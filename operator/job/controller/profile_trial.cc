@@ -79,7 +79,7 @@ std::vector<json> PodsOf(const api::TrainingJob& job, JobRules rules) {
   return pods;
 }
 
-// Returns the part of the message about the Pod, which begins in one of two ways; empty if none.
+// Returns the message's text about the Pod, after one of two known phrases; empty if none.
 std::string SaidOfThePod(const std::string& message, const std::string& name) {
   for (const std::string& begin :
        {"Pod \"" + name + "\" is invalid: ", std::string(" cannot be handled as a Pod: ")}) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// Schedules reads of Pods' events (pod_events.h). For each list, the API server reads all events of
-// the namespace, so only one list runs at a time, and at most five per second. Each namespace has
-// one place in the queue, so that a thousand Pods that fail to start do not block other namespaces.
-// Used by the reconciler. Not thread-safe.
+// Schedules reads of Pods' events (pod_events.h). For each list of events, the API server reads all
+// events of the namespace, so only one list runs at a time, and at most five start per second. Each
+// namespace has one place in the queue, so that a thousand Pods that fail to start do not block
+// other namespaces. Used by the reconciler. Not thread-safe.
 
 #include <chrono>
 #include <map>

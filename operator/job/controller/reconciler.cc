@@ -147,8 +147,8 @@ Result<runtime::ReconcileResult> Reconciler::RemoveCheckpoints(const JobPtr& sto
   return again.error().WithContext("removing the checkpoints of the TrainingJob " + stored->Key());
 }
 
-// Lists are expensive: events are not indexed, so the API server reads all events of the namespace,
-// and the namespace's other users determine their number and size.
+// Lists of events are expensive: the API server has no index and reads all events of the namespace.
+// Other users determine their number and size.
 std::chrono::milliseconds Reconciler::AskAbout(const api::TrainingJob& job,
                                                const PodQuestion& question, JobMemory& memory) {
   constexpr std::chrono::milliseconds kAtOnce{1};
@@ -319,7 +319,7 @@ Result<std::shared_ptr<const Credentials>> Reconciler::NeedCredentials(const api
     return found;
   }
   if (IsTransient(found.error())) return found;
-  // Until the retry, the refusal prevents the plan from creating objects, and becomes a condition.
+  // Until the retry, the refusal prevents the plan from creating objects. A condition reports it.
   memory.refusal = MakeRefusal(api::kReasonCredentialsUnavailable, found.error().message,
                                refused ? memory.refusal->failures : 0, now);
   return none;

@@ -1,7 +1,7 @@
 #pragma once
 
 // Reconciles one job: observe, plan, act. The Controller's workers call it, concurrently for
-// different jobs but never for the same one. It keeps only state that may be lost on a
+// different jobs but never for the same one. A Reconciler keeps only state that may be lost on a
 // restart.
 
 #include <cstdint>
@@ -110,7 +110,7 @@ class Reconciler {
   void TalkToLauncher(const api::TrainingJob& job, const Observed& observed, const Plan& plan,
                       const std::shared_ptr<const Credentials>& credentials);
 
-  // Reads the events of a Pod that does not start. Returns the longest time to the next reconcile.
+  // Reads the events of a Pod that does not start. Returns the maximum delay of the next reconcile.
   std::chrono::milliseconds AskAbout(const api::TrainingJob& job, const PodQuestion& question,
                                      JobMemory& memory);
 

@@ -24,7 +24,7 @@ bool CertainlyNotCreated(const Error& error);
 Refusal RefusalOf(const Error& error, bool of_pod, int failures, Clock::Time now);
 
 // Returns the refusal for a spec that is not allowed. If the job has started (`begun`), it keeps
-// its Pods but gets no new ones. Otherwise it waits until its profile allows the spec or, if no
+// its Pods but gets no new Pods. Otherwise it waits until its profile allows the spec or, if no
 // profile can, until the user corrects the spec. REQUIRES: !violations.empty().
 Refusal JudgedRefusal(const std::vector<Violation>& violations, bool begun, Clock::Time now);
 bool IsJudged(const Refusal& refusal);

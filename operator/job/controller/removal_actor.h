@@ -1,7 +1,7 @@
 #pragma once
 
-// Executes one removal plan of a deleted job. The reconciler creates one for each reconcile. As in
-// actor.h, all actions are idempotent.
+// Executes one removal plan of a deleted job. The reconciler creates an actor for each reconcile.
+// As in actor.h, all actions are idempotent.
 
 #include <chrono>
 #include <optional>

@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kRevisionDigits = 32;
 constexpr std::size_t kMostNameBytes = 253;  // limit of Kubernetes for object names
 constexpr std::size_t kMostImageBytes = 1 << 10;
-constexpr std::size_t kMostTypedBytes = 16 << 10;  // for typed fields, which only messages use
+constexpr std::size_t kMostTypedBytes = 16 << 10;  // limit of typed fields, which only messages use
 
 std::vector<api::TypedField> ReadTypedFields(const json& object) {
   std::vector<api::TypedField> fields;

@@ -1,8 +1,8 @@
 #pragma once
 
 // The spec of a job's run, from which the run's Pods are created until the job is suspended
-// or ends (ADR 163). It is stored in a ControllerRevision of the job, whose data is immutable
-// and whose fixed name ensures that only one can exist. The content is untrusted, like any
+// or ends (ADR 163). It is stored in a ControllerRevision of the job. The data of this object is
+// immutable, and its fixed name ensures that only one can exist. The content is untrusted, like any
 // spec, so Pods that are created from it are checked against a profile of the job's
 // namespace. Plain values and pure functions. The actor writes the object, and the reconciler
 // reads it.

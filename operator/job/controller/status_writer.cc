@@ -80,7 +80,7 @@ void StatusWriter::WriteHold(bool held) {
 void StatusWriter::WriteStatus(const Plan& plan) {
   if (plan.confirm_claim && !IsStillOurs()) return requests_.NoteAgain();
   const api::TrainingJob& job = requests_.job();
-  // Write all fields of the first status: a merge patch would leave out those that are zero.
+  // Write all fields of the first status: a merge patch would omit fields that are zero.
   const bool first = job.status.observed_generation <= 0;
   const json old = first ? json::object() : api::EncodeStatus(job.status);
   const json patch{{"metadata", {{"resourceVersion", job_version_}}},

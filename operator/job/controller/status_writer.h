@@ -25,7 +25,7 @@ class StatusWriter {
   void WriteStatus(const Plan& plan);
 
  private:
-  // Returns false if the launcher's Service shows another installation, or if that is unknown.
+  // Returns false if another installation has the launcher's Service, or if its owner is unknown.
   bool IsStillOurs();
   void NoteWritten(const api::TrainingJobStatus& written);
 

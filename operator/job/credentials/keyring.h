@@ -44,7 +44,7 @@ class Keyring {
 
  private:
   // Reads the Secret, or waits for a load that another thread has started, and returns the result.
-  // A caller whose seed is already loaded need not wait for it.
+  // A caller whose seed is already loaded need not wait for the load.
   Result<void> Load();
   Result<void> LoadOnce();
   void Refresh(std::stop_token stop, std::chrono::milliseconds interval);

@@ -38,10 +38,10 @@ struct LauncherTarget {
 struct LauncherPollerOptions {
   int port = control::kApiPort;
   std::chrono::milliseconds deadline{2000};       // limit of one exchange, including the connect
-  std::chrono::milliseconds first_retry{100};     // delay until the launcher first answers
-  std::chrono::milliseconds retry{1000};          // delay after later failures
-  std::chrono::milliseconds busy_period{500};     // period in all phases but Running
-  std::chrono::milliseconds steady_period{1000};  // period in the phase Running
+  std::chrono::milliseconds first_retry{100};     // delay of retries before the first answer
+  std::chrono::milliseconds retry{1000};          // delay of all other retries
+  std::chrono::milliseconds busy_period{500};     // poll period in all phases but Running
+  std::chrono::milliseconds steady_period{1000};  // poll period in the phase Running
 };
 
 // Thread-safe.

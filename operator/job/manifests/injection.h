@@ -22,15 +22,15 @@ struct Injection {
 // get them, because mpirun expects them at the same path everywhere. Returns "" if no Pod needs
 // them: the job does not request them, and the images of its launcher and workers contain them.
 std::string ToolsImageOf(const Injection& injection, const api::TrainingJobSpec& job);
-// Returns the image for a run that started with the image `pinned`: the same, even after an upgrade
-// of the operator, so that all Pods of the run have the same release. A pin is untrusted, like a
+// Returns the image for a run: `pinned`, with which the run started, even after an upgrade of the
+// operator, so that all Pods of the run have the same release. A pin is untrusted, like a
 // spec, so `pinned` is used only if it is from the repository of the operator's image.
 std::string ToolsImageOfRun(const std::string& pinned, const Injection& injection,
                             const api::TrainingJobSpec& job);
 
 // Adds to a Pod's `spec` the volume and, depending on `mode`, an init container that fills it.
 // Makes `container` run its command from the volume. Does nothing if `tools_image` is empty.
-// `container` must be part of `spec`, and complete in all other fields.
+// `container` must be part of `spec`, and its other fields must already be set.
 void Inject(const std::string& tools_image, api::InjectMode mode, nlohmann::json& spec,
             nlohmann::json& container);
 

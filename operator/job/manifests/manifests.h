@@ -18,7 +18,7 @@ void Own(nlohmann::json& object, const api::TrainingJob& job);
 // Parses a template or volume of the spec. Returns an empty object if the text is empty.
 nlohmann::json ParseTemplate(const std::string& text);
 
-// Makes a Pod's spec comply with Pod Security "restricted", with all sidecars, because the
+// Makes a Pod's spec, including all sidecars, comply with Pod Security "restricted", because the
 // namespace may enforce it for all containers. Keeps exceptions that the job's rules allow, and
 // sets no field that contradicts a privileged container or a container that runs as root.
 void RestrictPod(nlohmann::json& spec);

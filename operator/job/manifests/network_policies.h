@@ -13,7 +13,7 @@
 namespace ringmaster::job {
 
 // Returns the policy "<job>-<start of UID>": all Pods of the job admit each other. If the workers
-// use the host network, it selects only the launcher, because no policy applies there.
+// use the host network, it selects only the launcher, because no policy applies to Pods on it.
 nlohmann::json JobNetworkPolicy(const api::TrainingJob& job);
 
 // Returns the policy "<job>-<start of UID>-launcher": the launcher also admits the operator to its

@@ -129,8 +129,8 @@ json& FillPod(const PodContext& context, const PodKind& kind, json& pod) {
   return container;
 }
 
-// Hides GPUs from containers that do not request any, even if their image exposes all. For the
-// others, the device plugin sets the variable; the job's rules have checked the template's value.
+// Hides GPUs from containers that do not request any, even if their image exposes all. For other
+// containers, the device plugin sets the variable, or the template sets a checked value.
 void HideGpus(json& spec) {
   for (const char* list : {"initContainers", "containers"}) {
     if (!spec.contains(list) || !spec[list].is_array()) continue;
@@ -186,7 +186,7 @@ json CommonWorkerPod(const PodContext& context, const std::string& launcher_addr
 
 void AvoidNodes(json& pod, const std::vector<std::string>& nodes) {
   if (nodes.empty()) return;
-  // Select nodes by name, because the label kubernetes.io/hostname may differ from it.
+  // Select nodes by name, because the label kubernetes.io/hostname may differ from the name.
   json expressions = json::array();
   for (const std::string& node : nodes) {
     expressions.push_back(
@@ -215,7 +215,7 @@ json LauncherPod(const PodContext& context, int64_t term) {
       .role = api::kRoleLauncher,
       .container = control::kLauncherContainer,
       .program = control::kLauncherProgram,
-      .message_policy = "File",  // only the verdict: a log line could be mistaken for one
+      .message_policy = "File",  // only a verdict: a log line could be mistaken for a verdict
       .items = LauncherItems()};
   json pod;
   json& container = FillPod(context, kind, pod);

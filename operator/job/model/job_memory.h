@@ -22,7 +22,7 @@
 
 namespace ringmaster::job {
 
-// Why the last creates failed, and when to retry.
+// Why the last create requests failed, and when to retry them.
 struct Refusal {
   std::string reason;   // a condition reason of reasons.h
   std::string message;  // the API server's message
@@ -52,12 +52,12 @@ struct GoneWorker {
       epoch;  // the launcher's epoch when the Pod was missed, once it is known
   std::string pod{};
   std::string node{};
-  bool news = true;  // whether it was first missed in this reconcile and was not leaving
+  bool news = true;  // whether the Pod was first missed in this reconcile and was not leaving
 };
 
 // Scheduled Pods that do not start and whose status does not give the reason (pod_events.h).
 struct SlowStart {
-  std::map<std::string, Clock::Time> since;  // when first seen, by Pod UID
+  std::map<std::string, Clock::Time> since;  // when each Pod was first seen, by UID
   std::string asked;                         // UID of the Pod whose events were read last
   std::string warning;                       // newest warning event of that Pod; empty: none
   Clock::Time ask_again{};

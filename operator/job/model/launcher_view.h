@@ -1,7 +1,7 @@
 #pragma once
 
 // The poller's view of a job's launcher: its latest status, the order that it had received by then,
-// and since when it has not answered. LaunchersHeard summarises all launchers. Plain values,
+// and when it stopped answering. LaunchersHeard summarises all launchers. Plain values,
 // written by launcher_session.cc and launcher_poller.cc, and read by the plan.
 
 #include <chrono>
@@ -25,8 +25,8 @@ struct LauncherView {
   // True if the job's status, written by an earlier operator, shows that a world had formed.
   bool answered_before = false;
   std::optional<Clock::Time> answered_since;  // when the launcher sent its first status
-  std::optional<Clock::Time> silent_since;    // unset: the last exchange returned a status
-  std::optional<Clock::Time> unheard_since;   // like silent_since, but any response counts
+  std::optional<Clock::Time> silent_since;    // when polls began to fail; unset: the last succeeded
+  std::optional<Clock::Time> unheard_since;   // like silent_since, but any response is a success
   int unheard_times = 0;                      // consecutive exchanges without an answer
   double steps_per_second = 0;                // 0: unknown
 };

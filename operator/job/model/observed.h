@@ -40,9 +40,9 @@ struct Observed {
   int64_t next_term = 1;  // the lowest term above status.launcher_term whose Pod name is free
 
   // Workers. Each worker is in exactly one bucket. Buckets are sorted by index.
-  std::vector<PodPtr> live;       // not ended, not being deleted
-  std::vector<PodPtr> completed;  // succeeded, not being deleted
-  std::vector<PodPtr> failed;     // failed, not being deleted
+  std::vector<PodPtr> live;       // have not ended and are not being deleted
+  std::vector<PodPtr> completed;  // succeeded and are not being deleted
+  std::vector<PodPtr> failed;     // failed and are not being deleted
   std::vector<PodPtr> deleting;
   // Unused workers: from another spec than the run's (run_pin.h), and not being deleted.
   std::vector<PodPtr> of_other_text;
@@ -51,7 +51,7 @@ struct Observed {
   // only by plans that create workers. It reads the store, which must still exist.
   std::function<bool(int index)> name_taken = [](int) { return false; };
 
-  ServicePtr worker_service;  // null if missing or not owned by the job
+  ServicePtr worker_service;  // the workers' Service; null if missing or not owned by the job
   ServicePtr launcher_service;
   NodesSeen nodes;
 

@@ -43,8 +43,8 @@ struct PlanInput {
 // The plan's decisions about Pods, for the job's status.
 struct PodsOutlook {
   bool complete = false;       // whether the launcher and all wanted workers exist
-  bool launcher_lost = false;  // whether it is missing or has ended, so its reports are ignored
-  std::chrono::milliseconds back_off{0};  // delay of creates after failures
+  bool launcher_lost = false;  // whether the launcher is missing or ended; its reports are ignored
+  std::chrono::milliseconds back_off{0};  // delay before Pods are created again after failures
   bool worker_lost = false;               // whether this plan found a lost or ended worker
   std::string launcher_held;  // why a silent launcher is kept; empty: it answers or is replaced
   std::string unreachable;    // why nodes that are not ready are ignored; empty: none are ignored
@@ -75,7 +75,7 @@ struct PlannedEvent {
   std::string reason;
   std::string action;
   std::string note;
-  bool of_status = false;  // whether it is recorded only if the status is written
+  bool of_status = false;  // whether the event is recorded only if the status is written
 };
 
 // The progress of a suspension: the operator waits for the job's next checkpoint, or it stops the
@@ -104,9 +104,9 @@ struct Plan {
   api::TrainingJobStatus status;
   bool write_status = false;
   bool of_reports = false;         // whether only values from the launcher change
-  std::vector<PodDelete> deletes;  // done after the status write, which gives the reasons
-  // Add or remove the job's finalizer. It is added before the first worker or when the job needs
-  // it, and removed when the job no longer needs it (removal_plan.h).
+  std::vector<PodDelete> deletes;  // executed after the status write, which records the reasons
+  // Add or remove the job's finalizer. It is added before the first worker is created, or once the
+  // job needs it, and removed when the job no longer needs it (removal_plan.h).
   bool hold = false;
   bool let_go = false;
   bool delete_job = false;  // delete the job, because its TTL has expired
@@ -116,11 +116,11 @@ struct Plan {
   std::optional<PodQuestion> ask_about;
   std::optional<std::chrono::milliseconds> requeue_after;
 
-  // Returns true for the first launcher, which needs no prior compare-and-set: its name is unique.
+  // Returns true for the job's first launcher: its name is unique, so it may precede raise_term.
   bool CreatesFirstLauncher() const { return create_launcher == 1 && raise_term == 1; }
   bool nodes_unreachable = false;  // whether many nodes are not ready, so that they are ignored
   Suspending suspending = Suspending::kNo;
-  bool claims = false;  // whether it claims the job, so that a later plan can end the job
+  bool claims = false;  // whether this plan claims the job, so that a later one can end it
   bool confirm_claim =
       false;                  // the status is written only if no other installation has the Service
   bool drain_held = false;    // whether a worker exceeded its time to leave and still drains

@@ -17,7 +17,7 @@ class ReportBudget {
   static constexpr std::chrono::seconds kPeriod{5};
   static constexpr int kAtOnce = 30;
 
-  // Returns how long the next write that only reports cause must wait; zero: not at all.
+  // Returns the delay of the next write that only reports cause; zero: write immediately.
   std::chrono::milliseconds Wait(Clock::Time now) const {
     const auto wait = next_ - now - (kAtOnce - 1) * kPeriod;
     return std::max(std::chrono::milliseconds(0),

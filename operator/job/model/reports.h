@@ -1,7 +1,7 @@
 #pragma once
 
-// The current launcher's reports about the job's workers, by Pod UID. Ignores answers of earlier
-// launchers. Created for one plan; refers to the plan's input.
+// The current launcher's reports about the job's workers, by Pod UID. Answers of earlier launchers
+// are ignored. A Reports object is created for one plan and refers to the plan's input.
 
 #include <chrono>
 #include <optional>

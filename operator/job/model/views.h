@@ -25,7 +25,7 @@ struct ContainerView {
   bool terminated = false;
   int exit_code = 0;
   int signal = 0;
-  std::string ended_reason;   // for example OOMKilled or StartError
+  std::string ended_reason;   // the reason of its end, for example OOMKilled or StartError
   std::string ended_message;  // its termination message
   std::string finished_at;    // RFC 3339
   std::string memory_limit;   // the limit in its spec; set only if it ran out of memory
@@ -48,7 +48,7 @@ struct PodView {
   std::string revision;   // revision of the spec from which it was created (run_pin.h)
   bool deleting = false;  // whether deletionTimestamp is set
   std::string seed_id;    // launchers: id of the seed from which its keys are derived
-  std::string leaving;    // api::kAnnotationLeaving: why it must leave; empty: it stays
+  std::string leaving;    // api::kAnnotationLeaving: why the Pod must leave; empty: it stays
   PodPhase phase = PodPhase::kPending;
   std::string reason;         // status.reason, for example Evicted
   std::string message;        // status.message

@@ -30,7 +30,7 @@ void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status);
 // Removes the condition Stalled. Called for a job whose spec no longer blocks it.
 void ForgetStall(api::TrainingJobStatus& status);
 
-// Sets the condition with its generation and its time. Plans set all conditions with this function.
+// Sets a condition with its generation and time. Plans set all conditions with this function.
 void SetCondition(const PlanInput& input, api::Condition condition, api::TrainingJobStatus& status);
 
 }  // namespace ringmaster::job

@@ -7,8 +7,8 @@
 
 namespace ringmaster::job {
 
-// Workers on the host network connect to the launcher from the addresses of their nodes. A Pod's
-// address is one of these, and the only known one if the operator may not read Nodes.
+// Workers on the host network connect to the launcher from the addresses of their nodes. If the
+// operator may not read Nodes, it knows only one of these, the Pod's address.
 void PlanIsolation(const PlanInput& input, bool may_create, Plan& plan) {
   if (!input.network_policies) return;
   // Check the policies of existing Pods. If the plan creates Pods, it creates the policies, too.

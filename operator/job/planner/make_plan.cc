@@ -43,7 +43,7 @@ Plan PlanTheEnd(const PlanInput& input, const Outcome& outcome) {
   return plan;
 }
 
-// The time in which another installation, which may accept the job, can create its Service.
+// The time in which another installation, which may accept the job, can create the job's Service.
 constexpr auto kOthersFirst = std::chrono::seconds(1);
 
 // Claims a job that no installation manages. A later plan, after the claim, ends the job.

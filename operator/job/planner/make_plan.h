@@ -19,8 +19,8 @@
 
 namespace ringmaster::job {
 
-// Returns the period at which each status is written only for its progress. All jobs together cause
-// at most 100 such writes per second, but each job may be written at least every ten seconds.
+// Returns the period of status writes that change only the progress. The period limits such writes
+// to 100 per second for all jobs together, but is at most ten seconds.
 std::chrono::milliseconds ProgressPeriod(std::size_t jobs);
 
 // Returns the plan of a job. REQUIRES: the job is not being deleted.

@@ -10,7 +10,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// The interval of checks. The job does not own the removing Pod and is not queued by its changes.
+// The interval of checks. The job does not own the removal Pod and is not queued when it changes.
 constexpr std::chrono::milliseconds kLookForPods{500};
 constexpr std::size_t kMostWordsOfPod = 512;
 
@@ -57,7 +57,7 @@ class RemovalPlanner {
   }
 
  private:
-  // Plans to delete the job's Pods. Returns a text about those that still run; empty if none do.
+  // Plans to delete the job's Pods. Returns a text about Pods that still run; empty if none do.
   std::string EndPods() {
     std::string names;
     for (const PodPtr& pod : in_.pods) {

@@ -12,7 +12,7 @@
 
 namespace ringmaster::job {
 
-// The time limit for the checkpoint. A suspension is often a preemption, so others may wait for it.
+// The time limit for the checkpoint. Other jobs may wait for the resources of a suspended job.
 inline constexpr std::chrono::minutes kCheckpointLimit{2};
 // The time limit for the ranks to stop after they get the order; then the Pods are deleted anyway.
 inline constexpr std::chrono::seconds kSuspendLimit{30};

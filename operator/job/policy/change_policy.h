@@ -13,8 +13,8 @@
 namespace ringmaster::job {
 
 // Returns the paths of the fields that differ in two specs, such as "spec.worker.template.spec".
-// Compares only fields that are fixed during a run. Returns a few paths at most; if `today` has
-// invalid fields, returns those. `pinned`: the spec from which the run's Pods are created.
+// Compares only fields that are fixed during a run. Returns at most a few paths; if `today` has
+// invalid fields, returns their paths. `pinned`: the spec from which the run's Pods are created.
 std::vector<std::string> ChangedFields(const api::TrainingJobSpec& pinned,
                                        const api::TrainingJobSpec& today);
 

@@ -28,7 +28,7 @@ bool RanOutOfMemory(const api::Failure& failure) {
          failure.reason == api::kReasonLauncherOOMKilled;
 }
 
-// Returns true for crashes. A rank without a number ended while it was loading.
+// Returns true for a crash. A rank that has a start but no number ended while it was loading.
 bool IsCrash(const api::Failure& failure) {
   if (failure.reason == api::kReasonProgramRestarted) return false;  // its world changed
   const bool loading = !failure.start.empty() && failure.rank < 0;

@@ -32,7 +32,7 @@ std::string FailureText(const api::Failure& failure);
 void CountCrashedPod(const api::TrainingJob& job, const control::LauncherStatus* answer,
                      Clock::WallTime now, api::TrainingJobStatus& status);
 
-// Adds the current launcher's crashes to status.crashes, or resets it if training has progressed.
+// Adds the current launcher's crashes to status.crashes. Resets it first if training progressed.
 void CountCrashesOfLauncher(const api::TrainingJob& job, const control::LauncherStatus* answer,
                             Clock::WallTime now, api::TrainingJobStatus& status);
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // Checks the time limits of spec.runPolicy: the job's duration, the time until its ranks start, and
-// the time for which an ended job remains. They are computed from times in the job's status, so
-// that they survive a restart of the operator. Pure functions.
+// the time for which an ended job remains. The limits are computed from times in the job's status,
+// so that they survive a restart of the operator. Pure functions.
 
 #include <chrono>
 #include <optional>

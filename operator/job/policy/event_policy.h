@@ -1,7 +1,7 @@
 #pragma once
 
-// Creates the events of a plan that the other policies do not create, from the difference between
-// the old and the new status. Pure functions.
+// Creates the events that the other policies do not create, and adds them to the plan. The events
+// come from the difference between the old and the new status. Pure functions.
 
 #include <string>
 

@@ -20,9 +20,9 @@ inline constexpr std::chrono::minutes kImageTimeout{10};
 // Returns true if a container with this reason waits because its image could not be pulled.
 bool IsImageWait(const std::string& waiting_reason);
 
-// Checks kImageTimeout from when a Pod was scheduled, so that waiting for a node does not count.
+// Checks kImageTimeout, counted from the Pod's scheduling: the wait for a node does not count.
 ClockCheck CheckImages(const api::TrainingJob& job, const Observed& observed, Clock::WallTime now);
-// Returns the job's failure. REQUIRES: CheckImages() has expired.
+// Returns the job's failure. REQUIRES: CheckImages(...).expired.
 Outcome ImageNotToBeHad(const Observed& observed, Clock::WallTime now);
 
 }  // namespace ringmaster::job

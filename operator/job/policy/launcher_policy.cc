@@ -6,7 +6,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// A launcher is lost only after this many failed exchanges: a slow operator may cause one.
+// A launcher is lost only after this many failed exchanges: a slow operator may cause a failure.
 constexpr int kLeastUnanswered = 2;
 // After this time, a silent launcher is replaced even if the operator's network may be broken.
 constexpr std::chrono::seconds kLongestSilence = kLauncherSilenceLimit + kLauncherHoldLimit;

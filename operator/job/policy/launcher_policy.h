@@ -5,8 +5,8 @@
 // train meanwhile, so replacing an unreachable launcher is safe. A launcher that has never answered
 // this operator may still be starting and is not replaced, unless its node is silent too.
 //
-// If most launchers are silent, the cause is more likely the operator's own network: for at most a
-// minute, only launchers on nodes that are not ready are then replaced. Tenants may silence their
+// If most launchers are silent, the cause is more likely the operator's network: for at most a
+// minute, only launchers on nodes that are not ready are replaced. Tenants may silence their
 // launchers on purpose, so each other namespace counts once, and a single namespace is not
 // sufficient evidence. Pure functions.
 
@@ -34,7 +34,7 @@ struct LauncherHearing {
 
 struct LauncherCheck {
   std::string lost;  // why the launcher is lost, as a sentence; empty if it is not
-  std::string held;  // why it is kept although it is silent, as a sentence; or empty
+  std::string held;  // why a silent launcher is kept, as a sentence; empty if it is not
   std::optional<std::chrono::milliseconds> again;  // when to check again; unset: after a change
 };
 

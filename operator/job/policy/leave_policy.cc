@@ -7,7 +7,7 @@ namespace ringmaster::job {
 
 namespace {
 
-// Returns how much the job needs a worker. Workers with the lowest values leave first.
+// Returns a value for how much the job needs a worker. Workers with the lowest values leave first.
 int Worth(const PodView& pod, const control::WorkerReport* report) {
   if (pod.phase != PodPhase::kRunning) return 0;
   if (report == nullptr || !report->ready || report->fenced || !report->faults.empty()) return 1;

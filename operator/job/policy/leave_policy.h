@@ -18,7 +18,7 @@
 namespace ringmaster::job {
 
 // The time limit for leaving, counted from the mark. Then the Pod is deleted and counts as lost,
-// but only if other workers train: otherwise only its ranks may have the training state.
+// but only if other workers train: otherwise its ranks may be the last with the training state.
 inline constexpr std::chrono::seconds kDrainLimit{30};
 
 // Chooses `count` candidates in this order: Pods that do not run, workers that are not ready,
@@ -31,7 +31,7 @@ enum class Leave {
   kWait,     // the Pod's ranks still train or hand over their state
   kGo,       // the Pod may be deleted, because it is no longer needed
   kOverdue,  // the time limit has expired
-  kHeld      // the time limit has expired, but only the Pod's ranks may have the training state
+  kHeld      // the time limit has expired, but the ranks may be the last with the training state
 };
 
 // Returns what to do with a marked Pod. `marked_since`: when its mark was first seen; unset: now.

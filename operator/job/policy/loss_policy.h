@@ -20,7 +20,7 @@ namespace ringmaster::job {
 struct LostWorker {
   PodPtr pod;
   const char* reason;  // the reason in status.failures
-  std::string text;    // why it is lost, as a sentence for the event
+  std::string text;    // why the worker is lost, as a sentence for the event
 };
 
 // Returns the lost workers among observed.live, in the same order.

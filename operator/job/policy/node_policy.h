@@ -20,8 +20,8 @@ enum class NodeFate {
 
 NodeFate FateOfNode(const PodView& pod, const NodesSeen& nodes, const JobMemory& memory);
 
-// Returns a sentence if nodes that are not ready must be ignored, because at least two, and more
-// than half, of the cluster's nodes or of the job's worker nodes are not ready. Otherwise empty.
+// Returns a sentence if nodes that are not ready must be ignored: at least two, and more than half,
+// of the cluster's nodes or the job's worker nodes are not ready. Otherwise returns an empty text.
 std::string ManyUnreachable(const Observed& observed);
 
 // Returns "on node X", "on node X, which is being drained" and so on, for sentences about a Pod.

@@ -25,7 +25,7 @@ struct NextQuestion {
   std::optional<std::chrono::milliseconds> left;  // time until the next read
 };
 
-// Chooses one Pod of a job at a time, at growing intervals: usually all Pods have the same problem.
+// Chooses one Pod of a job at a time, at growing intervals, because Pods usually share a problem.
 NextQuestion PodToAskAbout(const Observed& observed, const JobMemory& memory, Clock::Time now);
 
 // Returns the Pod's newest event if it is a warning, such as "FailedMount: ..."; otherwise empty.

@@ -29,7 +29,7 @@ std::optional<api::CheckpointStatus> CheckpointOf(
     const std::optional<control::CheckpointReport>& newest,
     const std::optional<api::CheckpointStatus>& known, Clock::WallTime now);
 
-// Returns the stragglers for the status. Keeps a known straggler's time, because it varies.
+// Returns the stragglers for the status. Keeps a known straggler's time: the new one varies.
 std::vector<api::Straggler> StragglersOf(const std::vector<control::Straggler>& reported,
                                          const std::vector<api::Straggler>& known,
                                          Clock::WallTime now);

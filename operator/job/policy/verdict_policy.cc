@@ -36,7 +36,7 @@ bool ContainsAny(const std::string& text, const Words& words) {
 }
 
 // Returns true if a runtime reports that the program is not in the image or cannot be executed.
-// Other files may be missing because of the node, such as the driver's library.
+// Other files, such as the driver's library, may be missing because of the node.
 bool NamesMissingProgram(const std::string& message) {
   constexpr std::array kWords{"executable file not found", "no command specified",
                               "exec format error"};
