@@ -362,7 +362,7 @@ class LogSession {
 
   void Print(const std::string& pod, const LogLine& line) {
     if (options_.rank && line.rank != *options_.rank) return;
-    // Print the Pod's name for program lines and for ranks' lines that only a launcher's log has.
+    // Lines of our programs, and ranks' lines that only a launcher's log has, show the Pod's name.
     const bool of_rank = line.rank >= 0 && !line.may_repeat;
     const std::string who = of_rank || options_.rank ? "rank " + std::to_string(line.rank) : pod;
     std::string text = options_.timestamps ? line.time + " " : "";

@@ -27,7 +27,7 @@ struct LogOptions {
   bool for_terminal = false;       // whether to escape non-printable characters
 };
 
-// Writes to standard output. Blocks until all is written, or with `follow` until the job ends.
+// Writes to standard output. Blocks until all lines are written or, with `follow`, the job ends.
 Result<void> ShowLogs(const Kubectl& kubectl, const LogOptions& options);
 
 }  // namespace ringmaster::cli

@@ -20,7 +20,7 @@ constexpr const char* kTyped[] = {
     "worker.nodeSelector", "worker.tolerations", "worker.resourceClaims",
     "imagePullSecrets",    "priorityClassName"};
 
-// Returns the API field that contains the path, or the path itself.
+// Returns the path with the API field that a template's field corresponds to, or the same path.
 std::string AsTyped(const std::string& path) {
   for (const char* typed : kTyped) {
     for (const std::string& in_template : api::PathsInTemplates(typed)) {
@@ -37,7 +37,7 @@ std::string Step(const std::string& path, const std::string& key) {
   return path.empty() ? key : path + "." + key;
 }
 
-// Returns what identifies an item of a list: its mountPath or name; empty if it has neither.
+// Returns the mountPath or the name of a list item, which identifies it; empty if it has neither.
 std::string NameOf(const json& item) {
   const std::string mount = kube::GetString(item, {"mountPath"});
   return mount.empty() ? kube::GetString(item, {"name"}) : mount;

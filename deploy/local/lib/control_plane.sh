@@ -53,7 +53,7 @@ start_controllers() {
     --leader-elect=false --kube-api-qps=500 --kube-api-burst=500
 }
 
-# Makes the certificates (0.1 s), then starts etcd and the API server together: the API server waits for etcd by itself.
+# Makes the certificates (0.1 s), then starts etcd and the API server together: the API server waits until etcd is ready.
 start_control_plane() { # address services-cidr first-service-address
   local address=$1 services=$2 port
   port=$(machine_wide take_port "${PORT:-6443}")

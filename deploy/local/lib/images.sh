@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Loads images into the nodes without a registry. An archive is unpacked once, by a containerd that is started only for this and
 # keeps its snapshots in the cache; each node then gets the same layers as hard links, and the image's manifest and config.
-# A layer's files are never changed: overlayfs copies a file up before it writes to it.
+# The files of a layer never change: overlayfs copies a file before the file is written.
 #
 # Cache entry of an image, $CACHE/unpacked/<name>/: image (its name), digest, config (digest), layers (one line each, lowest
 # first: chain id, folder), thin.tar (the archive without its layers).
@@ -35,7 +35,7 @@ node_names() { seq -f 'node%g' "$(setting nodes)"; }
 
 # --- Unpacking into the cache --------------------------------------------------------------------------------------
 
-unpack_once() { # archive -> prints the cache entry; holds the cache lock
+unpack_once() { # archive -> prints the cache entry; takes the lock of the cache
   local index name digest entry
   index=$(from_archive "$1" index.json) || die "while loading $1: not an OCI archive (a plain tar with an index.json)"
   [ "$(jq '.manifests | length' <<<"$index")" = 1 ] || die "while loading $1: it must hold exactly one image"
@@ -127,7 +127,7 @@ thin_archive() { # archive digest
   echo "$thin"
 }
 
-# Pairs every layer's chain id, which names its snapshot, with the folder where its files are.
+# Writes the file `layers`: for each layer its chain id, which is also the name of its snapshot, and the folder of its files.
 write_layers() { # socket entry
   local manifest config diff chain='' chains=() folders
   manifest=$(from_archive "$2/thin.tar" index.json | jq -r '.manifests[0].digest | ltrimstr("sha256:")')

@@ -42,8 +42,7 @@ up_with_nodes() { # nodes
   done
 }
 
-# The nodes need ip_forward; every kubelet sets the other values when it starts. All are set here so that `down` restores all of
-# them.
+# Sets the sysctls that nodes need (ip_forward) and those that every kubelet sets when it starts, so that `down` restores them.
 take_kernel_settings() { # run it with machine_wide
   take_setting net.ipv4.ip_forward 1
   take_setting vm.overcommit_memory 1

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The record of what `up` makes. Each item is recorded before it is made, so that `down` undoes exactly what `up` did.
+# Records everything that `up` creates. Each item is recorded before it is created, so that `down` undoes exactly what `up` did.
 # One line per item: kind and arguments, separated by tabs. Kinds: process, directory, netns, link, route,
 # iptables, cgroup, slot, port, setting.
 
@@ -14,7 +14,7 @@ recorded() { # kind -> prints the recorded lines of that kind, without the kind,
 
 # --- Resources that all clusters of the machine share ---------------------------------------------------------------
 
-# Each cluster owns one 10.SLOT.0.0/16: .0.0/24 nodes, .64.0/18 Pods (a /24 per node), .128.0/17 Services.
+# Each cluster has one range of addresses, 10.SLOT.0.0/16: .0.0/24 nodes, .64.0/18 Pods (a /24 per node), .128.0/17 Services.
 take_slot() { # prints the slot that it took; run it with machine_wide
   local slot used
   used=$(ip -4 -o addr show; ip -4 route show table all)
