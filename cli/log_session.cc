@@ -95,7 +95,7 @@ class LogSession {
     bool gone = false;
     bool complete = false;  // whether the container has ended and its log was read completely
     int64_t complete_restarts = 0;
-    int stream = 0;  // number of its stream in merge_; 0: the log is not being read
+    int stream = 0;  // number of the Pod's stream in merge_; 0: the log is not being read
     int64_t newest_nanos = 0;
     int64_t resumed_after = 0;  // lines up to this time were already shown
     std::shared_ptr<CapturedProcess> process{};

@@ -23,7 +23,7 @@ make_cgroup() { # name
   fi
 }
 
-# kubelet refuses to start unless its root cgroup has the controllers cpu, cpuset, memory, pids (and hugetlb, if the kernel has it).
+# Fails if a cgroup v2 controller is not available that kubelet requires: cpu, cpuset, memory or pids.
 need_cgroup() {
   local controller
   only_cgroup_v2 || return 0

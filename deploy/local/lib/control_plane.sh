@@ -23,8 +23,8 @@ start_etcd() {
 start_apiserver() {
   local pki=$STATE/pki address=$1 port=$2 services=$3 extra=()
   if [ "$address" = 127.0.0.1 ]; then
-    # Without nodes the Service `kubernetes` is not used. The API server would refuse a loopback address as the endpoint of this
-    # Service.
+    # The API server refuses a loopback address as the endpoint of the Service `kubernetes`. Without nodes, this Service is not
+    # used.
     extra=(--endpoint-reconciler-type=none --advertise-address=192.0.2.1)
   else
     extra=(--advertise-address="$address")

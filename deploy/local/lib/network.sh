@@ -37,7 +37,7 @@ make_bridge() {
   allow_forwarding "$bridge"
 }
 
-# If other software (such as Docker) drops forwarded packets, packets between our nodes need an exception.
+# Allows packets between our nodes even if other software, such as Docker, drops forwarded packets.
 allow_forwarding() { # bridge
   local side
   [[ $(iptables -S FORWARD 2>/dev/null) == *'-P FORWARD DROP'* ]] || return 0
