@@ -37,7 +37,7 @@ std::string Step(const std::string& path, const std::string& key) {
   return path.empty() ? key : path + "." + key;
 }
 
-// Returns the mountPath or the name of a list item, which identifies it; empty if it has neither.
+// Returns the mountPath or the name that identifies a list item; empty if the item has neither.
 std::string NameOf(const json& item) {
   const std::string mount = kube::GetString(item, {"mountPath"});
   return mount.empty() ? kube::GetString(item, {"name"}) : mount;

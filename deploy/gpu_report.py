@@ -90,7 +90,7 @@ def tests(path):
 
 
 def figure(folder, name):
-    """Returns the last JSON object of the log that is a result; None if the command failed."""
+    """Returns the last result in the log, a JSON object; None if the command failed."""
     *said, code = (folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").splitlines()
     objects = [json.loads(line) for line in said if line.startswith(('{"summary":', '{"operation":', '{"setting":'))]
     result = objects[-1] if code == "exit 0" and objects else None

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Paths that every part of the local cluster uses, and functions that print, fail, start a program and wait for it.
-# Sourced by cluster.sh after it has set the names below.
+# cluster.sh sources this file after it has set the variables below.
 
 : "${here:?}" "${NAME:?}" "${BASE:?}" "${CACHE:?}"
 

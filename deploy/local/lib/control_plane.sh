@@ -76,7 +76,7 @@ wait_for_apiserver() {
   wait_until 60 apiserver "the API server" apiserver_ready
 }
 
-# Starts DNS for names inside the cluster, such as those of headless Services. Jobs do not need DNS, so it is started only if
+# Starts DNS for names inside the cluster, such as those of headless Services. Jobs do not need DNS, so this function starts it only if
 # CoreDNS was built.
 start_dns() {
   [ -x "$BIN/coredns" ] || { say "no DNS: CoreDNS is not built (deploy/local/build.sh coredns)"; return 0; }

@@ -7,7 +7,7 @@ command_fake() { # count
   need_up
   [[ $count =~ ^[0-9]{1,4}$ && $count -ge 1 && $count -le 5000 ]] || die "the number of simulated nodes is 1 to 5000, not '$count'"
   "$here/build.sh" kwok
-  # Create the nodes before kwok starts: it then finds all nodes at once and does not slow down their creation.
+  # Create the nodes before kwok starts, so that kwok finds all nodes at once and does not slow down their creation.
   manifests=$(fake_nodes "$count")
   [ -z "$manifests" ] || kubectl create --filename=- >/dev/null <<<"$manifests"
   if ! running kwok; then start_kwok; fi

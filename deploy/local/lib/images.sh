@@ -181,7 +181,7 @@ upper_folder() {
   jq -r '.[0] | if .Type == "bind" then .Source else .Options[] | select(startswith("upperdir=")) | ltrimstr("upperdir=") end'
 }
 
-copy_layer() { # from to: copies a folder, as hard links if both are on one file system
+copy_layer() { # from to: copies a folder; makes hard links if both folders are on one file system
   if [ "$(stat -c %d "$1")" = "$(stat -c %d "$2")" ]; then
     cp -al "$1/." "$2/"
   else

@@ -43,7 +43,7 @@ up_with_nodes() { # nodes
 }
 
 # Sets the sysctls that nodes need (ip_forward) and those that every kubelet sets when it starts, so that `down` restores them.
-take_kernel_settings() { # run it with machine_wide
+take_kernel_settings() { # call this function through machine_wide
   take_setting net.ipv4.ip_forward 1
   take_setting vm.overcommit_memory 1
   take_setting vm.panic_on_oom 0
