@@ -43,7 +43,7 @@ class LogMerge {
 
   int Open(const std::string& name);
   void Add(int stream, LogLine line, int64_t now_millis);
-  // Declares that no more lines follow.
+  // Declares that the stream has no more lines.
   void Close(int stream);
   // Returns true if a stream is far ahead of others, so that reading it should pause.
   bool Full(int stream) const;

@@ -2,7 +2,7 @@
 
 // `kubectl trainingjob logs JOB` prints the lines of all ranks, agents and launchers of a job by
 // time. With -f it follows the logs until the job ends, also in replacement Pods. It runs one
-// `kubectl logs` per Pod and stops reading Pods that are ahead of the others, to bound memory.
+// `kubectl logs` per Pod and, to bound memory, pauses reading logs that are ahead of the others.
 
 #include <cstddef>
 #include <cstdint>

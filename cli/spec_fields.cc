@@ -20,7 +20,7 @@ constexpr const char* kTyped[] = {
     "worker.nodeSelector", "worker.tolerations", "worker.resourceClaims",
     "imagePullSecrets",    "priorityClassName"};
 
-// Returns the path with the API field that a template's field corresponds to, or the same path.
+// Returns the path of the API field for a path within a template; any other path unchanged.
 std::string AsTyped(const std::string& path) {
   for (const char* typed : kTyped) {
     for (const std::string& in_template : api::PathsInTemplates(typed)) {

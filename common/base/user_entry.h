@@ -17,8 +17,8 @@ namespace ringmaster {
 std::string UserName(uid_t uid);
 
 // Writes passwd and group entries for the current uid into `directory` (created if missing) unless
-// the uid already has a name. `home` becomes the entry's home directory. Returns whether it wrote
-// them. Call it before other threads start.
+// the uid already has a name. `home` becomes the entry's home directory. Returns true if it wrote
+// entries. Call it before other threads start.
 Result<bool> EnsureUserEntry(const std::string& directory, const std::string& home);
 
 }  // namespace ringmaster

@@ -39,7 +39,7 @@ struct HttpAnswer {
 struct HttpServerOptions {
   std::size_t max_header_bytes = 16 << 10;
   std::size_t max_body_bytes = 0;
-  // Beyond it, the server closes the oldest connection without credentials, or else the oldest.
+  // At the limit, the server closes the oldest connection without credentials, else the oldest.
   std::size_t max_connections = 64;
   // The time limit for a header, from the start of the connection or the previous answer. Also the
   // limit for a body and for an answer.

@@ -173,7 +173,7 @@ kill_shims() {
   done
 }
 
-# Removes what the programs of a node leave at fixed places outside the state directory: shim sockets, CNI results, and links to
+# Removes files that the programs of a node leave at fixed paths outside the state directory: shim sockets, CNI results, and links to
 # container logs.
 remove_traces() {
   local id file
