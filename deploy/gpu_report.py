@@ -75,7 +75,7 @@ def cases(said):
 
 
 def tests(path):
-    """Returns the tests (for the GPU test program, each of its cases), and the lines that this program prints for figure B12."""
+    """Returns the tests (each case of the GPU test program is one), and that program's lines for figure B12."""
     found, sizes = [], []
     for test in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
         skipped = test.find("skipped[@message='SKIP_RETURN_CODE=77']") is not None  # otherwise it could not be started

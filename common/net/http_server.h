@@ -53,8 +53,8 @@ struct HttpServerOptions {
 using Admit = std::function<void(std::optional<HttpAnswer> refusal)>;
 
 struct HttpHandlers {
-  // Called after the header and before the body is read, so `body` is empty. Null: all requests are
-  // served, and no client counts as authenticated. `admit` must not outlive the io_context.
+  // Called once the header is read, before the body is read; `body` is empty. Null: all requests
+  // are served, and no client counts as authenticated. `admit` must not outlive the io_context.
   std::function<void(const HttpRequest& request, Admit admit)> check{};
   // Called on the server's thread; must not block. An exception is answered with 500.
   std::function<HttpAnswer(const HttpRequest& request)> answer{};

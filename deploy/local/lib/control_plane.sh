@@ -76,8 +76,8 @@ wait_for_apiserver() {
   wait_until 60 apiserver "the API server" apiserver_ready
 }
 
-# Starts DNS for names inside the cluster, such as those of headless Services. Jobs do not need DNS, so this function starts it only if
-# CoreDNS was built.
+# Starts DNS for names inside the cluster, such as those of headless Services. Jobs do not need DNS, so this
+# function starts it only if CoreDNS was built.
 start_dns() {
   [ -x "$BIN/coredns" ] || { say "no DNS: CoreDNS is not built (deploy/local/build.sh coredns)"; return 0; }
   identity dns /CN=ringmaster:dns
