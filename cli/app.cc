@@ -63,7 +63,7 @@ void AddKubectlFlags(CLI::App& app, Arguments& given) {
       ->group("kubectl's flags");
 }
 
-// Checks names of objects, so that kubectl cannot mistake one for a flag.
+// Removes a type such as "tj/" from the name. Rejects invalid names, such as kubectl's flags.
 std::string WrongName(std::string& name) {
   for (const std::string_view prefix : {"trainingjobs/", "trainingjob/", "tj/"}) {
     if (name.starts_with(prefix)) name.erase(0, prefix.size());

@@ -19,7 +19,7 @@ const KubectlFlag* FlagOf(std::string_view word) {
   return nullptr;
 }
 
-// Returns the names in the output of `kubectl … -o name`, without types; none if it failed.
+// Returns the names in the output of `kubectl … -o name`, without types; none if kubectl failed.
 std::vector<std::string> Names(const Result<std::string>& printed) {
   std::vector<std::string> names;
   if (!printed.ok()) return names;

@@ -25,7 +25,7 @@ using enum Check::Result;
 
 constexpr char kPlatform[] = "; ask the platform team";
 
-// Returns a warning, because objects that the user may not read show no problem of the cluster.
+// Returns a warning, not a failure: a user who may not read an object can have a working cluster.
 Check Unseen(const char* name, const Error& error) {
   return {name, kWarn, "cannot be read: " + error.message};
 }
@@ -87,7 +87,7 @@ constexpr Right kRights[] = {{"create", kJobs, true},
                              {"list", "events", false},
                              {"get", "controllerrevisions.apps", false}};
 
-// Returns the check of the user's permissions. `kubectl auth can-i` fails if it prints no.
+// Checks the user's permissions. `kubectl auth can-i` exits with an error if the answer is no.
 Check RightsCheck(const std::vector<Result<std::string>>& answers) {
   std::vector<std::string> lacks;
   bool fails = false;

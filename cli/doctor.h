@@ -1,7 +1,7 @@
 #pragma once
 
 // `kubectl trainingjob doctor` checks whether the cluster is ready for TrainingJobs, as far as the
-// user may see. It creates nothing.
+// user's permissions allow. The command creates no objects.
 
 #include <string>
 #include <vector>

@@ -2,8 +2,8 @@
 
 // `kubectl trainingjob explain JOB` shows which fields of a job's run come from the job, from its
 // profile or from defaults, and which values Ringmaster resolved. It reads the run's spec from its
-// ControllerRevision. If the user may not read the ControllerRevision, it merges the job and its
-// profile itself, as the operator does.
+// ControllerRevision. If the user may not read the ControllerRevision, the command merges the job
+// and the job's profile, as the operator does.
 
 #include <string>
 

@@ -17,7 +17,7 @@ class JsonStream {
 
   explicit JsonStream(OnObject on_object) : on_object_(std::move(on_object)) {}
 
-  // Skips objects of more than 16 MiB; objects of Kubernetes are smaller.
+  // Skips objects of more than 16 MiB; Kubernetes objects are smaller.
   void Add(std::string_view data);
 
  private:

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostOutput = std::size_t{256} << 20;  // bytes per call, for 10000 Pods
+constexpr std::size_t kMostOutput = std::size_t{256} << 20;  // bytes; enough for 10000 Pods
 constexpr std::size_t kMostErrors = std::size_t{64} << 10;
 
 // A running call of kubectl.

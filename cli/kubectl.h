@@ -1,9 +1,9 @@
 #pragma once
 
 // Runs kubectl as a child process and returns its output, so every login that works with kubectl
-// works here. The child gets an argument vector, never a shell command, and no standard input. Its
-// standard error is passed on immediately, because a login may prompt the user there; kubectl's own
-// error messages become the returned Error instead. Not thread-safe.
+// works here. The child gets an argument vector, never a shell command, and no standard input.
+// kubectl's error messages become the returned Error. The rest of its standard error is passed on
+// at once, because a login may prompt the user there. Not thread-safe.
 
 #include <string>
 #include <string_view>

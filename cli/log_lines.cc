@@ -16,7 +16,7 @@ constexpr std::size_t kMostRecent = 16384;
 constexpr int64_t kRepeatNanos = 1'000'000'000;
 constexpr int64_t kRepeatMillis = 1000;
 
-// Returns the time at the beginning of `text`, and its length in bytes.
+// Returns the time at the beginning of `text`, and the length of the time's text in bytes.
 std::optional<std::pair<int64_t, std::size_t>> TimeAt(std::string_view text) {
   const std::size_t end = text.find(' ');
   const std::string time(text.substr(0, std::min<std::size_t>(end, 40)));
@@ -59,7 +59,7 @@ void ReadRank(LogLine& line) {
   line.text.erase(0, line.text.find("] ") + 2);
 }
 
-// Returns true for "2026-01-31T23:59:59.999Z info launcher …", or the same as JSON.
+// Returns true for a line like "2026-01-31T23:59:59.999Z info launcher …", also in JSON format.
 bool IsOfLauncher(std::string_view text) {
   if (text.starts_with("{\"time\":")) {
     return text.find("\"program\":\"launcher\"") != std::string_view::npos;

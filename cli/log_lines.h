@@ -24,7 +24,7 @@ struct LogLine {
   std::string time{};  // the same time, as text
   std::string text{};
   int rank = -1;            // the rank that wrote the line; -1: a Ringmaster program wrote it
-  bool may_repeat = false;  // whether it is from a launcher's log and may be in a worker's log, too
+  bool may_repeat = false;  // whether this line of a launcher's log may also be in a worker's log
 };
 
 // Parses a line of `kubectl logs --timestamps`. A line without a time gets the time `otherwise`.
@@ -43,12 +43,12 @@ class LogMerge {
 
   int Open(const std::string& name);
   void Add(int stream, LogLine line, int64_t now_millis);
-  // Declares that no more lines follow.
+  // Declares that the stream has no more lines.
   void Close(int stream);
   // Returns true if a stream is far ahead of others, so that reading it should pause.
   bool Full(int stream) const;
 
-  // Prints the oldest lines, as long as all open streams have lines or a line was held too long.
+  // Prints the oldest lines while all open streams have lines or a line was held back too long.
   void Show(int64_t now_millis);
   bool Empty() const { return streams_.empty(); }
 

@@ -95,7 +95,7 @@ class LogSession {
     bool gone = false;
     bool complete = false;  // whether the container has ended and its log was read completely
     int64_t complete_restarts = 0;
-    int stream = 0;  // number of its stream in merge_; 0: the log is not being read
+    int stream = 0;  // number of the Pod's stream in merge_; 0: the log is not being read
     int64_t newest_nanos = 0;
     int64_t resumed_after = 0;  // lines up to this time were already shown
     std::shared_ptr<CapturedProcess> process{};
@@ -362,7 +362,7 @@ class LogSession {
 
   void Print(const std::string& pod, const LogLine& line) {
     if (options_.rank && line.rank != *options_.rank) return;
-    // Print the Pod's name for program lines and for ranks' lines that only a launcher's log has.
+    // Lines of our programs, and ranks' lines that only a launcher's log has, show the Pod's name.
     const bool of_rank = line.rank >= 0 && !line.may_repeat;
     const std::string who = of_rank || options_.rank ? "rank " + std::to_string(line.rank) : pod;
     std::string text = options_.timestamps ? line.time + " " : "";

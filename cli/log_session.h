@@ -2,7 +2,7 @@
 
 // `kubectl trainingjob logs JOB` prints the lines of all ranks, agents and launchers of a job by
 // time. With -f it follows the logs until the job ends, also in replacement Pods. It runs one
-// `kubectl logs` per Pod and stops reading Pods that are ahead of the others, to bound memory.
+// `kubectl logs` per Pod and, to bound memory, pauses reading logs that are ahead of the others.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ struct LogOptions {
   bool for_terminal = false;       // whether to escape non-printable characters
 };
 
-// Writes to standard output. Blocks until all is written, or with `follow` until the job ends.
+// Writes to standard output. Blocks until all lines are written or, with `follow`, the job ends.
 Result<void> ShowLogs(const Kubectl& kubectl, const LogOptions& options);
 
 }  // namespace ringmaster::cli

@@ -20,7 +20,7 @@ constexpr const char* kTyped[] = {
     "worker.nodeSelector", "worker.tolerations", "worker.resourceClaims",
     "imagePullSecrets",    "priorityClassName"};
 
-// Returns the API field that contains the path, or the path itself.
+// Returns the path of the API field for a path within a template; any other path unchanged.
 std::string AsTyped(const std::string& path) {
   for (const char* typed : kTyped) {
     for (const std::string& in_template : api::PathsInTemplates(typed)) {
@@ -37,7 +37,7 @@ std::string Step(const std::string& path, const std::string& key) {
   return path.empty() ? key : path + "." + key;
 }
 
-// Returns what identifies an item of a list: its mountPath or name; empty if it has neither.
+// Returns the mountPath or the name that identifies a list item; empty if the item has neither.
 std::string NameOf(const json& item) {
   const std::string mount = kube::GetString(item, {"mountPath"});
   return mount.empty() ? kube::GetString(item, {"name"}) : mount;

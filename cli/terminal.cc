@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kReplaced = "\xEF\xBF\xBD";  // U+FFFD
 
-// Returns the first character of `text` and its length in bytes; {-1, 1} if it is not UTF-8.
+// Returns the first character of `text` and its length in bytes; {-1, 1} for invalid UTF-8.
 std::pair<int32_t, std::size_t> NextCharacter(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);

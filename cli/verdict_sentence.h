@@ -21,7 +21,7 @@ struct Explanation {
   std::vector<std::string> also{};  // other problems that users may have to fix
 };
 
-// Returns whether and why a job trains. `written` is the JSON from which `job` was decoded.
+// Explains whether a job trains, and if not, why. `job` was decoded from the JSON `written`.
 Explanation ExplainJob(const api::TrainingJob& job, const nlohmann::json& written);
 
 // Returns the text in reasons.h for a reason or for a cause of a recovery; empty for others.

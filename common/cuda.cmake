@@ -1,4 +1,4 @@
-# CUDA, for the trainer's GPU code. RINGMASTER_CUDA is OFF, ON (something missing is an error) or AUTO (on if a CUDA compiler and a
+# Enables CUDA for the trainer's GPU code. RINGMASTER_CUDA is OFF, ON (fails if something is missing) or AUTO (on if a CUDA compiler and a
 # LibTorch with CUDA are found). The build contains machine code for all GPUs that LibTorch's wheels support, so that nothing is compiled
 # when a job starts, and PTX of the newest architecture for later GPUs.
 set(RINGMASTER_CUDA OFF CACHE STRING

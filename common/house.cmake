@@ -24,13 +24,13 @@ target_compile_options(house_flags INTERFACE
   $<$<AND:$<BOOL:${RINGMASTER_WERROR}>,$<COMPILE_LANGUAGE:CUDA>>:-Werror=all-warnings -Xcompiler=-Werror>
   # g++ 12 warns about overlaps in "text" + std::string that do not exist (GCC bug 105329).
   $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
-  # Findings about locks (common/base/mutex.h) are errors even without RINGMASTER_WERROR.
+  # Warnings about locks (common/base/mutex.h) are errors even without RINGMASTER_WERROR.
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety -Werror=thread-safety>)
 
-# Unity builds compile a target's sources as one, in a third of the time, but the compiler warns about types
-# in a source's unnamed namespace as if they were in a header. The unity sources of CMake before 3.30 contain
-# absolute paths, so ccache has no hits when the repository is built in another folder. ringmaster_unite()
-# therefore makes the unity sources.
+# Unity builds compile a target's sources as one source, in a third of the time. In such a build, g++ warns about
+# types in a source's unnamed namespace as if they were in a header. The unity sources of CMake before 3.30 contain
+# absolute paths, so ccache has no hits when the repository is built in another folder; ringmaster_unite() writes
+# unity sources with relative paths instead.
 set(RINGMASTER_UNITY ${CMAKE_UNITY_BUILD})
 set(CMAKE_UNITY_BUILD OFF)
 if(RINGMASTER_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -106,7 +106,7 @@ function(ringmaster_library name)
 endfunction()
 
 # ringmaster_test(NAME SOURCES... LINK libs... LABELS labels...): defines a GoogleTest program with one ctest entry, so that the program
-# starts only once for all cases: the start is slow with sanitizers.
+# starts only once for all cases, because the start is slow with sanitizers.
 function(ringmaster_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

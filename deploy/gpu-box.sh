@@ -13,8 +13,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Files and whole folders of /usr/include to copy. Boost is not among them because of its size: only those of its headers that
-# our sources include are copied.
+# Files and whole folders of /usr/include to copy. Boost is too large to be copied as a whole; boost_headers lists the headers
+# of Boost that our sources include.
 headers=(nlohmann CLI spdlog fmt gtest gmock openssl x86_64-linux-gnu/openssl zlib.h zconf.h
   x86_64-linux-gnu/zconf.h)
 libraries=(libspdlog libfmt libssl libcrypto libz libgtest libgtest_main libgmock libgmock_main)
@@ -24,8 +24,8 @@ cmake_packages=(lib/x86_64-linux-gnu/cmake/{spdlog,fmt,GTest,Boost-1.74.0,boost_
 boost_headers() {
   local source
   for source in common/control/*.cc worker/trainer/{*,*/*}/*.cc tests/unit/trainer/fake_launcher.h; do
-    # The compiler fails for sources that include LibTorch, which is not in its search path. Those sources need no other Boost
-    # headers than the other sources.
+    # The compiler fails for sources that include LibTorch, which is not in its search path. These sources include only Boost
+    # headers that other sources include, too.
     g++ -std=c++20 -M -I. "$source" 2>/dev/null || true
   done | tr ' ' '\n' | sed -n 's#^/\(usr/include/boost/.*\)#\1#p' | sort -u
 }
@@ -51,8 +51,8 @@ collect() { # folder
 }
 
 build_folder=${RINGMASTER_BUILD:-build/gpu-box}
-peer=(bench/peers/torchrun/throughput.sh) # measures PyTorch's speed at the same training, for figure B13
-carried=() # environment variables for programs built with FOLDER, not for other programs such as compilers
+peer=(bench/peers/torchrun/throughput.sh) # trains the same network with PyTorch, for figure B13
+carried=() # environment variables for programs that were built with FOLDER; compilers and other programs do not get them
 
 compile() { # [folder]
   local options=() found torch
@@ -92,8 +92,7 @@ figure() {
   [ $code = 0 ] || tail -n 3 "$results/$1.log"
 }
 
-# Trains IResNet-50 as for the figures of docs/gpu.md, with one rank per GPU. Each rank sees only its own GPU, as the ranks of a
-# Pod do.
+# Trains IResNet-50 as for the figures of docs/gpu.md, with one rank per GPU. Each rank can access only its GPU, as in a Pod.
 train() { # ringmaster-train gpus options...
   local store pids=() rank code=0
   store=$(mktemp -d)

@@ -75,7 +75,7 @@ def cases(said):
 
 
 def tests(path):
-    """Returns the tests (for the GPU test program, each of its cases), and the lines of figure B12 that it prints."""
+    """Returns the tests (each case of the GPU test program is one), and that program's lines for figure B12."""
     found, sizes = [], []
     for test in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
         skipped = test.find("skipped[@message='SKIP_RETURN_CODE=77']") is not None  # otherwise it could not be started
@@ -90,7 +90,7 @@ def tests(path):
 
 
 def figure(folder, name):
-    """Returns the last JSON object of the log that is a result; None if the command failed."""
+    """Returns the last result in the log, a JSON object; None if the command failed."""
     *said, code = (folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").splitlines()
     objects = [json.loads(line) for line in said if line.startswith(('{"summary":', '{"operation":', '{"setting":'))]
     result = objects[-1] if code == "exit 0" and objects else None

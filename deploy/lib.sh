@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Functions for the demo, the end-to-end tests and the benchmarks: they install Ringmaster into a cluster and prepare a
-# namespace for its users. Sourced, not run. Needs KUBECONFIG (cluster admin) and kubectl in PATH; defines functions,
-# `repository`, `version` and the images' names.
+# Functions that install Ringmaster into a cluster and prepare a namespace for users. The demo, the end-to-end tests and the
+# benchmarks source this file. It needs KUBECONFIG (cluster admin) and kubectl in PATH, and also sets `repository`, `version`
+# and the names of the images.
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 RINGMASTER_CACHE=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
 version=$("$repository/release/version.sh")
@@ -15,7 +15,7 @@ die() { echo "error: $*" >&2; exit 1; }
 # All timeouts are multiplied by RINGMASTER_PATIENCE, for machines that are busy with other work.
 patience=${RINGMASTER_PATIENCE:-1}
 
-# Polling takes CPU time from the work that it waits for, so the interval grows with the time waited.
+# Polling takes CPU time from the work that the caller waits for, so the interval grows with the time waited.
 wait_for() { # what seconds command...: waits until the command succeeds
   local what=$1 begin=$SECONDS waited
   local limit=$(($2 * patience))

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Copies the CRDs of crds/, and the rules and the dashboard of deploy/monitoring/, into the chart; renders deploy/install.yaml from
 # charts/ringmaster with its default values and an example registry; and renders docs/api.md and docs/reasons.md (docs/render.py).
-#   deploy/render-install.sh           writes them all
-#   deploy/render-install.sh --check   fails if one of them is out of date
+#   deploy/render-install.sh           writes all these files
+#   deploy/render-install.sh --check   fails if one of these files is out of date
 #   deploy/render-install.sh --print CHART   prints the install.yaml of a chart that names its images, such as a release's chart
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-# Helm cannot read files outside a chart, so these are copied.
+# Helm cannot read files outside a chart, so these files are copied into the chart.
 copied=(crds/ringmaster.dev_trainingjobs.yaml crds/ringmaster.dev_trainingprofiles.yaml crds/ringmaster.dev_localtrainingprofiles.yaml deploy/monitoring/ringmaster.rules.yaml deploy/monitoring/ringmaster.dashboard.json)
 rendered=$(mktemp -d)
 trap 'rm -rf "$rendered"' EXIT
 
-# The namespace must exist before a release is installed into it, so it is not part of the chart. The labels of Helm are removed
-# from the other objects, because users apply them with kubectl.
+# The chart does not contain the namespace, which must exist before a release is installed into it. Helm's labels are removed
+# from the other objects, because users apply install.yaml with kubectl.
 render() { # chart, helm's arguments...
   cat <<'Y'
 # Rendered by deploy/render-install.sh from charts/ringmaster: edit that.

@@ -6,7 +6,7 @@
 namespace ringmaster {
 
 std::chrono::milliseconds BackoffDelay(const BackoffOptions& options, int failures, double random) {
-  // After 60 doublings the delay has reached its limit anyway; the cap keeps pow() finite.
+  // The clamp keeps pow() finite; after 60 doublings the delay has reached its limit in any case.
   const int exponent = std::clamp(failures - 1, 0, 60);
   const double grown =
       static_cast<double>(options.initial.count()) * std::pow(options.factor, exponent);

@@ -1,7 +1,7 @@
 #pragma once
 
 // Exponential back-off with jitter. The reflectors, the work queue, the agent's reconnects and the
-// quota retries use it. BackoffDelay() is a pure function, so tests can check it with tables.
+// quota retries use it. BackoffDelay() is a pure function, which table-driven tests can check.
 
 #include <chrono>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Base64 (RFC 4648, with padding) for bytes in JSON and YAML. Used by the codecs of the control
-// protocol and to read Secrets and kubeconfig files.
+// Base64 (RFC 4648, with padding) for bytes in JSON and YAML. The codecs of the control protocol
+// and the readers of Secrets and kubeconfig files use it.
 
 #include <optional>
 #include <string>
@@ -11,7 +11,7 @@ namespace ringmaster {
 
 std::string EncodeBase64(std::string_view bytes);
 
-// Decodes `text`. Returns nullopt if EncodeBase64 would not write exactly this text.
+// Returns the decoded bytes; nullopt if `text` is not exactly what EncodeBase64 would return.
 std::optional<std::string> DecodeBase64(std::string_view text);
 
 }  // namespace ringmaster

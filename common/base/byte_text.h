@@ -8,14 +8,14 @@
 
 namespace ringmaster {
 
-// Sizes are rounded: down for available amounts and up for required amounts, so that a message
-// never says that something fits when it does not.
+// Round available amounts down and required amounts up, so that a message never says that data
+// fits when it does not.
 enum class Rounding { kDown, kUp };
 
 // `bytes` >= 0. Sizes below 10 units have one decimal digit, larger sizes have none.
 std::string BytesText(int64_t bytes, Rounding rounding = Rounding::kDown);
 
-// Formats a share: "41 of 140 GiB", both in the unit of `all`. 0 <= `done` <= `all`.
+// Formats a part of a total in the unit of the total: "41 of 140 GiB". 0 <= `done` <= `all`.
 std::string BytesOfText(int64_t done, int64_t all);
 
 }  // namespace ringmaster

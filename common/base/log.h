@@ -33,11 +33,11 @@ using LogFields = std::initializer_list<LogField>;
 
 enum class LogFormat { kText, kJson };
 
-// Call once at the start of main(). Each line contains `program`. `level` is debug, info, warn or
-// error. Before this call, logs are text at level info.
+// Call once at the start of main(). Each log line contains `program`. `level` is debug, info, warn
+// or error. Before this call, logs are text at level info.
 void InitLog(std::string_view program, std::string_view level, LogFormat format);
 
-// Whether `line`, without its line end, looks like text output of LogDebug or LogInfo.
+// Returns true if `line`, without its newline, looks like text that LogDebug or LogInfo wrote.
 bool IsRoutine(std::string_view line);
 
 void LogDebug(std::string_view message, LogFields fields = {});

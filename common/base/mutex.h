@@ -167,7 +167,7 @@ class StoppableCondVar {
     return changed_.wait_for(mutex.mutex_, std::move(stop), limit, std::move(done));
   }
 
-  // A stop request does not end the following waits.
+  // The following waits ignore stop requests.
   template <typename Done>
   void Wait(Mutex& mutex, Done done)
       RINGMASTER_REQUIRES(mutex) RINGMASTER_NO_THREAD_SAFETY_ANALYSIS {

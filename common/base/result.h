@@ -34,7 +34,7 @@ enum class ErrorKind {
   kInternal,       // an invariant of our own code is broken
 };
 
-// The kind's stable name, for logs and metrics labels.
+// Returns the kind's stable name, for logs and metrics labels.
 constexpr const char* ToString(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kInvalid:
@@ -69,10 +69,10 @@ struct Error {
   ErrorKind kind = ErrorKind::kInternal;
   std::string message;
   std::string reason{};  // a stable CamelCase word if the kind is too coarse ("QuotaExceeded")
-  // For kThrottled: the delay before a retry that the other side asks for; 0: unknown.
+  // For kThrottled: the delay that the other side requests before a retry; 0: unknown.
   std::chrono::milliseconds retry_after{0};
 
-  // Returns the same error with its context in front: "while <doing>: <message>".
+  // Returns this error with the context before its message: "while <doing>: <message>".
   [[nodiscard]] Error WithContext(const std::string& doing) const {
     return {kind, "while " + doing + ": " + message, reason, retry_after};
   }

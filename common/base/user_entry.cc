@@ -37,8 +37,8 @@ std::string UserName(uid_t uid) {
 
 Result<bool> EnsureUserEntry(const std::string& directory, const std::string& home) {
   if (!UserName(::getuid()).empty()) return false;
-  // The name service module ignores group ids below 500, except 100, so a Pod of such a group is
-  // listed with group 100. This is only a label; the process keeps its groups.
+  // The name service module ignores group ids below 500, except 100, so for such
+  // a group the entry contains 100. This changes only the entry; the process keeps its groups.
   const unsigned uid = ::getuid();
   const unsigned gid = ::getgid() >= 500 ? ::getgid() : 100;
   const std::string name = "u" + std::to_string(uid);

@@ -17,7 +17,7 @@ const CLI::App& CommandAfter(const CLI::App& command, const std::string& argumen
   return command;
 }
 
-// Splits "--flag=" into the arguments "--flag" and "" if that flag of `command` takes a text.
+// Splits "--flag=" into the arguments "--flag" and "" if that flag of `command` takes a string.
 std::vector<std::string> Separated(const CLI::App& command, const std::string& argument) {
   if (!argument.starts_with("--") || argument.find('=') != argument.size() - 1) return {argument};
   const std::string name = argument.substr(0, argument.size() - 1);

@@ -7,8 +7,8 @@
 
 namespace ringmaster {
 
-// Like app.parse(argc, argv), but accepts "--flag=" as an empty value if the flag takes a text, and
-// rejects it if the flag takes another kind of value. Throws CLI::ParseError.
+// Like app.parse(argc, argv), but accepts "--flag=" as an empty value if the flag takes a string,
+// and rejects it if the flag takes another kind of value. Throws CLI::ParseError.
 void ParseArguments(CLI::App& app, int argc, const char* const* argv);
 
 }  // namespace ringmaster

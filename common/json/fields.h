@@ -236,7 +236,7 @@ Json ToJson(const T& value) {
   }
 }
 
-// kInvalid says what is wrong and where. `path` is the location of `json` in its document.
+// Returns the value, or kInvalid with the path of the wrong field, which begins with `path`.
 template <typename T>
 Result<T> FromJson(const Json& json, std::string_view path = "") {
   T value;

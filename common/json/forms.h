@@ -32,7 +32,7 @@ class AsWord {
   Json Write(E value) const {
     return names_[static_cast<std::size_t>(value)];
   }
-  // REQUIRES: `value` is set. Use Sparse, which leaves out an unset field.
+  // REQUIRES: `value` is set. Use this form with Sparse, which omits an unset field.
   template <typename E>
   Json Write(const std::optional<E>& value) const {
     return Write(*value);

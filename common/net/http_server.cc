@@ -169,7 +169,7 @@ class StreamConnection : public Connection {
     if (error == beast::http::error::body_limit) {
       return Write({413, "the body is too large\n"}, false);
     }
-    // Other errors get no response: the client left, was too slow, or does not speak HTTP.
+    // Other errors get no response: the client disconnected, was too slow, or does not speak HTTP.
   }
 
   HttpAnswer Answer() const {

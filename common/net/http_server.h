@@ -39,7 +39,7 @@ struct HttpAnswer {
 struct HttpServerOptions {
   std::size_t max_header_bytes = 16 << 10;
   std::size_t max_body_bytes = 0;
-  // At the limit, a new connection replaces the oldest one without credentials, else the oldest.
+  // At the limit, the server closes the oldest connection without credentials, else the oldest.
   std::size_t max_connections = 64;
   // The time limit for a header, from the start of the connection or the previous answer. Also the
   // limit for a body and for an answer.
@@ -48,13 +48,13 @@ struct HttpServerOptions {
   std::chrono::seconds idle_limit{5};
 };
 
-// Decides about a request: without `refusal` the request is served; otherwise `refusal` is sent and
-// the connection is closed. Called once, on any thread.
+// Call with nullopt to serve the request, or with `refusal` to send that answer and close the
+// connection. Call exactly once, on any thread.
 using Admit = std::function<void(std::optional<HttpAnswer> refusal)>;
 
 struct HttpHandlers {
-  // Called after the header and before the body is read, so `body` is empty. Null: all requests are
-  // served, and no client counts as authenticated. `admit` must not outlive the io_context.
+  // Called once the header is read, before the body is read; `body` is empty. Null: all requests
+  // are served, and no client counts as authenticated. `admit` must not outlive the io_context.
   std::function<void(const HttpRequest& request, Admit admit)> check{};
   // Called on the server's thread; must not block. An exception is answered with 500.
   std::function<HttpAnswer(const HttpRequest& request)> answer{};
@@ -63,15 +63,15 @@ struct HttpHandlers {
 // Returns a connection's TLS context. Called for each connection, so certificates can change.
 using TlsSource = std::function<std::shared_ptr<boost::asio::ssl::context>()>;
 
-// The destructor stops the server. Call it on the server's thread, or after that thread has ended.
+// The destructor stops the server. It must run on the server's thread or after that thread's end.
 class HttpServer {
  public:
   virtual ~HttpServer() = default;
   virtual int port() const = 0;
 };
 
-// Listens on an IP address; port 0 picks a free port. `tls` is null for plain HTTP. kUnavailable if
-// the address or port cannot be used.
+// Listens on an IP address; port 0 picks a free port. `tls` is null for plain HTTP. Returns
+// kUnavailable if the address or port cannot be used.
 Result<std::unique_ptr<HttpServer>> StartHttpServer(boost::asio::io_context& io,
                                                     const std::string& address, int port,
                                                     TlsSource tls, HttpServerOptions options,

@@ -38,7 +38,7 @@ void KillUntilNone(const std::function<std::vector<pid_t>()>& left,
       pid_t reaped = 0;
       while ((reaped = waitpid(pid, nullptr, WNOHANG)) == 0 &&
              std::chrono::steady_clock::now() < deadline) {
-        poll(nullptr, 0, 1);  // a killed process ends some time later; no event reports it
+        poll(nullptr, 0, 1);  // a killed process ends some time later; no event reports its end
       }
     }
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Keeps the last lines that a program printed. A verdict shows them for a failed rank or mpirun.
+// Keeps the last lines that a program printed. They are shown if a rank or mpirun fails.
 // Append both streams to one LastLines in the order in which they were read. If later lines
 // displace an error report, the newest report is kept and precedes these lines. Does no I/O.
 

@@ -20,7 +20,7 @@ class NewestTraceback {
   // Takes the next line that is not blank.
   void Take(const std::string& line);
 
-  // At most kMaxLines: the last lines of a Python report, the first lines of other reports.
+  // At most kMaxLines of the report: the last ones of a Python report, the first ones of others.
   const std::deque<std::string>& lines() const { return lines_; }
   // The number of lines that came after the last one of lines().
   std::size_t lines_since() const { return since_; }

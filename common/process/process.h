@@ -34,12 +34,12 @@ struct StartedProcess {
   int stderr_fd = -1;
 };
 
-// Returns kNotFound or kForbidden, with a sentence, if the program cannot be executed; kUnavailable
-// if the machine lacks resources. After an error no process remains. REQUIRES: the calling thread
-// lives as long as the program; the program is killed when that thread ends.
+// Returns kNotFound or kForbidden, with a full sentence as the message, if the program cannot be
+// executed; kUnavailable if the machine lacks resources. After an error no process remains.
+// REQUIRES: the calling thread outlives the program; when that thread ends, the program is killed.
 Result<StartedProcess> StartProcess(const ProcessSpec& spec);
 
-// The file that `program` refers to: `program` itself if it contains a slash, otherwise the first
+// Returns the file of `program`: `program` itself if it contains a slash, otherwise the first
 // executable with that name in `path` (colon-separated). Empty if there is none.
 std::string FindProgram(const std::string& program, const std::string& path);
 

@@ -13,7 +13,8 @@ tools=$here/tools
 kubernetes_version=$(awk '$1 == "require" && $2 == "k8s.io/kubernetes" {print $3} $1 == "k8s.io/kubernetes" {print $2}' "$tools/kubernetes/go.mod")
 helm_version=$(awk '$2 == "helm.sh/helm/v4" {print $3}' "$tools/helm/go.mod")
 prometheus_version=$(awk '$2 == "github.com/prometheus/prometheus" {print $3} $1 == "github.com/prometheus/prometheus" {print $2}' "$tools/prometheus/go.mod")
-# The default cluster does not use the pruned folders, so a new version of their programs does not change its cache folder.
+# The cache folder's name does not depend on the versions of the programs in the pruned folders, which the default cluster does
+# not use.
 hash=$(cd "$tools" && find . \( -path ./helm -o -path ./oras -o -path ./registry -o -path ./prometheus -o -path ./containerd \) -prune -o -type f \( -name go.mod -o -name go.sum -o -name tools.go \) -print | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c -12)
 CACHE=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}/cluster-$kubernetes_version-$hash
 
@@ -26,7 +27,7 @@ packages() { # group -> prints the packages that the group's tools.go names
   sed -n 's/^\t_ "\(.*\)"$/\1/p' "$tools/$1/tools.go"
 }
 
-program() { # package -> prints the name of its program
+program() { # package -> prints the name of the package's program
   case $1 in
     go.etcd.io/etcd/server/v3) echo etcd ;;
     *) basename "$1" ;;
@@ -41,8 +42,8 @@ folder_of() { # package
   esac
 }
 
-# Prints a hash for the programs whose version is not part of the cache's name: our own program is rebuilt when its source
-# changes; helm and the others are rebuilt when their go.mod or go.sum changes.
+# Prints a hash of a program's sources if the name of the cache folder does not depend on its version: our own program is rebuilt
+# when its source changes; helm and the others are rebuilt when their go.mod or go.sum changes.
 source_of() { # package
   case $1 in
     github.com/containerd/*) cat "$tools"/containerd/go.* | sha256sum ;;
@@ -61,7 +62,7 @@ present() { # package
   [ -x "$(folder_of "$1")/$name" ] && [ "$(cat "$CACHE/source/$name" 2>/dev/null)" = "$(source_of "$1")" ]
 }
 
-# The go.mod files require a Go version. Go 1.21 and newer fetch that version through the module proxy; older versions cannot.
+# Fails if Go is too old. Go 1.21 and newer download the Go version that a go.mod file requires from the module proxy.
 check_go() {
   local have need
   command -v go >/dev/null || refuse "no 'go' on this machine: install Go 1.21 or newer to build the local cluster"
@@ -77,7 +78,7 @@ check_go() {
   export GOTOOLCHAIN=auto
 }
 
-# Prometheus is built without service discovery for clouds, which is most of its code.
+# Prints the build tags of a package. Prometheus is built without service discovery for clouds, which is most of its code.
 tags_of() { # package
   case $1 in
     github.com/prometheus/*) echo remove_all_sd ;;
@@ -92,7 +93,7 @@ build() { # group package; each step needs `|| return`, because the caller tests
   ldflags+=" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$kubernetes_version")"
   ldflags+=" -X helm.sh/helm/v4/internal/version.version=$helm_version"
   ldflags+=" -X github.com/prometheus/common/version.Version=$prometheus_version"
-  # Without debug information, which is not needed here, the compiler is an eighth faster.
+  # The debug information is not needed, and compiling without it takes an eighth less time.
   (cd "$tools/$1" && CGO_ENABLED=0 go build -mod=readonly -trimpath -gcflags=all=-dwarf=false -tags="$(tags_of "$2")" -ldflags="$ldflags" -o "$folder/.$name.$$" "$2") || return
   mv "$folder/.$name.$$" "$folder/$name" || return
   source_of "$2" >"$CACHE/source/$name"

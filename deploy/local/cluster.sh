@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a real multi-node Kubernetes on one Linux machine, without Docker: etcd, API server, controllers, scheduler and, in one
-# network namespace per node, containerd, kubelet, kube-proxy and a NetworkPolicy enforcer. README.md in this folder says how it
-# works.
+# network namespace per node, containerd, kubelet, kube-proxy and a NetworkPolicy enforcer. README.md in this folder describes
+# the implementation.
 #
 #   cluster.sh up [NODES]           start (default 3 nodes); prints the KUBECONFIG to use. 0 nodes: control plane only, no root
 #       --no-controllers            with 0 nodes: only etcd and API server

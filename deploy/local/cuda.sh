@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the libraries and the compiler that the `gpu` preset builds the trainer with, once, into a cache outside the tree. Prints
-# variables for eval: RINGMASTER_LIBTORCH (the torch folder of PyTorch's wheel, with NCCL beside it) and RINGMASTER_NVCC.
+# Installs the libraries and the compiler with which the `gpu` preset builds the trainer, once, into a cache outside the tree.
+# Prints variables for eval: RINGMASTER_LIBTORCH (the torch folder of PyTorch's wheel, with NCCL beside it) and RINGMASTER_NVCC.
 #
 #   eval "$(deploy/local/cuda.sh)" && cmake --preset gpu && cmake --build --preset gpu --target gpu_trainer
 #

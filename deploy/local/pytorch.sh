@@ -11,7 +11,7 @@ python=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 cache=${RINGMASTER_CACHE:-$HOME/.cache/ringmaster}
 folder=$cache/torch-$version-python$python
 wheels=(-r "$root/images/worker/torch.requirements")
-# A Python other than 3.11 gets the wheel for its version, of the same release.
+# For a Python version other than 3.11, pip installs the wheel of the same PyTorch release for that version.
 [ "$python" = 3.11 ] || wheels+=(-r "$root/images/worker/libtorch.requirements")
 mkdir -p "$cache"
 exec 9>"$folder.lock"

@@ -23,7 +23,8 @@ make_cgroup() { # name
   fi
 }
 
-# kubelet refuses to start unless its root cgroup has the controllers cpu, cpuset, memory, pids (and hugetlb, if the kernel has it).
+# Fails if cgroup v2 lacks a controller that kubelet requires in its root cgroup: cpu, cpuset, memory or pids. kubelet also
+# requires hugetlb if the kernel has it.
 need_cgroup() {
   local controller
   only_cgroup_v2 || return 0

@@ -26,7 +26,7 @@ command_up() { # nodes
     return
   fi
   find_programs kubernetes etcd
-  # If an earlier `up` failed or was killed, its record remains: clean up after it first.
+  # If an earlier `up` failed or was killed, undo everything that its record lists.
   stop_cluster
   mkdir -p "$STATE"/{log,pid,setting}
   trap clean_up_after_failure EXIT

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Paths that every part of the local cluster uses, and functions that print, fail, start a program and wait for it.
-# Sourced by cluster.sh after it has set the names below.
+# cluster.sh sources this file after it has set the variables below.
 
 : "${here:?}" "${NAME:?}" "${BASE:?}" "${CACHE:?}"
 
@@ -81,14 +81,14 @@ running() { # name
   pid=$(cat "$STATE/pid/$1" 2>/dev/null) && [ -n "$(start_time "$pid")" ]
 }
 
-# Prints the lines of a program's log that say why it failed.
+# Prints the lines of a program's log that show why the program failed.
 why() { # name
   local log=$STATE/log/$1.log lines
   lines=$(grep -iE 'error|fail|fatal|panic|in use|denied|refused' "$log" 2>/dev/null | tail -n 5 | cut -c -400)
   printf '%s\n' "${lines:-$(tail -n 5 "$log" 2>/dev/null | cut -c -400)}" | sed "s/^/  $1: /" >&2
 }
 
-# Polls a command until it succeeds; gives up when the program has ended or the time is over.
+# Polls a command until it succeeds; gives up when the program has ended or the time limit is over.
 # RINGMASTER_PATIENCE multiplies the time, for machines that are busy with other work.
 wait_until() { # seconds program what command...
   local deadline=$((SECONDS + $1 * ${RINGMASTER_PATIENCE:-1})) program=$2 what=$3

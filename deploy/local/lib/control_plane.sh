@@ -23,8 +23,8 @@ start_etcd() {
 start_apiserver() {
   local pki=$STATE/pki address=$1 port=$2 services=$3 extra=()
   if [ "$address" = 127.0.0.1 ]; then
-    # Without nodes the Service `kubernetes` is not used. The API server would refuse a loopback address as the endpoint of this
-    # Service.
+    # The API server refuses a loopback address as the endpoint of the Service `kubernetes`. Without nodes, this Service is not
+    # used.
     extra=(--endpoint-reconciler-type=none --advertise-address=192.0.2.1)
   else
     extra=(--advertise-address="$address")
@@ -53,7 +53,7 @@ start_controllers() {
     --leader-elect=false --kube-api-qps=500 --kube-api-burst=500
 }
 
-# Makes the certificates (0.1 s), then starts etcd and the API server together: the API server waits for etcd by itself.
+# Makes the certificates (0.1 s), then starts etcd and the API server together: the API server waits until etcd is ready.
 start_control_plane() { # address services-cidr first-service-address
   local address=$1 services=$2 port
   port=$(machine_wide take_port "${PORT:-6443}")
@@ -76,8 +76,8 @@ wait_for_apiserver() {
   wait_until 60 apiserver "the API server" apiserver_ready
 }
 
-# Starts DNS for names inside the cluster, such as those of headless Services. Jobs do not need DNS, so it is started only if
-# CoreDNS was built.
+# Starts DNS for names inside the cluster, such as those of headless Services. Jobs do not need DNS, so this
+# function starts it only if CoreDNS was built.
 start_dns() {
   [ -x "$BIN/coredns" ] || { say "no DNS: CoreDNS is not built (deploy/local/build.sh coredns)"; return 0; }
   identity dns /CN=ringmaster:dns

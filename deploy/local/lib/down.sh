@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Undoes what the record of a cluster lists, newest first, and then removes its state. Safe to run twice, and after an incomplete `up`.
+# Undoes what the record of a cluster lists, newest first, and then removes its state. Can run twice, and after an incomplete `up`.
 
 kill_recorded_processes() {
   local pid started

@@ -7,7 +7,7 @@ command_fake() { # count
   need_up
   [[ $count =~ ^[0-9]{1,4}$ && $count -ge 1 && $count -le 5000 ]] || die "the number of simulated nodes is 1 to 5000, not '$count'"
   "$here/build.sh" kwok
-  # Create the nodes before kwok starts: it then finds all nodes at once and does not slow down their creation.
+  # Create the nodes before kwok starts, so that kwok finds all nodes at once and does not slow down their creation.
   manifests=$(fake_nodes "$count")
   [ -z "$manifests" ] || kubectl create --filename=- >/dev/null <<<"$manifests"
   if ! running kwok; then start_kwok; fi
@@ -15,12 +15,12 @@ command_fake() { # count
   say "$count simulated nodes are Ready"
 }
 
-fake_nodes_ready() { # count; makes one list request, because `kubectl wait` makes one per object
+fake_nodes_ready() { # count; sends one list request, because `kubectl wait` sends one request per object
   [ "$(kubectl get nodes --selector=type=ringmaster-fake --no-headers | grep -cw Ready)" -ge "$1" ]
 }
 
-# Simulated Pods get loopback addresses: this machine then refuses a connection to such a Pod, such as the operator's to a
-# launcher, at once.
+# Simulated Pods have loopback addresses, so that connections to them, for example from the operator to a launcher, are refused
+# at once.
 start_kwok() {
   local extra
   # shellcheck disable=SC2206  # a list of flags, split on purpose
@@ -30,7 +30,7 @@ start_kwok() {
     "${extra[@]}"
 }
 
-fake_nodes() { # count -> the manifests of the nodes that do not exist yet
+fake_nodes() { # count -> prints the manifests of the nodes that do not exist yet
   local i resources='cpu: 64, memory: 512Gi, pods: 200, nvidia.com/gpu: 8' there
   there=$(kubectl get nodes --selector=type=ringmaster-fake --output=name)
   for i in $(seq -f 'node/fake-%g' "$1" | grep -vxFf <(printf '%s\n' "${there:-none}")); do

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Loads images into the nodes without a registry. An archive is unpacked once, by a containerd that is started only for this and
 # keeps its snapshots in the cache; each node then gets the same layers as hard links, and the image's manifest and config.
-# A layer's files are never changed: overlayfs copies a file up before it writes to it.
+# The files of a layer never change: overlayfs copies a file before a container writes to it.
 #
 # Cache entry of an image, $CACHE/unpacked/<name>/: image (its name), digest, config (digest), layers (one line each, lowest
 # first: chain id, folder), thin.tar (the archive without its layers).
@@ -35,7 +35,7 @@ node_names() { seq -f 'node%g' "$(setting nodes)"; }
 
 # --- Unpacking into the cache --------------------------------------------------------------------------------------
 
-unpack_once() { # archive -> prints the cache entry; holds the cache lock
+unpack_once() { # archive -> prints the cache entry; takes the lock of the cache
   local index name digest entry
   index=$(from_archive "$1" index.json) || die "while loading $1: not an OCI archive (a plain tar with an index.json)"
   [ "$(jq '.manifests | length' <<<"$index")" = 1 ] || die "while loading $1: it must hold exactly one image"
@@ -127,7 +127,7 @@ thin_archive() { # archive digest
   echo "$thin"
 }
 
-# Pairs every layer's chain id, which names its snapshot, with the folder where its files are.
+# Writes the file `layers`: for each layer its chain id, which is also the name of its snapshot, and the folder of its files.
 write_layers() { # socket entry
   local manifest config diff chain='' chains=() folders
   manifest=$(from_archive "$2/thin.tar" index.json | jq -r '.manifests[0].digest | ltrimstr("sha256:")')
@@ -142,7 +142,7 @@ write_layers() { # socket entry
   paste -d' ' <(printf '%s\n' "${chains[@]}") <(tac <<<"$folders") >"$2/layers"
 }
 
-# Reads the mounts of a view and prints its lower folders, topmost first. A single layer is a bind mount of its folder.
+# Reads the mounts of a view and prints its lower folders, topmost first. If there is only one layer, its folder is bind-mounted.
 lower_folders() {
   jq -r '.[0] | if .Type == "bind" then .Source else .Options[] | select(startswith("lowerdir=")) | ltrimstr("lowerdir=") end' |
     tr ':' '\n'
@@ -166,8 +166,8 @@ give_image() { # node cache-entry
   # The CRI plugin of containerd would keep using the old image of the same name, so remove it first.
   image_is_listed "$(cat "$2/config")" "${control[@]}" || "${control[@]}" image rm --sync "$(cat "$2/image")" >/dev/null 2>&1 || true
   "${control[@]}" image import --no-unpack "$2/thin.tar" >/dev/null
-  # The CRI plugin of containerd learns of the image a moment later and then also lists the image under its config's digest; a
-  # Pod created before that would wait for the kubelet's next attempt.
+  # The CRI plugin of containerd learns of the image a moment later and then also lists the image under its config's digest.
+  # Wait until then: a Pod that is created earlier would start only at the kubelet's next attempt.
   wait_until 20 "containerd-$1" "containerd of $1 to offer $(cat "$2/image")" image_is_listed "$(cat "$2/config")" "${control[@]}"
 }
 
@@ -181,7 +181,7 @@ upper_folder() {
   jq -r '.[0] | if .Type == "bind" then .Source else .Options[] | select(startswith("upperdir=")) | ltrimstr("upperdir=") end'
 }
 
-copy_layer() { # from to: copies a folder, as hard links if both are on one file system
+copy_layer() { # from to: copies a folder; makes hard links if both folders are on one file system
   if [ "$(stat -c %d "$1")" = "$(stat -c %d "$2")" ]; then
     cp -al "$1/." "$2/"
   else
@@ -192,7 +192,7 @@ copy_layer() { # from to: copies a folder, as hard links if both are on one file
 # --- The pause image ---------------------------------------------------------------------------------------------------
 
 # Builds the pause image, whose container keeps a Pod's namespaces open: a static program that waits and reaps child processes.
-# The archive is written by this script, because the image has only one file.
+# This script writes the archive, which is simple because the image has only one file.
 pause_image() {
   local archive work
   mkdir -p "$CACHE/unpacked"

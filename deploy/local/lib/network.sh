@@ -2,7 +2,7 @@
 # Makes the network of a cluster: a bridge in the root network namespace, to which one network namespace per node is connected; Pods
 # are reached through their node. All addresses are in the cluster's own 10.SLOT.0.0/16 (record.sh); no packet leaves this machine.
 
-short_name() { # link names have at most 15 bytes: a long cluster name becomes its beginning and a checksum
+short_name() { # link names have at most 15 bytes, so a long cluster name is replaced by its beginning and a checksum
   if [ ${#NAME} -le 7 ]; then echo "$NAME"; else echo "${NAME:0:3}$(sha1sum <<<"$NAME" | cut -c -4)"; fi
 }
 
@@ -37,7 +37,7 @@ make_bridge() {
   allow_forwarding "$bridge"
 }
 
-# If other software (such as Docker) drops forwarded packets, packets between our nodes need an exception.
+# Allows packets between our nodes even if other software, such as Docker, drops forwarded packets.
 allow_forwarding() { # bridge
   local side
   [[ $(iptables -S FORWARD 2>/dev/null) == *'-P FORWARD DROP'* ]] || return 0
@@ -65,7 +65,7 @@ B
   for other in $(seq "$nodes"); do
     [ "$other" = "$i" ] || ip -n "$ns" route add "$(pod_cidr "$other")" via "$(node_address "$other")"
   done
-  # The link comes up a moment after its peer, but a route through it can be added at once.
+  # The link is up a moment after its peer, but a route through the link can be added at once.
   record route "$(pod_cidr "$i")" via "$(node_address "$i")"
   ip route add "$(pod_cidr "$i")" via "$(node_address "$i")"
   in_node "node$i" sysctl -qw net.ipv4.ip_forward=1

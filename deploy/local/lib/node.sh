@@ -42,9 +42,8 @@ up_with_nodes() { # nodes
   done
 }
 
-# The nodes need ip_forward; every kubelet sets the other values when it starts. All are set here so that `down` restores all of
-# them.
-take_kernel_settings() { # run it with machine_wide
+# Sets the sysctls that nodes need (ip_forward) and those that every kubelet sets when it starts, so that `down` restores them.
+take_kernel_settings() { # call this function through machine_wide
   take_setting net.ipv4.ip_forward 1
   take_setting vm.overcommit_memory 1
   take_setting vm.panic_on_oom 0
@@ -174,7 +173,7 @@ kill_shims() {
   done
 }
 
-# Removes what the programs of a node leave at fixed places outside the state directory: shim sockets, CNI results, and links to
+# Removes files that the programs of a node leave at fixed paths outside the state directory: shim sockets, CNI results, and links to
 # container logs.
 remove_traces() {
   local id file

@@ -35,7 +35,7 @@ certificate() { # file subject [subjectAltName]
     ${3:+-addext "subjectAltName=$3"}
 }
 
-# Writes a kubeconfig that contains its keys, so that it can be copied anywhere on this machine.
+# Writes a kubeconfig that contains the keys, so that the file can be copied anywhere on this machine.
 kubeconfig() { # file certificate [namespace]
   local pki=$STATE/pki out=$STATE/$1.kubeconfig
   (

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The record of what `up` makes. Each item is recorded before it is made, so that `down` undoes exactly what `up` did.
+# Records everything that `up` creates. Each item is recorded before it is created, so that `down` undoes exactly what `up` did.
 # One line per item: kind and arguments, separated by tabs. Kinds: process, directory, netns, link, route,
 # iptables, cgroup, slot, port, setting.
 
@@ -14,8 +14,8 @@ recorded() { # kind -> prints the recorded lines of that kind, without the kind,
 
 # --- Resources that all clusters of the machine share ---------------------------------------------------------------
 
-# Each cluster owns one 10.SLOT.0.0/16: .0.0/24 nodes, .64.0/18 Pods (a /24 per node), .128.0/17 Services.
-take_slot() { # prints the slot that it took; run it with machine_wide
+# Each cluster has one range of addresses, 10.SLOT.0.0/16: .0.0/24 nodes, .64.0/18 Pods (a /24 per node), .128.0/17 Services.
+take_slot() { # prints the slot that it took; call this function through machine_wide
   local slot used
   used=$(ip -4 -o addr show; ip -4 route show table all)
   mkdir -p "$SLOTS"
@@ -31,7 +31,7 @@ take_slot() { # prints the slot that it took; run it with machine_wide
 }
 
 # Takes the first port, from the requested one upwards, that is not in use and not taken by another cluster.
-take_port() { # requested port -> prints the port that it took; run it with machine_wide
+take_port() { # requested port -> prints the port that it took; call this function through machine_wide
   local port used
   used=$(ss -Htln | awk '{print $4}')
   mkdir -p "$PORTS"
@@ -56,7 +56,7 @@ write_setting() { # key value
   case $1 in cgroup.*) write_controller "${1#cgroup.}" "$2" ;; *) sysctl -qw "$1=$2" ;; esac
 }
 
-take_setting() { # key value; run it with machine_wide
+take_setting() { # key value; call this function through machine_wide
   mkdir -p "$SETTINGS/$1"
   [ -s "$SETTINGS/$1/before" ] || read_setting "$1" >"$SETTINGS/$1/before"
   : >"$SETTINGS/$1/user-$NAME"
@@ -64,7 +64,7 @@ take_setting() { # key value; run it with machine_wide
   write_setting "$1" "$2"
 }
 
-release_setting() { # key; run it with machine_wide
+release_setting() { # key; call this function through machine_wide
   rm -f "$SETTINGS/$1/user-$NAME"
   compgen -G "$SETTINGS/$1/user-*" >/dev/null && return
   [ -e "$SETTINGS/$1/before" ] || return 0
@@ -72,7 +72,7 @@ release_setting() { # key; run it with machine_wide
   rm -rf "${SETTINGS:?}/$1"
 }
 
-release_shared() { # run it with machine_wide
+release_shared() { # call this function through machine_wide
   local value
   for value in $(recorded slot); do rm -f "$SLOTS/$value"; done
   for value in $(recorded port); do rm -f "$PORTS/$value"; done
