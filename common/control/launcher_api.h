@@ -11,10 +11,10 @@
 // Each body contains its writer's protocol version; see README.md, "Versions", for how bodies may
 // change. "/v1" changes only if a change would break these rules.
 //
-// All requests require "Authorization: Bearer <operator-token>"; without it, the answer is 401 with
-// no content. Bodies are JSON. The launcher sends at most MaxStatusBytes() and receives at most
-// kMaxOrderBytes. An order lists its workers in rows of [Pod UID, index, node]; the common prefix
-// of the Pod names and the node names appear only once.
+// All requests require "Authorization: Bearer <operator-token>"; without it, the launcher answers
+// 401 with an empty body. Bodies are JSON. The launcher sends at most MaxStatusBytes() and receives
+// at most kMaxOrderBytes. An order lists its workers in rows of [Pod UID, index, node]; the common
+// prefix of the Pod names and the node names appear only once.
 
 #include <compare>
 #include <cstddef>
@@ -51,16 +51,16 @@ struct DesiredWorker {
   int index = 0;
 };
 
-// The workers that the operator wants. Every order is complete; the launcher finds the changes.
+// The workers that the operator wants. An order is complete; the launcher finds the changes.
 struct Order {
   OrderStamp stamp;
   std::vector<DesiredWorker> workers;
-  int replicas = 1;      // wanted number of workers; `workers` omits Pods that do not exist yet
+  int replicas = 1;      // desired number of workers; `workers` omits Pods that do not exist yet
   int min_replicas = 1;  // after a grace period, training may start with this many workers;
                          // a running job pauses with fewer
   std::vector<std::string>
       dead;  // UIDs of Pods that certainly ended: container terminated, Pod or Node object gone
-  bool checkpoint = false;  // take an unscheduled checkpoint, so that completed steps are kept
+  bool checkpoint = false;  // whether to take an unscheduled checkpoint, to keep completed steps
   int version = kApiVersion;
 };
 
@@ -83,11 +83,11 @@ const char* ToString(LauncherPhase phase);
 
 struct WorkerReport {
   std::string pod_uid;
-  bool ready = false;   // connected, and its preflight checks passed
-  bool member = false;  // it is in the current epoch
+  bool ready = false;   // whether it is connected and passed its preflight checks
+  bool member = false;  // whether it is in the current epoch
   bool drained =
       false;  // neither the worker nor its data is needed any more, so its Pod can be deleted
-  bool fenced = false;  // never admitted again; another Pod takes its place
+  bool fenced = false;  // it is never admitted again; another Pod takes its place
   std::vector<PreflightFault> faults;
 };
 
@@ -147,7 +147,7 @@ struct LauncherStatus {
   std::optional<CheckpointReport> checkpoint;
   std::optional<Beginning> beginning;
   std::vector<ProtectionFault> unprotected;  // at most kMostFaults (checkpoint_tracker.h)
-  std::vector<RankExit> failures;  // failed ranks after which the job continued; last 16 at most
+  std::vector<RankExit> failures;  // failures that did not end the job; at most the last 16
   std::string message;  // a sentence that says what the launcher waits for; empty: nothing
   std::vector<Straggler> stragglers;  // slowest first, at most kMaxStragglers
   // How many times in a row, under this launcher, ranks were killed or ended while loading, without

@@ -187,7 +187,7 @@ class TlsListener final : public LineListener {
     TlsStream stream;
     asio::steady_timer timer;
     std::list<Handshake*>::iterator place;
-    bool out = false;  // removed from the list
+    bool out = false;  // whether it was removed from the list
   };
 
   struct Shared {

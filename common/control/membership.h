@@ -91,8 +91,8 @@ inline constexpr std::array<const char*, 8> kCollectiveNames = {
     "none",       "allreduce", "reduce-scatter", "allgather",
     "all-to-all", "broadcast", "barrier",        "confirmation"};
 
-// How many collectives of a world a rank has reached, if it counts them (on GPUs). All ranks start
-// the same collectives in the same order.
+// The number of collectives of a world that a rank has reached, if the rank counts them (on GPUs).
+// All ranks start the same collectives in the same order.
 struct CollectiveCounts {
   int64_t launched = -1;  // enqueued on the device by the host; -1: not counted
   int64_t begun = -1;     // started by the device; -1: currently unknown

@@ -130,7 +130,7 @@ inline constexpr char kItemSshHostKey[] =
 inline constexpr char kItemSshHostPublicKey[] =
     "ssh-host-key.pub";                                   // launcher: pinned in known_hosts
 inline constexpr char kItemTlsKey[] = "tls.key";          // launcher: PEM, Ed25519
-inline constexpr char kItemTlsCertificate[] = "tls.crt";  // both: self-signed; no other is trusted
+inline constexpr char kItemTlsCertificate[] = "tls.crt";  // both: self-signed, the only one trusted
 inline constexpr char kItemAgentToken[] = "agent-token";  // both
 inline constexpr char kItemOperatorToken[] = "operator-token";  // launcher
 
@@ -147,7 +147,7 @@ inline constexpr char kLauncherContainer[] = "launcher";
 inline constexpr char kToolsFolder[] = "/ringmaster/tools";
 
 // The folder of the Python package, relative to the parent of the folder `bin` that contains the
-// programs. Python searches it first.
+// programs. Python searches this folder first.
 inline constexpr char kPythonFolder[] = "lib/ringmaster/python";
 
 // Programs in the worker image.

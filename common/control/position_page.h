@@ -10,9 +10,9 @@
 //               thread whose end the kernel marks (kOwnerWord)
 //   4096 …      text of the stacks
 //
-// The agent does not trust the content: it ignores a page whose checksum does not match. A page
-// that is read while the rank writes to it does not match either, so no lock or memory ordering is
-// needed. Times are CLOCK_MONOTONIC, which both sides share.
+// The agent does not trust the content: it ignores a page whose checksum does not match. If the
+// page is read while the rank writes to it, the checksum does not match either, so no lock or
+// memory ordering is needed. Times are CLOCK_MONOTONIC, which both sides share.
 
 #include <array>
 #include <atomic>
@@ -48,7 +48,7 @@ struct PositionPage {
   std::atomic<int64_t> peer;           // the rank that it waits for, plus 1; 0: unknown
   std::atomic<int64_t> stack_of;       // the thread whose stack was written last: its thread id
   std::atomic<int64_t> connect_stage;  // a ConnectStage of the world that it is entering
-  std::array<std::atomic<int64_t>, 2> collectives;  // as EncodeCounts() encodes them
+  std::array<std::atomic<int64_t>, 2> collectives;  // the counts, encoded by EncodeCounts()
   std::atomic<uint32_t> owner;                      // see kOwnerWord
   uint32_t unused;
 };

@@ -23,8 +23,8 @@ struct RankHello {
   int protocol = kProtocolVersion;
 };
 
-// agent -> rank: the world that the rank is in. The rank's entry in `members` has the number
-// `rank`. A message with a higher epoch may follow at any time.
+// agent -> rank: the world that the rank is in. `rank` is the index in `members` of the rank that
+// gets the message. A message with a higher epoch may follow at any time.
 struct RankEpoch {
   Epoch epoch;
   int rank = 0;

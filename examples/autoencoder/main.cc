@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     return torch::mse_loss(model->forward(waves), waves, at::Reduction::Sum) / kPoints;
   };
   while (auto share = trainer->Begin()) {
-    // Without this loop, ranks compute more at once after others are lost, which needs more memory.
+    // The share grows if other ranks are lost; this loop limits the memory for a large share.
     while (share->size() > trainer->micro_batch()) {
       trainer->Backward(loss(share->Take(trainer->micro_batch())));
     }

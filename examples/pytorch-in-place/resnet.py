@@ -1,4 +1,4 @@
-"""Trains a ResNet in place on a folder of images: FOLDER/train/CLASS/*.png and FOLDER/val/CLASS/*.png, as ImageNet has them.
+"""Trains a ResNet in place on a folder of images: FOLDER/train/CLASS/*.png and FOLDER/val/CLASS/*.png, as in ImageNet.
 
 python resnet.py FOLDER --steps=1000 trains alone. Needs torchvision.
 """

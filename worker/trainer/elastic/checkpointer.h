@@ -52,8 +52,8 @@ class Checkpointer {
   // checkpoint of the state even if none is due; the same on all ranks.
   virtual void Committed(const World& world, const LocalState& local, bool out_of_turn = false) = 0;
 
-  // For a sharded state. PartWritten() returns the version of the world's last due checkpoint, once
-  // this rank has written its part. PartsWritten() is called once all ranks wrote their parts.
+  // Only for a sharded state: PartWritten() returns the version of the world's last due checkpoint,
+  // once this rank has written its part. PartsWritten() is called once all ranks wrote their parts.
   virtual std::optional<StateVersion> PartWritten() const = 0;
   virtual void PartsWritten(const StateVersion& version) = 0;
   // Reads rows of a version that Restore() found. kInvalid: the message names the file.

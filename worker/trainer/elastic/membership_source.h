@@ -93,7 +93,7 @@ class MembershipSource {
   virtual void Began(const World& /*world*/, const Beginning& /*beginning*/) {}
   // Reports that the state contains no step of this job. Called before Finish().
   virtual void NothingTrained() {}
-  // Reports why `what` cannot be saved or read now. An empty reason means that it works again.
+  // Reports why `what` cannot be saved or read now. An empty reason means that the fault is over.
   virtual void Unprotected(const std::string& /*what*/, const std::string& /*reason*/) {}
 };
 

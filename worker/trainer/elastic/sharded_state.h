@@ -43,8 +43,8 @@ struct ShardedWorld {
                              std::span<float> values)>
       load{};
   std::function<void(int attempt)> pause{};
-  // Called until the next world begins: with a reason when the loss of a rank would lose state, and
-  // with an empty text when it no longer would.
+  // Reports why the loss of a rank would lose state; an empty text means that it no longer would.
+  // Called until the next world begins.
   std::function<void(const std::string& reason)> unprotected{};
 };
 

@@ -30,8 +30,8 @@ struct Adopted {
   std::optional<uint64_t> sharded{};  // checksum of the sharded state, if any
 };
 
-// One attempt to synchronise. Owns the memory that its operations use, so after a failure it must
-// exist until the communicator has ended. Not thread-safe.
+// One attempt to synchronise. Owns the memory that its operations use, so after a failure this
+// object must exist until the communicator has ended. Not thread-safe.
 class StateSync {
  public:
   struct Options {
@@ -40,8 +40,8 @@ class StateSync {
     std::size_t piece_bytes = 4 << 20;
     std::function<void(int piece)> moving{};  // called before each piece of the state is sent
     // Called on every rank if no rank has trained. Looks for saved state again, because the loaded
-    // one may be old by now, and returns the new state of the rank. kUnavailable: this rank cannot
-    // read the saved state now. It is enough if one rank can read it; until then, all ranks wait
+    // state may be outdated, and returns the rank's new state. kUnavailable: this rank cannot read
+    // the saved state now. One rank that can read it is enough; until there is one, all ranks wait
     // and look again.
     std::function<Result<LocalState>(const LocalState& held)> look_again{};
     std::function<void(int attempt)> pause{};

@@ -22,7 +22,7 @@ struct StateVersion {
 // kOther: a checkpoint of another job, from which this job was configured to start.
 enum class StateOrigin : int64_t { kStart, kCheckpoint, kSnapshot, kTraining, kOther };
 
-// Returns the kind of saved state that was loaded; empty if none, or if training continued since.
+// Returns the kind of saved state that was loaded; empty if none was, or if training has continued.
 constexpr const char* NameOf(StateOrigin origin) {
   switch (origin) {
     case StateOrigin::kCheckpoint:

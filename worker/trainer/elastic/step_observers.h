@@ -65,7 +65,7 @@ class CollectiveTrace {
  public:
   virtual ~CollectiveTrace() = default;
 
-  // `name` has static storage; `bucket` is -1 for operations other than gradients.
+  // `name` has static storage; `bucket` is -1 for operations that do not reduce gradients.
   virtual void AddCollective(const char* name, std::chrono::steady_clock::time_point begin,
                              std::chrono::steady_clock::time_point end, int bucket,
                              std::size_t bytes) = 0;

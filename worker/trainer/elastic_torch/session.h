@@ -143,8 +143,8 @@ class Session {
   StepReducer step_;
   std::optional<StateVersion> part_written_;  // checkpoint part that this rank reported in the step
   bool finite_ = true;                        // whether the step's loss and gradients are finite
-  bool leaving_ = false;                      // all ranks leave this world after the step
-  bool snapshot_ = false;                     // all workers write a snapshot of the step
+  bool leaving_ = false;                      // whether all ranks leave this world after the step
+  bool snapshot_ = false;                     // whether all workers write a snapshot of the step
 };
 
 }  // namespace ringmaster::trainer

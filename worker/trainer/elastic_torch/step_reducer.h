@@ -51,7 +51,7 @@ struct ReducedStep {
 // Not thread-safe.
 class StepReducer final : private StepCollectives {
  public:
-  // Called when all ranks are known to have begun the step, so that all have applied the previous
+  // Called when all ranks are known to have begun the step, and thus to have applied the previous
   // one. `next` is the phase that this rank enters next.
   using Committed = std::function<void(control::RankPhase next)>;
 

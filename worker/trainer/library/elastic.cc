@@ -293,7 +293,7 @@ void Elastic::Rank::Applied() {
   if (const Result<void> applied = session_->Applied(progress_); !applied.ok()) {
     return Fail(applied.error());
   }
-  position_->Enter(RankPhase::kEvaluate);  // the program may take long between steps
+  position_->Enter(RankPhase::kEvaluate);  // the program may do long work between steps
 }
 
 void Elastic::Rank::Fail(const Error& error) {

@@ -2,7 +2,7 @@
 
 // The step log: rank 0 writes a line with a JSON object per step, and a summary at the end. Users
 // read it in the rank's output, and tests and benchmarks parse it; worker/trainer/reference.md
-// lists the fields. If rank 0 is lost, the new rank 0 continues in the log that it opened.
+// lists the fields. Every rank opens a log. If rank 0 is lost, the new rank 0 writes to its log.
 
 #include <chrono>
 #include <cstdint>

@@ -73,7 +73,7 @@ struct TrainOptions {
 
   PartialFcFlags partial_fc;
 
-  // The world, if flags define it. Otherwise the agent does; without an agent, it is one rank.
+  // The world, if flags define it. Else the agent defines it; without an agent, it has one rank.
   int rank = 0;
   int world_size = 0;  // 0: not set
   std::string store;

@@ -264,7 +264,7 @@ void Mnist::Load(int64_t step, const MicroBatches& parts) {
   Take(0);
 }
 
-// Loads a micro-batch unless it is loaded already, because a step may be computed twice.
+// Loads a micro-batch unless it is already loaded: a step may be computed twice.
 void Mnist::Take(int64_t index) {
   const Share samples = parts_.at(index);
   if (loaded_ != nullptr && step_ == loaded_step_ && samples.begin == loaded_share_.begin &&
