@@ -127,7 +127,7 @@ struct RankPositions {
   std::vector<RankPosition> ranks;
 };
 
-// The stacks of a rank that hung, sent before its exit is reported.
+// The stacks of a rank that hung, sent before the rank's exit is reported.
 struct RankStack {
   int slot = 0;
   std::string start;  // Member::start
@@ -205,7 +205,7 @@ struct ChangeEpoch {
   int full_size = 0;            // as in StartEpoch
 };
 
-// Asks for the WorldReport of this epoch, with all members, if it is the agent's newest world.
+// Requests the WorldReport of this epoch, with all members, if it is the agent's newest world.
 struct TellWorld {
   Epoch epoch;
 };

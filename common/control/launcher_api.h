@@ -98,8 +98,8 @@ struct Recovery {
   std::string cause;  // kCauseRankKilled, ...
   std::string pod;    // Pod of the first lost member
   std::string node;
-  int64_t detected_millis = 0;  // from the last sign of life to the declaration of the loss
-  int64_t resumed_millis = 0;   // from the declaration to the new epoch's first committed step
+  int64_t detected_millis = 0;  // time from the last sign of life to the declaration of the loss
+  int64_t resumed_millis = 0;   // time from the declaration to the new epoch's first committed step
   int64_t steps_lost = 0;
   bool from_start = false;  // whether the program was restarted (mode Restart)
   int64_t ran_millis = 0;   // how long the program had run before the restart; 0: unknown
@@ -111,9 +111,9 @@ struct Straggler {
   std::string pod{};
   std::string node{};
   int rank = 0;
-  double step_millis = 0;    // its own time per step, without waiting for other ranks
+  double step_millis = 0;    // the rank's time per step, without waiting for other ranks
   double median_millis = 0;  // the median of this time among the ranks of its world
-  int64_t for_seconds = 0;   // how long it has been this slow
+  int64_t for_seconds = 0;   // how long the rank has been this slow
 };
 inline constexpr std::size_t kMaxStragglers = 16;
 

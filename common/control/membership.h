@@ -42,7 +42,7 @@ struct Member {
 // The cohort number of ranks that the agents start themselves, without mpirun.
 inline constexpr int64_t kStartedByAgents = 0;
 
-// Ranks first … first + count - 1.
+// The ranks first … first + count - 1.
 struct RankRange {
   int first = 0;
   int count = 0;
@@ -107,14 +107,14 @@ struct RankPosition {
   int slot = 0;
   bool entered = false;  // whether the rank is in the reported epoch, not in an earlier one
   bool stopped = false;  // whether a signal or a debugger has stopped its process
-  int64_t step = 0;      // steps applied
+  int64_t step = 0;      // number of applied steps
   int bucket = 0;        // bucket of the step or state that it waits for;
                          // while it connects: a ConnectStage
   RankPhase phase = RankPhase::kWait;
   int peer = -1;                // the rank that it waits for, if known
   int64_t still_millis = 0;     // time since it reached this position
   int64_t step_micros = 0;      // duration of its newest step, from begin to update; 0: none yet
-  int64_t own_micros = 0;       // that duration without the time waiting for other ranks
+  int64_t own_micros = 0;       // step_micros without the time that it waited for other ranks
   int64_t applied_millis = -1;  // time since it applied its newest step in this world; -1: none
   CollectiveCounts collectives{};
 };
@@ -124,7 +124,7 @@ inline constexpr std::size_t kMaxStackBytes = 3072;
 
 // The kernel killed a process because memory ran out.
 struct OutOfMemory {
-  int64_t limit_bytes = 0;  // limit of its container; 0: none, so its node ran out of memory
+  int64_t limit_bytes = 0;  // limit of the process's container; 0: none, the node ran out of memory
   int64_t peak_bytes = 0;   // the peak memory use of the container; 0: unknown
 };
 
@@ -163,7 +163,7 @@ struct Progress {
 struct CheckpointReport {
   Epoch epoch;  // the world that completed it
   int64_t step = 0;
-  int64_t age_millis = 0;  // time since it was reported to the launcher
+  int64_t age_millis = 0;  // time since the rank reported it to the launcher
   int64_t bytes = 0;       // total size of all complete checkpoints that are kept
 };
 

@@ -46,7 +46,7 @@ inline constexpr std::size_t kPositionWords = 16;
 struct PositionPage {
   std::array<std::atomic<uint64_t>, kPositionWords> position;
   std::atomic<int64_t> peer;           // the rank that it waits for, plus 1; 0: unknown
-  std::atomic<int64_t> stack_of;       // the thread whose stack was written last: its thread id
+  std::atomic<int64_t> stack_of;       // thread id of the thread whose stack was written last
   std::atomic<int64_t> connect_stage;  // a ConnectStage of the world that it is entering
   std::array<std::atomic<int64_t>, 2> collectives;  // the counts, encoded by EncodeCounts()
   std::atomic<uint32_t> owner;                      // see kOwnerWord

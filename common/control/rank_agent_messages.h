@@ -46,8 +46,8 @@ struct RankSwitch {
 
 // --- rank -> agent -> launcher
 
-// A rank cannot continue in its epoch because of its peers. This is an observation, not evidence of
-// a loss.
+// A rank cannot continue in its epoch because of its peers. The message does not prove that a peer
+// is lost.
 struct RankBroken {
   Epoch epoch;
   int rank = 0;

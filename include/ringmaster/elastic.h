@@ -20,7 +20,7 @@
 // same seed. A rank that joins later receives the parameters and Options::state from the others.
 //
 // The job provides the ranks, the transport for reductions, checkpoints (spec.checkpoint),
-// snapshots and progress reports. A program that was not started by an agent trains alone.
+// snapshots and progress reports. A program that was not started by an agent trains with one rank.
 //
 // Errors end training: Begin() returns no further step, error() returns the reason, and Report()
 // returns the exit code for main(). No function throws.
@@ -84,7 +84,7 @@ class [[gnu::visibility("default")]] Elastic {
 
   // Begins step() with zero gradients, and returns this rank's samples. Returns nothing if all
   // steps are trained and all ranks are released, or after an error (see error()). If the world
-  // changes, it blocks, without a time limit, until this rank is in the next world.
+  // changes, the call blocks, without a time limit, until this rank is in the next world.
   std::optional<Share> Begin();
 
   // The maximum number of samples of a rank in a step while all workers of the job are present.

@@ -28,7 +28,7 @@ struct WrittenShard {
   int64_t step = 0;
   int32_t shard = 0;
   int64_t bytes = 0;
-  std::string checksum{};  // hex checksum of its data
+  std::string checksum{};  // hex checksum of the shard's data
 };
 
 // The state with which a world began, if none of its ranks had a state.

@@ -35,7 +35,7 @@ struct ShardedWorld {
   Communicator& communicator;
   const World& world;
   LocalState adopted;                         // the replicated state that all ranks have now
-  std::chrono::milliseconds timeout{30'000};  // for each operation
+  std::chrono::milliseconds timeout{30'000};  // time limit for each operation
   std::function<void(int piece)> moving{};    // called before each piece of the state is sent
   // Reads rows [begin, end) of a saved version into `values`; null: there is no saved version.
   // kUnavailable: they cannot be read now. All ranks then pause, and those that failed retry.

@@ -36,7 +36,7 @@ class StateSync {
  public:
   struct Options {
     uint64_t fingerprint = 0;  // hash of everything else that must be equal on all ranks
-    std::chrono::milliseconds timeout{30'000};  // limit for each operation
+    std::chrono::milliseconds timeout{30'000};  // time limit for each operation
     std::size_t piece_bytes = 4 << 20;
     std::function<void(int piece)> moving{};  // called before each piece of the state is sent
     // Called on every rank if no rank has trained. Looks for saved state again, because the loaded

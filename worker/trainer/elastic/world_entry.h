@@ -67,7 +67,7 @@ class WorldEntry {
   // Returns the state from which training resumed in this world, if no rank had one in memory.
   const std::optional<LocalState>& resumed() const { return resumed_; }
   Deadline StepDeadline() const { return clock_.Now() + options_.timeout; }
-  // Returns a function that returns whether the current world has ended. Callable on any thread.
+  // Returns a function that checks whether the current world has ended. Callable on any thread.
   std::function<bool()> WorldOver() const;
   SessionEnd end() const { return end_; }
 

@@ -25,8 +25,8 @@
 namespace ringmaster::trainer {
 
 struct BucketOptions {
-  int64_t first_bytes = 64 << 10;  // a bucket is closed once it has at least this size
-  int64_t bytes = 16 << 20;        // the same for all later buckets
+  int64_t first_bytes = 64 << 10;  // the first bucket is closed once it has at least this size
+  int64_t bytes = 16 << 20;        // every later bucket is closed once it has at least this size
   int64_t scalars = 5;             // number of scalars that are sent with the last bucket
   int64_t averages = 0;            // padded size of the running averages (the first parameters)
 
@@ -65,7 +65,7 @@ class Buckets {
   // Returns for each bucket the number of values that may be compressed.
   std::vector<std::size_t> gradient_counts();
 
-  // Sets a scalar; call it after Arm(). On a device, the change is queued on its current stream.
+  // Sets a scalar; call it after Arm(). On a GPU, the change is queued on the current stream.
   void SetScalar(int64_t index, double value);
   void SetScalar(int64_t index, const at::Tensor& value);  // has one element
 
