@@ -38,7 +38,7 @@ struct ShardedWorld {
   std::chrono::milliseconds timeout{30'000};  // time limit for each operation
   std::function<void(int piece)> moving{};    // called before each piece of the state is sent
   // Reads rows [begin, end) of a saved version into `values`; null: there is no saved version.
-  // kUnavailable: they cannot be read now. All ranks then pause, and those that failed retry.
+  // kUnavailable: they cannot be read now. All ranks then pause, and the ranks that failed retry.
   std::function<Result<void>(const StateVersion& version, int64_t begin, int64_t end,
                              std::span<float> values)>
       load{};

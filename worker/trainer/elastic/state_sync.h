@@ -2,8 +2,8 @@
 
 // Brings the ranks of a new world to the same state. Each rank reports its version. The highest
 // version wins, and the lowest rank that has it sends its state to the others in pieces of limited
-// size. They receive it into separate memory and adopt it only when it is complete and its checksum
-// matches, so a failed attempt changes nothing.
+// size. The others receive it into separate memory and adopt it only if it is complete and its
+// checksum matches, so a failed attempt changes nothing.
 
 #include <chrono>
 #include <cstddef>

@@ -38,7 +38,7 @@ constexpr const char* NameOf(StateOrigin origin) {
 }
 
 // A run that starts from another run's checkpoint adds that checkpoint's term to its own terms, so
-// its versions are higher than all earlier ones, whatever the terms of its launcher are.
+// its versions are higher than all earlier ones, regardless of its launcher's terms.
 struct LocalState {
   StateVersion version;
   int64_t term_base = 0;  // added to the term of a world's epoch
