@@ -43,7 +43,7 @@ struct LaunchSpec {
 
   // True for an elastic job: the agent runs the ranks, which speak the rank protocol and continue
   // when the world changes. False for a direct job: the ranks belong to one world and are restarted
-  // for the next.
+  // for the next world.
   bool InPlace() const { return in_place.value_or(SpeaksRankProtocol(command)); }
   bool PerWorker() const { return ranks_per_process > 0; }
   // Whether the spec sets options that only mpirun has, so that only mpirun can start the ranks.

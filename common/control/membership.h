@@ -114,7 +114,7 @@ struct RankPosition {
   int peer = -1;                // the rank that it waits for, if known
   int64_t still_millis = 0;     // time since it reached this position
   int64_t step_micros = 0;      // duration of its newest step, from begin to update; 0: none yet
-  int64_t own_micros = 0;       // step_micros without the time that it waited for other ranks
+  int64_t own_micros = 0;       // step_micros without the time spent waiting for other ranks
   int64_t applied_millis = -1;  // time since it applied its newest step in this world; -1: none
   CollectiveCounts collectives{};
 };

@@ -37,8 +37,8 @@ constexpr const char* NameOf(StateOrigin origin) {
   return "";
 }
 
-// A run that starts from another run's checkpoint adds that checkpoint's term to its own terms, so
-// its versions are higher than all earlier ones, regardless of its launcher's terms.
+// A run that starts from another run's checkpoint adds that checkpoint's term to its epochs' terms,
+// so its versions are higher than all earlier ones, regardless of its launcher's terms.
 struct LocalState {
   StateVersion version;
   int64_t term_base = 0;  // added to the term of a world's epoch

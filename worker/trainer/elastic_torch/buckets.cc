@@ -27,7 +27,7 @@ struct Buckets::State {
   std::vector<int> sizes;      // number of parameters in each bucket
   std::vector<int> bucket_of;  // bucket of each parameter
 
-  // Used while armed.
+  // Used while the buckets are armed.
   std::vector<int> missing;  // number of missing gradients, by bucket
   int next = 0;              // the first bucket for which on_ready has not been called
   std::function<void(int)> on_ready;
