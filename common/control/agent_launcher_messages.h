@@ -142,7 +142,7 @@ struct CommandOutput {
   std::string data;  // bytes; base64 on the wire
 };
 
-// The command has ended, by itself or because of EndCommand. The agent has already sent its output.
+// The command has ended, by itself or because of EndCommand. All of its output was sent before.
 struct CommandExited {
   int64_t id = 0;
   int exit_code = -1;

@@ -13,8 +13,8 @@
 //
 // All requests require "Authorization: Bearer <operator-token>"; without it, the launcher answers
 // 401 with an empty body. Bodies are JSON. The launcher sends at most MaxStatusBytes() and receives
-// at most kMaxOrderBytes. An order lists its workers in rows of [Pod UID, index, node]; the common
-// prefix of the Pod names and the node names appear only once.
+// at most kMaxOrderBytes. An order lists its workers in rows of [Pod UID, index, node]; the Pod
+// names' common prefix and each node name appear only once.
 
 #include <compare>
 #include <cstddef>
@@ -136,7 +136,7 @@ struct LauncherStatus {
   Epoch epoch;
   LauncherPhase phase = LauncherPhase::kWaitingForOrder;
   OrderStamp last_order;
-  int ordered = 0;           // the number of workers in this order
+  int ordered = 0;           // the number of workers in last_order
   int world_size = 0;        // the number of ranks in the current epoch, 0 while none runs
   std::string started_by;    // kByMpirun or kByAgents, once known
   std::string launch_agent;  // kLaunchBySsh or kLaunchByAgent, once mpirun has started

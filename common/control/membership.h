@@ -108,10 +108,10 @@ struct RankPosition {
   bool entered = false;  // whether the rank is in the reported epoch, not in an earlier one
   bool stopped = false;  // whether a signal or a debugger has stopped its process
   int64_t step = 0;      // number of applied steps
-  int bucket = 0;        // bucket of the step or state that it waits for;
+  int bucket = 0;        // the bucket or piece of the state for which the rank waits;
                          // while it connects: a ConnectStage
   RankPhase phase = RankPhase::kWait;
-  int peer = -1;                // the rank that it waits for, if known
+  int peer = -1;                // the rank for which this rank waits, if known
   int64_t still_millis = 0;     // time since it reached this position
   int64_t step_micros = 0;      // duration of its newest step, from begin to update; 0: none yet
   int64_t own_micros = 0;       // step_micros without the time spent waiting for other ranks

@@ -40,7 +40,7 @@ inline constexpr char kEnvLauncherPort[] =
 inline constexpr char kEnvCheckpointDir[] = "RINGMASTER_CHECKPOINT_DIR";
 inline constexpr char kEnvCheckpointEvery[] = "RINGMASTER_CHECKPOINT_EVERY";
 inline constexpr char kEnvCheckpointKeep[] = "RINGMASTER_CHECKPOINT_KEEP";
-// From spec.checkpoint.restoreFrom: at most one of the two is set.
+// From spec.checkpoint.restoreFrom: at most one of these two variables is set.
 inline constexpr char kEnvRestoreJob[] = "RINGMASTER_CHECKPOINT_RESTORE_JOB";
 inline constexpr char kEnvRestorePath[] = "RINGMASTER_CHECKPOINT_RESTORE_PATH";
 inline constexpr char kCheckpointDir[] = "/ringmaster/checkpoints";
@@ -159,8 +159,8 @@ inline constexpr char kTrainProgram[] = "ringmaster-train";
 // The agent's flag in the Pod that removes a deleted job's checkpoints.
 inline constexpr char kRemoveCheckpointsFlag[] = "--remove-checkpoints";
 
-// The text that attach prints when it exits with kExitNoAgent. The launcher also looks for it in
-// mpirun's last output.
+// The text that attach prints when it exits with kExitNoAgent. The launcher also looks for this
+// text in mpirun's last output.
 inline constexpr char kNoAgentText[] = "found no agent on this host";
 
 }  // namespace ringmaster::control

@@ -55,7 +55,7 @@ struct RankBroken {
   std::string reason;
 };
 
-// All ranks left the epoch after this step, as SwitchEpoch requested, and wait for the next.
+// All ranks left the epoch after this step, as SwitchEpoch requested, and wait for the next epoch.
 struct RankAtBoundary {
   Epoch epoch;
   int rank = 0;
@@ -115,8 +115,8 @@ struct RankProtection {
 
 // --- launcher -> agent -> rank
 
-// Allows a rank to mark the checkpoint that it has written as complete, because the rank is a
-// member of the newest world. The agent forwards this message to the rank unchanged.
+// Allows a rank to complete the checkpoint that it has written, because the rank is a member of the
+// newest world. The agent forwards this message to the rank unchanged.
 struct CheckpointGrant {
   Epoch epoch;
   int rank = 0;

@@ -106,7 +106,7 @@ class [[gnu::visibility("default")]] Elastic {
   // of this rank's samples that were not passed to Backward(), and meanwhile reduces the gradients
   // of all ranks. True: the parameters' gradients are means over the global batch; continue with
   // the optimizer's step and Applied(). False: the step was discarded, and the parameters are
-  // unchanged or newer ones of another rank; call Begin() again. It is an error if a loss or
+  // unchanged or were received from another rank; call Begin() again. It is an error if a loss or
   // gradient is not finite.
   bool BackwardAndReduce(const at::Tensor& loss_sum);
 

@@ -35,7 +35,7 @@ struct Adopted {
 class StateSync {
  public:
   struct Options {
-    uint64_t fingerprint = 0;  // hash of everything else that must be equal on all ranks
+    uint64_t fingerprint = 0;  // hash of flags, data and versions, which must be equal on all ranks
     std::chrono::milliseconds timeout{30'000};  // time limit for each operation
     std::size_t piece_bytes = 4 << 20;
     std::function<void(int piece)> moving{};  // called before each piece of the state is sent

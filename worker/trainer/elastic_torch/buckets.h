@@ -6,10 +6,10 @@
 // All gradients are in one tensor, in reverse order of the parameters (the order of backward),
 // each aligned to 64 floats (numeric/alignment.h), and divided into buckets. The first bucket is
 // small so that communication starts early. Autograd hooks count the gradients. When a bucket is
-// complete and all earlier buckets have been passed on, it is passed to the caller, who reduces
-// it while backward continues. The last bucket also contains a few scalars and the "gradients" of
-// running averages, which are not compressed. Depends only on LibTorch, elements.h and
-// alignment.h.
+// complete and all earlier buckets have been passed on, the bucket is passed to the caller, which
+// reduces it while backward continues. The last bucket also contains a few scalars and the
+// "gradients" of running averages, which are not compressed. Depends only on LibTorch, elements.h
+// and alignment.h.
 
 #include <algorithm>
 #include <cstddef>
@@ -39,8 +39,8 @@ struct BucketOptions {
   }
 };
 
-// Allocates memory on the parameters' device that outlives the buckets and all users of the memory.
-// Returns null if LibTorch's allocator is to be used.
+// Allocates memory on the parameters' device. The memory must outlive the buckets and all its
+// users. Returns null if LibTorch's allocator is to be used.
 using GradientMemory = std::function<void*(std::size_t bytes)>;
 
 // Not thread-safe. Backward must run on the thread that uses this object.
