@@ -9,7 +9,7 @@
 #     --dirty                            allows a tree with uncommitted changes: labels end in -dirty
 #     --plain-http                       uses a registry without TLS, for tests
 #
-# The same commit, with the same images, gives the same bits. Needs root for the images, like images/build.sh.
+# The same commit with the same images produces identical files. Needs root for the images, like images/build.sh.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tree=$(dirname "$here")

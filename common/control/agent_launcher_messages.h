@@ -89,7 +89,7 @@ struct EpochAccepted {
 
 // Sent after every Welcome if this worker has ranks of a world (mode InPlace): the newest world of
 // these ranks, and its members on this worker that still run. A new launcher learns from these
-// reports which world to take over, and asks a sender for that world's members (TellWorld).
+// reports which world to take over, and requests its members from a sender (TellWorld).
 struct WorldReport {
   Epoch epoch;
   std::vector<Member> members;       // all ranks of the world; empty unless requested by TellWorld
@@ -191,7 +191,7 @@ struct StartEpoch {
   Epoch epoch;
   int64_t cohort = kStartedByAgents;  // the mpirun that started the processes
   std::vector<Member> members;        // all ranks, ordered by rank
-  int full_size = 0;                  // the number of ranks that the job wants; 0: unknown
+  int full_size = 0;                  // the job's desired number of ranks; 0: unknown
 };
 
 // StartEpoch, encoded as the difference from a world that was sent on this connection before

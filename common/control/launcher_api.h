@@ -51,7 +51,7 @@ struct DesiredWorker {
   int index = 0;
 };
 
-// The workers that the operator wants. An order is complete; the launcher finds the changes.
+// The desired workers. Every order is complete; the launcher determines what changed.
 struct Order {
   OrderStamp stamp;
   std::vector<DesiredWorker> workers;
@@ -65,8 +65,8 @@ struct Order {
 };
 
 // The launcher's current activity, for users and the operator's conditions. kAdopting: a new
-// launcher asks the agents which world is running. kForming: members change, ranks keep their
-// state. kPaused: too few members or no quorum (pause_reason), ranks keep their state.
+// launcher learns from the agents which world is running. kForming: members change, ranks keep
+// their state. kPaused: too few members or no quorum (pause_reason), ranks keep their state.
 enum class LauncherPhase {
   kWaitingForOrder,
   kWaitingForAgents,
@@ -105,7 +105,7 @@ struct Recovery {
   int64_t ran_millis = 0;   // how long the program had run before the restart; 0: unknown
 };
 
-// A rank whose own part of a step takes much longer than its peers' (straggler_watch.h).
+// A rank whose part of a step takes much longer than its peers' parts (straggler_watch.h).
 struct Straggler {
   std::string pod_uid{};
   std::string pod{};

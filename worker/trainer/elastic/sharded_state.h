@@ -70,8 +70,8 @@ class ShardedState {
   // it before they compute the step again to find the cause, so that no rank applies the update.
   virtual void Exclude() = 0;
 
-  // Call when the replicated part of a step has been applied, which gives the state `held`. Applies
-  // the sharded part, unless the step was skipped.
+  // Call when the replicated part of a step has been applied. `held` is the resulting state.
+  // Applies the sharded part, unless the step was skipped.
   virtual void Applied(const LocalState& held) = 0;
 
   // Call it on every rank before the ranks leave a world as requested. Ranks that are `leaving`
