@@ -12,7 +12,7 @@ namespace ringmaster::control {
 
 // At most one of the lists has names. If both are empty, the routing table selects the interface.
 struct Interfaces {
-  std::vector<std::string> include;  // exist on every worker; the first has the worker's address
+  std::vector<std::string> include;  // interfaces that each worker has; the first has its address
   std::vector<std::string> exclude;  // interfaces that are not used; all others may be used
 
   friend bool operator==(const Interfaces&, const Interfaces&) = default;

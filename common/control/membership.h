@@ -94,8 +94,8 @@ inline constexpr std::array<const char*, 8> kCollectiveNames = {
 // The number of collectives of a world that a rank has reached, if the rank counts them (on GPUs).
 // All ranks start the same collectives in the same order.
 struct CollectiveCounts {
-  int64_t launched = -1;  // enqueued on the device by the host; -1: not counted
-  int64_t begun = -1;     // started by the device; -1: currently unknown
+  int64_t launched = -1;  // number of collectives enqueued on the device; -1: not counted
+  int64_t begun = -1;     // number of collectives that the device has started; -1: unknown now
   CollectiveKind kind = CollectiveKind::kNone;  // kind of the last collective started by the device
 
   friend bool operator==(const CollectiveCounts&, const CollectiveCounts&) = default;

@@ -75,7 +75,7 @@ inline constexpr char kEnvIgnoreExitCodes[] = "RINGMASTER_IGNORE_EXIT_CODES";
 // minimum time without progress before a rank counts as hung (stall_watch.h); 0: never.
 inline constexpr char kEnvLostAfterMillis[] = "RINGMASTER_LOST_AFTER_MILLIS";
 inline constexpr char kEnvStallMillis[] = "RINGMASTER_STALL_MILLIS";
-// From spec.scheduling.startWaitSeconds, if set.
+// The value of spec.scheduling.startWaitSeconds, if set.
 inline constexpr char kEnvStartWaitSeconds[] = "RINGMASTER_START_WAIT_SECONDS";
 
 // --- environment variables that tests and hosts without Kubernetes may set, and their defaults

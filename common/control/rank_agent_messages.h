@@ -1,7 +1,7 @@
 #pragma once
 
 // The messages between a rank and its agent, sent over a unix socket; messages.h defines the
-// framing. The agent relays all but the first four between the rank and the launcher.
+// framing. The agent relays all messages except the first four between the rank and the launcher.
 
 #include <cstdint>
 #include <optional>
@@ -38,7 +38,7 @@ struct RankLeave {
   Epoch below;
 };
 
-// agent -> rank: forwards SwitchEpoch.
+// agent -> rank: forwards the launcher's SwitchEpoch.
 struct RankSwitch {
   Epoch epoch;
   bool leaving = false;

@@ -1,4 +1,4 @@
-"""Trains a small GPT on the characters of a text, in place.
+"""Trains a small GPT in mode InPlace on the characters of a text.
 
 python gpt.py --text=shakespeare.txt --steps=2000 trains without a job. The default text is this file.
 """

@@ -1,4 +1,4 @@
-"""Trains a small GPT-2 in place with Hugging Face's Trainer, on the bytes of a text.
+"""Trains a small GPT-2 in mode InPlace with Hugging Face's Trainer, on the bytes of a text.
 
 python huggingface.py --text=shakespeare.txt --steps=2000 trains without a job. The default text is this file.
 Needs transformers and accelerate.

@@ -20,7 +20,7 @@ struct Buckets::State {
   at::Tensor gradients;  // a view of `memory`: the gradients
   at::Tensor scalars;    // a view of `memory`: the scalars
   at::Tensor verdict;    // a view of `memory`: ToMeans() sets it to 0 if all gradients are finite
-  int64_t averages = 0;  // number of averages' values at the end of `gradients`
+  int64_t averages = 0;  // number of values of averages at the end of `gradients`
   at::Tensor factors;    // device memory: 1 / samples for weights, 1 for averages
 
   std::vector<int64_t> ends;   // end of each bucket, in elements of `memory` without the scalars
