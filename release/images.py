@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes one image of a release, ready to be copied into a registry: an OCI layout with an index of the platforms in the archives of
-images/build.sh. Each platform's image has labels with version and commit, and an SBOM. Equal archives give equal bits.
+images/build.sh. Each platform's image has labels with version and commit, and an SBOM. Equal archives produce identical output.
 
     images.py LAYOUT SBOMS --name ringmaster-tools --version 0.1.0 --commit ID --epoch SECONDS ARCHIVE...
 

@@ -3,13 +3,13 @@
 # docs/release.md describes the files.
 #
 #   release.sh [OPTION]... REGISTRY      for example registry.example.com/team; credentials are those of `oras login`, `helm registry login`
-#     --output FOLDER                    where the files go (default build/release/VERSION); an earlier release there is replaced
+#     --output FOLDER                    folder for the files (default build/release/VERSION); an earlier release in it is replaced
 #     --no-push                          makes the files but pushes nothing
-#     --images-as-they-are               uses the existing archives of images/build.sh, maybe of another commit: labels end in -dirty
+#     --images-as-they-are               uses the existing archives of images/build.sh, which may be of another commit: labels end in -dirty
 #     --dirty                            allows a tree with uncommitted changes: labels end in -dirty
-#     --plain-http                       a registry without TLS: for tests
+#     --plain-http                       uses a registry without TLS, for tests
 #
-# The same commit, with the same images, gives the same bits. Needs root for the images, like images/build.sh.
+# The same commit with the same images produces identical files. Needs root for the images, like images/build.sh.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tree=$(dirname "$here")
@@ -91,7 +91,7 @@ make_chart() {
     sed -i "/^$key:/,/^[a-z]/ s|^  digest: .*|  digest: $(digest_of "$folder")|" "$values"
   done
   printf 'annotations:\n  org.opencontainers.image.revision: %s\n' "$commit" >>"$chart/Chart.yaml"
-  # helm keeps the files' times in the package.
+  # helm stores the files' modification times in the package.
   find "$chart" -exec touch --date="@$epoch" {} +
   "$programs/helm" package "$chart" --destination "$output" >/dev/null
   # The package file's time becomes the time of the pushed artifact.

@@ -16,7 +16,7 @@ namespace ringmaster::control {
 
 // --- agent -> launcher
 
-// The first line of every connection. With a wrong token or job, the launcher answers Refused.
+// The first line of every connection. The launcher answers Refused if the token or job is wrong.
 struct AgentHello {
   int protocol = kProtocolVersion;
   std::string token;
@@ -27,7 +27,7 @@ struct AgentHello {
   int worker_index = 0;
   int slots = 1;
   std::string nonce;    // unique for each start of the agent process
-  Epoch highest_epoch;  // the highest that the agent has accepted; it refuses lower epochs
+  Epoch highest_epoch;  // the highest accepted epoch; the agent refuses lower epochs
 };
 
 // Values of PreflightFault::check that matter only if mpirun starts the ranks: sshd cannot be used,
@@ -52,17 +52,17 @@ inline bool DependsOnTheStarter(std::string_view check) {
 // The worker has finished its preflight checks and its preparation (sshd, data cache); `faults`
 // says what failed. Sent once after Welcome, and again on each change.
 struct AgentReady {
-  std::string address;  // where other workers and the launcher reach this worker
+  std::string address;  // this worker's address for the launcher and other workers
   int ssh_port = 0;
   std::vector<PreflightFault> faults;  // empty if the worker is ready
   std::map<std::string, std::string>
       versions;  // versions of "ringmaster", "openmpi", "libtorch", ...; compared across workers
 };
 
-// Sent in both directions.
+// Sent periodically in both directions.
 struct Heartbeat {
-  // Sent by the launcher: the agent's new heartbeat interval; 0: unchanged. It grows with the
-  // number of workers.
+  // Sent by the launcher: the agent's new heartbeat interval; 0: unchanged. The interval grows with
+  // the number of workers.
   int every_millis = 0;
 };
 
@@ -75,7 +75,7 @@ struct DataCacheProgress {
 };
 
 // The trainer in this slot has loaded its data and model and can join a world. Repeated after every
-// Welcome while it runs.
+// Welcome while the trainer runs.
 struct RankReady {
   int slot = 0;
   std::string start;  // Member::start
@@ -87,12 +87,12 @@ struct EpochAccepted {
   Epoch epoch;
 };
 
-// Sent after every Welcome if ranks in mode InPlace are in a world: the newest world in which they
-// were started, and the members on this worker that still run. A new launcher learns from these
-// reports which world to take over, and asks a sender for that world's members (TellWorld).
+// Sent after every Welcome if this worker has ranks of a world (mode InPlace): the newest world of
+// these ranks, and its members on this worker that still run. A new launcher learns from these
+// reports which world to take over, and requests its members from a sender (TellWorld).
 struct WorldReport {
   Epoch epoch;
-  std::vector<Member> members;       // all ranks of the world; empty unless TellWorld asked for it
+  std::vector<Member> members;       // all ranks of the world; empty unless requested by TellWorld
   std::vector<std::string> running;  // Member::start of this worker's running members
 };
 
@@ -120,14 +120,14 @@ struct RankExited {
   RankExit exit;
 };
 
-// The positions of this worker's ranks in the epoch, sent with every heartbeat. Contains each rank
+// The positions of this worker's ranks in the epoch, sent with every heartbeat. Lists each rank
 // that reports a position (position_page.h) once.
 struct RankPositions {
   Epoch epoch;
   std::vector<RankPosition> ranks;
 };
 
-// The stacks of a rank that hung, sent before its exit is reported.
+// The stacks of a rank that hung, sent before the rank's exit is reported.
 struct RankStack {
   int slot = 0;
   std::string start;  // Member::start
@@ -142,7 +142,7 @@ struct CommandOutput {
   std::string data;  // bytes; base64 on the wire
 };
 
-// The command has ended, by itself or because of EndCommand. Its output was sent before this.
+// The command has ended, by itself or because of EndCommand. All of its output was sent before.
 struct CommandExited {
   int64_t id = 0;
   int exit_code = -1;
@@ -151,7 +151,7 @@ struct CommandExited {
 };
 
 // The Pod is being terminated (SIGTERM), so the launcher removes it from the world. Later exits of
-// its ranks do not count as failures.
+// the Pod's ranks do not count as failures.
 struct AgentLeaving {
   std::string reason;
 };
@@ -191,7 +191,7 @@ struct StartEpoch {
   Epoch epoch;
   int64_t cohort = kStartedByAgents;  // the mpirun that started the processes
   std::vector<Member> members;        // all ranks, ordered by rank
-  int full_size = 0;                  // the number of ranks that the job wants; 0: unknown
+  int full_size = 0;                  // the job's desired number of ranks; 0: unknown
 };
 
 // StartEpoch, encoded as the difference from a world that was sent on this connection before
@@ -205,7 +205,7 @@ struct ChangeEpoch {
   int full_size = 0;            // as in StartEpoch
 };
 
-// Asks for the WorldReport of this epoch, with all members, if it is the agent's newest world.
+// Requests the WorldReport of this epoch, with all members, if it is the agent's newest world.
 struct TellWorld {
   Epoch epoch;
 };

@@ -63,7 +63,7 @@ Result<void> BlockingLineClient::Send(const Message& message, Deadline deadline)
                                           std::to_string(line.size()) +
                                           " bytes exceeds the maximum line length"};
   }
-  const MutexLock lock(send_mutex_);  // held while writing: lines of two threads must not mix
+  const MutexLock lock(send_mutex_);  // locked so that lines of two threads do not mix
   std::size_t sent = 0;
   while (sent < line.size()) {
     const ssize_t n =

@@ -1,10 +1,10 @@
 #pragma once
 
 // A blocking client for messages over a unix socket, without Asio. Calls block up to a deadline.
-// The trainer, tools that resemble attach, and tests use it to talk to an agent.
+// The trainer uses it to connect to its agent, and ringmaster-rsh to connect to the launcher.
 //
 // Thread-safe: one thread may receive while others send; Shutdown() may be called from any thread
-// and wakes both.
+// and wakes all of them.
 
 #include <atomic>
 #include <chrono>

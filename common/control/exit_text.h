@@ -9,8 +9,8 @@
 
 namespace ringmaster::control {
 
-// Describes the end, as a continuation of the rank's name: "was killed by signal 11", "was killed
-// because its container ran out of memory (...)".
+// Describes the rank's end, as a continuation of the rank's name: "was killed by signal 11", "was
+// killed because its container ran out of memory (...)".
 std::string HowItEnded(const RankExit& exit);
 
 // Describes the memory limit, the memory use and what to do: "the memory limit is 64 MiB, and at

@@ -12,7 +12,7 @@ namespace ringmaster::control {
 
 // At most one of the lists has names. If both are empty, the routing table selects the interface.
 struct Interfaces {
-  std::vector<std::string> include;  // every worker has them all; its address is that of the first
+  std::vector<std::string> include;  // interfaces that each worker has; the first has its address
   std::vector<std::string> exclude;  // interfaces that are not used; all others may be used
 
   friend bool operator==(const Interfaces&, const Interfaces&) = default;

@@ -14,8 +14,8 @@
 
 namespace ringmaster::control {
 
-// Whether the command is ringmaster-train, or ringmaster-bench without MPI as its backend. Their
-// ranks speak the rank protocol (messages.h).
+// Whether the command is ringmaster-train, or ringmaster-bench with a backend other than MPI. The
+// ranks of these programs speak the rank protocol (messages.h).
 bool SpeaksRankProtocol(const std::vector<std::string>& command);
 
 // spec.mpi.launchAgent: how mpirun reaches the workers. kAuto: over ssh if all of them have sshd,
@@ -31,7 +31,7 @@ struct LaunchSpec {
   int ranks_per_process = 0;
   std::vector<std::string> mpi_extra_args;  // appended to mpirun's options, before the program
   std::vector<std::string>
-      mpi_pass_env;  // names of variables that mpirun passes on (-x), in addition to our own
+      mpi_pass_env;  // names of variables that mpirun passes on (-x), in addition to Ringmaster's
   LaunchAgent launch_agent = LaunchAgent::kAuto;
   Interfaces interfaces{};  // from spec.network
   int ssh_port = 0;         // 0: any free port
@@ -43,7 +43,7 @@ struct LaunchSpec {
 
   // True for an elastic job: the agent runs the ranks, which speak the rank protocol and continue
   // when the world changes. False for a direct job: the ranks belong to one world and are restarted
-  // for the next.
+  // for the next world.
   bool InPlace() const { return in_place.value_or(SpeaksRankProtocol(command)); }
   bool PerWorker() const { return ranks_per_process > 0; }
   // Whether the spec sets options that only mpirun has, so that only mpirun can start the ranks.

@@ -11,10 +11,10 @@
 // Each body contains its writer's protocol version; see README.md, "Versions", for how bodies may
 // change. "/v1" changes only if a change would break these rules.
 //
-// All requests require "Authorization: Bearer <operator-token>"; without it, the answer is 401 with
-// no content. Bodies are JSON. The launcher sends at most MaxStatusBytes() and receives at most
-// kMaxOrderBytes. An order lists its workers in rows of [Pod UID, index, node]; the common prefix
-// of the Pod names and the node names appear only once.
+// All requests require "Authorization: Bearer <operator-token>"; without it, the launcher answers
+// 401 with an empty body. Bodies are JSON. The launcher sends at most MaxStatusBytes() and receives
+// at most kMaxOrderBytes. An order lists its workers in rows of [Pod UID, index, node]; the Pod
+// names' common prefix and each node name appear only once.
 
 #include <compare>
 #include <cstddef>
@@ -51,22 +51,22 @@ struct DesiredWorker {
   int index = 0;
 };
 
-// The workers that the operator wants. Every order is complete; the launcher finds the changes.
+// The desired workers. Every order is complete; the launcher determines what changed.
 struct Order {
   OrderStamp stamp;
   std::vector<DesiredWorker> workers;
-  int replicas = 1;      // wanted number of workers; `workers` omits Pods that do not exist yet
+  int replicas = 1;      // desired number of workers; `workers` omits Pods that do not exist yet
   int min_replicas = 1;  // after a grace period, training may start with this many workers;
                          // a running job pauses with fewer
   std::vector<std::string>
       dead;  // UIDs of Pods that certainly ended: container terminated, Pod or Node object gone
-  bool checkpoint = false;  // take an unscheduled checkpoint, so that completed steps are kept
+  bool checkpoint = false;  // whether to take an unscheduled checkpoint, to keep completed steps
   int version = kApiVersion;
 };
 
 // The launcher's current activity, for users and the operator's conditions. kAdopting: a new
-// launcher asks the agents which world is running. kForming: members change, ranks keep their
-// state. kPaused: too few members or no quorum (pause_reason), ranks keep their state.
+// launcher learns from the agents which world is running. kForming: members change, ranks keep
+// their state. kPaused: too few members or no quorum (pause_reason), ranks keep their state.
 enum class LauncherPhase {
   kWaitingForOrder,
   kWaitingForAgents,
@@ -83,11 +83,11 @@ const char* ToString(LauncherPhase phase);
 
 struct WorkerReport {
   std::string pod_uid;
-  bool ready = false;   // connected, and its preflight checks passed
-  bool member = false;  // it is in the current epoch
+  bool ready = false;   // whether it is connected and passed its preflight checks
+  bool member = false;  // whether it is in the current epoch
   bool drained =
       false;  // neither the worker nor its data is needed any more, so its Pod can be deleted
-  bool fenced = false;  // never admitted again; another Pod takes its place
+  bool fenced = false;  // it is never admitted again; another Pod takes its place
   std::vector<PreflightFault> faults;
 };
 
@@ -98,22 +98,22 @@ struct Recovery {
   std::string cause;  // kCauseRankKilled, ...
   std::string pod;    // Pod of the first lost member
   std::string node;
-  int64_t detected_millis = 0;  // from the last sign of life to the declaration of the loss
-  int64_t resumed_millis = 0;   // from the declaration to the new epoch's first committed step
+  int64_t detected_millis = 0;  // time from the last sign of life to the declaration of the loss
+  int64_t resumed_millis = 0;   // time from the declaration to the new epoch's first committed step
   int64_t steps_lost = 0;
   bool from_start = false;  // whether the program was restarted (mode Restart)
   int64_t ran_millis = 0;   // how long the program had run before the restart; 0: unknown
 };
 
-// A rank whose own part of a step takes much longer than its peers' (straggler_watch.h).
+// A rank whose part of a step takes much longer than its peers' parts (straggler_watch.h).
 struct Straggler {
   std::string pod_uid{};
   std::string pod{};
   std::string node{};
   int rank = 0;
-  double step_millis = 0;    // its own time per step, without waiting for other ranks
+  double step_millis = 0;    // the rank's time per step, without waiting for other ranks
   double median_millis = 0;  // the median of this time among the ranks of its world
-  int64_t for_seconds = 0;   // how long it has been this slow
+  int64_t for_seconds = 0;   // how long the rank has been this slow
 };
 inline constexpr std::size_t kMaxStragglers = 16;
 
@@ -136,7 +136,7 @@ struct LauncherStatus {
   Epoch epoch;
   LauncherPhase phase = LauncherPhase::kWaitingForOrder;
   OrderStamp last_order;
-  int ordered = 0;           // the number of workers in this order
+  int ordered = 0;           // the number of workers in last_order
   int world_size = 0;        // the number of ranks in the current epoch, 0 while none runs
   std::string started_by;    // kByMpirun or kByAgents, once known
   std::string launch_agent;  // kLaunchBySsh or kLaunchByAgent, once mpirun has started
@@ -147,7 +147,7 @@ struct LauncherStatus {
   std::optional<CheckpointReport> checkpoint;
   std::optional<Beginning> beginning;
   std::vector<ProtectionFault> unprotected;  // at most kMostFaults (checkpoint_tracker.h)
-  std::vector<RankExit> failures;  // failed ranks after which the job continued; last 16 at most
+  std::vector<RankExit> failures;  // failures that did not end the job; at most the last 16
   std::string message;  // a sentence that says what the launcher waits for; empty: nothing
   std::vector<Straggler> stragglers;  // slowest first, at most kMaxStragglers
   // How many times in a row, under this launcher, ranks were killed or ended while loading, without

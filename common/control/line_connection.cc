@@ -132,7 +132,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor<Protocol>> {
         });
   }
 
-  // Descriptors or memory are exhausted: connections wait in the backlog until some are released.
+  // Descriptors or memory are exhausted: connections wait in the backlog until they are available.
   void Retry() {
     retry_.expires_after(std::chrono::milliseconds(50));
     retry_.async_wait([self = this->shared_from_this()](const error_code&) {
@@ -187,13 +187,13 @@ class TlsListener final : public LineListener {
     TlsStream stream;
     asio::steady_timer timer;
     std::list<Handshake*>::iterator place;
-    bool out = false;  // removed from the list
+    bool out = false;  // whether it was removed from the list
   };
 
   struct Shared {
     TlsContext& tls;
     ListenOptions options;
-    OnAccepted on_accepted;              // empty once the listener is gone
+    OnAccepted on_accepted;              // empty once the listener is destroyed
     std::list<Handshake*> handshakes{};  // oldest first
   };
 

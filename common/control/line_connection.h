@@ -46,7 +46,7 @@ struct SharedLine {
   std::shared_ptr<const std::string> text;  // including its newline
 };
 
-// One connection. It exists while a pointer refers to it; after Start(), at least until it closes.
+// One connection. It exists while a pointer refers to it and, once started, until it is closed.
 class LineConnection {
  public:
   struct Handlers {

@@ -189,8 +189,8 @@ class LineStream final : public LineConnection,
   void Deliver() {
     Result<Message> message = Decode(partial_);
     partial_.clear();
-    // Skips message types that a newer peer added. The hello states which versions must be
-    // understood.
+    // Skips message types that a newer peer added. A newer peer sends a message that must be
+    // understood only if the version in this side's hello includes it.
     if (!message.ok() && message.error().reason == kReasonUnknownType) {
       return LogDebug("Skipped a line", {{"peer", peer_}, {"reason", message.error().message}});
     }

@@ -42,7 +42,7 @@ struct Member {
 // The cohort number of ranks that the agents start themselves, without mpirun.
 inline constexpr int64_t kStartedByAgents = 0;
 
-// Ranks first … first + count - 1.
+// The ranks first … first + count - 1.
 struct RankRange {
   int first = 0;
   int count = 0;
@@ -91,11 +91,11 @@ inline constexpr std::array<const char*, 8> kCollectiveNames = {
     "none",       "allreduce", "reduce-scatter", "allgather",
     "all-to-all", "broadcast", "barrier",        "confirmation"};
 
-// How many collectives of a world a rank has reached, if it counts them (on GPUs). All ranks start
-// the same collectives in the same order.
+// The number of collectives of a world that a rank has reached, if the rank counts them (on GPUs).
+// All ranks start the same collectives in the same order.
 struct CollectiveCounts {
-  int64_t launched = -1;  // enqueued on the device by the host; -1: not counted
-  int64_t begun = -1;     // started by the device; -1: currently unknown
+  int64_t launched = -1;  // number of collectives enqueued on the device; -1: not counted
+  int64_t begun = -1;     // number of collectives that the device has started; -1: unknown now
   CollectiveKind kind = CollectiveKind::kNone;  // kind of the last collective started by the device
 
   friend bool operator==(const CollectiveCounts&, const CollectiveCounts&) = default;
@@ -107,14 +107,14 @@ struct RankPosition {
   int slot = 0;
   bool entered = false;  // whether the rank is in the reported epoch, not in an earlier one
   bool stopped = false;  // whether a signal or a debugger has stopped its process
-  int64_t step = 0;      // steps applied
-  int bucket = 0;        // bucket of the step or state that it waits for;
+  int64_t step = 0;      // number of applied steps
+  int bucket = 0;        // the bucket or piece of the state for which the rank waits;
                          // while it connects: a ConnectStage
   RankPhase phase = RankPhase::kWait;
-  int peer = -1;                // the rank that it waits for, if known
+  int peer = -1;                // the rank for which this rank waits, if known
   int64_t still_millis = 0;     // time since it reached this position
   int64_t step_micros = 0;      // duration of its newest step, from begin to update; 0: none yet
-  int64_t own_micros = 0;       // that duration without the time waiting for other ranks
+  int64_t own_micros = 0;       // step_micros without the time spent waiting for other ranks
   int64_t applied_millis = -1;  // time since it applied its newest step in this world; -1: none
   CollectiveCounts collectives{};
 };
@@ -124,7 +124,7 @@ inline constexpr std::size_t kMaxStackBytes = 3072;
 
 // The kernel killed a process because memory ran out.
 struct OutOfMemory {
-  int64_t limit_bytes = 0;  // limit of its container; 0: none, so its node ran out of memory
+  int64_t limit_bytes = 0;  // limit of the process's container; 0: none, the node ran out of memory
   int64_t peak_bytes = 0;   // the peak memory use of the container; 0: unknown
 };
 
@@ -163,7 +163,7 @@ struct Progress {
 struct CheckpointReport {
   Epoch epoch;  // the world that completed it
   int64_t step = 0;
-  int64_t age_millis = 0;  // time since it was reported to the launcher
+  int64_t age_millis = 0;  // time since the rank reported it to the launcher
   int64_t bytes = 0;       // total size of all complete checkpoints that are kept
 };
 

@@ -40,7 +40,7 @@ inline constexpr char kEnvLauncherPort[] =
 inline constexpr char kEnvCheckpointDir[] = "RINGMASTER_CHECKPOINT_DIR";
 inline constexpr char kEnvCheckpointEvery[] = "RINGMASTER_CHECKPOINT_EVERY";
 inline constexpr char kEnvCheckpointKeep[] = "RINGMASTER_CHECKPOINT_KEEP";
-// From spec.checkpoint.restoreFrom: at most one of the two is set.
+// From spec.checkpoint.restoreFrom: at most one of these two variables is set.
 inline constexpr char kEnvRestoreJob[] = "RINGMASTER_CHECKPOINT_RESTORE_JOB";
 inline constexpr char kEnvRestorePath[] = "RINGMASTER_CHECKPOINT_RESTORE_PATH";
 inline constexpr char kCheckpointDir[] = "/ringmaster/checkpoints";
@@ -75,7 +75,7 @@ inline constexpr char kEnvIgnoreExitCodes[] = "RINGMASTER_IGNORE_EXIT_CODES";
 // minimum time without progress before a rank counts as hung (stall_watch.h); 0: never.
 inline constexpr char kEnvLostAfterMillis[] = "RINGMASTER_LOST_AFTER_MILLIS";
 inline constexpr char kEnvStallMillis[] = "RINGMASTER_STALL_MILLIS";
-// From spec.scheduling.startWaitSeconds, if set.
+// The value of spec.scheduling.startWaitSeconds, if set.
 inline constexpr char kEnvStartWaitSeconds[] = "RINGMASTER_START_WAIT_SECONDS";
 
 // --- environment variables that tests and hosts without Kubernetes may set, and their defaults
@@ -130,7 +130,7 @@ inline constexpr char kItemSshHostKey[] =
 inline constexpr char kItemSshHostPublicKey[] =
     "ssh-host-key.pub";                                   // launcher: pinned in known_hosts
 inline constexpr char kItemTlsKey[] = "tls.key";          // launcher: PEM, Ed25519
-inline constexpr char kItemTlsCertificate[] = "tls.crt";  // both: self-signed; no other is trusted
+inline constexpr char kItemTlsCertificate[] = "tls.crt";  // both: self-signed, the only one trusted
 inline constexpr char kItemAgentToken[] = "agent-token";  // both
 inline constexpr char kItemOperatorToken[] = "operator-token";  // launcher
 
@@ -147,7 +147,7 @@ inline constexpr char kLauncherContainer[] = "launcher";
 inline constexpr char kToolsFolder[] = "/ringmaster/tools";
 
 // The folder of the Python package, relative to the parent of the folder `bin` that contains the
-// programs. Python searches it first.
+// programs. Python searches this folder first.
 inline constexpr char kPythonFolder[] = "lib/ringmaster/python";
 
 // Programs in the worker image.
@@ -159,8 +159,8 @@ inline constexpr char kTrainProgram[] = "ringmaster-train";
 // The agent's flag in the Pod that removes a deleted job's checkpoints.
 inline constexpr char kRemoveCheckpointsFlag[] = "--remove-checkpoints";
 
-// The text that attach prints when it exits with kExitNoAgent. The launcher also looks for it in
-// mpirun's last output.
+// The text that attach prints when it exits with kExitNoAgent. The launcher also looks for this
+// text in mpirun's last output.
 inline constexpr char kNoAgentText[] = "found no agent on this host";
 
 }  // namespace ringmaster::control

@@ -10,9 +10,9 @@
 //               thread whose end the kernel marks (kOwnerWord)
 //   4096 …      text of the stacks
 //
-// The agent does not trust the content: it ignores a page whose checksum does not match. A page
-// that is read while the rank writes to it does not match either, so no lock or memory ordering is
-// needed. Times are CLOCK_MONOTONIC, which both sides share.
+// The agent does not trust the content: it ignores a page whose checksum does not match. If the
+// page is read while the rank writes to it, the checksum does not match either, so no lock or
+// memory ordering is needed. Times are CLOCK_MONOTONIC, which both sides share.
 
 #include <array>
 #include <atomic>
@@ -32,23 +32,23 @@ struct PagePosition {
   int64_t step = 0;
   int bucket = 0;
   RankPhase phase = RankPhase::kWait;
-  int64_t moved_nanos = 0;    // when it reached this position
-  int64_t applied_nanos = 0;  // when it applied its newest step in this world; 0: none yet
+  int64_t moved_nanos = 0;    // when the rank reached this position
+  int64_t applied_nanos = 0;  // when the rank applied its newest step in this world; 0: none yet
   int64_t step_micros = 0;    // duration of its newest step, in any world
-  int64_t own_micros = 0;     // that duration without the time waiting for other ranks
+  int64_t own_micros = 0;     // step_micros without the time spent waiting for other ranks
 
   friend bool operator==(const PagePosition&, const PagePosition&) = default;
 };
 
 inline constexpr std::size_t kPositionWords = 16;
 
-// Lock-free, so that it works between processes and in a signal handler.
+// Lock-free, so that the page works between processes and in a signal handler.
 struct PositionPage {
   std::array<std::atomic<uint64_t>, kPositionWords> position;
-  std::atomic<int64_t> peer;           // the rank that it waits for, plus 1; 0: unknown
-  std::atomic<int64_t> stack_of;       // the thread whose stack was written last: its thread id
-  std::atomic<int64_t> connect_stage;  // a ConnectStage of the world that it is entering
-  std::array<std::atomic<int64_t>, 2> collectives;  // as EncodeCounts() encodes them
+  std::atomic<int64_t> peer;           // the peer for which the rank waits, plus 1; 0: unknown
+  std::atomic<int64_t> stack_of;       // thread id of the thread whose stack was written last
+  std::atomic<int64_t> connect_stage;  // the ConnectStage of the world that the rank enters
+  std::array<std::atomic<int64_t>, 2> collectives;  // the counts, encoded by EncodeCounts()
   std::atomic<uint32_t> owner;                      // see kOwnerWord
   uint32_t unused;
 };
@@ -79,7 +79,7 @@ std::array<uint64_t, kPositionWords> EncodePosition(const PagePosition& position
 // Returns nullopt if no rank wrote the words or they were read during a write. Accepts any input.
 std::optional<PagePosition> DecodePosition(std::span<const uint64_t, kPositionWords> words);
 
-// Each of the two words can be decoded alone. Zero: the rank does not count collectives.
+// Each of the two words can be decoded alone. Zero means that the rank does not count collectives.
 std::array<int64_t, 2> EncodeCounts(const CollectiveCounts& counts);
 // Accepts any input.
 CollectiveCounts DecodeCounts(std::span<const uint64_t, 2> words);

@@ -1,7 +1,7 @@
 #pragma once
 
 // The messages between a rank and its agent, sent over a unix socket; messages.h defines the
-// framing. The agent relays all but the first four between the rank and the launcher.
+// framing. The agent relays all messages except the first four between the rank and the launcher.
 
 #include <cstdint>
 #include <optional>
@@ -23,8 +23,8 @@ struct RankHello {
   int protocol = kProtocolVersion;
 };
 
-// agent -> rank: the world that the rank is in. The rank's entry in `members` has the number
-// `rank`. A message with a higher epoch may follow at any time.
+// agent -> rank: the world that the rank is in. `rank` is the index in `members` of the rank that
+// gets the message. A message with a higher epoch may follow at any time.
 struct RankEpoch {
   Epoch epoch;
   int rank = 0;
@@ -38,7 +38,7 @@ struct RankLeave {
   Epoch below;
 };
 
-// agent -> rank: forwards SwitchEpoch.
+// agent -> rank: forwards the launcher's SwitchEpoch.
 struct RankSwitch {
   Epoch epoch;
   bool leaving = false;
@@ -46,8 +46,8 @@ struct RankSwitch {
 
 // --- rank -> agent -> launcher
 
-// A rank cannot continue in its epoch because of its peers. This is an observation, not evidence of
-// a loss.
+// A rank cannot continue in its epoch because of its peers. The message does not prove that a peer
+// is lost.
 struct RankBroken {
   Epoch epoch;
   int rank = 0;
@@ -55,7 +55,7 @@ struct RankBroken {
   std::string reason;
 };
 
-// All ranks left the epoch after this step, as SwitchEpoch requested, and wait for the next.
+// All ranks left the epoch after this step, as SwitchEpoch requested, and wait for the next epoch.
 struct RankAtBoundary {
   Epoch epoch;
   int rank = 0;
@@ -115,8 +115,8 @@ struct RankProtection {
 
 // --- launcher -> agent -> rank
 
-// Allows a rank to mark the checkpoint that it has written as complete, because the rank is a
-// member of the newest world. The agent forwards this message to the rank unchanged.
+// Allows a rank to complete the checkpoint that it has written, because the rank is a member of the
+// newest world. The agent forwards this message to the rank unchanged.
 struct CheckpointGrant {
   Epoch epoch;
   int rank = 0;

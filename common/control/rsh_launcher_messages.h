@@ -14,7 +14,7 @@ namespace ringmaster::control {
 // The kernel's limit for one argument: a shell gets the whole command as one argument.
 inline constexpr std::size_t kMaxCommandBytes = (128 << 10) - 1;
 
-// The only line that ringmaster-rsh sends. When its connection ends, the command is ended.
+// The only line that ringmaster-rsh sends. When the connection ends, the launcher ends the command.
 struct RshHello {
   std::string host;     // the name of the host in the hostfile
   std::string command;  // a shell command line

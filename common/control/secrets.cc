@@ -25,7 +25,7 @@ using Digest = std::array<unsigned char, 32>;
 Digest Sha256(std::string_view bytes) {
   Digest digest{};
   unsigned int size = 0;
-  // Fails only if memory is exhausted; the all-zero digest then differs from any real one.
+  // Fails only if memory is exhausted. The digest is then all zero, unlike any real digest.
   EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr);
   return digest;
 }

@@ -20,12 +20,12 @@ namespace ringmaster::control {
 // it.
 class TlsContext {
  public:
-  // The launcher's side, from the items tls.key and tls.crt (PEM). kInvalid if they are unusable or
-  // do not match.
+  // Returns the launcher's context, from the items tls.key and tls.crt (PEM). kInvalid if they are
+  // unusable or do not match.
   static Result<std::unique_ptr<TlsContext>> Server(const std::string& key_pem,
                                                     const std::string& certificate_pem);
 
-  // A client that accepts only this certificate, and only under this name.
+  // Returns a client's context, which accepts only this certificate, and only under this name.
   static Result<std::unique_ptr<TlsContext>> Client(const std::string& certificate_pem,
                                                     const std::string& server_name);
 

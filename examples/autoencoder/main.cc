@@ -25,7 +25,7 @@ torch::Tensor Waves(int64_t step, ringmaster::Elastic::Share share) {
   return torch::sin(phase + frequency * torch::arange(kPoints) * (2 * M_PI / kPoints));
 }
 
-// SGD allocates its momentum in its first step; a rank that joins needs it earlier, to receive it.
+// SGD allocates momentum in its first step, but a rank that joins receives momentum earlier.
 std::vector<torch::Tensor> MakeMomentum(torch::optim::SGD& optimizer) {
   std::vector<torch::Tensor> made;
   for (const torch::Tensor& parameter : optimizer.param_groups().front().params()) {
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     return torch::mse_loss(model->forward(waves), waves, at::Reduction::Sum) / kPoints;
   };
   while (auto share = trainer->Begin()) {
-    // Without this loop, ranks compute more at once after others are lost, which needs more memory.
+    // The share grows if other ranks are lost; this loop limits the memory for a large share.
     while (share->size() > trainer->micro_batch()) {
       trainer->Backward(loss(share->Take(trainer->micro_batch())));
     }

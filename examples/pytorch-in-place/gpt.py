@@ -1,6 +1,6 @@
-"""Trains a small GPT on the characters of a text, in place.
+"""Trains a small GPT in mode InPlace on the characters of a text.
 
-python gpt.py --text=shakespeare.txt --steps=2000 trains alone; without --text it learns its own source.
+python gpt.py --text=shakespeare.txt --steps=2000 trains without a job. The default text is this file.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import ringmaster as rm
 
 
 class Characters(Dataset):
-    """All pieces of `length` characters, each with its targets, the same piece one character later."""
+    """All pieces of `length` characters. The targets of a piece are the piece that starts one character later."""
 
     def __init__(self, text, length):
         self.alphabet = sorted(set(text))

@@ -1,7 +1,7 @@
-"""Trains a small GPT-2 in place with Hugging Face's Trainer, on the bytes of a text.
+"""Trains a small GPT-2 in mode InPlace with Hugging Face's Trainer, on the bytes of a text.
 
-python huggingface.py --text=shakespeare.txt --steps=2000 trains alone; without --text it learns its own source. Needs
-transformers and accelerate.
+python huggingface.py --text=shakespeare.txt --steps=2000 trains without a job. The default text is this file.
+Needs transformers and accelerate.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, TrainingArguments, set_see
 
 
 class Bytes(torch.utils.data.Dataset):
-    """All pieces of `length` bytes."""
+    """All pieces of a text that have `length` bytes."""
 
     def __init__(self, text, length):
         self.text = torch.tensor(list(text))

@@ -1,6 +1,6 @@
-"""Trains a ResNet in place on a folder of images: FOLDER/train/CLASS/*.png and FOLDER/val/CLASS/*.png, as ImageNet has them.
+"""Trains a ResNet in mode InPlace on a folder of images: FOLDER/train/CLASS/*.png and FOLDER/val/CLASS/*.png, as in ImageNet.
 
-python resnet.py FOLDER --steps=1000 trains alone. Needs torchvision.
+python resnet.py FOLDER --steps=1000 trains without a job. Needs torchvision.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""Trains a small network in place: when workers are lost or join, the other processes continue from the same step.
+"""Trains a small network in mode InPlace: when workers are lost or join, the other processes continue from the same step.
 
-Outside of a job it trains alone: python train.py --steps=200
+Outside of a job, it trains in a single process: python train.py --steps=200
 """
 
 import argparse

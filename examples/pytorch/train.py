@@ -1,6 +1,6 @@
 """Trains a small network with DistributedDataParallel: over NCCL if PyTorch sees GPUs, otherwise over Gloo.
 
-The script does not use Ringmaster. Every start begins with the newest checkpoint in --checkpoints, with any number of ranks.
+The script does not use Ringmaster. At each start, it resumes from the newest checkpoint in --checkpoints, with any number of ranks.
 """
 
 import argparse
@@ -17,7 +17,7 @@ SAMPLES = 4096
 
 
 def save(path, state):
-    """Writes the file atomically: it is complete or missing, whenever this process or its node ends."""
+    """Writes the file atomically: if this process or its node fails, the file is complete or missing."""
     with open(path + ".new", "wb") as file:
         torch.save(state, file)
         file.flush()

@@ -20,7 +20,7 @@
 // same seed. A rank that joins later receives the parameters and Options::state from the others.
 //
 // The job provides the ranks, the transport for reductions, checkpoints (spec.checkpoint),
-// snapshots and progress reports. A program that was not started by an agent trains alone.
+// snapshots and progress reports. A program that was not started by an agent trains with one rank.
 //
 // Errors end training: Begin() returns no further step, error() returns the reason, and Report()
 // returns the exit code for main(). No function throws.
@@ -74,8 +74,8 @@ class [[gnu::visibility("default")]] Elastic {
   // Blocks, without a time limit, until this rank is in a world whose ranks have the same state.
   // Never returns null; after an error, Begin() returns no step. `parameters` must be float32,
   // require gradients and be on one device: the CPU or, if this library is built with CUDA, a CUDA
-  // device. Start() moves their storage and gives them gradients. While the object exists, write
-  // their data and gradients but do not replace them (as Module::to() and zero_grad() do).
+  // device. Start() moves their storage and allocates their gradients. While the object exists,
+  // write their data and gradients but do not replace them (as Module::to() and zero_grad() do).
   static std::unique_ptr<Elastic> Start(std::vector<at::Tensor> parameters, Options options);
   // Leaves the job. The other ranks continue without this rank, unless all steps are trained.
   ~Elastic();
@@ -84,7 +84,7 @@ class [[gnu::visibility("default")]] Elastic {
 
   // Begins step() with zero gradients, and returns this rank's samples. Returns nothing if all
   // steps are trained and all ranks are released, or after an error (see error()). If the world
-  // changes, it blocks, without a time limit, until this rank is in the next world.
+  // changes, the call blocks, without a time limit, until this rank is in the next world.
   std::optional<Share> Begin();
 
   // The maximum number of samples of a rank in a step while all workers of the job are present.
@@ -106,7 +106,7 @@ class [[gnu::visibility("default")]] Elastic {
   // of this rank's samples that were not passed to Backward(), and meanwhile reduces the gradients
   // of all ranks. True: the parameters' gradients are means over the global batch; continue with
   // the optimizer's step and Applied(). False: the step was discarded, and the parameters are
-  // unchanged or newer ones of another rank; call Begin() again. It is an error if a loss or
+  // unchanged or were received from another rank; call Begin() again. It is an error if a loss or
   // gradient is not finite.
   bool BackwardAndReduce(const at::Tensor& loss_sum);
 

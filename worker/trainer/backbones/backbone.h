@@ -6,9 +6,9 @@
 // In training, batch normalisation uses the statistics of the samples that are computed together,
 // which are a rank's micro-batch. Running statistics are part of the state, like parameters. Their
 // "gradient" is the batch's statistic times the rank's share of the global batch. The sum of these
-// gradients over the ranks is the mean; it is never compressed. The optimizer moves the running
-// statistics towards the mean (SgdOptions::averages), so they are equal on every rank. They are
-// compared, sent and checkpointed with the state.
+// gradients over the ranks is the mean; the sum is never compressed. The optimizer moves the
+// running statistics towards the mean (SgdOptions::averages), so they are equal on every rank. They
+// are compared, sent and checkpointed with the state.
 
 #include <cstdint>
 #include <memory>
@@ -46,7 +46,7 @@ struct BackboneOptions {
   ImageShape shape;
   int64_t dimension = 512;
   uint64_t seed = 1;
-  int64_t global_batch = 1;  // samples; Forward() gets one rank's share of them
+  int64_t global_batch = 1;  // samples of a step; Forward() gets one rank's share
   Precision precision = Precision::kFloat32;
   at::Device device = at::kCPU;
 };

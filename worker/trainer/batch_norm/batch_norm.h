@@ -14,7 +14,7 @@ namespace ringmaster::trainer {
 // Float tensors with one value per channel. `share`: the rank's fraction of the global batch.
 struct BatchNormLayer {
   at::Tensor weight, bias;
-  // If defined, this batch's mean and unbiased variance, times `share`, are added to these.
+  // If defined, this batch's mean and unbiased variance, times `share`, are added to them.
   at::Tensor running_mean, running_variance;
   double share = 0;
   double epsilon = 0;

@@ -9,8 +9,8 @@
 // differences from the first row (Chan, Golub and LeVeque 1983, "Algorithms for computing the
 // sample variance"), always in the same order, so that results are reproducible to the bit.
 //
-// This interface defines the arithmetic; batch_norm.h makes it a layer. Implemented by host_norm.h
-// and, for GPUs, by gpu/kernel_norm.h.
+// This interface defines the arithmetic; batch_norm.h wraps it as a layer. Implemented by
+// host_norm.h and, for GPUs, by gpu/kernel_norm.h.
 
 #include <cstdint>
 

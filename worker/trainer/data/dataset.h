@@ -1,7 +1,7 @@
 #pragma once
 
 // Labelled 28×28 greyscale images for the mnist workload, read from IDX files or generated.
-// Thread-safe, although a generated set draws an image only when it is first requested.
+// Thread-safe, although a generated set draws each image only at its first use.
 
 #include <cstdint>
 #include <memory>

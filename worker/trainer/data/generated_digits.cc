@@ -211,7 +211,7 @@ class GeneratedImageSet final : public ImageSet {
 
   const uint64_t seed_;
   const uint64_t half_;  // 0: training, 1: held out
-  Mutex drawing_;        // locked to draw an image, but not to read an image marked in drawn_
+  Mutex drawing_;        // locked to draw an image; images marked in drawn_ are read unlocked
   std::vector<std::atomic<bool>> drawn_;
   std::vector<uint8_t> pixels_;
 };

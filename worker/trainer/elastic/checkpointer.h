@@ -24,8 +24,8 @@ class Checkpointer {
 
   // Loads the newest saved state above `local` into the state's memory, and returns the resulting
   // state. Returns quickly if there is none. `to_begin`: no rank of the world has trained; a job
-  // without saved state may then load that of another job that its spec names. kInvalid, with a
-  // message: there are checkpoints, and this rank must not start without them (another model, a
+  // without saved state may then load the state of another job that its spec names. kInvalid, with
+  // a message: there are checkpoints, and this rank must not start without them (another model, a
   // newer format, all damaged). kUnavailable: they cannot be read now.
   virtual Result<LocalState> Restore(const LocalState& local, bool to_begin) = 0;
   // Returns the result of the last Restore() with `to_begin`, if it must be reported.
@@ -38,8 +38,8 @@ class Checkpointer {
   // Saves another job's state, with which this world begins, as a checkpoint of this job. Called on
   // every rank repeatedly, until it returns true on rank 0.
   virtual bool KeepOther(const World& world, const LocalState& local) = 0;
-  // Call if the version that Restore() found lacks data that Restore() does not read. Later calls
-  // of Restore() skip this version.
+  // Call if the version that Restore() found lacks data, which Restore() does not check. Later
+  // calls of Restore() skip this version.
   virtual void Distrust(const StateVersion& version, const std::string& reason) = 0;
 
   // Returns whether a snapshot of the next step is due. If one is due on all workers, each worker's
@@ -48,12 +48,12 @@ class Checkpointer {
   virtual bool SnapshotDue() const = 0;
   // Called after the update of a step. `snapshot`: SnapshotDue() was true on all workers.
   virtual void Applied(const World& world, const LocalState& local, bool snapshot) = 0;
-  // Called when the state of this world is that of a committed step. `out_of_turn`: write a
-  // checkpoint of the state even if none is due; the same on all ranks.
+  // Called when the state of this world is that of a committed step. `out_of_turn`, which is equal
+  // on all ranks: write a checkpoint even if none is due.
   virtual void Committed(const World& world, const LocalState& local, bool out_of_turn = false) = 0;
 
-  // For a sharded state. PartWritten() returns the version of the world's last due checkpoint, once
-  // this rank has written its part. PartsWritten() is called once all ranks wrote their parts.
+  // Only for a sharded state: PartWritten() returns the version of the world's last due checkpoint,
+  // once this rank has written its part. PartsWritten() is called once all ranks wrote their parts.
   virtual std::optional<StateVersion> PartWritten() const = 0;
   virtual void PartsWritten(const StateVersion& version) = 0;
   // Reads rows of a version that Restore() found. kInvalid: the message names the file.

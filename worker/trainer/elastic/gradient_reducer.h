@@ -32,9 +32,9 @@ class GradientReducer {
   // REQUIRES, for all functions below: EnterWorld() was called, and Stop() was not called since.
   // Called when a step begins. The state after the step has `version`.
   virtual void Begin(const StateVersion& version) = 0;
-  // Sums a bucket over the ranks, in place, after all work that the calling thread has queued. Sums
-  // the last `exact` values without loss of precision. Called for the buckets 0, 1, … of each step.
-  // The memory must stay valid and untouched until the work has ended or Stop() has returned.
+  // Sums a bucket over the ranks, in place, after all work that the calling thread has queued. The
+  // last `exact` values are not compressed. Called for the buckets 0, 1, … of each step. The memory
+  // must stay valid and untouched until the work has ended or Stop() has returned.
   virtual WorkHandle Reduce(int bucket, Elements values, std::size_t exact, Deadline deadline) = 0;
   // Called when the step that began last was applied.
   virtual void Applied() = 0;

@@ -28,7 +28,7 @@ struct WrittenShard {
   int64_t step = 0;
   int32_t shard = 0;
   int64_t bytes = 0;
-  std::string checksum{};  // hex checksum of its data
+  std::string checksum{};  // hex checksum of the shard's data
 };
 
 // The state with which a world began, if none of its ranks had a state.
@@ -93,7 +93,7 @@ class MembershipSource {
   virtual void Began(const World& /*world*/, const Beginning& /*beginning*/) {}
   // Reports that the state contains no step of this job. Called before Finish().
   virtual void NothingTrained() {}
-  // Reports why `what` cannot be saved or read now. An empty reason means that it works again.
+  // Reports why `what` cannot be saved or read now. An empty reason means that the fault is over.
   virtual void Unprotected(const std::string& /*what*/, const std::string& /*reason*/) {}
 };
 

@@ -22,8 +22,8 @@ namespace ringmaster::trainer {
 struct SessionOptions {
   int64_t global_batch = 1;
   int64_t micro_batch =
-      0;  // the maximum number of samples computed at once; 0: a rank's share at full size
-  std::chrono::milliseconds timeout{30'000};  // limit for connecting and for each step's reductions
+      0;  // maximum number of samples computed at once; 0: a rank's share in a world of full size
+  std::chrono::milliseconds timeout{30'000};  // time limit to connect and of each step's reductions
   // Hash of everything besides the state that must be equal on all ranks: flags, data, versions.
   uint64_t fingerprint = 0;
   std::function<void(const World& world)>

@@ -35,16 +35,16 @@ struct ShardedWorld {
   Communicator& communicator;
   const World& world;
   LocalState adopted;                         // the replicated state that all ranks have now
-  std::chrono::milliseconds timeout{30'000};  // for each operation
+  std::chrono::milliseconds timeout{30'000};  // time limit for each operation
   std::function<void(int piece)> moving{};    // called before each piece of the state is sent
   // Reads rows [begin, end) of a saved version into `values`; null: there is no saved version.
-  // kUnavailable: they cannot be read now. All ranks then pause, and those that failed retry.
+  // kUnavailable: they cannot be read now. All ranks then pause, and the ranks that failed retry.
   std::function<Result<void>(const StateVersion& version, int64_t begin, int64_t end,
                              std::span<float> values)>
       load{};
   std::function<void(int attempt)> pause{};
-  // Called until the next world begins: with a reason when the loss of a rank would lose state, and
-  // with an empty text when it no longer would.
+  // Reports why the loss of a rank would lose state; an empty text means that it no longer would.
+  // Called until the next world begins.
   std::function<void(const std::string& reason)> unprotected{};
 };
 
@@ -70,8 +70,8 @@ class ShardedState {
   // it before they compute the step again to find the cause, so that no rank applies the update.
   virtual void Exclude() = 0;
 
-  // Call when the replicated part of a step has been applied, which gives the state `held`. Applies
-  // the sharded part, unless the step was skipped.
+  // Call when the replicated part of a step has been applied. `held` is the resulting state.
+  // Applies the sharded part, unless the step was skipped.
   virtual void Applied(const LocalState& held) = 0;
 
   // Call it on every rank before the ranks leave a world as requested. Ranks that are `leaving`

@@ -2,8 +2,8 @@
 
 // Brings the ranks of a new world to the same state. Each rank reports its version. The highest
 // version wins, and the lowest rank that has it sends its state to the others in pieces of limited
-// size. They receive it into separate memory and adopt it only when it is complete and its checksum
-// matches, so a failed attempt changes nothing.
+// size. The others receive it into separate memory and adopt it only if it is complete and its
+// checksum matches, so a failed attempt changes nothing.
 
 #include <chrono>
 #include <cstddef>
@@ -30,18 +30,18 @@ struct Adopted {
   std::optional<uint64_t> sharded{};  // checksum of the sharded state, if any
 };
 
-// One attempt to synchronise. Owns the memory that its operations use, so after a failure it must
-// exist until the communicator has ended. Not thread-safe.
+// One attempt to synchronise. Owns the memory that its operations use, so after a failure this
+// object must exist until the communicator has ended. Not thread-safe.
 class StateSync {
  public:
   struct Options {
-    uint64_t fingerprint = 0;  // hash of everything else that must be equal on all ranks
-    std::chrono::milliseconds timeout{30'000};  // limit for each operation
+    uint64_t fingerprint = 0;  // hash of flags, data and versions, which must be equal on all ranks
+    std::chrono::milliseconds timeout{30'000};  // time limit for each operation
     std::size_t piece_bytes = 4 << 20;
     std::function<void(int piece)> moving{};  // called before each piece of the state is sent
     // Called on every rank if no rank has trained. Looks for saved state again, because the loaded
-    // one may be old by now, and returns the new state of the rank. kUnavailable: this rank cannot
-    // read the saved state now. It is enough if one rank can read it; until then, all ranks wait
+    // state may be outdated, and returns the rank's new state. kUnavailable: this rank cannot read
+    // the saved state now. One rank that can read it is enough; until there is one, all ranks wait
     // and look again.
     std::function<Result<LocalState>(const LocalState& held)> look_again{};
     std::function<void(int attempt)> pause{};

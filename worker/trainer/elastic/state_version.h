@@ -22,7 +22,7 @@ struct StateVersion {
 // kOther: a checkpoint of another job, from which this job was configured to start.
 enum class StateOrigin : int64_t { kStart, kCheckpoint, kSnapshot, kTraining, kOther };
 
-// Returns the kind of saved state that was loaded; empty if none, or if training continued since.
+// Returns the kind of saved state that was loaded; empty if none was, or if training has continued.
 constexpr const char* NameOf(StateOrigin origin) {
   switch (origin) {
     case StateOrigin::kCheckpoint:
@@ -37,8 +37,8 @@ constexpr const char* NameOf(StateOrigin origin) {
   return "";
 }
 
-// A run that starts from another run's checkpoint adds that checkpoint's term to its own terms, so
-// its versions are higher than all earlier ones, whatever the terms of its launcher are.
+// A run that starts from another run's checkpoint adds that checkpoint's term to its epochs' terms,
+// so its versions are higher than all earlier ones, regardless of its launcher's terms.
 struct LocalState {
   StateVersion version;
   int64_t term_base = 0;  // added to the term of a world's epoch

@@ -46,7 +46,7 @@ class RankPosition {
 
   // A new phase begins. `bucket` is the number of the bucket or piece for which the rank waits.
   virtual void Enter(control::RankPhase /*phase*/, int /*bucket*/ = 0) {}
-  // The rank starts to enter this world. SetStep() sets the number of steps that it has applied.
+  // The rank starts to enter this world. SetStep() sets the number of steps applied so far.
   virtual void EnterWorld(const control::Epoch& /*epoch*/) {}
   virtual void SetStep(int64_t /*steps*/) {}
   // A step was applied. `took` is its duration; `own` excludes the time spent waiting for others.
@@ -65,7 +65,7 @@ class CollectiveTrace {
  public:
   virtual ~CollectiveTrace() = default;
 
-  // `name` has static storage; `bucket` is -1 for operations other than gradients.
+  // `name` has static storage; `bucket` is -1 for operations that do not reduce gradients.
   virtual void AddCollective(const char* name, std::chrono::steady_clock::time_point begin,
                              std::chrono::steady_clock::time_point end, int bucket,
                              std::size_t bytes) = 0;

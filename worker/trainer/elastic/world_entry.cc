@@ -245,7 +245,7 @@ Result<Adopted> WorldEntry::RollBack(std::string lost) {
     const bool was_kept = local_.origin != StateOrigin::kTraining;
     if (was_kept && options_.checkpointer != nullptr)
       options_.checkpointer->Distrust(local_.version, lost);
-    local_ = {};  // as if no rank had trained: all ranks look for saved state
+    local_ = {};  // no rank has a state now, so all ranks look for saved state
     Result<Adopted> adopted = SyncReplicated();
     if (!adopted.ok()) return adopted;
     if (local_.version == StateVersion{}) {
@@ -304,7 +304,7 @@ std::function<bool()> WorldEntry::WorldOver() const {
 }
 
 void WorldEntry::Close() {
-  membership_.Unwatch();  // first, because the watch aborts the communicator
+  membership_.Unwatch();  // first, because until then the watch may abort the communicator
   if (options_.reducer != nullptr) options_.reducer->Stop();
   if (options_.checkpointer != nullptr) options_.checkpointer->WorldEnded();
   communicator_.reset();

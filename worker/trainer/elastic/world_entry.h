@@ -57,7 +57,7 @@ class WorldEntry {
   // Leaves the world together with all its ranks, after the last applied step.
   void LeaveAtBoundary();
 
-  // Call when the current step was applied. `excluded`: it had no update.
+  // Call when the current step was applied. `excluded`: the step had no update.
   void Advance(bool excluded);
 
   // REQUIRES, for all functions below: this rank is or was in a world.
@@ -67,7 +67,7 @@ class WorldEntry {
   // Returns the state from which training resumed in this world, if no rank had one in memory.
   const std::optional<LocalState>& resumed() const { return resumed_; }
   Deadline StepDeadline() const { return clock_.Now() + options_.timeout; }
-  // Returns a function that returns whether the current world has ended. Callable on any thread.
+  // Returns a function that checks whether the current world has ended. Callable on any thread.
   std::function<bool()> WorldOver() const;
   SessionEnd end() const { return end_; }
 
@@ -95,7 +95,7 @@ class WorldEntry {
   World world_;
   LocalState local_;
   std::optional<LocalState> resumed_;
-  bool unreadable_ = false;  // it was reported that the saved state cannot be read
+  bool unreadable_ = false;  // whether it was reported that saved state is unreadable
   SessionEnd end_ = SessionEnd::kNone;
   // Whether the world has ended. A thread of the membership source sets it.
   std::shared_ptr<std::atomic<bool>> world_over_ = std::make_shared<std::atomic<bool>>(false);

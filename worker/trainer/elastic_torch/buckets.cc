@@ -20,14 +20,14 @@ struct Buckets::State {
   at::Tensor gradients;  // a view of `memory`: the gradients
   at::Tensor scalars;    // a view of `memory`: the scalars
   at::Tensor verdict;    // a view of `memory`: ToMeans() sets it to 0 if all gradients are finite
-  int64_t averages = 0;  // number of averages' values at the end of `gradients`
+  int64_t averages = 0;  // number of values of averages at the end of `gradients`
   at::Tensor factors;    // device memory: 1 / samples for weights, 1 for averages
 
   std::vector<int64_t> ends;   // end of each bucket, in elements of `memory` without the scalars
   std::vector<int> sizes;      // number of parameters in each bucket
   std::vector<int> bucket_of;  // bucket of each parameter
 
-  // Used while armed.
+  // Used while the buckets are armed.
   std::vector<int> missing;  // number of missing gradients, by bucket
   int next = 0;              // the first bucket for which on_ready has not been called
   std::function<void(int)> on_ready;

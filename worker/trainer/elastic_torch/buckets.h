@@ -6,10 +6,10 @@
 // All gradients are in one tensor, in reverse order of the parameters (the order of backward),
 // each aligned to 64 floats (numeric/alignment.h), and divided into buckets. The first bucket is
 // small so that communication starts early. Autograd hooks count the gradients. When a bucket is
-// complete and all earlier buckets have been passed on, it is passed to the caller, who reduces
-// it while backward continues. The last bucket also contains a few scalars and the "gradients" of
-// running averages, which are not compressed. Depends only on LibTorch, elements.h and
-// alignment.h.
+// complete and all earlier buckets have been passed on, the bucket is passed to the caller, which
+// reduces it while backward continues. The last bucket also contains a few scalars and the
+// "gradients" of running averages, which are not compressed. Depends only on LibTorch, elements.h
+// and alignment.h.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,8 +25,8 @@
 namespace ringmaster::trainer {
 
 struct BucketOptions {
-  int64_t first_bytes = 64 << 10;  // a bucket is closed once it has at least this size
-  int64_t bytes = 16 << 20;        // the same for all later buckets
+  int64_t first_bytes = 64 << 10;  // the first bucket is closed once it has at least this size
+  int64_t bytes = 16 << 20;        // every later bucket is closed once it has at least this size
   int64_t scalars = 5;             // number of scalars that are sent with the last bucket
   int64_t averages = 0;            // padded size of the running averages (the first parameters)
 
@@ -39,8 +39,8 @@ struct BucketOptions {
   }
 };
 
-// Allocates memory on the parameters' device that outlives the buckets and all users of the memory.
-// Returns null if LibTorch's allocator is to be used.
+// Allocates memory on the parameters' device. The memory must outlive the buckets and all its
+// users. Returns null if LibTorch's allocator is to be used.
 using GradientMemory = std::function<void*(std::size_t bytes)>;
 
 // Not thread-safe. Backward must run on the thread that uses this object.
@@ -65,7 +65,7 @@ class Buckets {
   // Returns for each bucket the number of values that may be compressed.
   std::vector<std::size_t> gradient_counts();
 
-  // Sets a scalar; call it after Arm(). On a device, the change is queued on its current stream.
+  // Sets a scalar; call it after Arm(). On a GPU, the change is queued on the current stream.
   void SetScalar(int64_t index, double value);
   void SetScalar(int64_t index, const at::Tensor& value);  // has one element
 

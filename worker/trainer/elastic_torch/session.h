@@ -19,8 +19,8 @@
 // on workloads or flags, and uses checkpoints, compression and telemetry only through the
 // interfaces in elastic/. No function throws.
 //
-// Its parts: WorldEntry moves between worlds, StepReducer reduces a step, CommitLog records and
-// reports applied steps.
+// Parts of the session: WorldEntry moves between worlds, StepReducer reduces a step, CommitLog
+// records and reports applied steps.
 
 #include <cstdint>
 #include <functional>
@@ -108,7 +108,7 @@ class Session {
   // Sets the sum of the losses of this rank's samples. Call it before the last backward, because
   // the sum is sent with the last bucket.
   void SetLoss(double sum) { step_.SetLoss(sum); }
-  // The same, but reads the sum from a tensor with one element, without waiting for its device.
+  // Like SetLoss(double), but reads a tensor with one element, without waiting for its device.
   void SetLoss(const at::Tensor& sum) { step_.SetLoss(sum); }
   // WorldChanged: the step had no effect; the state is unchanged or was received from another rank.
   Outcome<StepResult> Reduce();
@@ -143,8 +143,8 @@ class Session {
   StepReducer step_;
   std::optional<StateVersion> part_written_;  // checkpoint part that this rank reported in the step
   bool finite_ = true;                        // whether the step's loss and gradients are finite
-  bool leaving_ = false;                      // all ranks leave this world after the step
-  bool snapshot_ = false;                     // all workers write a snapshot of the step
+  bool leaving_ = false;                      // whether all ranks leave this world after the step
+  bool snapshot_ = false;                     // whether all workers write a snapshot of the step
 };
 
 }  // namespace ringmaster::trainer

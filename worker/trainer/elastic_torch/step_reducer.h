@@ -51,7 +51,7 @@ struct ReducedStep {
 // Not thread-safe.
 class StepReducer final : private StepCollectives {
  public:
-  // Called when all ranks are known to have begun the step, so that all have applied the previous
+  // Called when all ranks are known to have begun the step, and thus to have applied the previous
   // one. `next` is the phase that this rank enters next.
   using Committed = std::function<void(control::RankPhase next)>;
 
@@ -97,7 +97,7 @@ class StepReducer final : private StepCollectives {
   Communicator* communicator_ = nullptr;
   Deadline deadline_{};
   std::vector<WorkHandle> works_;  // reductions of the buckets
-  bool all_began_ = false;         // every rank is known to have begun the step
+  bool all_began_ = false;         // whether every rank is known to have begun the step
   std::chrono::nanoseconds networked_{0};
   std::chrono::nanoseconds waited_{0};
   std::optional<Error> error_;  // error of the first collective that failed

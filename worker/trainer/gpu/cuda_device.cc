@@ -71,7 +71,7 @@ class CudaDevice final : public DeviceApi {
   Result<bool> Done(DeviceEvent event) override {
     const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(event));
     if (state == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // otherwise LibTorch would report the error
+      static_cast<void>(cudaGetLastError());  // clears the error, which LibTorch would report
       return false;
     }
     if (Result<void> done = Checked(state, "cudaEventQuery"); !done.ok()) return done.error();

@@ -18,7 +18,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Events are polled continuously for kEager, and after that once every kBetweenLooks.
+// Events are polled continuously for kEager, then once every kBetweenLooks.
 constexpr std::chrono::microseconds kEager{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};
 // How long Quiesce() waits: much longer than a step's forward and backward passes take.

@@ -30,7 +30,7 @@ class Gpu {
  public:
   virtual ~Gpu() = default;
 
-  // Returns the name in LibTorch, such as "cuda:1".
+  // Returns LibTorch's name of the GPU, such as "cuda:1".
   virtual std::string device() const = 0;
 
   // Returns a factory of NCCL communicators. Worlds of one rank also use NCCL, because the values

@@ -1,6 +1,6 @@
 #pragma once
 
-// Computes the head of a partial-fc model with kernels on a GPU, in memory of LibTorch. This file
+// Computes the head of a partial-fc model with kernels on a GPU, in memory from LibTorch. This file
 // does not depend on CUDA, so tests run it on the CPU with kernels compiled for the host.
 
 #include <functional>

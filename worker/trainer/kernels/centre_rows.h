@@ -38,7 +38,7 @@ struct Vectors {
 int LaunchToUnits(const Vectors& vectors, float* units, float* inverse_norms, int64_t count,
                   void* stream);
 
-// The backward pass of normalisation. `gradients` may be equal to `unit_gradients`.
+// Runs the backward pass of normalisation. `gradients` may be equal to `unit_gradients`.
 int LaunchThroughNormalisation(const float* units, const float* inverse_norms,
                                const float* unit_gradients, int64_t size, float* gradients,
                                int64_t count, void* stream);

@@ -22,8 +22,8 @@ struct MarginTile {
 // Returns the number of floats that LaunchLogits() needs for its sums.
 int64_t LogitSumFloats(int64_t rows, int64_t samples);
 
-// Converts cosines to logits in one pass, with a margin for each sample's own class. Stores the
-// logit of that class in `target` and its slope in `tile.slopes`. Adds all logits of a sample to
+// Converts cosines to logits in one pass, with a margin for each sample's class. Stores the logit
+// of that class in `target` and its slope in `tile.slopes`. Adds all logits of a sample to
 // `maximum` and `sum`, unless `memory` is null; `target` may then be null too.
 int LaunchLogits(const MarginTile& tile, float* target, float* maximum, float* sum, float* memory,
                  void* stream);

@@ -1,8 +1,8 @@
 #pragma once
 
 // Gradient descent with momentum in one pass over memory: v = momentum * v + g / scale +
-// weight_decay * p, p -= rate * v. The GPU kernel and the tests on the host share the arithmetic of
-// an element.
+// weight_decay * p, p -= rate * v. The GPU kernel and the tests on the host compute an element with
+// the same function, SgdElement().
 
 #include <cstdint>
 

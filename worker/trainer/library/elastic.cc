@@ -66,7 +66,7 @@ Result<void> Check(const std::vector<at::Tensor>& parameters, const Elastic::Opt
   return {};
 }
 
-// Returns a line for each tensor. Checkpoints with another text are rejected.
+// Returns a line for each tensor. A checkpoint with a different text is rejected.
 std::string ModelText(const std::vector<at::Tensor>& parameters,
                       const std::vector<at::Tensor>& state) {
   std::string lines;
@@ -293,7 +293,7 @@ void Elastic::Rank::Applied() {
   if (const Result<void> applied = session_->Applied(progress_); !applied.ok()) {
     return Fail(applied.error());
   }
-  position_->Enter(RankPhase::kEvaluate);  // the program may take long between steps
+  position_->Enter(RankPhase::kEvaluate);  // the program may do long work between steps
 }
 
 void Elastic::Rank::Fail(const Error& error) {

@@ -22,8 +22,8 @@ class Position final : public RankPosition {
   Position() = default;  // has no page
   ~Position() override;
 
-  // From now on, until the process ends, the position is written to the file at `path`, and so are
-  // stacks that the agent requests. Call it at most once per process.
+  // From now on, until the process ends, writes the position, and the stacks that the agent
+  // requests, to the file at `path`. Call it at most once per process.
   Result<void> Open(const std::string& path);
 
   // Sets a function that is called with each phase that begins.

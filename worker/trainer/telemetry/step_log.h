@@ -2,7 +2,7 @@
 
 // The step log: rank 0 writes a line with a JSON object per step, and a summary at the end. Users
 // read it in the rank's output, and tests and benchmarks parse it; worker/trainer/reference.md
-// lists the fields. If rank 0 is lost, the new rank 0 continues in the log that it opened.
+// lists the fields. Every rank opens a log. If rank 0 is lost, the new rank 0 writes to its log.
 
 #include <chrono>
 #include <cstdint>
@@ -36,18 +36,18 @@ struct RunSummary {
   int64_t samples = 0;
   int64_t global_batch = 0;
   int world_size = 1;
-  double seconds = 0;  // from the start of the first step to the end of the last step
+  double seconds = 0;  // time from the start of the first step to the end of the last step
   double samples_per_second = 0;
-  double time_to_first_step_ms = 0;  // from the start of the process to the end of its first step
+  double time_to_first_step_ms = 0;  // time from the process's start to the end of its first step
   double step_ms_median = 0;
   double final_loss = 0;
   double overlap = 0;         // as in StepRecord, but over all steps
   int64_t skipped_steps = 0;  // steps without update because gradients were not finite
-  double accuracy = -1;       // on held-out data, in [0, 1]
+  double accuracy = -1;       // share of held-out samples with the right result, in [0, 1]
   int64_t held_out_samples = 0;
 };
 
-// How often steps are written: by number of steps or, if that is 0, by time.
+// The interval at which steps are written: a number of steps or, if it is 0, a time.
 struct LogEvery {
   int64_t steps = 1;
   std::chrono::milliseconds time{0};

@@ -23,7 +23,7 @@ constexpr std::array<const char*, 3> kTrackNames = {"phases", "computing", "netw
 
 double Micros(nanoseconds time) { return static_cast<double>(time.count()) / 1000; }
 
-// Returns the event as JSON. `wall_clock` is added to its times to get wall-clock times.
+// Returns the event as JSON. `wall_clock` is added to the event's times to get wall-clock times.
 std::string ToTraceEvent(const Timeline::Event& event, int rank, nanoseconds wall_clock) {
   std::string arguments = "\"step\":" + std::to_string(event.step);
   if (event.bucket >= 0) arguments += ",\"bucket\":" + std::to_string(event.bucket);

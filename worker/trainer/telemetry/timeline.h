@@ -1,11 +1,11 @@
 #pragma once
 
-// Records the activity of this rank for --timeline: phases of steps, parts of the computation
-// and network operations, as events of the Chrome trace format
-// (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU, "Trace
-// Event Format"). It keeps the newest kMostEvents in memory and writes them to a file when the
-// rank ends, with times of the host's wall clock. merge_timelines.py merges the files of all
-// ranks.
+// Records the activity of this rank for --timeline: phases of steps, parts of the computation and
+// network operations, as events of the Chrome trace format
+// (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU, "Trace Event
+// Format"). Keeps the newest kMostEvents events in memory and writes them to a file when the rank
+// ends. The file's times are those of the host's wall clock. merge_timelines.py merges the files of
+// all ranks.
 
 #include <cstdint>
 #include <deque>

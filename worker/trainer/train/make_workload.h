@@ -1,7 +1,7 @@
 #pragma once
 
 // Creates the workload from flags: reads the data, builds the model, and sets the number of steps
-// and the optimizer. The program calls it once, before it contacts its agent or peers.
+// and the optimizer. Called once, before the program contacts its agent or peers.
 
 #include <cstdint>
 #include <memory>

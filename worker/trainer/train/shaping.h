@@ -23,7 +23,7 @@ struct ShapedBy {
   uint64_t data = 0;  // fingerprint of the data
 };
 
-// Returns lines "--flag=value" and "training data=…". Runs with equal text train identically.
+// Returns lines "--flag=value" and "training data=…". Runs whose texts are equal train identically.
 std::string ShapingOf(const TrainOptions& options, const ShapedBy& by);
 
 }  // namespace ringmaster::trainer

@@ -21,7 +21,7 @@ namespace ringmaster::trainer {
 struct TrainPlan {
   int64_t steps = 0;
   int64_t global_batch = 0;
-  // How often rank 0 logs a step. It always logs the first step of a world, the last step, and
+  // How often rank 0 logs a step. Rank 0 always logs the first step of a world, the last step, and
   // skipped steps.
   LogEvery log_every{};
   std::function<double()> process_millis{};  // returns the milliseconds since the process started
@@ -30,7 +30,7 @@ struct TrainPlan {
   Timeline* timeline = nullptr;  // null: none
 };
 
-// Trains on a joined session until all ranks are released. Rank 0 writes `log`. Returns the
+// Trains, after Session::Join(), until all ranks are released. Rank 0 writes `log`. Returns the
 // session's errors; kInternal: LibTorch failed to compute; kInvalid: the loss or gradients are not
 // finite (the message names the rank and the parameter).
 Result<RunSummary> Train(Workload& workload, Session& session, Sgd& optimizer, StepLog& log,

@@ -320,7 +320,7 @@ int Main(int argc, const char* const* argv) {
   AbandonedConnects abandoned_connects;
   const Result<int> run = RunInMemory(*parsed, abandoned_connects);
   const int code = run.ok() ? *run : Fail(run.error(), FaultOfRank(parsed->options, nullptr));
-  if (abandoned_connects.Hanging() > 0) {  // a normal exit would wait for them until their deadline
+  if (abandoned_connects.Hanging() > 0) {  // a normal exit would wait until the connects' deadline
     std::fflush(nullptr);
     _exit(code);
   }

@@ -55,7 +55,7 @@ struct TrainOptions {
   std::string step_log = "-";
   std::string audit_log;       // empty: none
   std::string checkpoint_dir;  // empty: no checkpoints
-  std::string restore_job;     // start from this job's state or from restore_path; not both are set
+  std::string restore_job;     // start from this job's state; not set together with restore_path
   std::string restore_path;
   int64_t checkpoint_every = 500;
   int checkpoint_keep = 3;
@@ -73,7 +73,7 @@ struct TrainOptions {
 
   PartialFcFlags partial_fc;
 
-  // The world, if flags define it. Otherwise the agent does; without an agent, it is one rank.
+  // The world, if flags define it. Else the agent defines it; without an agent, it has one rank.
   int rank = 0;
   int world_size = 0;  // 0: not set
   std::string store;

@@ -264,7 +264,7 @@ void Mnist::Load(int64_t step, const MicroBatches& parts) {
   Take(0);
 }
 
-// Loads a micro-batch unless it is loaded already, because a step may be computed twice.
+// Loads a micro-batch unless it is already loaded: a step may be computed twice.
 void Mnist::Take(int64_t index) {
   const Share samples = parts_.at(index);
   if (loaded_ != nullptr && step_ == loaded_step_ && samples.begin == loaded_share_.begin &&
@@ -294,7 +294,7 @@ at::Tensor Mnist::LogProbabilities(const at::Tensor& input, const Masks* masks) 
   const auto multiply = [&](const at::Tensor& x, const Layer& layer) {
     return at::linear(narrow(x), narrow(layer.weight), narrow(layer.bias));
   };
-  // Pooling before the rectifier gives the same values for a quarter of the work.
+  // Pooling before the rectifier gives the same values with a quarter of the rectifier's work.
   at::Tensor x = at::relu(at::max_pool2d(convolve(input, conv1_), 2));
   x = convolve(x, conv2_);
   if (masks != nullptr) x = x * narrow(masks->channels);

@@ -23,7 +23,7 @@ struct MnistOptions {
   int max_shift =
       0;  // maximum number of pixels by which a training image is shifted in each direction
   int loader_threads = 1;       // number of threads that assemble batches ahead
-  bool constant_batch = false;  // every step uses the first step's samples, without data I/O
+  bool constant_batch = false;  // whether all steps use the first step's samples, without data I/O
   std::string device = "cpu";   // the device to compute on, as LibTorch names it
   Precision precision = Precision::kFloat32;
   std::shared_ptr<const LossScale> loss_scale{};  // null: gradients are not scaled

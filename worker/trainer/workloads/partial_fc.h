@@ -23,7 +23,7 @@ struct PartialFcOptions {
   std::string backbone = "r50";               // one of BackboneNames()
   Precision precision = Precision::kFloat32;  // precision of the backbone
   partial_fc::TableOptions table;             // head.classes is set from the data
-  std::string device = "cpu";                 // device (LibTorch's name) of computation and table
+  std::string device = "cpu";                 // device of computation and table (LibTorch's name)
 };
 
 std::unique_ptr<Workload> MakePartialFc(LabelledData data, PartialFcOptions options);

@@ -80,7 +80,7 @@ class AgentChannel {
   // Whether this rank is not a member of the world that follows switch_.
   bool leaving_ RINGMASTER_GUARDED_BY(mutex_) = false;
   control::Epoch released_ RINGMASTER_GUARDED_BY(mutex_);
-  std::optional<control::CheckpointGrant> grant_ RINGMASTER_GUARDED_BY(mutex_);  // the newest
+  std::optional<control::CheckpointGrant> grant_ RINGMASTER_GUARDED_BY(mutex_);  // the newest grant
   // The epoch in which a checkpoint is requested. TakeCheckpointWanted() resets it.
   std::optional<control::Epoch> take_checkpoint_ RINGMASTER_GUARDED_BY(mutex_);
   std::optional<Error> lost_ RINGMASTER_GUARDED_BY(mutex_);  // why the connection ended

@@ -20,7 +20,7 @@ struct ScheduledRun {
   int64_t last = 0;
   control::Epoch epoch;
   std::vector<std::string> members;  // by rank
-  int full_size = 0;                 // number of ranks that the job wanted; 0: unknown
+  int full_size = 0;                 // the job's desired number of ranks; 0: unknown
 };
 
 // The runs contain steps 1 … N without gaps, and their epochs increase. Each run has a member that

@@ -110,7 +110,7 @@ class ReplayMembership final : public MembershipSource {
 
   control::Epoch left_;                // the newest world that ended after its planned steps
   std::optional<std::string> broken_;  // why a world ended early
-  bool done_ = false;                  // this member has taken part in all its runs
+  bool done_ = false;                  // whether this member has taken part in all its runs
 };
 
 }  // namespace
