@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kEndMargin{
 // removes the Pod at the ranks' next step.
 constexpr std::chrono::milliseconds kGpuGrace{30'000};
 
-// If a rank's position has not changed for this long, a signal may have stopped the rank.
+// If a rank's position has not changed for this long, check whether a signal stopped the rank.
 constexpr std::chrono::milliseconds kLookAfter{300};
 
 std::string NewNonce() {

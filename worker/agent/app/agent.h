@@ -45,11 +45,11 @@ class Agent final : private SlotActions {
   // Fails if the local socket cannot be created.
   Result<void> Start();
 
-  // Asks the launcher to remove this worker's ranks, which continue meanwhile. The agent ends with
-  // `exit_code` once they are removed, at the latest shortly before `grace` is over.
+  // Asks the launcher to remove this worker's ranks, which train until then. The agent ends with
+  // `exit_code` once the ranks are removed, at the latest shortly before `grace` is over.
   void Leave(const std::string& reason, std::chrono::milliseconds grace, int exit_code);
 
-  // Returns, as a sentence, why the agent ends with kExitDeviceUnhealthy; empty if it does not.
+  // Returns the reason if the agent ends with kExitDeviceUnhealthy; otherwise an empty text.
   const std::string& gpu_fault() const { return gpu_fault_; }
 
  private:
@@ -117,7 +117,7 @@ class Agent final : private SlotActions {
   std::string gpu_fault_;
   std::optional<int> leaving_;    // exit code; set once the agent has asked to leave
   std::optional<int> exit_code_;  // exit code; set once the agent ends
-  bool ready_held_ = false;       // AgentReady is sent once earlier programs have ended
+  bool ready_held_ = false;       // AgentReady waits until earlier programs have ended
   bool finishing_ = false;        // ranks have ended, and the last messages are being sent
 };
 

@@ -178,7 +178,7 @@ void WorkerReadiness::Ask(std::vector<std::string> argv, std::vector<std::string
 
 void WorkerReadiness::Note(const Finding& finding,
                            std::vector<control::PreflightFault>& faults) const {
-  // Not a failure yet, because the launcher decides whether mpirun starts the ranks.
+  // This is not a failure yet, because the launcher decides whether mpirun starts the ranks.
   if (control::OnlyMpirunNeeds(finding.check)) {
     LogInfo("mpirun cannot start ranks on this worker", {{"what", finding.message}});
   } else if (finding.check == control::kCheckMpiProgram) {

@@ -1,9 +1,9 @@
 #pragma once
 
 // Tracks whether a worker is ready: sshd listens, the preflight checks passed, its GPUs answer, the
-// versions of its programs are known, and its data cache is filled. Reports this as AgentReady, and
-// again after each change. Used by agent.cc. Single-threaded, except for the checks in preflight.h
-// and the copying in data_cache/.
+// versions of its programs are known, and its data cache is filled. Reports the result as
+// AgentReady, and again after each change. Used by agent.cc. Single-threaded, except for the checks
+// in preflight.h and the copying in data_cache/.
 
 #include <functional>
 #include <map>
@@ -46,10 +46,10 @@ class WorkerReadiness {
   // Ends sshd and the copying of data; no handler runs afterwards.
   void Stop();
 
-  // Empty while a check or the copying of data is in progress. Faults of preflight are returned
-  // earlier, because they do not depend on the data.
+  // Returns nothing while a check or the copying of data is in progress. Returns faults of
+  // preflight earlier, because they do not depend on the data.
   std::optional<control::AgentReady> Ready() const;
-  // The progress of the data cache while it is filled.
+  // Returns the progress of the data cache while it is filled; otherwise nothing.
   std::optional<control::DataCacheProgress> Progress() const;
 
  private:

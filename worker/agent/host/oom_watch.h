@@ -5,7 +5,7 @@
 // kill the whole container (memory.oom.group, its default with control groups version 2), the agent
 // is killed too, and the container's status contains the reason.
 //
-// Single-threaded. Callers pass the time.
+// Single-threaded. Callers pass the current time.
 
 #include <chrono>
 #include <cstdint>
@@ -21,7 +21,7 @@ class OomWatch {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Ignores kills that the kernel counted earlier.
+  // Ignores kills that the kernel counted before this call.
   explicit OomWatch(std::optional<MemoryGroup> group = MemoryGroup::Find());
 
   // Returns the out-of-memory kill of a process that has just ended; empty if it ended for another

@@ -1,8 +1,8 @@
 #pragma once
 
 // The agent's unix socket for the attach processes and ranks of this worker. Accepts only processes
-// of the same user, according to the kernel. The first line of a connection distinguishes attach
-// processes from ranks. Passes messages on. Single-threaded.
+// of the same user, which the kernel reports. The first line of a connection tells an attach
+// process from a rank. Passes messages to the handlers. Single-threaded.
 
 #include <cstdint>
 #include <functional>

@@ -24,7 +24,7 @@ class DirectSlots final : public Slots {
   void OnLauncherDrained() override;
   void OnAttachOutput(AttachId attach, const control::RankOutput& output) override;
   void OnAttachExit(AttachId attach, const control::AttachExit& exit) override;
-  bool Drained() const override { return true; }  // a world cannot continue without this worker
+  bool Drained() const override { return true; }  // no world continues without this worker
   std::vector<RankStanding> InWorld() const override;
   bool AnyRankRunning() const override;
   bool EndsFormerPrograms() const override;

@@ -1,7 +1,7 @@
 #pragma once
 
 // Distributes the output of one slot's processes. The agent's standard streams, which are the
-// worker's log, get all of it. The launcher's log gets the output that concerns the whole job: all
+// worker's log, get all output. The launcher's log gets the output that concerns the whole job: all
 // output of rank 0, and lines of other ranks except for Ringmaster's routine log lines. This output
 // goes through the slot's attach or, without one, directly to the launcher. Output that nothing
 // reads waits in a bounded buffer. Used by elastic_slots.h and direct_slots.h.
@@ -18,8 +18,8 @@ namespace ringmaster::agent {
 
 class SlotOutput {
  public:
-  // The maximum size of waiting output. Beyond it, the oldest output is dropped, and one line of
-  // output reports the number of dropped lines.
+  // The maximum size of waiting output. If it is exceeded, the oldest output is dropped, and one
+  // line of output reports the number of dropped lines.
   static constexpr std::size_t kMaxWaitingBytes = 256 * 1024;
 
   enum class Way {
@@ -42,7 +42,7 @@ class SlotOutput {
   // Changes the destination of all output, including the output that waits.
   void GoTo(const Route& route);
 
-  // Call when the launcher accepts output again.
+  // Passes on waiting output. Call when the launcher accepts output again.
   void Flow();
 
   // Call when the process has ended. Completes the process's last line, and sends the launcher all
