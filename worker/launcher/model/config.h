@@ -46,7 +46,7 @@ struct Config {
   std::string RshSocket() const { return runtime_dir + "/rsh.sock"; }
 };
 
-// kInvalid names the invalid variable.
+// kInvalid: the message names the invalid variable.
 Result<Config> ReadConfig(const Environment& environment);
 
 }  // namespace ringmaster::launcher

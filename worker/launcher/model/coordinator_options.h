@@ -43,11 +43,11 @@ struct CoordinatorOptions {
   // The following options apply only to elastic jobs.
   std::chrono::milliseconds join_window{1000};   // how long a joiner waits for other joiners
   std::chrono::milliseconds adopt_within{5000};  // time for members of a running world to report
-  // The same once most Pods of the world have reported. The other agents should have noticed by
-  // then that the last launcher is silent, and have found this one.
+  // Used instead of adopt_within once most Pods of the world have reported. By then, the other
+  // agents should have noticed the last launcher's silence and found this launcher.
   std::chrono::milliseconds adopt_rest_within{2000};
   std::chrono::milliseconds ask_again{1000};     // wait before another agent is asked for members
-  std::chrono::milliseconds broken_settle{500};  // added to lost_after, to find lost workers first
+  std::chrono::milliseconds broken_settle{500};  // added to lost_after: detect lost workers first
   int same_world_attempts = 3;                   // consecutive worlds with the same members
   std::chrono::milliseconds load_again_within{
       300'000};  // first start: time for a slot to load again after its process has ended
