@@ -223,9 +223,9 @@ void Agent::OnRefused(const std::string& reason) {
   End(kShutdownGrace, control::kExitFailed);
 }
 
-// Ends programs that do not run in mode InPlace. If this worker is cut off, other workers may start
-// the same programs, which write the same files; otherwise the next launcher restarts them. Ranks
-// in mode InPlace continue, because they write no permanent files without a launcher.
+// Ends programs that do not run in mode InPlace. If this worker lost its network, other workers may
+// start the same programs, which write the same files; otherwise the next launcher restarts them.
+// Ranks in mode InPlace continue, because they write no permanent files without a launcher.
 void Agent::OnLauncherGone() {
   if (config_.spec.InPlace() || !slots_->AnyRankRunning()) return;
   LogWarn("Stopping the program: the launcher has been silent for too long");

@@ -37,8 +37,8 @@ namespace ringmaster::agent {
 
 class Agent final : private SlotActions {
  public:
-  // `io` must outlive this object. Calls `on_end` once, when everything has ended, with the exit
-  // code for the process.
+  // `io` must outlive this object. Calls `on_end` once, with the exit code for the process, when
+  // the ranks and the connection to the launcher have ended.
   Agent(boost::asio::io_context& io, Config config, Credentials credentials,
         std::unique_ptr<control::TlsContext> tls, std::function<void(int exit_code)> on_end);
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // Removes the folder of a deleted job from the job's checkpoint volume
-// (spec.checkpoint.onDelete). The operator creates a Pod for this, which runs ringmaster-agent
+// (spec.checkpoint.onDelete). The operator creates a Pod that runs ringmaster-agent
 // --remove-checkpoints.
 //
 // Programs of other jobs may have written anything to the shared volume. Each path

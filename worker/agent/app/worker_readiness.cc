@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kPreflightLimit{10'000};  // long enough for
 constexpr std::chrono::milliseconds kAnswerGrace{100};
 constexpr std::size_t kLongestAnswer = 64 << 10;
 
-// Parses the version in "mpirun (Open MPI) 5.0.7"; empty if there is none.
+// Returns the version in "mpirun (Open MPI) 5.0.7"; empty if there is none.
 std::string OpenMpiVersion(const std::string& answer) {
   constexpr std::string_view kName = "(Open MPI) ";
   const std::size_t at = answer.find(kName);

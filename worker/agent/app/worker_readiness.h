@@ -54,7 +54,7 @@ class WorkerReadiness {
 
  private:
   void StartSshd();
-  // Runs a program. Calls `done` with the program's output when it ends or its time is up.
+  // Runs a program. Calls `done` with its output when the program ends or its time is up.
   void Ask(std::vector<std::string> argv, std::vector<std::string> environment,
            std::function<void(const std::string& answer)> done);
   void AskVersion();

@@ -22,7 +22,7 @@
 
 namespace ringmaster::agent {
 
-// The progress of a fill. The thread that fills the cache writes it; any thread may read it.
+// The progress of a fill. The filling thread writes the counters; any thread may read them.
 struct FillCounters {
   std::atomic<std::int64_t> bytes_done{0};
   std::atomic<std::int64_t> bytes_total{-1};  // -1: not measured yet

@@ -17,7 +17,7 @@ std::string TroubleText(const GpuTrouble& trouble);
 
 class GpuHealth {
  public:
-  // Records an error of a GPU. Returns true if it made a usable GPU unusable.
+  // Records an error of a GPU. Returns true if the error made a usable GPU unusable.
   bool Note(const GpuTrouble& trouble);
 
   bool Lost(const std::string& uuid) const { return lost_.contains(uuid); }

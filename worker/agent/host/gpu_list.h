@@ -8,7 +8,7 @@
 
 namespace ringmaster::agent {
 
-// A GPU, or an instance of one (MIG).
+// A GPU or a MIG instance of a GPU.
 struct GpuDevice {
   std::string uuid;     // "GPU-…" or "MIG-…"; empty: the driver does not report it
   std::string fault{};  // the driver's error; empty if the device answers

@@ -1,9 +1,9 @@
 #pragma once
 
 // Reads the container's memory control group (version 1 or 2): its limit, its current and peak
-// usage, and how many processes were killed because it ran out of memory. Reads the files on each
-// call and keeps none open. The agent uses it to report how ranks ended, and the data cache uses it
-// to find the free memory.
+// usage, and how many processes were killed because the group ran out of memory. Reads the files on
+// each call and keeps none open. The agent uses it to report how ranks ended, and the data cache
+// uses it to find the free memory.
 
 #include <cstdint>
 #include <filesystem>

@@ -3,7 +3,7 @@
 // Reads the state of the container's GPUs from NVIDIA's management library (NVML). The library is
 // loaded at run time and not linked, because images and nodes without GPUs lack it.
 //
-// A static program cannot load libraries and calls nvidia-smi instead (nvidia_smi.cc). It then
+// A static program cannot load libraries and calls nvidia-smi instead (nvidia_smi.cc). nvidia-smi
 // lists the GPUs but cannot watch them for errors.
 //
 // Calls hang if the driver hangs, and a thread that hangs in a driver cannot be stopped. Therefore

@@ -2,7 +2,7 @@
 
 // Detects whether a process of this worker was killed because the container ran out of memory, by
 // reading the kernel's count of such kills after each process exit. If the kubelet lets the kernel
-// kill the whole container (memory.oom.group, its default with control groups version 2), the agent
+// kill the whole container (memory.oom.group, the default with control groups version 2), the agent
 // is killed too, and the container's status contains the reason.
 //
 // Single-threaded. Callers pass the current time.

@@ -28,7 +28,7 @@ struct SshdOptions {
 class Sshd {
  public:
   struct Handlers {
-    std::function<void(int port)> on_ready;  // called at each start
+    std::function<void(int port)> on_ready;  // called each time sshd becomes ready
     std::function<void(const std::string& message)>
         on_fault;  // called if sshd fails repeatedly; sshd is still restarted
   };

@@ -41,8 +41,8 @@ class LauncherLink {
     std::function<bool(std::int64_t term)> on_welcome;
     std::function<void(const control::Message&)>
         on_message;  // called for messages after the welcome, except Heartbeat
-    // The launcher refuses this agent permanently: the token or the job is wrong, or the agent was
-    // declared lost.
+    // Called if the launcher refuses this agent permanently: the token or the job is wrong, or the
+    // agent was declared lost.
     std::function<void(const std::string& reason)> on_refused;
     // Called when all sent messages have been passed to the kernel.
     std::function<void()> on_drained;

@@ -68,7 +68,7 @@ class ElasticSlots final : public Slots {
     std::optional<control::RankDone> done;
     std::optional<control::RankAtBoundary> boundary;
     std::optional<control::RankBroken> broken;
-    std::optional<control::CheckpointWritten> written;  // kept until the launcher grants it
+    std::optional<control::CheckpointWritten> written;  // kept until the launcher's grant
     StoreRequests store;
   };
   struct Slot {

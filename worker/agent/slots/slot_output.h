@@ -24,9 +24,9 @@ class SlotOutput {
 
   enum class Way {
     kWait,      // the destination is not known yet
-    kAttach,    // passed on at once
-    kLauncher,  // in whole lines, while the launcher accepts them
-    kLocal      // only the agent's own streams
+    kAttach,    // to the attach, at once
+    kLauncher,  // to the launcher, in whole lines, while it accepts output
+    kLocal      // only to the agent's streams
   };
   struct Route {
     Way way = Way::kWait;
@@ -72,7 +72,7 @@ class SlotOutput {
   bool ended_ = false;                     // the process that printed has ended
   std::array<bool, 2> in_line_{};          // by stream: the last output was an incomplete line
   std::string begun_;                      // an unfinished line on stderr that may be routine
-  std::array<std::string, 2> unfinished_;  // by stream: the launcher waits for the rest
+  std::array<std::string, 2> unfinished_;  // by stream: an incomplete line for the launcher
 };
 
 }  // namespace ringmaster::agent

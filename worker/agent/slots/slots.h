@@ -116,7 +116,7 @@ class Slots {
   std::map<AttachId, Attach> attaches_;
   control::Epoch highest_epoch_;
   bool ending_ = false;
-  std::string leaving_;  // the reason, once this agent leaves
+  std::string leaving_;  // why this agent leaves; empty: it does not leave
 
  private:
   std::int64_t term_ = 0;

@@ -92,11 +92,11 @@ class Job {
   // Records that the process of a member has ended together with its agent.
   virtual void NoteEnd(Time /*now*/, const control::Member& /*member*/) {}
   virtual bool EndIsKnown(const control::Member& /*member*/) const { return false; }
-  // Call if this launcher was suspended, because earlier times then say nothing about the agents.
+  // Call if this launcher was suspended: recorded times then do not show which agents are silent.
   virtual void WeWereLate(Time /*now*/) {}
   // Tells the job the heartbeat interval of the agents.
   virtual void NoteBeat(std::chrono::milliseconds /*beat*/) {}
-  // Hooks of the first world: it starts, its processes load, and the start gate opens.
+  // Hooks for the first world: when it starts, whether all have loaded, when the gate opens.
   virtual void NoteStart() {}
   virtual bool EveryoneLoaded() { return true; }
   virtual void NoteOpenGate(Time now) = 0;

@@ -2,7 +2,7 @@
 
 // The progress of an elastic job from one world to the next: the SwitchEpoch that was sent, the
 // ranks' answers, and the proposal that workers are accepting. A value; each change starts with a
-// new one.
+// new object.
 
 #include <map>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
 
-// Measures recoveries: from the first loss to the first step that the next world committed. Does no
+// Measures recoveries: from the first loss to the first step that the next world commits. Does no
 // I/O; owned by a job.
 
 #include <chrono>

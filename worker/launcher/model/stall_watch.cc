@@ -43,7 +43,7 @@ auto PlaceKey(const RankPosition& position) {
   return std::tuple(StageOf(position), position.step, position.phase, position.bucket);
 }
 
-// Names a stage of connecting; empty if the rank does not report stages, for example with Gloo.
+// Returns the name of a stage of connecting; empty if the rank reports none, as with Gloo.
 std::string StageText(int stage) {
   if (stage <= 0 || stage >= static_cast<int>(control::kConnectStageTexts.size())) return "";
   return std::string(" where it ") + control::kConnectStageTexts[static_cast<std::size_t>(stage)];

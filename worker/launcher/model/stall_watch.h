@@ -90,7 +90,7 @@ class StallWatch {
   Millis fresh_;
   std::vector<std::optional<control::RankPosition>> positions_;  // by rank
   std::vector<Time> heard_at_;                                   // by rank
-  Time moved_at_{};                                              // when any rank last moved
+  Time moved_at_{};                                              // when a rank last made progress
   std::deque<int64_t> step_micros_;                              // durations of the newest steps
 };
 

@@ -24,7 +24,7 @@ struct MpiVersion {
   std::string version;  // for example "4.1.4"
 };
 
-// Parses the output of `mpirun --version`. kInvalid for any other implementation.
+// Parses the output of `mpirun --version`. kInvalid: it is not Open MPI 4 or 5.
 Result<MpiVersion> ParseMpiVersion(std::string_view output);
 
 struct MpirunPlan {
@@ -60,7 +60,7 @@ std::map<std::string, std::string> MpirunEnvironment(const MpirunPlan& plan,
 // Returns whether the user's arguments set the directory in which mpirun starts programs.
 bool ChoosesDirectory(const std::vector<std::string>& extra_args);
 
-// Quotes a command for a shell; used in logs.
+// Returns a command quoted for a shell; used in logs.
 std::string QuoteCommand(const std::vector<std::string>& words);
 
 }  // namespace ringmaster::launcher

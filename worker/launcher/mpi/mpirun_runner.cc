@@ -105,7 +105,7 @@ Result<void> MpirunRunner::Run(std::vector<std::string> argv, const MpirunPlan& 
   for (const auto& [name, value] : MpirunEnvironment(plan, config_.environment)) {
     spec.environment.push_back(name + '=' + value);
   }
-  spec.death_signal = SIGTERM;  // mpirun then notifies the workers
+  spec.death_signal = SIGTERM;  // on SIGTERM, mpirun notifies the workers
   auto process = CapturedProcess::Start(reaper_, std::move(spec), std::move(handlers));
   if (!process.ok()) return process.error();
   process_ = *std::move(process);

@@ -28,7 +28,7 @@ struct ApiHandlers {
   // Applies an order. kConflict: an order with a higher stamp was received earlier.
   std::function<Result<void>(const control::Order&)> on_order;
   std::function<control::LauncherStatus()> status;
-  std::function<std::string()> metrics;  // in Prometheus' text format
+  std::function<std::string()> metrics;  // returns Prometheus' text format
 };
 
 // Returns whether `authorization` contains the operator's token.
