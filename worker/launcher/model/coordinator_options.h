@@ -28,7 +28,7 @@ struct CoordinatorOptions {
   std::chrono::milliseconds lost_after{2000};    // a member that is silent for longer is lost
   std::chrono::milliseconds redial_within{150};  // time for an agent to reconnect
   std::chrono::milliseconds late_tick{500};  // if ticks are further apart, this launcher was late
-  std::chrono::milliseconds partial_after{30'000};  // later, minReplicas workers are enough
+  std::chrono::milliseconds partial_after{30'000};  // time after which minReplicas workers suffice
   std::chrono::milliseconds attach_within{60'000};  // maximum time without a newly attached process
   int start_attempts = 3;  // consecutive failed starts of mpirun before the job fails
   std::chrono::milliseconds stop_grace{1000};   // time from SIGTERM to SIGKILL of ranks
