@@ -79,8 +79,8 @@ class WorkerReadiness {
   std::optional<std::string> sshd_fault_;
   std::optional<std::vector<control::PreflightFault>> faults_;  // empty while preflight runs
   std::map<std::string, std::string> versions_;
-  int questions_ = 0;                                    // programs of Ask() that still run
-  std::vector<control::PreflightFault> program_faults_;  // faults found in the answers
+  int questions_ = 0;                                    // number of programs of Ask() that run
+  std::vector<control::PreflightFault> program_faults_;  // faults found by programs of Ask()
   std::unique_ptr<GpuWatch> gpu_watch_;                  // null: the worker has no GPUs
   bool gpus_known_ = false;
   std::optional<control::PreflightFault> gpu_fault_;

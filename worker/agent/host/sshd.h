@@ -22,7 +22,7 @@ namespace ringmaster::agent {
 struct SshdOptions {
   SshdSettings settings;  // port 0: a free port, chosen again at each start
   std::filesystem::path config_file;
-  std::string path;  // PATH to look for sshd in; the usual system folders are always tried
+  std::string path;  // PATH that is searched for sshd, before the usual system folders
 };
 
 class Sshd {

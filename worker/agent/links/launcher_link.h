@@ -25,7 +25,7 @@ struct LinkOptions {
   int port = 0;
   std::chrono::milliseconds connect_timeout{100};
   std::chrono::milliseconds first_retry{
-      50};  // before the first welcome, because kube-proxy handles a new Service late
+      50};  // delay before the first welcome, because kube-proxy handles a new Service late
   // Delay after a broken connection, except before the first attempt: the launcher waits for it.
   std::chrono::milliseconds redial{200};
   std::chrono::milliseconds superseded_retry{1000};  // delay after a superseded launcher answered

@@ -24,7 +24,7 @@ class RankPage {
     control::ConnectStage connect_stage = control::ConnectStage::kBegin;
     control::CollectiveCounts collectives{};
   };
-  RankPage() = default;  // has no memory; reads return nothing
+  RankPage() = default;  // a page without memory; reads return nothing
   static Result<RankPage> Make();
   ~RankPage();
   RankPage(RankPage&& other) noexcept;

@@ -280,7 +280,7 @@ void ElasticSlots::OnCannotStart(int index, const Error& error) {
   slot.wanted.reset();
 }
 
-// Reports the exit in the epoch to which the process was, or was about to be, assigned.
+// Reports the exit in the epoch that the process was about to join, or else in its assigned epoch.
 void ElasticSlots::ReportExit(int index, control::RankExit exit) {
   Slot& slot = At(index);
   const Place place = slot.wanted.value_or(slot.assigned.value_or(Place{}));

@@ -71,7 +71,7 @@ class Slots {
   // Returns whether no rank of this worker is in a world that continues.
   virtual bool Drained() const = 0;
 
-  // Ends all ranks; none is started afterwards.
+  // Ends all ranks and starts no more.
   void End(std::chrono::milliseconds grace);
 
   virtual std::vector<RankStanding> InWorld() const { return {}; }

@@ -16,7 +16,7 @@ namespace ringmaster::agent {
 
 class StoreRequests {
  public:
-  static constexpr std::size_t kMaxSetBytes = 4 << 20;  // keys and values together
+  static constexpr std::size_t kMaxSetBytes = 4 << 20;  // limit on keys and values together
   static constexpr std::size_t kMaxGets = 16;           // unanswered gets; the oldest is dropped
 
   // Replaces the key's earlier value. If the record is full, drops the value and returns false.

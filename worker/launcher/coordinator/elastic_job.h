@@ -139,7 +139,7 @@ class ElasticJob final : public Job {
   void NoteSilentState();
   void NoteState(const control::Member& member, const control::RankPosition& position);
 
-  // Status text (elastic_status.cc).
+  // Builds status texts (elastic_status.cc).
   std::string WorldText() const override;
   std::string PausedText() const;
   std::string PausedBecause() const override;

@@ -146,7 +146,7 @@ class Job {
   void SendHeartbeats();
   std::chrono::milliseconds Heartbeat() const;
 
-  // Lost workers (worker_loss.cc).
+  // Handles lost workers (worker_loss.cc).
   void JudgeSilence(Time now);
   void MarkDead(Time now, Worker& worker, const std::string& cause, const std::string& reason);
   void NoteLoss(Time now, const Worker& worker, const std::string& cause, Time last_sign);
@@ -193,7 +193,7 @@ class Job {
   void Fail(Time now, const Failure& failure);
   void End(Time now, const control::Verdict& verdict, int exit_code);
 
-  // Status text (job_status.cc).
+  // Builds status texts (job_status.cc).
   control::WorkerReport ReportOf(const std::string& pod_uid,
                                  const std::vector<std::string>& builds) const;
   std::string WaitingForAgentsText(Time now) const;
