@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kEndMargin{
 // removes the Pod at the ranks' next step.
 constexpr std::chrono::milliseconds kGpuGrace{30'000};
 
-// If a rank's position has not changed for this long, a signal may have stopped the rank.
+// If a rank's position has not changed for this long, check whether a signal stopped the rank.
 constexpr std::chrono::milliseconds kLookAfter{300};
 
 std::string NewNonce() {
@@ -223,9 +223,9 @@ void Agent::OnRefused(const std::string& reason) {
   End(kShutdownGrace, control::kExitFailed);
 }
 
-// Ends programs that do not run in mode InPlace. If this worker is cut off, other workers may start
-// the same programs, which write the same files; otherwise the next launcher restarts them. Ranks
-// in mode InPlace continue, because they write no permanent files without a launcher.
+// Ends programs that do not run in mode InPlace. If this worker lost its network, other workers may
+// start the same programs, which write the same files; otherwise the next launcher restarts them.
+// Ranks in mode InPlace continue, because they write no permanent files without a launcher.
 void Agent::OnLauncherGone() {
   if (config_.spec.InPlace() || !slots_->AnyRankRunning()) return;
   LogWarn("Stopping the program: the launcher has been silent for too long");

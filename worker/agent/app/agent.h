@@ -37,19 +37,19 @@ namespace ringmaster::agent {
 
 class Agent final : private SlotActions {
  public:
-  // `io` must outlive this object. Calls `on_end` once, when everything has ended, with the exit
-  // code for the process.
+  // `io` must outlive this object. Calls `on_end` once, with the exit code for the process, when
+  // the ranks and the connection to the launcher have ended.
   Agent(boost::asio::io_context& io, Config config, Credentials credentials,
         std::unique_ptr<control::TlsContext> tls, std::function<void(int exit_code)> on_end);
 
   // Fails if the local socket cannot be created.
   Result<void> Start();
 
-  // Asks the launcher to remove this worker's ranks, which continue meanwhile. The agent ends with
-  // `exit_code` once they are removed, at the latest shortly before `grace` is over.
+  // Asks the launcher to remove this worker's ranks, which train until then. The agent ends with
+  // `exit_code` once the ranks are removed, at the latest shortly before `grace` is over.
   void Leave(const std::string& reason, std::chrono::milliseconds grace, int exit_code);
 
-  // Returns, as a sentence, why the agent ends with kExitDeviceUnhealthy; empty if it does not.
+  // Returns the reason if the agent ends with kExitDeviceUnhealthy; otherwise an empty text.
   const std::string& gpu_fault() const { return gpu_fault_; }
 
  private:
@@ -117,7 +117,7 @@ class Agent final : private SlotActions {
   std::string gpu_fault_;
   std::optional<int> leaving_;    // exit code; set once the agent has asked to leave
   std::optional<int> exit_code_;  // exit code; set once the agent ends
-  bool ready_held_ = false;       // AgentReady is sent once earlier programs have ended
+  bool ready_held_ = false;       // AgentReady waits until earlier programs have ended
   bool finishing_ = false;        // ranks have ended, and the last messages are being sent
 };
 

@@ -31,7 +31,7 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::chrono::seconds kStopGrace{10};  // unless the job sets stopGraceSeconds
+constexpr std::chrono::seconds kStopGrace{10};  // if the job does not set stopGraceSeconds
 constexpr std::chrono::milliseconds kKillLimit{1000};
 // Limits the attempts to remove checkpoints from a volume that fails temporarily.
 constexpr int kMostTries = 30;

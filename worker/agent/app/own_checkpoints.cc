@@ -16,9 +16,9 @@
 namespace ringmaster::agent {
 namespace {
 
-// A checkpoint has two levels of folders. Each level uses an open file descriptor.
+// Limits the depth, because each level uses an open file descriptor. A checkpoint has two levels.
 constexpr int kMostLevels = 32;
-// Limits the names in memory, because a folder may contain any number of entries.
+// Limits the number of names in memory, because a folder may contain any number of entries.
 constexpr std::size_t kNamesAtOnce = 1024;
 // This file is removed first, so that a partly removed folder is not mistaken for a checkpoint.
 constexpr char kFirstToGo[] = "DONE";
@@ -113,7 +113,7 @@ class FolderRemover {
   }
 
   static Result<std::vector<std::string>> SomeNames(const Folder& folder, const std::string& path) {
-    // Open the folder again: the stream starts at the first entry and closes its descriptor.
+    // Open the folder again: closedir() closes `fd`, and the stream must start at the first entry.
     const int fd = ::openat(folder.fd(), ".", kOpenFlags);
     if (fd < 0) return CannotRemove(path, errno);
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd), ::closedir);

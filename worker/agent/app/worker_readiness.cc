@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kPreflightLimit{10'000};  // long enough for
 constexpr std::chrono::milliseconds kAnswerGrace{100};
 constexpr std::size_t kLongestAnswer = 64 << 10;
 
-// Parses the version in "mpirun (Open MPI) 5.0.7"; empty if there is none.
+// Returns the version in "mpirun (Open MPI) 5.0.7"; empty if there is none.
 std::string OpenMpiVersion(const std::string& answer) {
   constexpr std::string_view kName = "(Open MPI) ";
   const std::size_t at = answer.find(kName);
@@ -178,7 +178,7 @@ void WorkerReadiness::Ask(std::vector<std::string> argv, std::vector<std::string
 
 void WorkerReadiness::Note(const Finding& finding,
                            std::vector<control::PreflightFault>& faults) const {
-  // Not a failure yet, because the launcher decides whether mpirun starts the ranks.
+  // This is not a failure yet, because the launcher decides whether mpirun starts the ranks.
   if (control::OnlyMpirunNeeds(finding.check)) {
     LogInfo("mpirun cannot start ranks on this worker", {{"what", finding.message}});
   } else if (finding.check == control::kCheckMpiProgram) {

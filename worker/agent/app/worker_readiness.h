@@ -1,9 +1,9 @@
 #pragma once
 
 // Tracks whether a worker is ready: sshd listens, the preflight checks passed, its GPUs answer, the
-// versions of its programs are known, and its data cache is filled. Reports this as AgentReady, and
-// again after each change. Used by agent.cc. Single-threaded, except for the checks in preflight.h
-// and the copying in data_cache/.
+// versions of its programs are known, and its data cache is filled. Reports the result as
+// AgentReady, and again after each change. Used by agent.cc. Single-threaded, except for the checks
+// in preflight.h and the copying in data_cache/.
 
 #include <functional>
 #include <map>
@@ -46,15 +46,15 @@ class WorkerReadiness {
   // Ends sshd and the copying of data; no handler runs afterwards.
   void Stop();
 
-  // Empty while a check or the copying of data is in progress. Faults of preflight are returned
-  // earlier, because they do not depend on the data.
+  // Returns nothing while a check or the copying of data is in progress. Returns faults of
+  // preflight earlier, because they do not depend on the data.
   std::optional<control::AgentReady> Ready() const;
-  // The progress of the data cache while it is filled.
+  // Returns the progress of the data cache while it is filled; otherwise nothing.
   std::optional<control::DataCacheProgress> Progress() const;
 
  private:
   void StartSshd();
-  // Runs a program. Calls `done` with the program's output when it ends or its time is up.
+  // Runs a program. Calls `done` with its output when the program ends or its time is up.
   void Ask(std::vector<std::string> argv, std::vector<std::string> environment,
            std::function<void(const std::string& answer)> done);
   void AskVersion();
@@ -79,8 +79,8 @@ class WorkerReadiness {
   std::optional<std::string> sshd_fault_;
   std::optional<std::vector<control::PreflightFault>> faults_;  // empty while preflight runs
   std::map<std::string, std::string> versions_;
-  int questions_ = 0;                                    // programs of Ask() that still run
-  std::vector<control::PreflightFault> program_faults_;  // faults found in the answers
+  int questions_ = 0;                                    // number of programs of Ask() that run
+  std::vector<control::PreflightFault> program_faults_;  // faults found by programs of Ask()
   std::unique_ptr<GpuWatch> gpu_watch_;                  // null: the worker has no GPUs
   bool gpus_known_ = false;
   std::optional<control::PreflightFault> gpu_fault_;

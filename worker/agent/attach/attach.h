@@ -1,9 +1,9 @@
 #pragma once
 
 // The process that mpirun starts for every slot. It attaches to the agent of its host and
-// represents the rank. In an elastic job the agent owns the rank, and attach passes on its output
-// and exit code. In a direct job attach runs the program itself, below mpirun, as soon as the start
-// gate opens. It is small so that it starts quickly.
+// represents the rank. In an elastic job the agent owns the rank, and attach passes on the rank's
+// output and exit code. In a direct job attach runs the program itself, below mpirun, as soon as
+// the start gate opens. It is small so that it starts quickly.
 
 #include <csignal>
 #include <memory>

@@ -21,8 +21,8 @@ using Environment = std::map<std::string, std::string>;
 // The variable with the working directory of the worker's container (workingDir, or the image's).
 // The agent passes it to attach, because sshd starts sessions in the user's home folder.
 inline constexpr char kEnvWorkingDir[] = "RINGMASTER_WORKING_DIR";
-// The variable with the path of the file that a program may touch as a heartbeat. attach sets it.
-// `folder` is the folder of the agent's socket.
+// The variable with the path of the file that a program may touch as a heartbeat. attach sets the
+// variable. `folder` is the folder of the agent's socket.
 inline constexpr char kEnvHeartbeat[] = "RINGMASTER_HEARTBEAT";
 inline std::filesystem::path HeartbeatFile(const std::filesystem::path& folder, int slot) {
   return folder / ("heartbeat-" + std::to_string(slot));
@@ -54,7 +54,7 @@ struct Config {
   std::string nvml_library;
 
   std::filesystem::path credentials_dir;
-  std::string item_hashes;  // JSON that the operator wrote
+  std::string item_hashes;  // JSON from the operator: hashes of the Secret's items
   std::filesystem::path runtime_dir;
   std::filesystem::path snapshot_dir;  // folder of this worker's snapshots; empty: no snapshots
 

@@ -80,7 +80,7 @@ class WorkQueue {
   Mutex mutex_;
   StoppableCondVar changed_;
   std::deque<Work> work_ RINGMASTER_GUARDED_BY(mutex_);
-  int opening_ RINGMASTER_GUARDED_BY(mutex_) = 0;  // files taken but not opened yet
+  int opening_ RINGMASTER_GUARDED_BY(mutex_) = 0;  // number of files taken but not yet opened
   bool closed_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };
 

@@ -56,8 +56,8 @@ class FileCopy {
   // The number of segments, at least one.
   std::int64_t segments() const;
 
-  // Copies one segment through `buffer`, and adds the bytes that it wrote to `done`. The last call
-  // also checks the file. kConflict: its size or modification time has changed.
+  // Copies one segment through `buffer` and adds the number of bytes written to `done`. The last
+  // call also checks the file. kConflict: the file's size or modification time changed.
   Result<void> CopySegment(std::int64_t segment, std::span<char> buffer,
                            std::atomic<std::int64_t>& done, const std::stop_token& stop);
 

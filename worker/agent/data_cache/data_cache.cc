@@ -34,8 +34,8 @@ Error CannotWrite(const std::filesystem::path& folder, const std::string& why) {
           "the data cache at " + folder.string() + " cannot be written: " + why};
 }
 
-// The destination folder, and the mark, a file in it that records the folder's state. A copy is
-// used only if the mark says that it is complete, so processes may be killed at any time.
+// The destination folder and its mark, a file that records the folder's state. A copy is used only
+// if the mark says that it is complete, so processes may be killed at any time.
 //
 //   empty ── Begin ─► filling ── Complete ─► complete; Begin starts again from any of these states.
 //   A folder that is not empty and has no mark belongs to another program; Begin fails.

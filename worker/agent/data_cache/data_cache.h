@@ -22,7 +22,7 @@
 
 namespace ringmaster::agent {
 
-// The progress of a fill. The thread that fills the cache writes it; any thread may read it.
+// The progress of a fill. The filling thread writes the counters; any thread may read them.
 struct FillCounters {
   std::atomic<std::int64_t> bytes_done{0};
   std::atomic<std::int64_t> bytes_total{-1};  // -1: not measured yet
@@ -46,7 +46,7 @@ class DataCache {
   // The period between reports. Each report may cause a write of the job's status.
   static constexpr std::chrono::milliseconds kPeriod{5000};
 
-  // Begins at once. `io` must outlive this object. No handler runs after Stop() or the destructor.
+  // Starts the fill. `io` must outlive this object. No handler runs after Stop() or the destructor.
   // The destructor waits until the thread has finished its current read of the source.
   DataCache(boost::asio::io_context& io, DataCacheSettings settings, Handlers handlers,
             MemorySources memory = {}, std::chrono::milliseconds period = kPeriod);
@@ -55,7 +55,7 @@ class DataCache {
   void Stop();
 
   bool ended() const { return ended_; }
-  // Empty until the data is measured, and after the fill has ended.
+  // Returns nothing before the data is measured and after the fill has ended.
   std::optional<control::DataCacheProgress> Progress() const;
 
  private:

@@ -18,7 +18,7 @@ namespace ringmaster::agent {
 struct MemoryRoom {
   std::int64_t volume_bytes = 0;               // free bytes in the volume
   std::optional<std::int64_t> volume_files{};  // number of files that fit; nothing: no limit
-  // Nothing if the volume is not in memory or the container has no limit.
+  // The container's memory; nothing if the volume is not in memory or the container has no limit.
   std::optional<MemoryGroup::Usage> container{};
   // MemAvailable; nothing if the volume is not in memory.
   std::optional<std::int64_t> node_bytes{};

@@ -14,7 +14,7 @@ Error CannotRead(const std::filesystem::path& path, const std::error_code& why) 
           path.string() + " of the data source cannot be read: " + why.message()};
 }
 
-// Whether `inner` is `outer` or below it. REQUIRES: neither path has links, "." or "..".
+// Returns whether `inner` is `outer` or below it. REQUIRES: neither path has links, "." or "..".
 bool IsWithin(const std::filesystem::path& inner, const std::filesystem::path& outer) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
@@ -86,7 +86,7 @@ Result<void> SourceFolder::Walk(
     if (Result<void> visited = visit(*entry); !visited.ok()) return visited;
     last = entry->path;
   }
-  // The walk stops at a folder that cannot be opened, so that folder is the last one visited.
+  // The walk ends at the first folder that cannot be opened; `last` is that folder.
   if (failed) return CannotRead(last, failed);
   return {};
 }

@@ -1,9 +1,9 @@
 #pragma once
 
 // The source folder of a data cache. It is opened once and then walked twice: to measure it and to
-// copy it. A walk keeps no list of files, so that folders with many millions of files need no
-// memory. Sockets, devices, and links to outside the folder cannot be copied: the walk fails, and
-// its error names the file. Used by data_cache.cc and copier.h.
+// copy it. A walk keeps no list of files, so its memory does not grow with their number. Sockets,
+// devices, and links to outside the folder cannot be copied: the walk fails, and its error names
+// the file. Used by data_cache.cc and copier.h.
 
 #include <cstdint>
 #include <filesystem>
@@ -29,7 +29,7 @@ struct SourceEntry {
 // The result of a walk.
 struct SourceSize {
   std::int64_t bytes = 0;           // sum of the files' sizes
-  std::int64_t bytes_in_pages = 0;  // the same with each file rounded up to whole pages of memory
+  std::int64_t bytes_in_pages = 0;  // the same sum with each size rounded up to whole pages
   std::int64_t files = 0;
   std::int64_t entries = 0;  // files, folders and links
 
@@ -43,8 +43,8 @@ class SourceFolder {
   // such folder. kInvalid: it is outside of the volume.
   static Result<SourceFolder> Open(const std::filesystem::path& mount, const std::string& sub_path);
 
-  // Calls `visit` for each entry, and for a folder before its entries. Ends with the first error of
-  // the walk or of `visit`, or kCancelled once `stop` was requested. Skips lost+found at the top,
+  // Calls `visit` for each entry, and for a folder before its entries. Returns the first error of
+  // the walk or of `visit`, or kCancelled if `stop` was requested. Skips lost+found at the top,
   // because it belongs to the file system. Blocks while the volume does not respond.
   Result<void> Walk(std::stop_token stop,
                     const std::function<Result<void>(const SourceEntry&)>& visit) const;

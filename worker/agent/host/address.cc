@@ -125,14 +125,14 @@ Result<std::string> FindAddress(const std::string& launcher_address,
   return ChooseAddress(*here, AddressByRoute(launcher_address), interfaces);
 }
 
-// Tries to listen like PyTorch and JAX: on both families with one socket, or only on IPv4.
+// Tries to listen like PyTorch and JAX: with one socket for IPv4 and IPv6, or only on IPv4.
 bool PortIsFree(int port) {
   boost::asio::io_context io;
   tcp::acceptor listener(io);
   boost::system::error_code error;
   tcp protocol = tcp::v6();
   if (listener.open(protocol, error)) listener.open(protocol = tcp::v4(), error);
-  if (error) return true;  // the port cannot be checked
+  if (error) return true;  // assume that it is free: it cannot be checked
   listener.set_option(tcp::acceptor::reuse_address(true), error);
   listener.bind({protocol, static_cast<uint16_t>(port)}, error);
   return error != boost::asio::error::address_in_use;

@@ -18,9 +18,9 @@ struct InterfaceAddress {
   bool loopback = false;
 };
 
-// If interfaces are included, all must exist, and the address is that of the first one. Otherwise
-// it is `routed`, the source address of packets to the launcher, or, if that interface is excluded,
-// the first of `here` (in the kernel's order) that is neither excluded nor a loopback. Pure.
+// Returns the address of the first included interface; all must exist. If none is included, returns
+// `routed`, the source address of packets to the launcher. If its interface is excluded, returns
+// the first of `here` (in kernel order) that is neither excluded nor a loopback. Pure.
 Result<std::string> ChooseAddress(const std::vector<InterfaceAddress>& here,
                                   const Result<std::string>& routed,
                                   const control::Interfaces& interfaces);
@@ -30,7 +30,7 @@ Result<std::string> ChooseAddress(const std::vector<InterfaceAddress>& here,
 Result<std::string> FindAddress(const std::string& launcher_address,
                                 const control::Interfaces& interfaces);
 
-// Whether a program can listen on this port on all addresses.
+// Returns whether a program can listen on this port on all addresses.
 bool PortIsFree(int port);
 
 }  // namespace ringmaster::agent

@@ -12,23 +12,23 @@
 
 namespace ringmaster::agent {
 
-// Describes an Xid: "the driver reported Xid 79 (the GPU has fallen off the bus)".
+// Describes an error, as "the driver reported Xid 79 (the GPU has fallen off the bus)".
 std::string TroubleText(const GpuTrouble& trouble);
 
 class GpuHealth {
  public:
-  // Records an error of a GPU. Returns true if it made a usable GPU unusable.
+  // Records an error of a GPU. Returns true if the error made a usable GPU unusable.
   bool Note(const GpuTrouble& trouble);
 
   bool Lost(const std::string& uuid) const { return lost_.contains(uuid); }
 
-  // Why the rank of a slot found its GPU unhealthy, from its last output and from recorded errors:
+  // Returns why a slot's rank found its GPU unhealthy, from its last output and recorded errors:
   // "GPU-8932f937-… of slot 2: … CUDA says …; the driver reported Xid 79 (…)".
   std::string WhyUnhealthy(int slot, const std::string& uuid,
                            const std::vector<std::string>& last_lines) const;
 
  private:
-  std::map<std::string, std::string> troubles_;  // by UUID: the fatal error, or the newest one
+  std::map<std::string, std::string> troubles_;  // by UUID: the fatal error, or else the newest
   std::set<std::string> lost_;
 };
 

@@ -40,7 +40,7 @@ const GpuDevice* Named(const std::vector<GpuDevice>& devices, const std::string&
 }  // namespace
 
 // Parses lines like "GPU 0: NVIDIA A100 (UUID: GPU-…)", each followed by its MIG devices like " MIG
-// 1g.5gb Device 0: (UUID: MIG-…)". The line of a GPU that does not answer has an error message.
+// 1g.5gb Device 0: (UUID: MIG-…)". A GPU that does not answer has an error message in its line.
 std::vector<GpuDevice> ListedGpus(const std::string& output) {
   constexpr std::string_view kUuid = "(UUID: ";
   std::vector<GpuDevice> devices;

@@ -8,7 +8,7 @@
 
 namespace ringmaster::agent {
 
-// A GPU, or an instance of one (MIG).
+// A GPU or a MIG instance of a GPU.
 struct GpuDevice {
   std::string uuid;     // "GPU-…" or "MIG-…"; empty: the driver does not report it
   std::string fault{};  // the driver's error; empty if the device answers
@@ -30,17 +30,17 @@ struct GpuTrouble {
 // Parses the output of `nvidia-smi -L`: GPUs, and the MIG instances of divided GPUs.
 std::vector<GpuDevice> ListedGpus(const std::string& output);
 
-// The UUIDs in NVIDIA_VISIBLE_DEVICES, which device plugins set to the container's GPUs. Empty if
-// the variable has another form.
+// Returns the UUIDs in NVIDIA_VISIBLE_DEVICES, which device plugins set to the container's GPUs.
+// Returns none if the variable has another form.
 std::vector<std::string> GivenGpus(const std::string& visible);
 
-// The value of CUDA_VISIBLE_DEVICES for each slot: the UUIDs of its devices. A slot keeps its
+// Returns CUDA_VISIBLE_DEVICES of each slot: the UUIDs of the slot's devices. A slot keeps its
 // devices for the lifetime of the Pod, even if they fail. All slots get the same number of devices.
-// Empty if there are fewer devices than slots: every slot then uses all devices.
+// If there are fewer devices than slots, returns none: every slot uses all devices.
 std::vector<std::string> AssignGpus(const std::vector<GpuDevice>& devices, int slots);
 
-// The devices that the user's CUDA_VISIBLE_DEVICES names by number, UUID or prefix of a UUID, in
-// the order of the variable. As in CUDA, the list ends at the first invalid name.
+// Returns the devices that the user's CUDA_VISIBLE_DEVICES names by number, UUID or prefix of a
+// UUID, in the variable's order. As in CUDA, the list ends at the first invalid name.
 std::vector<GpuDevice> ChooseGpus(const std::vector<GpuDevice>& devices,
                                   const std::string& visible);
 

@@ -19,7 +19,7 @@
 
 namespace ringmaster::agent {
 
-// Makes the agent's program run as the child process. The library's name follows the flag.
+// Makes the agent's program run as the child process. NVML's library name follows the flag.
 inline constexpr char kWatchGpusFlag[] = "--watch-gpus";
 
 class GpuWatch {
@@ -35,7 +35,7 @@ class GpuWatch {
     std::function<void(const GpuTrouble&)> on_trouble;
   };
 
-  // `io` and `reaper` must outlive this object. Handlers run later, never from inside a call.
+  // `io` and `reaper` must outlive this object. No handler runs inside a call of this class.
   GpuWatch(boost::asio::io_context& io, ChildReaper& reaper, Options options, Handlers handlers);
   ~GpuWatch();
   GpuWatch(const GpuWatch&) = delete;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Runs the commands that the launcher's mpirun sends to this host in place of an ssh session. Each
-// command runs in a shell; its output and exit are reported. Used by agent.h.
+// Runs commands on this host for the launcher's mpirun, in place of ssh sessions. Each command
+// runs in a shell; the handlers report its output and its exit. Used by agent.h.
 // Single-threaded.
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class LaunchCommands {
   void Run(const control::RunCommand& run);
   // Ends the command with SIGTERM, then SIGKILL. A daemon that has detached itself continues.
   void End(int64_t id);
-  // Ends all commands. No handler runs, because their launcher gets no more reports.
+  // Ends all commands. No handler runs, because the launcher that sent them gets no reports.
   void EndAll();
 
   // Stops or resumes reading the commands' output.
@@ -47,7 +47,7 @@ class LaunchCommands {
   std::map<int64_t, std::shared_ptr<CapturedProcess>> running_;  // by id
 };
 
-// The environment of a command ("NAME=VALUE"): as in an ssh session, plus HOME and the user.
+// Returns a command's environment ("NAME=VALUE"): that of an ssh session, plus HOME and user.
 std::vector<std::string> CommandEnvironment(const Config& config);
 
 }  // namespace ringmaster::agent

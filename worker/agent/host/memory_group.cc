@@ -31,7 +31,7 @@ std::optional<std::int64_t> ReadField(const std::filesystem::path& file, const s
 }
 
 // Returns the visible groups among `group`, a path below `root`, and its parents. In a container
-// the path may be that of the host, which is not visible there; then only the root is visible.
+// `group` may be the host's path, which is not visible; then only `root` is visible.
 std::vector<std::filesystem::path> GroupsFrom(const std::filesystem::path& root,
                                               std::filesystem::path group, const char* file) {
   std::vector<std::filesystem::path> groups;

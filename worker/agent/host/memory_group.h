@@ -1,9 +1,9 @@
 #pragma once
 
 // Reads the container's memory control group (version 1 or 2): its limit, its current and peak
-// usage, and how many processes were killed because it ran out of memory. Reads the files on each
-// call and keeps none open. The agent uses it to report how ranks ended, and the data cache uses it
-// to find the free memory.
+// usage, and how many processes were killed because the group ran out of memory. Reads the files on
+// each call and keeps none open. The agent uses it to report how ranks ended, and the data cache
+// uses it to find the free memory.
 
 #include <cstdint>
 #include <filesystem>
@@ -21,26 +21,26 @@ struct CgroupSources {
 
 class MemoryGroup {
  public:
-  // Empty if no control group counts this process's memory.
+  // Returns nothing if no control group counts this process's memory.
   static std::optional<MemoryGroup> Find(const CgroupSources& sources = {});
 
   struct Usage {
     std::int64_t limit_bytes = 0;
     std::int64_t used_bytes = 0;  // without memory that the kernel can reclaim
   };
-  // The usage of the group with the least free memory; nothing if no group has a limit.
+  // Returns the usage of the group with the least free memory; nothing if no group has a limit.
   std::optional<Usage> Tightest() const;
-  // The lowest limit of all groups; nothing if no group has a limit.
+  // Returns the lowest limit of all groups; nothing if no group has a limit.
   std::optional<std::int64_t> Limit() const;
 
-  // The peak usage of the innermost group, which contains this process; nothing if the kernel does
-  // not record it.
+  // Returns the peak usage of the innermost group, which contains this process; nothing if the
+  // kernel does not record the peak.
   std::optional<std::int64_t> Peak() const;
-  // The number of processes that the kernel has killed because memory ran out.
+  // Returns how many processes the kernel has killed because memory ran out.
   std::int64_t Kills() const;
 
  private:
-  // The file names of one version.
+  // The file names of one version of control groups.
   struct Files {
     const char* limit;
     const char* used;

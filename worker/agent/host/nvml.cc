@@ -11,7 +11,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// Parts of NVIDIA's nvml.h. Newer drivers support them: NVML gives a changed function a new name.
+// Parts of NVIDIA's nvml.h. Newer drivers support them, because NVML renames changed functions.
 using Return = int;
 using Handle = void*;
 
@@ -112,7 +112,7 @@ class LoadedNvml final : public Nvml {
     }
     if (api_.event_set(&events_) != kSuccess) events_ = nullptr;
     for (const Watched& one : watched_) {
-      // A GPU that does not support events is watched, too: calls that fail reveal its errors.
+      // Ignore the error of a GPU without events: failing calls also reveal its faults.
       if (events_ != nullptr) static_cast<void>(api_.register_events(one.gpu, kXidEvents, events_));
     }
     return devices;

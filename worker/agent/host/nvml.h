@@ -3,7 +3,7 @@
 // Reads the state of the container's GPUs from NVIDIA's management library (NVML). The library is
 // loaded at run time and not linked, because images and nodes without GPUs lack it.
 //
-// A static program cannot load libraries and calls nvidia-smi instead (nvidia_smi.cc). It then
+// A static program cannot load libraries and calls nvidia-smi instead (nvidia_smi.cc). nvidia-smi
 // lists the GPUs but cannot watch them for errors.
 //
 // Calls hang if the driver hangs, and a thread that hangs in a driver cannot be stopped. Therefore
@@ -23,7 +23,7 @@ namespace ringmaster::agent {
 class Nvml {
  public:
   // `library` is a name for dlopen(); a static program ignores it. kNotFound: the library does not
-  // exist. kUnavailable: it cannot reach a driver; the message is the library's error.
+  // exist. kUnavailable: the library cannot reach a driver; the message is its error.
   static Result<std::unique_ptr<Nvml>> Open(const std::string& library);
   virtual ~Nvml() = default;
 
@@ -31,7 +31,7 @@ class Nvml {
   // without a fault has answered a request that only the device itself can answer.
   virtual Result<std::vector<GpuDevice>> Devices() = 0;
 
-  // Waits up to `limit` for errors. An error of a GPU is returned for each of its MIG instances.
+  // Waits up to `limit` for errors. Returns an error of a GPU for each of its MIG instances.
   // REQUIRES: Devices() succeeded.
   virtual std::vector<GpuTrouble> Await(std::chrono::milliseconds limit) = 0;
 };

@@ -7,7 +7,7 @@ namespace ringmaster::agent {
 namespace {
 
 constexpr std::chrono::seconds kSameMoment{2};
-constexpr int kExitOfShell = 128 + SIGKILL;  // a wrapper's exit code if its program was killed
+constexpr int kExitOfShell = 128 + SIGKILL;  // exit code of a shell whose program was killed
 
 }  // namespace
 

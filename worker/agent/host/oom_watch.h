@@ -2,10 +2,10 @@
 
 // Detects whether a process of this worker was killed because the container ran out of memory, by
 // reading the kernel's count of such kills after each process exit. If the kubelet lets the kernel
-// kill the whole container (memory.oom.group, its default with control groups version 2), the agent
+// kill the whole container (memory.oom.group, the default with control groups version 2), the agent
 // is killed too, and the container's status contains the reason.
 //
-// Single-threaded. Callers pass the time.
+// Single-threaded. Callers pass the current time.
 
 #include <chrono>
 #include <cstdint>
@@ -21,7 +21,7 @@ class OomWatch {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Ignores kills that the kernel counted earlier.
+  // Ignores kills that the kernel counted before this call.
   explicit OomWatch(std::optional<MemoryGroup> group = MemoryGroup::Find());
 
   // Returns the out-of-memory kill of a process that has just ended; empty if it ended for another

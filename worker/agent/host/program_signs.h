@@ -1,7 +1,7 @@
 #pragma once
 
-// Tracks the latest activity of programs that do not report their steps: their output, and changes
-// of the file that RINGMASTER_HEARTBEAT names. Used by agent.h in mode Restart.
+// Tracks when programs that do not report their steps were last active: when they printed output or
+// changed the file that RINGMASTER_HEARTBEAT names. Used by agent.h in mode Restart.
 
 #include <chrono>
 #include <filesystem>

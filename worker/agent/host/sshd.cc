@@ -134,7 +134,7 @@ void Sshd::OnProbed(const boost::system::error_code& error) {
     return handlers_.on_ready(port_);
   }
   if (probe_limit_.expiry() <= std::chrono::steady_clock::now()) {
-    process_->Stop(kStopGrace);  // OnEnd() then starts sshd again
+    process_->Stop(kStopGrace);  // when it has ended, OnEnd() restarts it
     return;
   }
   retry_.expires_after(kProbeInterval);

@@ -22,13 +22,13 @@ namespace ringmaster::agent {
 struct SshdOptions {
   SshdSettings settings;  // port 0: a free port, chosen again at each start
   std::filesystem::path config_file;
-  std::string path;  // PATH to look for sshd in; the usual system folders are always tried
+  std::string path;  // PATH that is searched for sshd, before the usual system folders
 };
 
 class Sshd {
  public:
   struct Handlers {
-    std::function<void(int port)> on_ready;  // called at each start
+    std::function<void(int port)> on_ready;  // called each time sshd becomes ready
     std::function<void(const std::string& message)>
         on_fault;  // called if sshd fails repeatedly; sshd is still restarted
   };

@@ -32,7 +32,7 @@ std::string Quoted(std::string_view argument) {
   return quoted + '"';
 }
 
-// Returns one SetEnv line with all variables, because sshd reads only the first such line.
+// Returns all variables in one SetEnv line, because sshd reads only the first SetEnv line.
 std::string SetEnvLine(const std::map<std::string, std::string>& environment) {
   std::string line;
   for (const auto& [name, value] : environment) {
@@ -51,8 +51,8 @@ std::string SshdConfigText(const SshdSettings& settings) {
          "AuthorizedKeysFile " + Quoted(settings.authorized_keys_file) + '\n' +
          "PidFile none\n"
          "UsePAM no\n"
-         // Do not check modes: only this user can write the key files, but StrictModes also checks
-         // the home directory, which is writable for a group in many images.
+         // Disable StrictModes: only this user can write the key files, but StrictModes also checks
+         // the home directory, which many images make writable for a group.
          "StrictModes no\n"
          "PubkeyAuthentication yes\n"
          "PasswordAuthentication no\n"

@@ -13,12 +13,12 @@ struct SshdSettings {
   int port = 0;
   std::string host_key_file;         // absolute
   std::string authorized_keys_file;  // absolute
-  int max_startups = 256;  // unauthenticated connections at once; mpirun opens one per host
+  int max_startups = 256;  // concurrent unauthenticated connections; mpirun opens one per host
   std::map<std::string, std::string>
       environment;  // environment of the sessions, which mpirun's daemon and its ranks inherit
 };
 
-// Variables whose name or value sshd_config cannot represent (control characters) are left out.
+// Returns the file's text. Omits variables that it cannot represent (control characters).
 std::string SshdConfigText(const SshdSettings& settings);
 
 // Returns the variables of `container` for ssh sessions. Keeps all variables that a user set,

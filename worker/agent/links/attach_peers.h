@@ -16,19 +16,19 @@ class AttachPeers {
  public:
   static constexpr std::size_t kMaxQueuedBytes = 1 << 20;  // limit on bytes queued for one attach
 
-  // Stops or resumes reading what the slot prints.
+  // Stops or resumes reading the slot's output.
   using Pause = std::function<void(int slot, bool paused)>;
   explicit AttachPeers(Pause pause) : pause_(std::move(pause)) {}
 
   void Add(PeerId attach, int slot, int pid) { attaches_[attach] = {slot, pid}; }
-  // Resumes the slot's output if it waits for this attach. Call when the connection was lost, and
-  // before closing the connection, because LocalPeers does not report a close.
+  // Resumes reading the slot's output if it waits for this attach. Call when the connection is
+  // lost, and also before closing it, because LocalPeers does not report a close.
   void Remove(PeerId attach);
   bool Contains(PeerId attach) const { return attaches_.contains(attach); }
   // Returns the pid, or -1 if the attach has ended, because its pid may be reused afterwards.
   int Pid(PeerId attach) const;
 
-  // Call after sending to an attach, with the number of bytes that are in transit to the attach.
+  // Call after sending to an attach; `bytes` is the number of bytes queued for the attach.
   void OnQueued(PeerId attach, std::size_t bytes);
   void OnDrained(PeerId attach);
 

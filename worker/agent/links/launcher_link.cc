@@ -11,7 +11,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// An agent that was itself suspended for this long may have missed messages.
+// If a tick is this late, the agent was suspended and may have missed messages.
 constexpr std::chrono::milliseconds kLateTick{500};
 
 }  // namespace
@@ -155,7 +155,7 @@ std::chrono::milliseconds LauncherLink::RetryDelay(bool was_welcomed) const {
   return at_once ? std::chrono::milliseconds(0) : options_.redial;
 }
 
-// Sends a heartbeat, and checks that the launcher has sent its heartbeats.
+// Sends a heartbeat, and closes the connection if the launcher has been silent for too long.
 void LauncherLink::Tick() {
   tick_.expires_after(heartbeat_);
   tick_.async_wait([this](const boost::system::error_code& cancelled) {

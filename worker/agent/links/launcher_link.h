@@ -1,8 +1,8 @@
 #pragma once
 
-// The agent's connection to the launcher: connects, introduces the agent, sends heartbeats, detects
-// silence, and reconnects for as long as the process lives. Implements the rules of the channel and
-// does not depend on slots. Single-threaded, on its io_context.
+// The agent's connection to the launcher: connects, sends the agent's hello and heartbeats, detects
+// silence, and reconnects for as long as the process lives. Implements the protocol of the
+// connection and does not depend on slots. Single-threaded, on its io_context.
 
 #include <chrono>
 #include <cstddef>
@@ -25,8 +25,8 @@ struct LinkOptions {
   int port = 0;
   std::chrono::milliseconds connect_timeout{100};
   std::chrono::milliseconds first_retry{
-      50};  // before the first welcome, because kube-proxy handles a new Service late
-  // Delay after a broken connection. The first attempt has no delay: the launcher waits for it.
+      50};  // delay before the first welcome, because kube-proxy handles a new Service late
+  // Delay after a broken connection, except before the first attempt: the launcher waits for it.
   std::chrono::milliseconds redial{200};
   std::chrono::milliseconds superseded_retry{1000};  // delay after a superseded launcher answered
   std::chrono::milliseconds silence_limit{2000};     // maximum time between the launcher's lines
@@ -41,12 +41,12 @@ class LauncherLink {
     std::function<bool(std::int64_t term)> on_welcome;
     std::function<void(const control::Message&)>
         on_message;  // called for messages after the welcome, except Heartbeat
-    // The launcher refuses this agent permanently: the token or the job is wrong, or the agent was
-    // declared lost.
+    // Called if the launcher refuses this agent permanently: the token or the job is wrong, or the
+    // agent was declared lost.
     std::function<void(const std::string& reason)> on_refused;
     // Called when all sent messages have been passed to the kernel.
     std::function<void()> on_drained;
-    // Called before each heartbeat to a launcher that has welcomed this agent.
+    // Called before each heartbeat, if the launcher has welcomed this agent.
     std::function<void()> on_heartbeat{};
     // Called once after each interruption that lasted for gone_after.
     std::function<void()> on_gone{};
@@ -96,8 +96,8 @@ class LauncherLink {
   std::chrono::steady_clock::time_point last_heard_;
   std::chrono::steady_clock::time_point last_tick_;
   std::chrono::steady_clock::time_point welcomed_at_;
-  std::string last_failure_;                                    // logged once for each failure
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // attempts may outlive this object
+  std::string last_failure_;                                    // to log each failure once
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // dial handlers may outlive *this
   std::function<void()> on_finished_;
   bool welcomed_ = false;
   bool ever_welcomed_ = false;

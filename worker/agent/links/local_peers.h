@@ -1,8 +1,8 @@
 #pragma once
 
 // The agent's unix socket for the attach processes and ranks of this worker. Accepts only processes
-// of the same user, according to the kernel. The first line of a connection distinguishes attach
-// processes from ranks. Passes messages on. Single-threaded.
+// of the same user, which the kernel reports. The first line of a connection tells an attach
+// process from a rank. Passes messages to the handlers. Single-threaded.
 
 #include <cstdint>
 #include <functional>
@@ -28,8 +28,8 @@ class LocalPeers {
     std::function<std::string(PeerId, const control::RankHello&, int pid)> on_rank;
     std::function<void(PeerId, const control::AttachHello&, int pid)> on_attach;
     std::function<void(PeerId, control::Message)> on_message;  // of admitted peers
-    std::function<void(PeerId)> on_gone;                       // once for each admitted peer
-    std::function<void(PeerId)> on_drained;  // all sent messages were passed to the kernel
+    std::function<void(PeerId)> on_gone;                       // called once for each admitted peer
+    std::function<void(PeerId)> on_drained;  // called when the kernel has all messages
   };
 
   // `io` must outlive this object.

@@ -41,7 +41,7 @@ int GpuDevices() {
   return count;
 }
 
-// Returns the GPUs that do not answer, with reasons. Includes GPUs that the driver has lost.
+// Describes the GPUs that do not answer and why, including GPUs that the driver has lost.
 std::string SilentGpus(const Config& config, const std::vector<GpuDevice>& devices) {
   std::string text;
   const auto add = [&text](const std::string& uuid, const std::string& why) {
@@ -93,7 +93,7 @@ std::optional<Finding> CheckMpiDaemon(const Config& config) {
                      path + "); install Open MPI in it"};
 }
 
-// Open MPI keeps its session directory in /tmp. ssh and Ringmaster also keep files there.
+// Open MPI's session directory is in /tmp, and ssh and Ringmaster also keep files there.
 std::optional<Finding> CheckScratchSpace(const Config& /*config*/) {
   constexpr unsigned long long kNeededBytes = 16ULL << 20;
   char name[] = "/tmp/.ringmaster-check-XXXXXX";

@@ -26,11 +26,11 @@ struct Finding {
   bool fault = true;  // false: the finding is only information
 };
 
-// Checks one thing. Returns, in one line, what is wrong and what to do about it. A check modifies
-// nothing. It may block for a moment, so each check runs on its own thread.
+// Checks one requirement of the worker. Returns, in one line, what is wrong and what to do about
+// it. A check modifies nothing. It may block for a moment, so each check runs on its own thread.
 using Check = std::optional<Finding> (*)(const Config& config);
 
-// Returns the checks of a worker by name.
+// Returns all checks of a worker, by name.
 std::map<std::string, Check> WorkerChecks();
 
 // The functions of the checks that WorkerChecks() returns.
@@ -43,13 +43,13 @@ std::optional<Finding> CheckAddress(const Config& config);
 std::optional<Finding> CheckProgram(const Config& config);
 std::optional<Finding> CheckMpiProgram(const Config& config);
 
-// Not in WorkerChecks(): it runs once the driver has listed `gpus`, which takes time (gpu_watch.h).
+// Not in WorkerChecks(): runs after the driver has listed `gpus`, which takes time (gpu_watch.h).
 std::optional<Finding> CheckGpus(const Config& config, const GpuList& gpus);
 
-// Whether `name` is a valid host name: RFC 1123 labels, at most 64 bytes in all. Pure function.
+// Returns whether `name` is a valid host name: RFC 1123 labels, at most 64 bytes in all. Pure.
 bool IsLegalHostName(const std::string& name);
 
-// Runs the checks once. The checks only read `config`. The io_context's thread gets the results.
+// Runs the checks once. The checks only read `config`. `done` gets the findings.
 class Preflight {
  public:
   using Done = std::function<void(std::vector<Finding>)>;

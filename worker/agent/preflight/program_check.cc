@@ -19,7 +19,7 @@
 namespace ringmaster::agent {
 namespace {
 
-// Whether an argument of torchrun, deepspeed or accelerate sets the rendezvous address.
+// Returns whether an argument of torchrun, deepspeed or accelerate sets the rendezvous address.
 bool NamesRendezvous(std::string_view argument) {
   constexpr std::array kMeetings = {"--rdzv", "--nnodes", "--master", "--main_process_ip",
                                     "--hostfile"};
@@ -28,7 +28,7 @@ bool NamesRendezvous(std::string_view argument) {
 }
 
 // If a shell's command line runs torchrun or "accelerate launch", which start ranks themselves,
-// returns that name. Ignores names that may be arguments, for example of pip.
+// returns the program's name. Ignores names that may be arguments, for example of pip.
 std::string StartedInShell(const std::vector<std::string>& command) {
   const std::string shell = std::filesystem::path(command.front()).filename();
   if (!shell.ends_with("sh") || command.size() < 3 || !command[1].ends_with('c')) return {};
@@ -116,7 +116,7 @@ std::optional<Finding> CheckProgram(const Config& config) {
                "set spec.launchMode: PerWorker, which starts it once per worker");
 }
 
-// An MPI program that is started without mpirun runs as a world of one rank, without an error.
+// Without mpirun, an MPI program would run as a world of one rank and report no error.
 std::optional<Finding> CheckMpiProgram(const Config& config) {
   if (config.spec.InPlace() || config.spec.PerWorker()) return std::nullopt;
   const std::vector<std::string>& command = config.spec.command;

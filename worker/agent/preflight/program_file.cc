@@ -50,7 +50,7 @@ std::string BeginningOf(const std::string& file, std::size_t size) {
   return bytes;
 }
 
-// Returns the T at the offset `place`; empty if the bytes end before the end of the T.
+// Returns the T at offset `place`, or nothing if the bytes end before it does.
 template <typename T>
 std::optional<T> At(const std::string& bytes, std::size_t place) {
   if (place > bytes.size() || bytes.size() - place < sizeof(T)) return std::nullopt;

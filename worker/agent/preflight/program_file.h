@@ -15,14 +15,14 @@ class ProgramFile {
 
   const std::string& path() const { return path_; }
 
-  // Returns the machine that the file is built for if it is not this machine; otherwise empty.
+  // Returns the machine architecture of the file if this machine has another; otherwise empty.
   std::string OtherMachine() const;
-  // The programs that a script's first line names: the interpreter's path, or env's path and the
+  // Returns the programs in a script's first line: the interpreter's path, or env's path and the
   // name that env looks up in PATH. Empty for any other file.
   std::vector<std::string> Interpreters() const;
-  // The dynamic loader (PT_INTERP). Empty for a static program and for files that are not ELF.
+  // Returns the dynamic loader (PT_INTERP); empty for static programs and files other than ELF.
   std::string Loader() const;
-  // The MPI library that the program needs; empty if it needs none.
+  // Returns the MPI library that the program needs; empty if it needs none.
   std::string NeededMpi() const;
 
  private:
@@ -30,11 +30,11 @@ class ProgramFile {
   std::string beginning_;
 };
 
-// The name of the machine that this agent is built for.
+// Returns the name of the machine architecture that this agent is built for.
 std::string ThisMachine();
 
-// The first of `modules` that the Python script imports unconditionally; empty for any other
-// file.
+// Returns the first of `modules` that the Python script imports unconditionally; empty if there is
+// none or the file is not a Python script.
 std::string ImportedModule(const std::string& script, const std::vector<std::string_view>& modules);
 
 }  // namespace ringmaster::agent

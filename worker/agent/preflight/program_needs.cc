@@ -14,7 +14,7 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::size_t kMostNamed = 5;  // missing libraries that a message lists
+constexpr std::size_t kMostNamed = 5;  // maximum number of libraries in a message
 
 // Returns the program that the kernel executes for the command: for a script, its interpreter.
 ProgramFile Executable(const Config& config) {
@@ -75,7 +75,7 @@ std::optional<Question> AskLoader(const Config& config) {
   Question question;
   question.environment = ContainersEnvironment(config);
   if (std::filesystem::path(loader).filename().string().starts_with("ld-linux")) {
-    // As in ldd, this variable makes glibc's loader list all libraries, also after a missing one.
+    // As in ldd, this variable makes glibc's loader list all libraries, even if some are missing.
     question.environment.emplace_back("LD_TRACE_LOADED_OBJECTS=1");
     question.argv = {loader, file.path()};
   } else {
@@ -87,7 +87,7 @@ std::optional<Question> AskLoader(const Config& config) {
   return question;
 }
 
-// Prints the versions of PyTorch and of the CUDA and ROCm in its build, without loading PyTorch.
+// Prints PyTorch's version and the versions of CUDA and ROCm in its build. Does not load PyTorch.
 constexpr char kAskTorch[] = R"(
 import importlib.util, os, runpy
 spec = importlib.util.find_spec("torch")
@@ -99,7 +99,7 @@ else:
 )";
 
 struct Torch {
-  std::string version;  // empty: Python has no PyTorch
+  std::string version;  // empty: PyTorch is not installed
   bool computes_on_gpus = false;
 };
 
@@ -120,7 +120,7 @@ std::optional<Torch> TorchIn(const std::string& answer) {
   return std::nullopt;
 }
 
-// Whether the program computes with PyTorch, and not with another library that supports GPUs.
+// Returns whether the program computes with PyTorch and with no other library that uses GPUs.
 bool ComputesWithTorch(const std::vector<std::string>& command) {
   const std::string program = std::filesystem::path(command.front()).filename();
   if (program == "torchrun") return true;

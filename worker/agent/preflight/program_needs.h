@@ -18,11 +18,11 @@ namespace ringmaster::agent {
 struct Question {
   std::vector<std::string> argv;
   std::vector<std::string> environment;  // "NAME=VALUE"
-  // An answer without information, such as an empty one, is not a finding.
+  // Returns nothing for an answer without information, such as an empty one.
   std::function<std::optional<Finding>(const std::string& answer)> judge;
 };
 
-// Returns the questions; an empty list if none is needed. Does not keep a reference to `config`.
+// Returns the commands to run, possibly none. Does not keep a reference to `config`.
 std::vector<Question> QuestionsAboutProgram(const Config& config);
 
 }  // namespace ringmaster::agent

@@ -25,7 +25,7 @@ namespace {
 
 // The interval at which the thread checks whether its watch has ended.
 constexpr timespec kTurn{.tv_sec = 1, .tv_nsec = 0};
-// Limits the wakes of the thread, because a rank may wake it or change the word arbitrarily often.
+// Limits how often the thread wakes, because a rank may wake it or change the word at any rate.
 constexpr int kMostWakes = 100;
 // The watch reads /proc several times, because the threads of a process end at different times.
 constexpr int kLooks = 20;
@@ -33,7 +33,7 @@ constexpr std::chrono::milliseconds kBetweenLooks{2};
 
 }  // namespace
 
-// State that the watch shares with its thread.
+// The state that the watch and its thread share.
 class KillWatch::Wait {
  public:
   Wait(std::shared_ptr<const RankPage> page, KillWatch& watch)
@@ -106,9 +106,9 @@ KillWatch::~KillWatch() {
 void KillWatch::Look(int times) {
   const bool killed = IsBeingKilled(process_);
   if (!killed && times <= 1) return;
-  // This delay leaves time to read the last output of a killed rank.
+  // The delay leaves time to read the last output of a killed rank.
   again_.expires_after(kBetweenLooks);
-  // The handler may already be queued when the watch ends, so it must not use `this`.
+  // The handler may be queued already when the watch ends, so the handler must not use `this`.
   again_.async_wait([wait = wait_, killed, times](const boost::system::error_code& cancelled) {
     if (!cancelled) wait->Turn(killed, times - 1);
   });

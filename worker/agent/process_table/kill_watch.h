@@ -1,6 +1,6 @@
 #pragma once
 
-// Detects at once that a rank was killed. A killed process counts as ended, and its connections
+// Detects early that a rank was killed. A killed process counts as ended, and its connections
 // close, only when the kernel has freed its memory. With PyTorch on a CPU, freeing the memory takes
 // about 60 ms. Before that, the kernel marks a word of the rank's position page (kOwnerWord in
 // common/control/position_page.h). A thread of this class waits for the word to change. The watch

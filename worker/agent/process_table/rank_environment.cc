@@ -13,7 +13,7 @@ namespace ringmaster::agent {
 
 namespace {
 
-// The container's variables without the agent's own, plus the variables of all ranks and programs.
+// Returns the container's variables without the agent's, plus those of all ranks and programs.
 Environment CommonEnvironment(const Config& config, int cpus) {
   Environment environment = config.container;
   for (const char* const name :
@@ -29,7 +29,7 @@ Environment CommonEnvironment(const Config& config, int cpus) {
   if (const std::string nccl = control::NcclInterfaces(interfaces); !nccl.empty()) {
     environment.try_emplace("NCCL_SOCKET_IFNAME", nccl);
   }
-  // Ignore excluded interfaces, because PyTorch's Gloo cannot exclude any.
+  // Ignore the excluded interfaces, because PyTorch's Gloo cannot exclude interfaces.
   if (!interfaces.include.empty()) {
     environment.try_emplace("GLOO_SOCKET_IFNAME", control::InterfaceList(interfaces.include));
   }

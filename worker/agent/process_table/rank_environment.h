@@ -1,7 +1,7 @@
 #pragma once
 
 // Builds the environment of a rank that the agent starts: the container's environment without the
-// agent's own variables, plus those of the slot. Pure functions, except for AvailableCpus().
+// agent's own variables, plus the slot's variables. Pure functions, except for AvailableCpus().
 
 #include <string>
 #include <vector>
@@ -20,16 +20,16 @@ std::vector<std::string> RankEnvironment(const Config& config, int slot, int cpu
                                          const std::string& gpus = "");
 
 // Returns the environment of a program without the rank protocol, which runs in one world: PyTorch,
-// torchrun and JAX read rank and peers from it. `port` is free on rank 0's host. In mode PerWorker
-// the program starts its own ranks, and RANK and WORLD_SIZE count the programs.
+// torchrun and JAX read rank and peers from it. `port` is unused on rank 0's host. In mode
+// PerWorker the program starts its own ranks, and RANK and WORLD_SIZE count the programs.
 std::vector<std::string> ProgramEnvironment(const Config& config, const ProgramPlace& place,
                                             int cpus, int port);
 
-// The number of CPUs that the affinity mask and the quota of this container allow. At least 1.
+// Returns how many CPUs the affinity mask and the quota of this container allow; at least 1.
 int AvailableCpus();
 
-// The quota in a cgroup v2 cpu.max file ("150000 100000", "max 100000"), rounded up; 0 when there
-// is none. Pure.
+// Returns the CPUs of a cgroup v2 cpu.max file ("150000 100000", "max 100000"), rounded up; 0 if
+// there is no quota. Pure.
 int CpusOfQuota(const std::string& cpu_max);
 
 }  // namespace ringmaster::agent

@@ -19,7 +19,7 @@ using Words = std::array<std::uint64_t, control::kPageWords>;
 constexpr int kTries = 3;
 constexpr int kMaxRank = 1 << 24;
 
-// Returns the milliseconds since `then`, a time from the page, where the rank may write any value.
+// Returns the milliseconds since `then`, a time that the rank wrote and that may be wrong.
 std::int64_t MillisSince(std::int64_t then, std::int64_t now) {
   return then >= now ? 0 : (now - then) / 1'000'000;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 // The agent's side of a rank's position page (common/control/position_page.h). Each start of a rank
-// gets a new page in anonymous memory of fixed size. Reads do not trust the content.
+// gets a new page in anonymous memory of fixed size. Treats the content as untrusted.
 
 #include <atomic>
 #include <cstdint>
@@ -24,24 +24,24 @@ class RankPage {
     control::ConnectStage connect_stage = control::ConnectStage::kBegin;
     control::CollectiveCounts collectives{};
   };
-  RankPage() = default;  // has no memory; reads return nothing
+  RankPage() = default;  // a page without memory; reads return nothing
   static Result<RankPage> Make();
   ~RankPage();
   RankPage(RankPage&& other) noexcept;
   RankPage& operator=(RankPage&& other) noexcept;
 
-  // The path at which a child process of the same user can open the page.
+  // Returns the path at which a child process of the same user can open the page.
   std::string Path() const;
 
-  // Empty if the rank reports no position or an invalid one.
+  // Returns nothing if the rank reports no position or an invalid one.
   std::optional<Reading> Read() const;
-  // The thread that wrote its stack last; 0 if no thread has written one.
+  // Returns the id of the last thread that wrote its stack; 0 if no thread has written one.
   std::int64_t NewestStack() const;
-  // The stacks that the rank's threads wrote when asked: printable text.
+  // Returns the stacks that the rank's threads wrote on request, as printable text.
   std::string ReadStacks() const;
-  // The word at kOwnerWord, valid as long as this object; null if the page cannot be mapped.
+  // Returns the word at kOwnerWord, valid as long as this object; null if the page is not mapped.
   const std::atomic<std::uint32_t>* Owner() const;
-  // The thread that the word at kOwnerWord names; 0: none.
+  // Returns the id of the thread in the word at kOwnerWord; 0 if there is none.
   pid_t OwnerThread() const;
 
  private:
@@ -51,8 +51,8 @@ class RankPage {
   const control::PositionPage* mapped_ = nullptr;
 };
 
-// The position to report to the launcher, from the rank's page. `now` is a time of the page's clock
-// (MonotonicNanos), in nanoseconds. `stopped` is false, because the page does not show it.
+// Returns the position to report to the launcher, from the rank's page. `now` is the time of the
+// page's clock (MonotonicNanos), in nanoseconds. `stopped` is false: the caller sets it.
 control::RankPosition PositionOf(const RankStanding& standing, const RankPage::Reading& reading,
                                  std::int64_t now);
 

@@ -47,8 +47,8 @@ class RankProcesses {
   // The GPUs of the slot, as set with SetGpus().
   std::string Gpus(int slot) const;
 
-  // Starts a rank that uses our protocol and reports its position. REQUIRES, for both Start(): the
-  // slot's last process has ended. Errors: those of SlotActions::StartRank.
+  // Starts a rank that uses the rank protocol and reports its position. Both Start() REQUIRE that
+  // the slot's last process has ended, and return the errors of SlotActions::StartRank.
   Result<void> Start(int slot);
   // Starts a program without the rank protocol. Its rendezvous is at `port` of rank 0's host.
   Result<void> Start(const ProgramPlace& place, int port);
@@ -59,18 +59,18 @@ class RankProcesses {
   void CallAfter(int slot, std::chrono::milliseconds delay);
   // Stops or resumes reading the output of the slot's process.
   void PauseOutput(int slot, bool paused);
-  // The process group of the slot's process, or -1.
+  // Returns the process group of the slot's process, or -1.
   pid_t Group(int slot) const;
 
   // Records which process of the group is the slot's rank, according to the rank's hello.
   void SetRank(int slot, pid_t process);
-  // The position that the slot's rank reports; empty if it reports none.
+  // Returns the position that the slot's rank reports; nothing if it reports none.
   std::optional<RankPage::Reading> Position(int slot) const;
-  // Whether a signal or a debugger has stopped the slot's rank.
+  // Returns whether a signal or a debugger has stopped the slot's rank.
   bool Stopped(int slot) const;
-  // How long the slot's process has run; zero if the slot has none.
+  // Returns how long the slot's process has run; zero if the slot has no process.
   std::chrono::milliseconds Age(int slot) const;
-  // Reports where the threads of the slot's process are, then kills it. Later calls do nothing.
+  // Reports the stacks of the slot's process, then kills the process. Later calls do nothing.
   void EndHanging(int slot, std::function<void(const std::string& stack)> on_stack);
 
  private:
@@ -82,7 +82,7 @@ class RankProcesses {
     std::chrono::steady_clock::time_point started;
     std::shared_ptr<const RankPage> page;  // null: the rank reports no position
     pid_t rank = -1;                       // the process that sent a hello; -1: none yet
-    bool ending = false;                   // EndHanging is ending it
+    bool ending = false;                   // EndHanging is ending the process
     std::unique_ptr<KillWatch> killed{};   // null: only the exit is detected
   };
 

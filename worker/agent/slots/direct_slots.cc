@@ -95,7 +95,7 @@ void DirectSlots::StartNext(int index) {
   exit.exit_code = started.error().kind == ErrorKind::kUnavailable ? control::kExitNotStarted
                                                                    : control::kExitCannotStart;
   exit.last_lines = {started.error().message};
-  Report(index, -1, std::move(exit));  // rank -1: the exit code is not the program's
+  Report(index, -1, std::move(exit));  // rank -1: the program did not run
 }
 
 void DirectSlots::OnStopEpoch(const control::StopEpoch& stop) {

@@ -24,7 +24,7 @@ class DirectSlots final : public Slots {
   void OnLauncherDrained() override;
   void OnAttachOutput(AttachId attach, const control::RankOutput& output) override;
   void OnAttachExit(AttachId attach, const control::AttachExit& exit) override;
-  bool Drained() const override { return true; }  // a world cannot continue without this worker
+  bool Drained() const override { return true; }  // no world continues without this worker
   std::vector<RankStanding> InWorld() const override;
   bool AnyRankRunning() const override;
   bool EndsFormerPrograms() const override;
@@ -37,7 +37,7 @@ class DirectSlots final : public Slots {
     std::optional<control::Epoch> epoch;  // the epoch for which its program was started
     std::int64_t cohort = control::kStartedByAgents;
     int rank = -1;
-    bool own_process = false;          // a process of this agent is running, in any epoch
+    bool own_process = false;          // a process that this agent started is running
     std::optional<ProgramPlace> next;  // program to start once the process has ended
     SlotOutput output;
     std::optional<control::RankExited> exit_report;

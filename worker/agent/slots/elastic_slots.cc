@@ -27,8 +27,8 @@ std::string HowToEndEarly(const SlotsOptions& options) {
          "rank and call job.finish() until it returns True";
 }
 
-// The exit to report to an attach whose rank ended as requested. After a code other than 0, mpirun
-// would end all other ranks.
+// Returns the exit to report to an attach whose rank ended as requested. The code is 0, because
+// mpirun ends all other ranks after any other code.
 control::RankExit AsAsked() {
   control::RankExit exit;
   exit.exit_code = 0;
@@ -134,7 +134,7 @@ void ElasticSlots::OnRankOutput(int index, bool is_stderr, std::string_view data
   At(index).output.Add(is_stderr, data);
 }
 
-// Other ranks form their next world at once, but the slot is in use until the process has ended.
+// The other ranks form their next world at once, but the slot is in use until the process ends.
 void ElasticSlots::OnRankKilled(int index, std::vector<std::string> last_lines) {
   Slot& slot = At(index);
   if (!slot.running || !slot.assigned.has_value() || slot.stopping || slot.released || ending_)
@@ -166,7 +166,7 @@ void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
   if (left_out) {
     exit.last_lines.push_back("it exited without joining the job" + HowToJoin(options_));
   }
-  // Report a user error: a process that ends with code 0 would be restarted again and again.
+  // Report a user error, because a program that always ends with code 0 would restart forever.
   const bool early = exit.Clean() && had_world && !meant && !slot.reported.done.has_value();
   if (early) {
     exit.exit_code = control::kExitUserError;
@@ -280,7 +280,7 @@ void ElasticSlots::OnCannotStart(int index, const Error& error) {
   slot.wanted.reset();
 }
 
-// Reports the exit in the epoch to which the process was, or was about to be, assigned.
+// Reports the exit in the epoch that the process was about to join, or else in its assigned epoch.
 void ElasticSlots::ReportExit(int index, control::RankExit exit) {
   Slot& slot = At(index);
   const Place place = slot.wanted.value_or(slot.assigned.value_or(Place{}));
@@ -317,7 +317,7 @@ AttachId ElasticSlots::AttachOf(int index) const {
   return newest;
 }
 
-// Selects the destination of the slot's output. Called after every change that may affect it.
+// Selects the destination of the slot's output. Call after every change that may affect it.
 void ElasticSlots::Route(int index) {
   using Way = SlotOutput::Way;
   Slot& slot = At(index);

@@ -1,15 +1,15 @@
 #pragma once
 
-// The slots of an elastic job. The agent starts one rank process per slot, which loads before a
-// world needs it. The process keeps its model and state from epoch to epoch, and is restarted at
-// once when it dies (common/control/README.md, "How a world changes").
+// The slots of an elastic job. The agent starts one rank process per slot, and the process loads
+// before a world needs it. The process keeps its model and state from epoch to epoch. The agent
+// restarts a process that dies (common/control/README.md, "How a world changes").
 //
 //   start ─► loading ── RankHello ─► ready ── StartEpoch ─► in a world ── Release, StopEpoch ─► end
 //              ▲                                             │   ▲ └ StartEpoch, with its state
 //              └─────────── died by itself ──────────────────┘
 //
-// An attach stays connected to its slot throughout, even if a process in a world fails. It ends
-// when the slot's process ends as requested.
+// An attach stays connected to its slot even if a process in a world fails. It ends when the slot's
+// process ends as requested.
 //
 // Sources: elastic_slots.cc (processes, attaches, output), elastic_world.cc (epochs).
 
@@ -68,7 +68,7 @@ class ElasticSlots final : public Slots {
     std::optional<control::RankDone> done;
     std::optional<control::RankAtBoundary> boundary;
     std::optional<control::RankBroken> broken;
-    std::optional<control::CheckpointWritten> written;  // kept until the launcher grants it
+    std::optional<control::CheckpointWritten> written;  // kept until the launcher's grant
     StoreRequests store;
   };
   struct Slot {
@@ -81,7 +81,7 @@ class ElasticSlots final : public Slots {
     bool given_up = false;          // the process ended and is not restarted
     std::optional<Place> wanted;    // place from StartEpoch, not sent to the process yet
     std::optional<Place> assigned;  // the last place sent to this process; empty: none yet
-    bool gate_open = false;         // the process was in a world; its attach may print its output
+    bool gate_open = false;         // the process was in a world, so its attach may print output
     Reports reported;
     // Kept across epochs, for as long as the process runs.
     std::optional<control::CheckpointDone> checkpoint;
@@ -108,10 +108,10 @@ class ElasticSlots final : public Slots {
   void Route(int slot);
 
   // elastic_world.cc
-  // The slot whose process has this rank in this epoch; empty if there is none.
+  // Returns the slot whose process has this rank in this epoch; nothing if there is none.
   std::optional<int> SlotOf(const control::Epoch& epoch, int rank) const;
   void RepeatToLauncher(std::int64_t term) override;
-  // Member::start of each member of this worker that is alive.
+  // Returns Member::start of each living member of this worker.
   std::vector<std::string> Running() const;
   void Join(int slot, const control::Member& member);
   void JoinTooLate(int slot, const control::Member& member);
@@ -120,7 +120,7 @@ class ElasticSlots final : public Slots {
 
   std::vector<Slot> slots_;
   control::StartEpoch world_;  // the newest world with a member of this worker
-  control::Epoch prepared_;    // the newest epoch that was prepared
+  control::Epoch prepared_;    // the epoch of the newest PrepareEpoch
   std::int64_t starts_ = 0;    // number of rank processes started
 };
 

@@ -139,7 +139,7 @@ void ElasticSlots::JoinTooLate(int index, const control::Member& member) {
     return;
   }
   if (slot.exit_report->epoch == world_.epoch) return;
-  slot.reported.done.reset();  // RankDone is of an older epoch than the exit report
+  slot.reported.done.reset();  // RankDone was for an older epoch than this exit
   slot.exit_report->epoch = world_.epoch;
   slot.exit_report->exit.rank = member.rank;
   actions_->SendToLauncher(*slot.exit_report);
@@ -148,7 +148,7 @@ void ElasticSlots::JoinTooLate(int index, const control::Member& member) {
   EndAttaches(index, slot.exit_report->exit);
 }
 
-// Sends the slot's rank its latest epoch once the rank is connected.
+// If the slot's rank is connected, sends the rank the epoch that it has to join.
 void ElasticSlots::Assign(int index) {
   Slot& slot = At(index);
   if (!slot.wanted.has_value() || !slot.connected || slot.stopping) return;
@@ -194,7 +194,7 @@ void ElasticSlots::OnRelease(const control::Release& release) {
   }
 }
 
-// Ends a rank that blocks the others, unless its process is already about to end.
+// Ends a rank that blocks the others, unless its process is already ending.
 void ElasticSlots::OnEndStalledRank(const control::EndStalledRank& end) {
   if (!ValidSlot(end.slot) || ending_) return;
   const Slot& slot = At(end.slot);

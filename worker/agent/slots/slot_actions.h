@@ -50,17 +50,17 @@ class SlotActions {
   // grace period.
   virtual void StopAttach(AttachId attach, std::chrono::milliseconds grace) = 0;
   virtual void CloseAttach(AttachId attach) = 0;
-  // kUnavailable: the machine cannot start a rank now, but may later. Any other error says why the
-  // program cannot be executed.
+  // kUnavailable: the machine cannot start a rank now, but may later. Any other error states why
+  // the program cannot be executed.
   virtual Result<void> StartRank(int slot) = 0;
   // Starts a program that runs in one world. Returns the same errors as StartRank.
   virtual Result<void> StartProgram(const ProgramPlace& place) = 0;
   // Calls Slots::OnRestartDue after this delay. At most one call per slot is pending.
   virtual void RestartRankAfter(int slot, std::chrono::milliseconds delay) = 0;
   virtual void StopRank(int slot, std::chrono::milliseconds grace) = 0;
-  // Ends the slot's process, which hangs, after sending its stacks (RankStack) to the launcher.
+  // Ends the slot's hanging process after sending its stacks (RankStack) to the launcher.
   virtual void EndHangingRank(int slot, const std::string& start, const std::string& reason) = 0;
-  // Returns the out-of-memory kill that caused an exit (oom_watch.h). Call once per exit.
+  // Returns the out-of-memory kill that caused the exit, if any (oom_watch.h). Call once per exit.
   virtual std::optional<control::OutOfMemory> LackOfMemory(const ProcessEnd& end) = 0;
   // Prints output to the worker's log. `rank` is -1 if the process has no rank.
   virtual void PrintLocally(int slot, int rank, bool is_stderr, std::string_view data) = 0;

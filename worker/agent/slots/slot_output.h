@@ -1,7 +1,7 @@
 #pragma once
 
 // Distributes the output of one slot's processes. The agent's standard streams, which are the
-// worker's log, get all of it. The launcher's log gets the output that concerns the whole job: all
+// worker's log, get all output. The launcher's log gets the output that concerns the whole job: all
 // output of rank 0, and lines of other ranks except for Ringmaster's routine log lines. This output
 // goes through the slot's attach or, without one, directly to the launcher. Output that nothing
 // reads waits in a bounded buffer. Used by elastic_slots.h and direct_slots.h.
@@ -18,15 +18,15 @@ namespace ringmaster::agent {
 
 class SlotOutput {
  public:
-  // The maximum size of waiting output. Beyond it, the oldest output is dropped, and one line of
-  // output reports the number of dropped lines.
+  // The maximum size of waiting output. If it is exceeded, the oldest output is dropped, and one
+  // line of output reports the number of dropped lines.
   static constexpr std::size_t kMaxWaitingBytes = 256 * 1024;
 
   enum class Way {
     kWait,      // the destination is not known yet
-    kAttach,    // passed on at once
-    kLauncher,  // in whole lines, while the launcher accepts them
-    kLocal      // only the agent's own streams
+    kAttach,    // to the attach, at once
+    kLauncher,  // to the launcher, in whole lines, while it accepts output
+    kLocal      // only to the agent's streams
   };
   struct Route {
     Way way = Way::kWait;
@@ -42,7 +42,7 @@ class SlotOutput {
   // Changes the destination of all output, including the output that waits.
   void GoTo(const Route& route);
 
-  // Call when the launcher accepts output again.
+  // Passes on waiting output. Call when the launcher accepts output again.
   void Flow();
 
   // Call when the process has ended. Completes the process's last line, and sends the launcher all
@@ -72,7 +72,7 @@ class SlotOutput {
   bool ended_ = false;                     // the process that printed has ended
   std::array<bool, 2> in_line_{};          // by stream: the last output was an incomplete line
   std::string begun_;                      // an unfinished line on stderr that may be routine
-  std::array<std::string, 2> unfinished_;  // by stream: the launcher waits for the rest
+  std::array<std::string, 2> unfinished_;  // by stream: an incomplete line for the launcher
 };
 
 }  // namespace ringmaster::agent

@@ -57,7 +57,7 @@ void Slots::OnAttach(AttachId id, const control::AttachHello& hello) {
     return;
   }
   attaches_[id] = Attach{hello};
-  // Report every attach, because the launcher detects slots that do not exist or that have attached
+  // Report every attach, because the launcher detects invalid slots and slots that have attached
   // twice.
   actions_->SendToLauncher(
       control::SlotAttached{hello.cohort, hello.slot, hello.mpi_rank, hello.mpi_world_size});

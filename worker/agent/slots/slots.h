@@ -26,7 +26,7 @@ namespace ringmaster::agent {
 
 class Slots {
  public:
-  // Creates the kind of slots that `options` requires. `actions` must outlive it.
+  // Creates the kind of slots that `options` requires. `actions` must outlive the slots.
   static std::unique_ptr<Slots> Make(const SlotsOptions& options, SlotActions* actions);
   virtual ~Slots() = default;
 
@@ -65,13 +65,13 @@ class Slots {
   virtual void OnAttachExit(AttachId /*attach*/, const control::AttachExit& /*exit*/) {}
   void OnAttachGone(AttachId attach);
 
-  // Tells the launcher that the Pod will terminate. Returns true if ranks are in a world. They
-  // train until the launcher has formed another world without them; then Drained() is true.
+  // Tells the launcher that the Pod will terminate. Returns true if ranks are in a world. The ranks
+  // train until the launcher has formed a world without them; then Drained() is true.
   [[nodiscard]] bool Leave(const std::string& reason);
-  // Whether no rank of this worker is in a world that continues.
+  // Returns whether no rank of this worker is in a world that continues.
   virtual bool Drained() const = 0;
 
-  // Ends all ranks; none is started afterwards.
+  // Ends all ranks and starts no more.
   void End(std::chrono::milliseconds grace);
 
   virtual std::vector<RankStanding> InWorld() const { return {}; }
@@ -81,7 +81,7 @@ class Slots {
                                  std::chrono::milliseconds /*limit*/) {}
 
   virtual bool AnyRankRunning() const = 0;
-  // Whether a program of an earlier launcher still runs. Until the program ends, no world can start
+  // Returns whether a program of an earlier launcher still runs. Until it ends, no world can start
   // on this worker, because two programs would share a GPU.
   virtual bool EndsFormerPrograms() const { return false; }
   const control::Epoch& highest_epoch() const { return highest_epoch_; }
@@ -90,7 +90,7 @@ class Slots {
   struct Attach {
     control::AttachHello hello;
     bool exited = false;  // its program, or the rank that it represents, has ended
-    bool former = false;  // it belongs to a lost launcher, and only its exit is awaited
+    bool former = false;  // its launcher was lost; it is kept only until it exits
   };
 
   Slots(SlotsOptions options, SlotActions* actions);
@@ -108,7 +108,7 @@ class Slots {
   bool Accept(const control::Epoch& epoch, const char* what);
   // Returns `exit` with slot, rank, Pod and node filled in.
   control::RankExit OfThisWorker(int slot, int rank, control::RankExit exit) const;
-  // This worker's member in `slot`, or nullptr.
+  // Returns this worker's member in `slot`, or nullptr.
   const control::Member* FindMember(const std::vector<control::Member>& members, int slot) const;
 
   const SlotsOptions options_;
@@ -116,7 +116,7 @@ class Slots {
   std::map<AttachId, Attach> attaches_;
   control::Epoch highest_epoch_;
   bool ending_ = false;
-  std::string leaving_;  // the reason, once this agent leaves
+  std::string leaving_;  // why this agent leaves; empty: it does not leave
 
  private:
   std::int64_t term_ = 0;

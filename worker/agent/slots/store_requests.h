@@ -1,8 +1,8 @@
 #pragma once
 
 // Records a rank's requests to the rendezvous store of its epoch and replays the requests to a new
-// launcher, whose store is empty. The record is bounded: requests beyond the limit reach the
-// current launcher but are not replayed. Does no I/O; used by elastic_slots.h.
+// launcher, whose store is empty. The record has a limit: requests beyond it reach the current
+// launcher but are not replayed. Does no I/O; used by elastic_slots.h.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace ringmaster::agent {
 
 class StoreRequests {
  public:
-  static constexpr std::size_t kMaxSetBytes = 4 << 20;  // keys and values together
+  static constexpr std::size_t kMaxSetBytes = 4 << 20;  // limit on keys and values together
   static constexpr std::size_t kMaxGets = 16;           // unanswered gets; the oldest is dropped
 
   // Replaces the key's earlier value. If the record is full, drops the value and returns false.
@@ -26,7 +26,7 @@ class StoreRequests {
   // Removes all gets, because their answers are no longer needed.
   void ForgetGets() { gets_.clear(); }
 
-  // Requests to replay, keys first.
+  // Returns the requests to replay: first those that set values.
   std::vector<control::Message> All() const;
 
  private:

@@ -55,7 +55,7 @@ class Launcher {
         mpirun_(reaper_, config, config.runtime_dir + "/ssh_user_key",
                 items.at(control::kItemSshHostPublicKey),
                 [this](int64_t cohort, const MpirunExit& exit) {
-                  // Report the exit later: this may run during the action that starts mpirun.
+                  // Report the exit later, because mpirun_.Start() may call this handler.
                   boost::asio::post(io_, [this, cohort, exit] {
                     if (!mpirun_.running()) shells_.End();
                     Apply(coordinator_.OnMpirunExited(clock_.Now(), cohort, exit));
@@ -163,7 +163,7 @@ class Launcher {
     SettleSoon();
   }
 
-  // Settles once, for all events that have arrived when the posted handler runs.
+  // Posts one call of Settle() for all events that arrive before the call runs.
   void SettleSoon() {
     if (std::exchange(settling_, true)) return;
     boost::asio::post(io_, [this] {
@@ -201,7 +201,7 @@ class Launcher {
     });
   }
 
-  // Logs what the job waits for, once per change, to explain why a job does not start.
+  // Logs what the job waits for, whenever that changes, to explain why a job does not start.
   void LogPhase() {
     const std::string message = coordinator_.WaitingText(clock_.Now());
     if (message == last_message_) return;
@@ -254,7 +254,7 @@ class Launcher {
     LogInfo("Received a termination signal");
     if (ending_) return;
     Apply(coordinator_.OnTerminate(clock_.Now()));
-    if (!ending_) BeginEnd(control::kExitTerminated);  // ending_ is set if there is a verdict
+    if (!ending_) BeginEnd(control::kExitTerminated);  // ending_ is set if a verdict was reached
   }
 
   // Sends queued messages and ends mpirun, within time limits, and then stops the event loop.
@@ -271,7 +271,7 @@ class Launcher {
   void EndIfQuiet() {
     if (!agents_.empty()) return;
     if (!mpirun_.running()) return io_.stop();
-    // No handler gets the exit of mpirun any more, so poll for it.
+    // No handler receives mpirun's exit any more, so poll until mpirun has exited.
     ticker_.expires_after(std::chrono::milliseconds(20));
     ticker_.async_wait([this](const error_code& stopped) {
       if (!stopped) EndIfQuiet();

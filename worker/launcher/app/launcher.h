@@ -9,12 +9,12 @@
 
 namespace ringmaster::launcher {
 
-// Runs the job to its end. Blocks; returns the exit code: 0 on success, on failure that of the rank
-// that failed first, 143 after SIGTERM. When it returns, the verdict is in the termination log.
+// Runs the job to its end. Blocks. Returns the exit code: 0 on success, the code of the first rank
+// that failed, or 143 after SIGTERM. When it returns, the verdict is in the termination log.
 // `clock` must outlive the call.
 int RunLauncher(const Config& config, const Clock& clock);
 
-// Writes a verdict to the termination log, in place: Kubernetes mounts that file.
+// Writes a verdict to the termination log in place, because Kubernetes mounts that file.
 void WriteVerdict(const std::string& termination_log, const control::Verdict& verdict);
 
 }  // namespace ringmaster::launcher

@@ -28,7 +28,7 @@ int Main(int argc, char** argv) {
   const auto level = environment.find("RINGMASTER_LOG_LEVEL");
   InitLog("launcher", level == environment.end() ? "info" : level->second, LogFormat::kText);
   std::signal(SIGPIPE, SIG_IGN);
-  // Each worker's connection needs a descriptor, and so does each connection without a hello.
+  // Each connection needs a descriptor, including one that has not sent a hello.
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
     files.rlim_cur = files.rlim_max;

@@ -2,7 +2,7 @@
 
 // Checks whether a port refuses connections, which proves that the agent is dead: the Pod's network
 // answers and nothing listens. Timeouts and other errors prove nothing. At most kMaxAtOnce probes
-// run at a time; further ones return "not refused". Runs on the thread of one io_context.
+// run at a time; further ones report "not refused". Runs on the thread of one io_context.
 
 #include <chrono>
 #include <functional>
@@ -20,7 +20,7 @@ class PortProbe {
 
   explicit PortProbe(boost::asio::io_context& io) : io_(io) {}
 
-  // `answer` is called once, later, unless this object was destroyed.
+  // Calls `answer` once, after Ask() has returned, unless this object is destroyed before.
   void Ask(const std::string& address, int port, std::function<void(bool refused)> answer);
 
  private:

@@ -3,7 +3,7 @@
 // Decides which workers are members, when mpirun runs, when the start gate opens, how the launcher
 // reacts to a loss, and how the job ended. Takes events and the time, and returns actions, which
 // launcher.h carries out. It does no I/O, starts no threads and reads no clock, so that tests can
-// cover every interleaving. Copy a Coordinator to explore what would happen next.
+// cover every interleaving. A Coordinator can be copied, for example to test several continuations.
 //
 // It passes each event to its job: an ElasticJob if the ranks speak the rank protocol, otherwise a
 // DirectJob.
@@ -40,7 +40,7 @@ class Coordinator {
   }
   Actions OnNoMpirun(Time now) { return job().OnNoMpirun(now); }
   // Messages of agents only update the state. Call Settle() soon after them: it decides once about
-  // all of them, so that a thousand simultaneous messages cause a single decision.
+  // all messages, so that a thousand messages at a time cause one decision.
   //
   // Handles the first line of a connection.
   Actions OnHello(Time now, ConnectionId connection, const control::AgentHello& hello) {
@@ -60,7 +60,7 @@ class Coordinator {
   Actions OnMpirunExited(Time now, int64_t cohort, const MpirunExit& exit) {
     return job().OnMpirunExited(now, cohort, exit);
   }
-  // Call it at least once per CoordinatorOptions::heartbeat.
+  // Call at least once per CoordinatorOptions::heartbeat.
   Actions OnTick(Time now) { return job().OnTick(now); }
   // Handles SIGTERM: the launcher must end without a verdict. A direct job's program ends, too; the
   // ranks of an elastic job wait for the next launcher.
@@ -70,14 +70,14 @@ class Coordinator {
     return job().OnOwnFailure(now, reason, message);
   }
 
-  // The status for the operator. The API server limits its size (status_size.h).
+  // Returns the status for the operator. The API server limits its size (status_size.h).
   control::LauncherStatus Status(Time now) const { return job().Status(now); }
-  // The message of the status: a sentence that says what the job waits for.
+  // Returns the message of the status: a sentence that states what the job waits for.
   std::string WaitingText(Time now) const { return job().WaitingText(now); }
-  // The step times of the ranks, for metrics. The result does not contain the job's name.
+  // Returns the step times of the ranks, for metrics. The result does not contain the job's name.
   JobTimes Times(Time now) const { return job().Times(now); }
   control::LauncherPhase phase() const { return job().phase(); }
-  // The epoch and members of the newest world that was started, or that mpirun is about to start.
+  // The epoch and members of the newest world that was started or that mpirun is starting.
   const control::Epoch& epoch() const { return job().world().epoch(); }
   const std::vector<control::Member>& members() const { return job().world().members(); }
 

@@ -86,7 +86,7 @@ void DirectJob::On(Time /*now*/, Worker& worker, const control::RankExited& exit
   const Member* member = world_.At(slot.first, slot.second);
   if (member == nullptr) return;
   control::RankExit exit = exited.exit;
-  // An exit with a rank is from a program that ran, so the code does not mean "not started".
+  // If the exit has a rank, the program ran, so the code does not mean "not started".
   const bool not_started = exit.rank < 0 && exit.exit_code == control::kExitNotStarted;
   exit.rank = member->rank;
   exit.pod_uid = member->pod_uid;
@@ -123,7 +123,7 @@ void DirectJob::JudgeExits(Time now) {
     return FinishIfReleased(now);
   }
   if (failures.empty()) {
-    // The program runs under mpirun, and ends when mpirun ends.
+    // mpirun started the program, so the program ends when mpirun ends.
     if (!startup_.mpirun_exit() || now - startup_.mpirun_exited_at() < options_.peer_lost_settle ||
         !EveryMemberHeardSince(startup_.mpirun_exited_at() + options_.settle)) {
       return;
@@ -235,7 +235,7 @@ void DirectJob::ReformIfNeeded(Time now) {
   }
   const int more = SizeOfWorld(ready.size()) - static_cast<int>(world_.pods().size());
   if (joiners == 0 || more <= 0) return;
-  // A member that is reconnecting counts as ready once it is back, so wait for it.
+  // A member that reconnects becomes ready again, so EveryoneReady() waits for such a member.
   if (EveryoneReady(ready) ||
       now - std::max(oldest_joiner, LastFilled()) >= options_.partial_after) {
     Stop(now, CountText(std::min(joiners, more), "worker", "joins", "join"),
@@ -249,7 +249,7 @@ void DirectJob::Welcome(Worker& worker) {
   const bool member = world_.Contains(worker.hello.pod_uid);
   const control::Epoch& last = worker.hello.highest_epoch;
   if (last.number > 0 && (!member || last < world_.epoch())) {
-    // The world that the agent reports has ended, but a worker that was cut off may still run it.
+    // The reported world has ended, but a disconnected worker may still run its ranks.
     control::StopEpoch stop = StopWorld();
     stop.epoch = last;
     Send(worker, stop);

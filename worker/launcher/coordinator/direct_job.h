@@ -2,8 +2,8 @@
 
 // A job whose ranks do not use the rank protocol. The program starts and ends with mpirun, and
 // every change of the world restarts it. A rank that is killed or exits with a code other than 0
-// also restarts the program, within the limits, unless a lost worker may be the cause. From the
-// second restart on, restarts are delayed. Owned by Coordinator.
+// also restarts the program, within the limits, unless a lost worker may be the cause. Restarts
+// after the first one are delayed. Owned by Coordinator.
 
 #include <map>
 #include <string>
@@ -49,7 +49,7 @@ class DirectJob final : public Job {
   // The latest times at which ranks printed output or touched their heartbeat files.
   Time last_sign_{};                // for any rank
   std::map<int, Time> last_signs_;  // by rank
-  Cooldown failed_starts_;          // counts the ends of the whole program
+  Cooldown failed_starts_;          // records each end of the program
 };
 
 }  // namespace ringmaster::launcher

@@ -1,4 +1,4 @@
-// Changes the world of an elastic job in place: members are lost, join and leave, and ranks that
+// Changes the world of an elastic job in place when members are lost, join or leave. Ranks that
 // stay keep their processes, models and state. See "How a world changes", common/control/README.md.
 
 #include <algorithm>
@@ -79,7 +79,7 @@ void ElasticJob::BeginSwitch(Time now) {
   }
 }
 
-// Records a leaving worker as a loss, unless the job is to continue with fewer workers.
+// Records a leaving worker as a loss, unless the job is being scaled down.
 void ElasticJob::NoteLeavers(Time now) {
   if (recovery_.IsOpen()) return;
   if (order_->replicas < static_cast<int>(world_.pods().size())) return;
@@ -96,8 +96,8 @@ bool ElasticJob::AllAtBoundary(Time now) const {
 }
 
 // Called when ranks report that they cannot continue although no worker is lost. Retries with the
-// same members, and then excludes the members that others cannot reach. The first attempt since a
-// committed step does not wait for the detection of lost workers once every rank has reported.
+// same members, and then excludes the members that others cannot reach. If every rank has reported,
+// the first attempt since a committed step does not wait for the detection of lost workers.
 void ElasticJob::JudgeBroken(Time now) {
   if (!change_.first_broken_at) return;
   const bool settled =
@@ -142,7 +142,7 @@ void ElasticJob::Exclude(Time now, const Member& member, const std::string& why,
   Fence(worker);
 }
 
-// Whether there is a quorum; `with_us` returns whether a Pod of the newest world counts towards it.
+// Returns whether there is a quorum. `with_us` returns whether a Pod of the newest world counts.
 template <typename WithUs>
 bool ElasticJob::QuorumOf(WithUs with_us) const {
   Quorum quorum;
@@ -171,7 +171,7 @@ bool ElasticJob::QuorumOf(WithUs with_us) const {
   return HasQuorum(quorum);
 }
 
-// Whether a rank of the next world has the training state, or every rank that had it has ended.
+// Returns whether a rank of `next` has the training state or all ranks that had it have ended.
 bool ElasticJob::StateReachable(const std::vector<Member>& next) const {
   const bool carried = std::any_of(next.begin(), next.end(), [&](const Member& member) {
     return stateful_.contains(KeyOf(member));
@@ -190,7 +190,7 @@ std::string ElasticJob::PauseReason(const std::vector<Member>& next) const {
   return pods < std::max(1, order_->min_replicas) ? control::kPauseBelowMinReplicas : "";
 }
 
-// Whether the next world would be empty and every member of this world is known to be dead.
+// Returns whether `next` is empty and all members of this world are known to be dead.
 bool ElasticJob::NobodyIsLeft(const std::vector<Member>& next) const {
   return next.empty() &&
          std::all_of(world_.pods().begin(), world_.pods().end(),
@@ -209,7 +209,7 @@ void ElasticJob::Form(Time now) {
   phase_ = change_.pause_reason.empty() ? LauncherPhase::kForming : LauncherPhase::kPaused;
   if (!change_.pause_reason.empty())
     LogWarn("Paused the training", {{"reason", change_.pause_reason}});
-  // Without a quorum, prepare nothing: a worker that accepts our epoch cannot accept another.
+  // Without a quorum, prepare nothing: a worker that accepts this epoch rejects lower epochs.
   if (change_.pause_reason != control::kPauseNoQuorum) Prepare(now, next);
 }
 

@@ -41,7 +41,7 @@ bool ElasticJob::Hear(Time now, Worker& worker, const control::Message& message)
       message);
 }
 
-// Every rank or Pod of a world sends these answers, and the job decides after the last one.
+// Every rank or Pod of a world sends these messages, and the job decides after the last message.
 bool ElasticJob::CanWait(const control::Message& message) const {
   if (std::holds_alternative<control::EpochAccepted>(message)) {
     return !change_.proposal || !change_.proposal->AllAccepted();
@@ -107,7 +107,7 @@ void ElasticJob::NoteReplaced(Time now, const Worker& worker, int slot, const st
     NoteLoss(now, worker, control::kCauseRankReplaced, now);
 }
 
-// (Pod UID, slot, start) identifies the process that ended, regardless of the reported epoch.
+// The process that ended is identified by (Pod UID, slot, start), not by the reported epoch.
 void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited) {
   control::RankExit exit = exited.exit;
   if (exit.slot < 0 || exit.slot >= options_.slots || exit.start.empty()) return;
@@ -180,7 +180,7 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankDone& done) {
   SendToPods(world_.pods(), control::Release{world_.epoch()});
 }
 
-// Whether a rank of this world failed and its process has ended.
+// Returns whether a rank of this world is gone without having exited with code 0.
 bool ElasticJob::SomebodyIsMissing() const {
   return std::any_of(world_.members().begin(), world_.members().end(), [&](const auto& member) {
     const auto exit = exits_.find({member.pod_uid, member.slot});
@@ -246,20 +246,20 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankBegan& began) {
   checkpoints_.Began(now, began, worker.hello.pod_uid, world_.epoch(), world_.members());
 }
 
-// Once the newest world has committed a step, each of its members has adopted the state.
+// Once the newest world has committed a step, all its members have the training state.
 void ElasticJob::NoteCommitted(int64_t step) {
   Job::NoteCommitted(step);
   reformed_at_once_ = false;
   same_world_attempts_ = 0;
   if (!WorldCanChange() || std::exchange(all_stateful_, true)) return;
-  unsettled_ = true;  // leaving ranks may leave now, because others have the state
+  unsettled_ = true;  // leaving ranks may now leave: others have the state
   for (const control::Member& member : world_.members()) {
     if (!stateful_.contains(KeyOf(member))) stateful_.insert(IdOf(member));
   }
 }
 
 // Judges ranks that ended while loading, before the world started. The start fails unless the rank
-// may load again, for example after it was killed by a signal.
+// may load again, for example after a signal killed it.
 void ElasticJob::JudgeEarlyExits(Time now) {
   for (const control::Member& member : world_.members()) {
     Worker& worker = workers_.At(member.pod_uid);
@@ -287,7 +287,7 @@ void ElasticJob::JudgeFailures(Time now) {
   if (const auto culprit = failures_.Judge(now)) FailBy(now, *culprit);
 }
 
-// Whether the member completed its last step and ended with code 0.
+// Returns whether the member completed its last step and ended with code 0.
 bool ElasticJob::EndedWell(const control::Member& member) const {
   const auto exit = exits_.find({member.pod_uid, member.slot});
   return exit != exits_.end() && exit->second.exit.Clean() && done_.contains(member.rank);

@@ -52,7 +52,7 @@ class ElasticJob final : public Job {
   void On(Time now, Worker& worker, const control::RankStack& stack);
   void AskForCheckpoint(Time now);
   bool WorldUnknown() const;
-  // If the world is not known yet, stores the report for later and returns true.
+  // If the world is not known yet, stores the report and returns true.
   template <typename OfRank>
   bool KeptForLater(const Worker& worker, const OfRank& message) {
     if (!WorldUnknown()) return false;
@@ -139,7 +139,7 @@ class ElasticJob final : public Job {
   void NoteSilentState();
   void NoteState(const control::Member& member, const control::RankPosition& position);
 
-  // Status text (elastic_status.cc).
+  // Builds status texts (elastic_status.cc).
   std::string WorldText() const override;
   std::string PausedText() const;
   std::string PausedBecause() const override;
@@ -155,8 +155,8 @@ class ElasticJob final : public Job {
   std::set<int> done_;          // ranks that finished their last step
   ChangeProgress change_;
   bool reformed_at_once_ =
-      false;                     // since the last committed step, after all ranks reported a break
-  int same_world_attempts_ = 0;  // consecutive worlds with the same members and no committed step
+      false;                     // whether a world was formed at once since the last committed step
+  int same_world_attempts_ = 0;  // consecutive worlds with these members and no committed step
   StallWatch stall_watch_;
   StragglerWatch straggler_watch_;
   struct Stalled {

@@ -9,13 +9,13 @@ namespace ringmaster::launcher {
 
 using control::Member;
 
-// A member is gone if there is evidence that it has ended, or if its Pod has been given up.
+// Returns whether the member has certainly ended or its Pod is no longer trusted.
 bool ElasticJob::Gone(const Member& member) const {
   const Worker& worker = workers_.At(member.pod_uid);
   return !worker.Trusted() || ended_.contains(KeyOf(member));
 }
 
-// Whether there is evidence that no member of this Pod can take part in any world.
+// Returns whether the Pod is dead or all its members have ended.
 bool ElasticJob::KnownDead(const std::string& pod_uid) const {
   if (workers_.At(pod_uid).Dead()) return true;
   const std::vector<int>& ranks = world_.RanksOf(pod_uid);
@@ -83,7 +83,7 @@ std::vector<Member> ElasticJob::Joiners(Time now, const std::vector<Member>& sur
   return joiners;
 }
 
-// Whether Joiners() may find a process. This check is cheap while the world is complete.
+// Returns whether Joiners() may find a process. This check is cheap if the world is complete.
 bool ElasticJob::SomebodyMayJoin() const {
   return std::any_of(
       workers_.connections().begin(), workers_.connections().end(), [&](const auto& entry) {
@@ -118,8 +118,8 @@ std::vector<Member> ElasticJob::Next(Time now, bool leavers_go) const {
   return NextWorld(std::move(input));
 }
 
-// Whether members must leave, or joiners can be admitted because all ordered workers are present or
-// the joiners have waited long enough. Joiners do not change a world if the next one cannot start.
+// Returns whether members must leave, or joiners can join because all ordered workers are present
+// or the joiners have waited long enough. Joiners wait if the next world could not start.
 bool ElasticJob::ChangeWanted(Time now) const {
   if (!done_.empty()) return false;  // the job is about to end
   const bool leaves = std::any_of(world_.pods().begin(), world_.pods().end(),

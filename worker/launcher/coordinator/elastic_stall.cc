@@ -1,6 +1,6 @@
 // Detects ranks of an elastic job that hang or are slow, from the positions that they report. The
-// agent of a rank that blocks the others reports the rank's stacks and then ends the rank. This
-// counts as a loss like any other.
+// agent of a rank that blocks the others reports the rank's stacks and then ends the rank. The end
+// of the rank counts as a loss.
 
 #include <algorithm>
 
@@ -58,10 +58,10 @@ void ElasticJob::AddStack(const Worker& worker, control::RankExit& exit) const {
   exit.last_lines.push_back("it was stopped: " + stack.reason);
 }
 
-// Tells agents to end the ranks that block the world. Returns true while some of these ranks have
-// not ended.
+// Tells agents to end the ranks that block the world. Returns true if there are such
+// ranks.
 bool ElasticJob::JudgeStall(Time now) {
-  // Only OnTick() detects that this launcher itself was late, so judge only during a tick.
+  // Only OnTick() detects that this launcher was suspended, so judge only during a tick.
   if (now != last_tick_) return !stalled_.empty();
   if (!stalled_.empty()) {
     ExcludeTheUnkillable(now);
@@ -89,7 +89,7 @@ bool ElasticJob::JudgeStall(Time now) {
   return true;
 }
 
-// Logs a stall of the world once, even if no rank can be blamed.
+// Logs each stall of the world once, even if no rank can be blamed.
 void ElasticJob::WriteStall(const std::optional<Time>& since) {
   if (!since || written_stall_ == since) return;
   written_stall_ = since;
@@ -97,7 +97,7 @@ void ElasticJob::WriteStall(const std::optional<Time>& since) {
           {{"epoch", world_.epoch().number}, {"ranks", stall_watch_.Record()}});
 }
 
-// Records the ranks that cannot connect; the ranks report this themselves only after a timeout.
+// Records the ranks that cannot connect to a peer. The ranks report this only after a timeout.
 void ElasticJob::NoteWhoCannotConnect(Time now) {
   for (const auto& [rank, peer] : stall_watch_.CannotConnect(now)) {
     change_.BreakUnlessSaid(

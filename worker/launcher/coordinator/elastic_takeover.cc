@@ -1,5 +1,5 @@
 // Takes over the world of a previous launcher. Agents report that world; if all members still run,
-// the world continues unchanged. Ranks get no messages until all members are accounted for.
+// the world continues unchanged. Ranks get no messages until the state of each member is known.
 
 #include <algorithm>
 #include <utility>
@@ -12,8 +12,8 @@ namespace ringmaster::launcher {
 using control::LauncherPhase;
 using control::Member;
 
-// Whether an agent may still report the world of a previous launcher. If so, a first world must not
-// start yet. Agents have `adopt_within` to report.
+// Returns whether an agent may still report a world of a previous launcher. If so, a first world
+// must not start yet. Agents have `adopt_within` to report.
 bool ElasticJob::ReportsMayCome(Time now) const {
   if (!first_hello_at_) return false;
   if (now - *first_hello_at_ >= options_.adopt_within) return false;
@@ -38,7 +38,7 @@ bool ElasticJob::ReportsMayCome(Time now) const {
 // started now, two worlds might train at the same time.
 std::set<std::string> ElasticJob::Unaccounted() const {
   std::set<std::string> pod_uids;
-  // This launcher knows that all worlds that it formed have ended.
+  // If this launcher formed the newest world, it knows that all worlds have ended.
   const bool world_existed =
       !formed_here_ &&
       (options_.term > 1 || std::any_of(workers_.begin(), workers_.end(), [](const auto& entry) {
@@ -92,7 +92,7 @@ void ElasticJob::AdvanceAdopting(Time now) {
     }
     const std::optional<bool> runs = takeover_.Runs(member);
     if (worker.Fenced()) continue;
-    // The agent reports exits of ranks after its members, so such reports may still follow.
+    // The agent reports exits of ranks after its members, so reports of exits may still follow.
     const bool more_to_come = worker.connection && !worker.repeated;
     if (more_to_come) waits = true;
     if (ended_.contains(KeyOf(member))) continue;
@@ -110,8 +110,8 @@ void ElasticJob::AdvanceAdopting(Time now) {
   Adopt(now);
 }
 
-// Records whether a rank of a world that another launcher formed has the training state: it has the
-// state if it has applied a step; otherwise it may not have received the state yet.
+// Records whether a rank of a world that another launcher formed has the training state. A rank has
+// the state if it has applied a step; otherwise it may not have received the state yet.
 void ElasticJob::NoteState(const Member& member, const control::RankPosition& position) {
   if (position.step > 0) {
     stateful_.insert(IdOf(member));
@@ -176,7 +176,7 @@ void ElasticJob::Adopt(Time now) {
     if (EndedWell(member)) continue;
     const auto exit = exits_.find({member.pod_uid, member.slot});
     if (exit != exits_.end() && !released_at_) failures_.Fail(now, exit->second.exit);
-    // Ranks whose agent was asked to prepare a later epoch are no longer in this epoch.
+    // If an agent was asked to prepare a later epoch, its ranks are no longer in this epoch.
     const bool told_to_leave =
         worker.hello.highest_epoch > world_.epoch() || worker.prepared > world_.epoch();
     if (Gone(member) || told_to_leave) undisturbed = false;

@@ -15,12 +15,12 @@ using control::LauncherPhase;
 
 namespace {
 
-// The limit of heartbeats per second: the more agents there are, the fewer heartbeats each sends.
+// The maximum number of heartbeats per second. With more agents, each agent sends fewer of them.
 constexpr int kBeatsASecond = 2500;
 // The number of missed heartbeats after which an agent counts as silent.
 constexpr int kBeatsBeforeLoss = 4;
 
-// How long the status continues to report a Pod that the operator no longer orders.
+// How long the status continues to report a Pod that is no longer ordered.
 constexpr std::chrono::seconds kRemembered{60};
 
 }  // namespace
@@ -176,7 +176,7 @@ void Job::On(Time now, Worker& worker, const control::DataCacheProgress& progres
   worker.filling = progress;
 }
 
-// An agent repeats its messages after the welcome and before its first heartbeat.
+// An agent repeats its reports before its first heartbeat, so they are now complete.
 void Job::On(Time /*now*/, Worker& worker, const control::Heartbeat& /*heartbeat*/) {
   if (!worker.repeated) unsettled_ = true;
   worker.repeated = true;
@@ -280,7 +280,7 @@ Actions Job::OnMpirunExited(Time now, int64_t cohort, const MpirunExit& exit) {
 Actions Job::OnTick(Time now) {
   if (phase_ == LauncherPhase::kFinished) return {};
   if (last_tick_ != Time{} && now - last_tick_ > options_.late_tick) {
-    // This launcher was suspended, and messages that agents sent in the meantime are not read yet.
+    // This launcher was suspended and has not yet read the messages that agents sent meanwhile.
     for (auto& [uid, worker] : workers_) {
       worker.last_heard = now;
       worker.disconnected_at = now;
@@ -296,7 +296,7 @@ Actions Job::OnTick(Time now) {
   return std::exchange(actions_, {});
 }
 
-// The interval between heartbeats of an agent, and between heartbeats of the launcher to an agent.
+// Returns the interval at which an agent and the launcher send each other heartbeats.
 std::chrono::milliseconds Job::Heartbeat() const {
   const std::chrono::milliseconds a_second_each =
       std::chrono::seconds(workers_.connections().size());
@@ -304,7 +304,7 @@ std::chrono::milliseconds Job::Heartbeat() const {
                     std::max(options_.heartbeat, options_.lost_after / kBeatsBeforeLoss));
 }
 
-// Called at every tick: sends heartbeats to some agents, so that each agent gets one per interval.
+// Call at every tick. Sends heartbeats to some agents, so that each agent gets one per interval.
 void Job::SendHeartbeats() {
   const std::chrono::milliseconds beat = Heartbeat();
   const int64_t ticks = beat / options_.heartbeat;

@@ -72,7 +72,7 @@ class Job {
   //
   // Handles a message of an agent. Returns false if agents never send this type of message.
   virtual bool Hear(Time now, Worker& worker, const control::Message& message) = 0;
-  // Whether the decision about this message can wait until the next tick.
+  // Returns whether the decision about this message can wait until the next tick.
   virtual bool CanWait(const control::Message& message) const;
   // Performs the transitions that have become possible or necessary.
   virtual void Advance(Time now) = 0;
@@ -83,20 +83,20 @@ class Job {
                           const std::string& reason);
   // Excludes this worker permanently: another Pod takes its place.
   virtual void Fence(Worker& worker);
-  // Whether the current world can change without a restart of its ranks.
+  // Returns whether the current world can change without a restart of its ranks.
   virtual bool WorldCanChange() const { return false; }
-  // The last committed step of this world; 0: none yet.
+  // Returns the last committed step of this world; 0: none yet.
   int64_t CommittedStep() const;
   // Records that a step of the newest world is committed.
   virtual void NoteCommitted(int64_t step);
   // Records that the process of a member has ended together with its agent.
   virtual void NoteEnd(Time /*now*/, const control::Member& /*member*/) {}
   virtual bool EndIsKnown(const control::Member& /*member*/) const { return false; }
-  // Call if this launcher was suspended, because earlier times then say nothing about the agents.
+  // Call if this launcher was suspended: recorded times then do not show which agents are silent.
   virtual void WeWereLate(Time /*now*/) {}
   // Tells the job the heartbeat interval of the agents.
   virtual void NoteBeat(std::chrono::milliseconds /*beat*/) {}
-  // Hooks of the first world: it starts, its processes load, and the start gate opens.
+  // Hooks for the first world: when it starts, whether all have loaded, when the gate opens.
   virtual void NoteStart() {}
   virtual bool EveryoneLoaded() { return true; }
   virtual void NoteOpenGate(Time now) = 0;
@@ -104,11 +104,11 @@ class Job {
   virtual void NoteStop(Time /*now*/, const char* /*word*/, const Worker* /*whose*/) {}
   virtual void ForgetChange(bool /*ranks_ran*/) {}
   virtual void NoteWorldOver() {}
-  // Whether a world of an earlier launcher may still run, and on which of the ordered Pods.
+  // Return whether a world of an earlier launcher may still run, and on which ordered Pods.
   virtual std::set<std::string> Unaccounted() const { return {}; }
   virtual bool ReportsMayCome(Time /*now*/) const { return false; }
   virtual bool AnotherWorldMayRun(Time /*now*/) const { return false; }
-  // The earliest time at which a first world may start: at once if it is not after `now`.
+  // Returns when a first world may start: at once if the result is not after `now`.
   virtual Time MayStartAt(Time now) const { return now; }
   // Parts of the status.
   virtual std::string WorldText() const = 0;
@@ -118,7 +118,7 @@ class Job {
   virtual std::vector<std::string> Builds() const { return {}; }
   virtual std::vector<control::Straggler> Stragglers(Time /*now*/) const { return {}; }
 
-  // Handlers for messages of agents that are the same for all jobs.
+  // Handle messages from agents. These handlers are the same for ElasticJob and DirectJob.
   void On(Time now, Worker& worker, const control::AgentReady& ready);
   void On(Time now, Worker& worker, const control::DataCacheProgress& progress);
   void On(Time now, Worker& worker, const control::Heartbeat& heartbeat);
@@ -139,14 +139,14 @@ class Job {
   control::StartEpoch StartOfWorld() const {
     return {world_.epoch(), startup_.cohort(), world_.members(), world_.full_size()};
   }
-  // Tells agents to end their ranks of the newest world.
+  // Returns the message that tells agents to end their ranks of the newest world.
   control::StopEpoch StopWorld() const {
     return {world_.epoch(), static_cast<int>(options_.stop_grace.count())};
   }
   void SendHeartbeats();
   std::chrono::milliseconds Heartbeat() const;
 
-  // Lost workers (worker_loss.cc).
+  // Handles lost workers (worker_loss.cc).
   void JudgeSilence(Time now);
   void MarkDead(Time now, Worker& worker, const std::string& cause, const std::string& reason);
   void NoteLoss(Time now, const Worker& worker, const std::string& cause, Time last_sign);
@@ -154,9 +154,9 @@ class Job {
   // Starts the first world and ends worlds (job_world.cc).
   bool InOrder(const std::string& pod_uid) const;
   std::vector<std::string> ReadyInRankOrder() const;
-  // The number of workers in the largest allowed world of at most `workers`. The others stand by.
+  // Returns the size of the largest allowed world of at most `workers` workers. Others stand by.
   int SizeOfWorld(std::size_t workers) const;
-  // The number of ranks in a world with all requested workers; 0: not known yet.
+  // Returns the number of ranks in a world with all requested workers; 0: not known yet.
   int FullSize() const;
   bool EveryoneReady(const std::vector<std::string>& ready) const;
   bool EnoughAfterAWhile(Time now, std::size_t ready) const;
@@ -194,7 +194,7 @@ class Job {
   void Fail(Time now, const Failure& failure);
   void End(Time now, const control::Verdict& verdict, int exit_code);
 
-  // Status text (job_status.cc).
+  // Builds status texts (job_status.cc).
   control::WorkerReport ReportOf(const std::string& pod_uid,
                                  const std::vector<std::string>& builds) const;
   std::string WaitingForAgentsText(Time now) const;
@@ -204,22 +204,22 @@ class Job {
   std::string NameOf(const std::string& pod_uid) const;  // for example "digits-worker-1 (node2)"
   std::string NamesOf(const std::set<std::string>& pod_uids) const;
   std::string SlotText(const Slot& slot) const;
-  // The number of ranks in the world, counting every rank of each process.
+  // Returns the number of ranks in the world, counting every rank of each process.
   int Ranks() const { return world_.size() * options_.ranks_per_process; }
 
   const CoordinatorOptions options_;
-  std::string openmpi_version_;  // version of this launcher's mpirun; empty: none, or not known yet
+  std::string openmpi_version_;  // version of this launcher's mpirun; empty: none or not known
   bool agents_start_ = false;    // agents, not mpirun, start the ranks
   bool through_agents_ = false;  // mpirun reaches the workers through agents, not over ssh
   Actions actions_;              // the actions of the current event
 
   control::LauncherPhase phase_ = control::LauncherPhase::kWaitingForOrder;
-  bool unsettled_ = false;  // an event has happened since the last Advance()
+  bool unsettled_ = false;  // an event happened after the last Advance()
   std::optional<control::Order> order_;
   std::set<std::string> ordered_;               // Pods that the order names
   std::map<std::string, Time> unwanted_since_;  // when recently ordered Pods left the order
   WorkerTable workers_;
-  std::map<std::string, std::size_t> seniority_;  // Pod → its place by age in the newest epoch
+  std::map<std::string, std::size_t> seniority_;  // Pod → position by age in the newest epoch
   std::string last_change_;                       // why the last epoch ended
   int64_t epochs_run_ = 0;                        // number of epochs that ran
   int64_t highest_number_ = 0;                    // highest epoch number seen so far
@@ -235,7 +235,7 @@ class Job {
   Startup startup_;
   Time started_at_{};
   std::map<Slot, ReportedExit> exits_;
-  bool nothing_trained_ = false;  // rank 0 reported, when done, that it trained no step
+  bool nothing_trained_ = false;  // rank 0 reported that it trained no step
   std::optional<Time> released_at_;
   Time stop_deadline_{};
   RendezvousStore store_;

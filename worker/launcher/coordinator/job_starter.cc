@@ -31,7 +31,7 @@ void Job::LetAgentsStart() {
   for (auto& [pod_uid, worker] : workers_) TakeFaults(worker);
 }
 
-// If a worker has no sshd, or its user has no name, mpirun reaches all workers through agents. If
+// If a worker has no sshd or its user has no name, mpirun reaches all workers through agents. If
 // the worker also lacks Open MPI's daemon, or its agent cannot run commands, agents start the
 // ranks. The findings remain faults if the job configures mpirun, or if mpirun has already started
 // a world, because the image then has what mpirun needs.
@@ -62,7 +62,7 @@ bool Job::RunsCommands(const Worker& worker) const {
   return worker.hello.protocol >= control::kProtocolOfCommands;
 }
 
-// Removes the faults that do not matter for the way in which the ranks are started.
+// Removes the faults that have no effect for the chosen way to start the ranks.
 void Job::TakeFaults(Worker& worker) {
   if (!StarterKnown() || !worker.ready) return;
   ChooseStarter(worker);

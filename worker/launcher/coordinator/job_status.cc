@@ -1,4 +1,4 @@
-// Builds the launcher's status, which the operator's conditions and users read.
+// Builds the launcher's status, which the operator reads and users see in the job's conditions.
 
 #include <algorithm>
 #include <chrono>
@@ -116,7 +116,7 @@ std::string Job::WaitingText(Time now) const {
   return "";
 }
 
-// Names the first ordered worker that is not ready and why; if all are ready, describes the rest.
+// Describes the first ordered worker that is not ready; if all are ready, describes the others.
 std::string Job::MissingText() const {
   int ready = 0;
   for (const control::DesiredWorker& wanted : order_->workers) {

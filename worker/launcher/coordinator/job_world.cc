@@ -18,7 +18,7 @@ using control::RankExit;
 
 bool Job::InOrder(const std::string& pod_uid) const { return ordered_.contains(pod_uid); }
 
-// Ready Pods, oldest first: members of the last epoch in their order, then others by index.
+// Returns ready Pods, oldest first: members of the last epoch in their order, then others by index.
 std::vector<std::string> Job::ReadyInRankOrder() const {
   std::vector<std::pair<std::pair<std::size_t, int>, std::string>> ready;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -50,7 +50,7 @@ int Job::FullSize() const {
 
 bool Job::EveryoneReady(const std::vector<std::string>& ready) const {
   const auto wanted = static_cast<std::size_t>(order_->replicas);
-  // Whether the ready workers form the largest world that the ordered ones can form.
+  // True if the ready workers can form the largest world that the ordered workers can form.
   const bool largest = SizeOfWorld(ready.size()) >= SizeOfWorld(wanted);
   if (!options_.allowed_sizes.empty() && largest) return true;
   return ready.size() >= wanted && ready.size() == ordered_.size();  // `ready` lists ordered Pods
@@ -73,14 +73,14 @@ Job::Time Job::LastFilled() const {
   return last;
 }
 
-// Whether enough workers are ready, but the start waits because an older world may still run.
+// Returns whether enough workers are ready but the start waits for an older world.
 bool Job::HeldByAnOlderWorld(Time now) const {
   return phase_ == LauncherPhase::kWaitingForAgents && order_ &&
          EnoughAfterAWhile(now, ReadyInRankOrder().size()) && !Unaccounted().empty();
 }
 
 void Job::JudgeFaults(Time now) {
-  if (!StarterKnown()) return;  // whether a missing Open MPI is a fault is not known yet
+  if (!StarterKnown()) return;  // unknown whether a missing Open MPI is a fault
   std::vector<const Worker*> faulty;
   int ready = 0;
   for (const control::DesiredWorker& wanted : order_->workers) {
@@ -126,19 +126,19 @@ std::string Job::FaultsText(const std::vector<const Worker*>& faulty) const {
 std::vector<std::string> Job::ProgramsToMatch() const {
   std::vector<std::string> programs;
   if (!agents_start_) programs.emplace_back("openmpi");
-  if (options_.elastic) programs.emplace_back("ringmaster");  // only elastic ranks run our code
+  if (options_.elastic) programs.emplace_back("ringmaster");  // elastic ranks contain Ringmaster
   return programs;
 }
 
-// The version of a program that a ready worker reported; empty: none reported.
+// Returns the version of a program that a ready worker reported; empty: none reported.
 std::string Job::VersionOf(const std::string& pod_uid, const std::string& program) const {
   const auto& versions = workers_.At(pod_uid).ready->versions;
   const auto version = versions.find(program);
   return version == versions.end() ? "" : version->second;
 }
 
-// Returns which workers cannot form a world together, and why; empty if they can. Checked before
-// the start because different builds of Open MPI fail with misleading errors.
+// Returns which workers cannot form a world together, and why; empty if they can. Call before the
+// start, because different builds of Open MPI fail with misleading errors.
 std::string Job::MixedText(const std::vector<std::string>& pod_uids) const {
   const std::string& first = pod_uids.front();
   for (const std::string& pod_uid : pod_uids) {
@@ -167,7 +167,7 @@ void Job::AddBuild(const std::string& pod_uid, std::vector<std::string>& builds)
   if (!known) builds.push_back(pod_uid);
 }
 
-// Whether the two workers report the same version of every program in ProgramsToMatch().
+// Returns whether both workers report the same versions of all programs in ProgramsToMatch().
 bool Job::SameBuild(const std::string& pod_uid, const std::string& other) const {
   return std::ranges::all_of(ProgramsToMatch(), [&](const std::string& program) {
     return VersionOf(pod_uid, program) == VersionOf(other, program);
@@ -196,7 +196,7 @@ void Job::TryStart(Time now) {
 }
 
 void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
-  // Agents may know epochs from before a restart of this container, so use a higher number.
+  // Agents may know epochs from before this container restarted, so use a higher number.
   const control::Epoch epoch{options_.term, ++highest_number_};
   // Agents track attach processes by cohort. A cohort must therefore be as unique as an epoch, also
   // across restarts of this container.
@@ -250,7 +250,7 @@ void Job::OpenGate(Time now) {
   SendWorld(std::nullopt);
 }
 
-// Called while the start gate is closed: fails the job or tries again if the start has failed.
+// Call while the start gate is closed. If the start has failed, fails the job or tries again.
 void Job::JudgeMpirun(Time now) {
   const Startup::Judgement judgement =
       startup_.Judge(now, options_,
@@ -296,7 +296,7 @@ void Job::Stop(Time now, const std::string& cause, const char* word, const Worke
 }
 
 // Completes the stop when mpirun has ended and the connected members have reported their ranks'
-// exits, or at the deadline. Then the next world can form.
+// exits, or at the deadline. After the stop, the next world can form.
 void Job::FinishStopping(Time now) {
   bool reported = true;
   for (const control::Member& member : world_.members()) {

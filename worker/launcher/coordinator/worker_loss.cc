@@ -9,7 +9,7 @@ namespace ringmaster::launcher {
 
 using control::LauncherPhase;
 
-// Members that are silent or disconnected for too long are lost; silent workers are disconnected.
+// Declares members lost that were silent or disconnected for too long; disconnects silent workers.
 void Job::JudgeSilence(Time now) {
   for (auto& [uid, worker] : workers_) {
     if (worker.Fenced()) continue;
@@ -41,7 +41,7 @@ void Job::LoseWorker(Time now, Worker& worker, const std::string& cause,
   Stop(now, NameOf(worker.hello.pod_uid) + " was lost: " + reason, cause.c_str(), &worker);
 }
 
-// Called when there is evidence that the worker is dead. This cannot be undone.
+// Call if there is evidence that the worker is dead. This cannot be undone.
 void Job::MarkDead(Time now, Worker& worker, const std::string& cause, const std::string& reason) {
   if (worker.Dead() || phase_ == LauncherPhase::kFinished) return;
   const bool fenced = worker.Fenced();

@@ -23,7 +23,7 @@ struct Host {
   int ssh_port = 0;
   int slots = 1;
   std::string user;             // login name; empty: the launcher's own user name
-  ConnectionId connection = 0;  // the connection of its agent
+  ConnectionId connection = 0;  // the connection of the host's agent
 };
 
 struct SendTo {
@@ -59,7 +59,7 @@ struct Probe {
 };
 // Output of a rank that was received over the control channel.
 struct Print {
-  std::string whose;  // "1,<rank>", as in mpirun's output; "<Pod>/<slot>" if it is in no world
+  std::string whose;  // "1,<rank>", as mpirun prints it; "<Pod>/<slot>" outside of a world
   bool is_stderr = false;
   std::string data;
 };
@@ -67,7 +67,7 @@ struct Print {
 struct Record {
   control::Verdict verdict;
 };
-// Ends the launcher with this exit code; the last action of a job.
+// Ends the launcher with this exit code. This is the last action of a job.
 struct Finish {
   control::Verdict verdict;
   int exit_code = 0;
@@ -77,7 +77,7 @@ using Action = std::variant<SendTo, SendToAll, Refuse, Drop, StartMpirun, StopMp
                             Record, Finish>;
 using Actions = std::vector<Action>;
 
-// Why a job fails.
+// Describes why a job fails.
 struct Failure {
   std::string reason;
   std::string message;

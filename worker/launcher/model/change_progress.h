@@ -2,7 +2,7 @@
 
 // The progress of an elastic job from one world to the next: the SwitchEpoch that was sent, the
 // ranks' answers, and the proposal that workers are accepting. A value; each change starts with a
-// new one.
+// new object.
 
 #include <map>
 #include <optional>
@@ -22,7 +22,7 @@ struct ChangeProgress {
   Time prepared_at{};                // when the proposal was prepared
   std::string pause_reason;          // why the next world cannot start
   bool switching = false;            // SwitchEpoch was sent
-  bool orderly = false;              // every rank of this world has stopped after the same step
+  bool orderly = false;              // every rank of this world stopped after the same step
   std::set<int> at_boundary;         // ranks that reported that they are at the boundary
   std::optional<Time> first_at_boundary;
   std::map<int, control::RankBroken> broken;  // by rank
@@ -31,18 +31,18 @@ struct ChangeProgress {
   void ReachBoundary(Time now, int rank);
   // Records that a rank cannot continue. A later report of the rank replaces an earlier one.
   void Break(Time now, const control::RankBroken& word);
-  // Like Break(), but concluded from positions of ranks. A report of the rank takes precedence.
+  // Like Break(), but derived from the ranks' positions. A report of the rank takes precedence.
   void BreakUnlessSaid(Time now, const control::RankBroken& word);
-  // Whether each rank has stopped after the step or is in `done`, the ranks past their last step.
+  // Returns whether each rank has stopped after the step or is in `done` (past its last step).
   bool EveryoneAtBoundary(const std::set<int>& done, int world_size) const;
-  // Also true when the first report is older than `patience`. All ranks stop after the same step,
-  // so if one has reported, the other reports may have been lost with a connection.
+  // Like EveryoneAtBoundary(), but also true once the first report is older than `patience`: all
+  // ranks stop after the same step, so the missing reports may have been lost with a connection.
   bool AllAtBoundary(Time now, const std::set<int>& done, int world_size,
                      std::chrono::milliseconds patience) const;
-  // Whether each rank has reported that it cannot continue, or was seen to be unable to connect.
-  // Then none of them is lost.
+  // Returns whether each rank has reported that it cannot continue or was found unable to connect.
+  // If so, no rank is lost.
   bool EveryoneBroken(int world_size) const;
-  // The ranks that reported that they cannot continue, and the peer that each could not reach.
+  // Returns the ranks that cannot continue, and the peer that each rank could not reach.
   std::map<int, int> BrokenPeers() const;
 };
 

@@ -9,7 +9,7 @@ constexpr std::size_t kMostFaultBytes = 400;
 constexpr std::chrono::milliseconds kLongestAge{std::chrono::hours(24 * 3650)};
 constexpr std::size_t kMostBeginningBytes = 800;
 
-// Whether the message is from a rank of this Pod that is a member of the current world.
+// Returns whether the message is from a member of world `epoch` in this Pod.
 template <typename OfRank>
 bool SpeaksAsMember(const OfRank& said, const std::string& pod_uid, const control::Epoch& epoch,
                     const std::vector<control::Member>& members) {
@@ -59,7 +59,7 @@ void CheckpointTracker::Began(Time now, const control::RankBegan& began, const s
                               const control::Epoch& epoch,
                               const std::vector<control::Member>& members) {
   if (began.rank != 0 || !SpeaksAsMember(began, pod_uid, epoch, members)) return;
-  // A checkpoint that was completed in this world or a later world is newer.
+  // A checkpoint that was completed in this world or a later one is newer than `kept`.
   const bool first = !newest_ || newest_->epoch < began.epoch;
   if (began.kept && began.kept->step > 0 && first) {
     const auto age = std::clamp<int64_t>(began.kept->age_millis, 0, kLongestAge.count());

@@ -22,12 +22,12 @@ class CheckpointTracker {
  public:
   using Time = Clock::Time;
 
-  // Whether a rank of `pod_uid` may complete the checkpoint that it wrote: the Pod is a member of
-  // the running world (so it is not fenced), and the report is about that world. Records the grant.
+  // Returns whether a rank of `pod_uid` may complete its checkpoint: the Pod is in the running
+  // world (so it is not fenced), and the report is about that world. Records the grant.
   bool Grants(const control::CheckpointWritten& written, const std::string& pod_uid,
               const control::Epoch& epoch, const std::vector<control::Member>& members);
 
-  // Records a complete checkpoint, if it is the checkpoint that was granted last to this rank.
+  // Records a complete checkpoint if it is the last one that was granted to this rank.
   void Completed(Time now, const std::string& pod_uid, const control::CheckpointDone& done);
   // Records a checkpoint that an earlier launcher granted. That launcher's grants are not known, so
   // the report is accepted from any member of the running world.
@@ -44,7 +44,7 @@ class CheckpointTracker {
   bool AskNow(Time now, bool wanted, const control::Epoch& epoch, int64_t step);
   static constexpr std::chrono::seconds kAskAgain{10};
 
-  // Records that a slot cannot save or restore a state; an empty fault means that it can again.
+  // Records that a slot cannot save or restore its state; with an empty fault, that it can again.
   void Protection(const std::string& pod_uid, const std::string& pod,
                   const control::RankProtection& protection);
   // Call when the process in `slot` has ended; without `slot`: when the whole Pod has ended.

@@ -40,7 +40,7 @@ Result<void> ReadExitCodes(const Environment& environment, const char* name, std
   return {};
 }
 
-// Returns the path of another Ringmaster program: in the folder of this one, otherwise in /usr/bin.
+// Returns the path of another Ringmaster program: in this program's folder, or else in /usr/bin.
 std::string SiblingProgram(const char* name) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);

@@ -33,10 +33,10 @@ struct Config {
   std::chrono::milliseconds lost_after{2000};   // a worker that is silent for longer is lost
   std::chrono::milliseconds stall_floor{2000};  // see stall_watch.h
   std::chrono::seconds start_wait{30};          // after this time, minReplicas workers are enough
-  std::chrono::seconds stop_grace{1};           // from SIGTERM to SIGKILL of a program
+  std::chrono::seconds stop_grace{1};           // time from SIGTERM to SIGKILL of a program
   int restart_limit = 10;                       // maximum number of exits of ranks in the window
   std::chrono::seconds restart_window{3600};
-  int crash_limit = 5;  // consecutive kills of ranks without a step in between; 0: no limit
+  int crash_limit = 5;  // limit on consecutive kills of ranks without a step; 0: no limit
   ExitCodeRules exit_codes;
 
   std::string attach;       // absolute path of ringmaster-attach, the same in launcher and workers
@@ -46,7 +46,7 @@ struct Config {
   std::string RshSocket() const { return runtime_dir + "/rsh.sock"; }
 };
 
-// kInvalid names the invalid variable.
+// kInvalid: the message names the invalid variable.
 Result<Config> ReadConfig(const Environment& environment);
 
 }  // namespace ringmaster::launcher

@@ -21,7 +21,7 @@ class Cooldown {
   static constexpr std::chrono::seconds kLongest{60};
   static constexpr std::chrono::minutes kHalving{10};
 
-  // Returns how long a slot waits after `ends` recent ends of its process.
+  // Returns how long a slot waits after its process has ended `ends` times recently.
   static std::chrono::milliseconds Delay(int ends);
 
   // Records that the process in a slot ended. The slot then waits for at most `longest`.

@@ -20,14 +20,14 @@ CoordinatorOptions OptionsFrom(const Config& config, std::string agent_token) {
   options.lost_after = config.lost_after;
   options.stall_floor = config.stall_floor;
   options.partial_after = config.start_wait;
-  // The time for reports after the grace period does not depend on the grace period.
+  // Keep the time for reports that follows the grace period.
   options.stop_within += config.stop_grace - options.stop_grace;
   options.stop_grace = config.stop_grace;
   options.restart_limit = config.restart_limit;
   options.restart_window = config.restart_window;
   options.crash_limit = config.crash_limit;
   options.exit_codes = config.exit_codes;
-  // A delay of this launcher must not be mistaken for a delay of the agents.
+  // Do not mistake agents for silent if this launcher is late.
   options.late_tick = config.heartbeat + std::min<std::chrono::milliseconds>(
                                              config.lost_after / 2, std::chrono::milliseconds(400));
   return options;

@@ -27,11 +27,11 @@ struct CoordinatorOptions {
   std::chrono::milliseconds heartbeat{100};      // the shortest interval (see Job::Heartbeat)
   std::chrono::milliseconds lost_after{2000};    // a member that is silent for longer is lost
   std::chrono::milliseconds redial_within{150};  // time for an agent to reconnect
-  std::chrono::milliseconds late_tick{500};  // if ticks are further apart, old times are ignored
-  std::chrono::milliseconds partial_after{30'000};  // after this, minReplicas workers are enough
+  std::chrono::milliseconds late_tick{500};  // if ticks are further apart, this launcher was late
+  std::chrono::milliseconds partial_after{30'000};  // time after which minReplicas workers suffice
   std::chrono::milliseconds attach_within{60'000};  // maximum time without a newly attached process
   int start_attempts = 3;  // consecutive failed starts of mpirun before the job fails
-  std::chrono::milliseconds stop_grace{1000};   // from SIGTERM to SIGKILL of ranks
+  std::chrono::milliseconds stop_grace{1000};   // time from SIGTERM to SIGKILL of ranks
   std::chrono::milliseconds stop_within{5000};  // time for ranks to report and mpirun to end
   std::chrono::milliseconds settle{300};  // how long to wait for other reports of the same failure
   std::chrono::milliseconds peer_lost_settle{
@@ -43,11 +43,11 @@ struct CoordinatorOptions {
   // The following options apply only to elastic jobs.
   std::chrono::milliseconds join_window{1000};   // how long a joiner waits for other joiners
   std::chrono::milliseconds adopt_within{5000};  // time for members of a running world to report
-  // The same once most Pods of the world have reported. The other agents should have noticed by
-  // then that the last launcher is silent, and have found this one.
+  // Used instead of adopt_within once most Pods of the world have reported. By then, the other
+  // agents should have noticed the last launcher's silence and found this launcher.
   std::chrono::milliseconds adopt_rest_within{2000};
-  std::chrono::milliseconds ask_again{1000};     // wait before another agent is asked for members
-  std::chrono::milliseconds broken_settle{500};  // added to lost_after, to find lost workers first
+  std::chrono::milliseconds ask_again{1000};     // wait before asking another agent for members
+  std::chrono::milliseconds broken_settle{500};  // added to lost_after: detect lost workers first
   int same_world_attempts = 3;                   // consecutive worlds with the same members
   std::chrono::milliseconds load_again_within{
       300'000};  // first start: time for a slot to load again after its process has ended

@@ -1,9 +1,9 @@
 #pragma once
 
-// Counts how often in a row ranks were killed, or ended while loading, without training progress,
-// so that a program that always gets killed does not restart forever. Ranks that die together,
-// because of one machine or fault, count once. A step beyond all earlier committed ones resets the
-// count. Does no I/O; owned by a job.
+// Counts how often in a row ranks were killed or ended while loading, without training progress, so
+// that a program that is always killed does not restart forever. Ranks that die together, because
+// of one machine or fault, count once. A step beyond all earlier committed ones resets the count.
+// Does no I/O; owned by a job.
 
 #include <cstdint>
 #include <string>
@@ -36,7 +36,7 @@ class CrashLimit {
     count_ = out_of_memory_ = 0;
   }
 
-  // Resets the count if its newest round began before `before`.
+  // Resets the count if the newest round began before `before`.
   void Forget(Time before) {
     if (round_began_ < before) count_ = out_of_memory_ = 0;
   }
@@ -44,7 +44,7 @@ class CrashLimit {
   int count() const { return count_; }
   int limit() const { return limit_; }
   bool Reached() const { return limit_ > 0 && count_ >= limit_; }
-  // Whether a lack of memory caused a crash in the newest round or the one before it.
+  // Returns whether memory ran out in the newest round or the round before it.
   bool OutOfMemory() const { return out_of_memory_ > 0 && out_of_memory_ + 1 >= count_; }
 
  private:

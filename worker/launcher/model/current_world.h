@@ -1,8 +1,8 @@
 #pragma once
 
-// The ranks that train together: an epoch and its members by rank. The next world
-// replaces the whole value. Only Load() changes it, while processes that mpirun started are
-// loading.
+// The ranks that train together: an epoch and its members by rank. The next world replaces
+// the whole object. Only Load() changes the object, while the processes of the first world
+// load.
 
 #include <map>
 #include <set>
@@ -29,12 +29,12 @@ class CurrentWorld {
   bool Contains(const std::string& pod_uid) const { return pods_.contains(pod_uid); }
   // REQUIRES: 0 <= rank < size().
   const control::Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
-  // Whether this rank exists and runs in this Pod.
+  // Returns whether this rank exists and runs in this Pod.
   bool RunsIn(const std::string& pod_uid, int rank) const;
-  // Empty for a Pod that is not in this world.
+  // Returns an empty list for a Pod that is not in this world.
   const std::vector<int>& RanksOf(const std::string& pod_uid) const;
   const std::map<std::string, std::vector<int>>& ranks_by_pod() const { return ranks_of_; }
-  // Null if no member runs in that slot.
+  // Returns null if no member runs in that slot.
   const control::Member* At(const std::string& pod_uid, int slot) const;
 
   // Records that the process of this rank has loaded.

@@ -20,7 +20,7 @@ constexpr int kVictims = 3;  // lowest BlameRank() of exits that other failures 
 constexpr std::size_t kMaxRecorded = 16;
 constexpr std::size_t kMaxRecordedLines = 3;
 
-// Whether the line contains text; a line that only draws a rule or a frame does not.
+// Returns whether the line contains text, not only a rule or a frame.
 bool SaysSomething(const std::string& line) {
   return std::any_of(line.begin(), line.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c >= 0x80;  // a letter of any script
@@ -194,7 +194,7 @@ bool FailurePolicy::FailsAtOnce(const RankExit& exit) const {
          (exit.exit_code == control::kExitUserError || exit_codes_.fail.contains(exit.exit_code));
 }
 
-// A rank that was not started is blamed first, because all other ranks wait for it.
+// Blames a rank that was not started first, because all other ranks wait for it.
 int FailurePolicy::BlameRank(const ReportedExit& end) const {
   return end.not_started ? -1 : BlameRank(end.exit);
 }

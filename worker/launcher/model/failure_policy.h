@@ -1,8 +1,8 @@
 #pragma once
 
-// Decides when the exits of ranks fail the job, and which rank caused the failure. It waits until
-// related events have arrived: if a worker disappears, the exit of another rank looks like a
-// failure until the worker's silence is noticed. A value; it does not depend on workers or worlds.
+// Decides when the exits of ranks fail the job, and which rank caused the failure. It waits for
+// related events: if a worker disappears, the exit of another rank looks like a failure until the
+// worker's silence is detected. A value; it does not depend on workers or worlds.
 
 #include <chrono>
 #include <deque>
@@ -40,22 +40,22 @@ class FailurePolicy {
   // Call when a rank ended while the job continues. Records the exit for the status and the limit.
   // A kill does not count towards the limit, but may have caused the exits of other ranks.
   void Fail(Time now, const control::RankExit& exit);
-  // Call when a rank ended before the first world and a restart cannot help. The job then fails.
+  // Call when a rank ended before the first world and a restart cannot help. The job fails.
   void FailStart(Time now, const control::RankExit& exit);
   bool Lists(const std::string& pod_uid, int slot) const;
   // Records an exit only for the status. After a takeover, an exit may be reported again.
   void Record(control::RankExit exit);
-  // Call when a rank was killed, or ended while it loaded; `text` describes it. `since`: see
+  // Call when a rank was killed or ended while loading. `text` describes the end. `since`: see
   // CrashLimit.
   void Crash(Time now, Time since, const control::RankExit& exit, std::string text);
   // See CrashLimit.
   void Committed(int64_t step) { crashes_.Committed(step); }
   void ForgetCrashes(Time before) { crashes_.Forget(before); }
 
-  // Whether the job fails because of a fatal exit, or of several crashes in a row without progress.
+  // Returns whether the job fails: after a fatal exit or several crashes without progress.
   bool MustFail() const { return must_fail_ || crashes_.Reached(); }
   // For an elastic job: returns the exit to blame once all reports of the event have arrived.
-  // Harmless exits are then forgotten.
+  // Then forgets harmless exits.
   std::optional<control::RankExit> Judge(Time now);
 
   struct Blame {
@@ -76,15 +76,15 @@ class FailurePolicy {
   bool CrashLimitReached() const { return crashes_.Reached(); }
   // Describes the crashes, for users. REQUIRES: crashes() > 0.
   std::string CrashText() const;
-  // Whether the agent starts a new process after this exit. The new process may fail, too.
+  // Returns whether the agent starts a new process after this exit. The process may fail, too.
   bool LoadsAgain(const control::RankExit& exit) const;
-  // Whether the program may have caused the exit, so that it counts towards the limit.
+  // Returns whether the exit counts towards the limit: the program may have caused it.
   bool Counts(const control::RankExit& exit) const;
 
  private:
-  // Whether the exit fails the job at once because a restart of the rank cannot help.
+  // Returns whether the exit fails the job at once because a restart cannot help.
   bool FailsAtOnce(const control::RankExit& exit) const;
-  // The order of blame: the exit with the lowest value is blamed.
+  // Returns the order of blame: the exit with the lowest value is blamed.
   int BlameRank(const control::RankExit& exit) const;
   int BlameRank(const ReportedExit& end) const;
 

@@ -20,8 +20,8 @@ std::vector<Pair> Without(const std::vector<Pair>& pairs, int first, int second)
   return rest;
 }
 
-// Returns one or two ranks, preferably young ones, such that each pair contains one of them; empty
-// if more are needed. One is from the first pair, the other from the first pair without that one.
+// Returns one or two ranks, preferably young, such that each pair contains one of them; empty if
+// more are needed. One is from the first pair, the other from the first pair without the former.
 std::vector<int> SmallCover(const std::vector<Pair>& pairs) {
   const auto [low, high] = pairs.front();
   for (const int rank : {high, low}) {

@@ -2,7 +2,7 @@
 
 // The rules for the transition between worlds, as values and pure functions: the identity of
 // members, the members of the next world, the quorum of the last world's Pods, and the ranks to
-// drop if some cannot reach each other. They do not depend on connections or time.
+// drop if ranks cannot reach each other. The rules do not depend on connections or time.
 
 #include <cstddef>
 #include <functional>
@@ -20,7 +20,7 @@ namespace ringmaster::launcher {
 // The identity of a member: Pod UID, slot, start.
 using MemberId = std::tuple<std::string, int, std::string>;
 MemberId IdOf(const control::Member& member);
-// A key to look up a member without copying it. It refers to the fields of `member`.
+// Returns a key to look up a member without copying it. The key refers to fields of `member`.
 inline auto KeyOf(const control::Member& member) {
   return std::tie(member.pod_uid, member.slot, member.start);
 }
@@ -38,21 +38,21 @@ struct NextWorldInput {
 
 // Returns survivors in their order, then joiners, with ranks from 0. Drops leavers if a remaining
 // member certainly has the state; otherwise leavers stay, because they may have the only copy.
-// Empty if there are no survivors, because joiners have no state to continue from.
+// Returns none if there are no survivors, because joiners have no state to continue from.
 std::vector<control::Member> NextWorld(NextWorldInput input);
 
 // The Pods of the last started world, counted when the next world forms.
 struct Quorum {
   int pods = 0;
   int known_dead = 0;          // Pods that are proven to be dead
-  int accepted = 0;            // they take part and accepted no later epoch of another launcher
+  int accepted = 0;            // take part and accepted no later epoch of another launcher
   bool formed_here = false;    // whether this launcher formed that world
   bool all_accounted = false;  // whether each Pod takes part or is known to be dead
 };
 
-// Whether a majority of the Pods accepted. If this launcher formed that world, dead Pods do not
-// count and exactly half is enough; otherwise dead Pods count, because they may have been in later
-// worlds of another launcher. Also true if no Pod is missing, because none can disagree.
+// Returns whether a majority of the Pods accepted. If this launcher formed that world, dead Pods do
+// not count and exactly half is enough; otherwise dead Pods count, because they may have been in
+// later worlds of another launcher. Also true if no Pod is missing, because none can disagree.
 bool HasQuorum(const Quorum& quorum);
 
 // A proposed world, and the Pods that have accepted its epoch so far.
@@ -83,7 +83,7 @@ class Proposal {
 // ones. The result is exact for up to two ranks; beyond that, it prefers ranks with the most pairs.
 std::vector<int> SmallestCover(const std::set<std::pair<int, int>>& pairs);
 
-// The ranks to drop if the ranks of one world cannot continue together.
+// The ranks to drop if the ranks of a world cannot continue together.
 struct Blame {
   std::vector<int> ranks;
   bool stalled = false;  // whether the ranks were chosen because they are silent

@@ -15,7 +15,7 @@ struct RankTimes {
   int rank = 0;
   int64_t step = 0;         // steps applied
   double step_seconds = 0;  // duration of its newest step
-  double own_seconds = 0;   // duration of its own part of a step, smoothed; 0: none yet
+  double own_seconds = 0;   // smoothed duration of its own part of a step; 0: none yet
   bool straggler = false;
 };
 

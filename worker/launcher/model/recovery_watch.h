@@ -1,6 +1,6 @@
 #pragma once
 
-// Measures recoveries: from the first loss to the first step that the next world committed. Does no
+// Measures recoveries: from the first loss to the first step that the next world commits. Does no
 // I/O; owned by a job.
 
 #include <chrono>
@@ -29,7 +29,7 @@ class RecoveryWatch {
     std::optional<Time> started{};  // Time{}: it started under a previous launcher
   };
 
-  // Records that members were lost. The first loss is kept until training continues, but a loss
+  // Records that members were lost. Keeps the first loss until training continues, but a loss
   // replaces an orderly leave.
   void Lost(Time now, const Loss& loss);
 

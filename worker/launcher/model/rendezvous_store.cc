@@ -77,7 +77,7 @@ bool RendezvousStore::Complete(const control::StoreGet& get) const {
                      [this](const std::string& name) { return values_.contains(name); });
 }
 
-// The number of bytes that a request uses. An empty key also needs memory.
+// Returns the number of bytes that a request uses. An empty key also needs memory.
 std::size_t RendezvousStore::BytesOf(const control::StoreGet& get) {
   std::size_t bytes = 0;
   for (const std::string& name : get.keys) bytes += sizeof(name) + name.size();

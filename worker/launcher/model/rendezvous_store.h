@@ -1,7 +1,7 @@
 #pragma once
 
 // The store through which the ranks of one epoch find each other: keys and values in memory, and
-// requests that wait for missing keys. It is dropped with the epoch. No I/O; owned by a job.
+// requests that wait for missing keys. Reset() empties the store. Does no I/O; owned by a job.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,9 +33,9 @@ class RendezvousStore {
   // kThrottled: the store is full, and the value was not stored.
   Result<std::vector<Answer>> Set(const control::StoreSet& set);
 
-  // Answers at once if every key exists, otherwise once all exist. A request with the same (worker,
-  // rank, id) replaces the earlier one. Ignores other epochs. kThrottled: too many requests wait,
-  // or the store is full.
+  // Answers at once if all keys exist, otherwise once all of them exist. A request with the same
+  // (worker, rank, id) replaces the earlier one. Ignores other epochs. kThrottled: too many
+  // requests wait, or the store is full.
   Result<std::vector<Answer>> Get(const std::string& pod_uid, const control::StoreGet& get);
 
  private:

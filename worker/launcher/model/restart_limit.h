@@ -1,7 +1,7 @@
 #pragma once
 
-// Limits how many ranks may end by themselves before the job fails: at most `limit` within a
-// sliding window. Ranks that are killed by signals do not count. Does no I/O.
+// Limits how many ranks may end by themselves before the job fails: `limit` within a sliding
+// window. Ranks that are killed by signals do not count. Does no I/O.
 
 #include <chrono>
 #include <deque>

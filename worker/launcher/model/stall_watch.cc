@@ -19,7 +19,7 @@ constexpr int kOfMedian = 10;
 constexpr int kWhileEntering = 5;
 constexpr int kWhileUnknown = 30;
 constexpr int kForACrowd = 3;
-constexpr std::size_t kRecorded = 16;  // ranks of a stalled world that Record() lists
+constexpr std::size_t kRecorded = 16;  // maximum number of ranks that Record() lists
 constexpr int64_t kMaxStepMicros = int64_t{86'400} * 1'000'000;
 
 // How far a rank has come in a world; later values mean more progress.
@@ -43,13 +43,13 @@ auto PlaceKey(const RankPosition& position) {
   return std::tuple(StageOf(position), position.step, position.phase, position.bucket);
 }
 
-// Names a stage of connecting; empty if the rank does not report stages, for example with Gloo.
+// Returns the name of a stage of connecting; empty if the rank reports none, as with Gloo.
 std::string StageText(int stage) {
   if (stage <= 0 || stage >= static_cast<int>(control::kConnectStageTexts.size())) return "";
   return std::string(" where it ") + control::kConnectStageTexts[static_cast<std::size_t>(stage)];
 }
 
-// Whether the rank waits for other ranks or for the launcher.
+// Returns whether the rank waits for other ranks or for the launcher.
 bool Waits(const RankPosition& position) {
   if (position.stopped || !position.entered) return false;
   switch (position.phase) {
@@ -198,7 +198,7 @@ std::map<int, int> StallWatch::CannotConnect(Time now) const {
   if (now - moved_at_ < EnteringLimit()) return peers;
   for (const auto& position : positions_) {
     if (StageOf(*position) != kConnecting || position->stopped) return {};
-    // If a rank is further behind, all other ranks wait for it, even if they report another peer.
+    // If a rank is further behind, all others wait for it, even if they report another peer.
     if (position->bucket != positions_.front()->bucket) return {};
     if (position->peer >= 0) peers[position->rank] = position->peer;
   }
@@ -234,12 +234,12 @@ bool StallWatch::AllFresh(Time now) const {
   return true;
 }
 
-// How long the world may make no progress before `suspects` are blamed. REQUIRES: all reported.
+// Returns after what time without progress to blame `suspects`. REQUIRES: all ranks reported.
 StallWatch::Millis StallWatch::Limit(const std::vector<int>& suspects) const {
   const std::optional<Millis> median = MedianStep();
   bool unknown = !median;
   for (const auto& position : positions_) {
-    // A rank stopped by a signal does not evaluate or start anything, whatever its phase is.
+    // A rank that a signal stopped does not evaluate or start anything in any phase.
     unknown = unknown || (!position->stopped && position->phase == RankPhase::kEvaluate);
   }
   bool outside = false;
@@ -250,7 +250,7 @@ StallWatch::Millis StallWatch::Limit(const std::vector<int>& suspects) const {
     starting = starting || (!position.stopped && position.entered && position.applied_millis < 0);
   }
   if (unknown) return kWhileUnknown * floor_;
-  // A rank that has not entered this world cannot have started anything in it yet.
+  // A rank that has not entered this world has not started NCCL or cuDNN in it.
   if (outside) return EnteringLimit();
   return starting ? kWhileUnknown * floor_ : std::max(kOfMedian * *median, floor_);
 }

@@ -14,14 +14,14 @@
 //                                          first step. This does not apply to a rank that is
 //                                          stopped by a signal
 //
-// A rank is then to blame if others wait for it. If some ranks do not wait for others, the rank to
-// blame is the one furthest behind among them; if all wait, it is the rank that waits at the
-// earliest place. If several ranks are furthest behind, all are blamed, provided that they are
-// fewer than half of the world or were stopped by a signal. Otherwise a common cause may slow them,
-// so only the youngest is blamed, after three times as long. If all wait for gradients at the same
-// place, one device may hang while its host waits like the others: the rank that completed fewer
-// collectives than all others (CollectiveCounts) is to blame. If no rank is behind, none is blamed
-// here, and the ranks' own reports about unreachable peers decide (next_world.h, FindCulprits).
+// In a stalled world, a rank is to blame if others wait for it. If some ranks do not wait for
+// others, the one furthest behind is to blame; if all wait, the one at the earliest place is. If
+// several ranks are furthest behind, all are blamed, provided that they are fewer than half of the
+// world or were stopped by a signal. Otherwise a common cause may slow them, so only the youngest
+// is blamed, after three times the limit. If all wait for gradients at the same place, one device
+// may hang while its host waits like the others: the rank that completed fewer collectives than all
+// others (CollectiveCounts) is to blame. If no rank is behind, no rank is blamed here, and
+// FindCulprits (next_world.h) decides from the ranks' reports about unreachable peers.
 //
 // A world is not judged if any of its ranks has not reported its position recently.
 
@@ -49,7 +49,7 @@ class StallWatch {
   void set_fresh(Millis fresh) { fresh_ = fresh; }
   // Begins to watch a new world of this many ranks. Step times of earlier worlds still count.
   void Begin(Time now, int ranks);
-  // Call if this launcher itself was late: measures the time without progress from now on.
+  // Call if this launcher was suspended: measures the time without progress from now on.
   void Restart(Time now) { moved_at_ = now; }
   // REQUIRES: 0 <= position.rank < ranks.
   void Report(Time now, const control::RankPosition& position);
@@ -62,18 +62,18 @@ class StallWatch {
   };
   std::optional<Judgement> Judge(Time now) const;
 
-  // If all ranks have stopped at the same place while connecting, returns which rank each of them
-  // waits for, as far as they report it. Otherwise returns an empty map.
+  // If all ranks have stopped at the same place while connecting, returns the rank that each of
+  // them waits for, if reported. Otherwise returns an empty map.
   std::map<int, int> CannotConnect(Time now) const;
 
-  // Returns when the world last made progress, if that is longer ago than usual; blames no rank.
+  // If the world is stalled, returns when it last made progress; blames no rank.
   std::optional<Time> StandsStillSince(Time now) const;
   // Returns the positions of the ranks that are furthest behind, and their collectives, as text.
   std::string Record() const;
 
-  // The position of a rank as text, like "at step 41, in phase 'compute', waiting for rank 2".
+  // Returns a rank's position as text, like "at step 41, in phase 'compute', waiting for rank 2".
   std::string PlaceOf(int rank) const;
-  // The median time of a step; empty before five steps have been seen.
+  // Returns the median time of a step; nothing before five steps have been seen.
   std::optional<Millis> MedianStep() const;
   // The newest report of each rank; nullopt for a rank that has not reported.
   const std::vector<std::optional<control::RankPosition>>& positions() const { return positions_; }
@@ -90,7 +90,7 @@ class StallWatch {
   Millis fresh_;
   std::vector<std::optional<control::RankPosition>> positions_;  // by rank
   std::vector<Time> heard_at_;                                   // by rank
-  Time moved_at_{};                                              // when any rank last moved
+  Time moved_at_{};                                              // when a rank last made progress
   std::deque<int64_t> step_micros_;                              // durations of the newest steps
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // The start gate of one cohort: records which of mpirun's processes have attached, and whether they
-// are exactly the expected set. A mere count would accept an mpirun that starts all processes on
-// one host. Does no I/O; owned by a job.
+// are exactly the expected set. Counting the processes would not detect that mpirun started all of
+// them on one host. Does no I/O; owned by a job.
 
 #include <map>
 #include <optional>
@@ -16,7 +16,7 @@ class StartGate {
  public:
   using Slot = std::pair<std::string, int>;  // Pod UID, slot
 
-  // What is wrong with the set of processes. `slot` and `world_size` are set if they give details.
+  // What is wrong with the set of processes. `slot` and `world_size` are set if `kind` needs them.
   struct Fault {
     enum class Kind { kAttachedTwice, kNotExpected, kOtherWorldSize, kSameRank };
     Kind kind = Kind::kAttachedTwice;
@@ -24,13 +24,13 @@ class StartGate {
     int world_size = 0;
   };
 
-  // Begins a new attempt and forgets everything.
+  // Begins a new attempt and forgets the previous one.
   void Expect(std::set<Slot> slots);
 
-  // Records an attached process. A repeated report of a reconnected agent has no effect.
+  // Records an attached process. A report that a reconnected agent repeats has no effect.
   void Attach(const Slot& slot, int mpi_rank, int mpi_world_size);
 
-  // Whether every expected slot has attached exactly once, and no other process has attached.
+  // Returns whether each expected slot has attached exactly once and no other process has.
   bool Complete() const { return !fault_ && attached_.size() == expected_.size(); }
   const std::optional<Fault>& fault() const { return fault_; }
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // One start of the first world by mpirun or the agents: tracks which of mpirun's processes have
-// attached and how mpirun ended, and decides whether the start has failed. A value; counts the
-// failed starts since the gate last opened.
+// attached and how mpirun ended, and decides whether the start has failed. Counts the failed starts
+// since the gate last opened. A value.
 
 #include <cstdint>
 #include <functional>
@@ -23,7 +23,7 @@ class Startup {
   using Time = Clock::Time;
   using Slot = StartGate::Slot;
 
-  // Begins a start: mpirun, or the agents if `cohort` is kStartedByAgents, start one process in
+  // Begins a start: mpirun (or, if `cohort` is kStartedByAgents, the agents) starts one process in
   // each of these slots.
   void Begin(Time now, int64_t cohort, std::set<Slot> expected);
   void Attach(Time now, const std::string& pod_uid, const control::SlotAttached& attached);
@@ -33,7 +33,7 @@ class Startup {
   // The following functions describe the newest start.
   int64_t cohort() const { return cohort_; }
   bool mpirun_runs() const { return mpirun_runs_; }
-  // The exit of mpirun since the newest start.
+  // The exit of the mpirun of this start, if it has exited.
   const std::optional<MpirunExit>& mpirun_exit() const { return mpirun_exit_; }
   Time mpirun_exited_at() const { return mpirun_exited_at_; }
   const StartGate& gate() const { return gate_; }

@@ -1,7 +1,7 @@
 #pragma once
 
 // Finds ranks that are much slower than their peers in their own part of a step: data, computation
-// and update, without waiting for others. A rank becomes a straggler when this time has been above
+// and update, excluding waits for others. A rank becomes a straggler when this time has been above
 // 1.5 times the world's median for 10 s (and over a millisecond above it, to ignore noise). It
 // stops being a straggler below 1.25 times the median. Does no I/O; owned by a job.
 
@@ -26,9 +26,9 @@ class StragglerWatch {
   static constexpr double kNoiseMicros = 1000;
   static constexpr std::chrono::seconds kFor{10};
 
-  // Begins a new world. Times of members that were in the previous world are kept.
+  // Begins a new world. Keeps the times of members that were in the previous world.
   void Begin(const std::vector<control::Member>& members);
-  // `own_micros`: the time of the rank's own part of `step`. REQUIRES: a member of the world.
+  // `own_micros`: the time of the rank's own part of `step`. REQUIRES: `member` is in the world.
   void Report(Time now, const control::Member& member, int64_t step, int64_t own_micros);
 
   struct Slow {
@@ -39,7 +39,7 @@ class StragglerWatch {
   };
   // Slowest first.
   std::vector<Slow> Stragglers(Time now) const;
-  // The smoothed time of a member; nullopt before its first step.
+  // Returns the smoothed time of a member; nullopt before its first step.
   std::optional<double> OwnMicros(const control::Member& member) const;
 
  private:
@@ -49,7 +49,7 @@ class StragglerWatch {
     std::optional<Time> slow_since;
   };
 
-  // The lower median of the known times. Empty if fewer than two times are known.
+  // Returns the lower median of the known times; nothing if fewer than two are known.
   std::optional<double> Median() const;
   std::optional<double> RecentMedian(Time now);
 

@@ -11,7 +11,7 @@
 namespace ringmaster::launcher {
 namespace {
 
-constexpr std::size_t kMaxEarly = 4 * control::kMaxRanks;  // a few messages for each rank
+constexpr std::size_t kMaxEarly = 4 * control::kMaxRanks;  // four messages for each rank
 
 }  // namespace
 

@@ -1,9 +1,9 @@
 #pragma once
 
 // Collects the agents' WorldReports, from which a restarted launcher learns about the running
-// world. Only the newest report per Pod counts. The launcher takes over the world with the highest
-// epoch; reports of lower epochs still show which members run. An agent that knows this world is
-// asked for the members, and reports of ranks are kept until the answer arrives. A value.
+// world. Only the newest report of each Pod counts. The launcher takes over the world with the
+// highest epoch; reports of lower epochs still show which members run. The launcher asks an agent
+// of this world for the members, and keeps reports of ranks until the agent answers. A value.
 
 #include <map>
 #include <optional>
@@ -28,24 +28,24 @@ class Takeover {
   void Report(const std::string& pod_uid, const control::WorldReport& report);
   void ForgetReports();
 
-  // The highest epoch reported; {0, 0}: none.
+  // The highest epoch that was reported; {0, 0}: none.
   const control::Epoch& newest() const { return newest_; }
   // The highest epoch that was reported with members, and these members; {0, 0}: none.
   const control::Epoch& epoch() const { return epoch_; }
   const std::vector<control::Member>& members() const { return members_; }
-  // Whether the Pod reported the newest epoch, so that its agent knows the members of that epoch.
+  // Returns whether the Pod reported the newest epoch, whose members its agent then knows.
   bool Knows(const std::string& pod_uid) const;
 
-  // Whether the member runs, according to its Pod; nullopt if the Pod has not reported.
+  // Returns whether the member runs, according to its Pod; nullopt if the Pod has not reported.
   std::optional<bool> Runs(const control::Member& member) const;
 
-  // Whether more than half of the members' Pods have reported.
+  // Returns whether more than half of the members' Pods have reported.
   bool HeardFromMost() const;
 
-  // Whether every member's Pod reported epoch(): the world has started everywhere.
+  // Returns whether every member's Pod reported epoch(): the world has started in all Pods.
   bool StartedEverywhere() const;
 
-  // Whether a connected agent reported a world that is newer than `known` and has unknown members.
+  // Returns whether a connected agent reported a world after `known` whose members are unknown.
   bool AwaitsMembers(const control::Epoch& known, const Connections& connections) const;
   // Returns an agent that knows the members and must be asked for them now; nullopt if another
   // agent was asked less than `again` ago and may still answer. REQUIRES: AwaitsMembers().

@@ -28,10 +28,10 @@ enum class Standing {
 struct Process {
   std::string loaded;  // Member::start of the process that can join a world; empty: none
   Clock::Time loaded_at{};
-  std::optional<control::RankExit> exit;  // exit of the newest process that ended
+  std::optional<control::RankExit> exit;  // exit of the last process that ended
   Clock::Time ended_at{};
-  bool replaced = false;     // whether another process has loaded since
-  control::RankStack stack;  // the newest stack that its agent sent
+  bool replaced = false;     // whether a process has loaded since that exit
+  control::RankStack stack;  // the newest stack that the agent sent
 };
 
 // A worker Pod that has sent a hello, or is in a world of another launcher. It is kept until the
@@ -53,7 +53,7 @@ struct Worker {
   Time filled_at{};                                   // when its data cache last made progress
   std::map<int, Process> processes;                   // by slot
   std::set<MemberId> stopping;  // its ranks in a world that continued without it
-  control::Epoch prepared;      // the highest epoch that we asked it to accept
+  control::Epoch prepared;      // the highest epoch that it was asked to accept
   control::Epoch told;          // the newest world that was sent on this connection
   bool leaving = false;
   Standing standing = Standing::kTrusted;
@@ -66,9 +66,9 @@ struct Worker {
   bool Trusted() const { return standing == Standing::kTrusted; }
   void Fence();
 
-  // Whether the worker can take part in a world that starts now.
+  // Returns whether the worker can take part in a world that starts now.
   bool IsReady() const;
-  // Whether the worker will be ready once its data cache is filled.
+  // Returns whether the worker will be ready once its data cache is filled.
   bool IsFilling() const;
 };
 
@@ -76,7 +76,7 @@ class WorkerTable {
  public:
   using Workers = std::map<std::string, Worker>;
 
-  // Null if the table does not contain the Pod.
+  // Returns null if the table does not contain the Pod.
   const Worker* Find(const std::string& pod_uid) const;
   Worker* Find(const std::string& pod_uid);
   const Worker& At(const std::string& pod_uid) const { return workers_.at(pod_uid); }
@@ -89,7 +89,7 @@ class WorkerTable {
   void Connect(Worker& worker, ConnectionId connection);
   // Removes the worker's connection. REQUIRES: the worker is connected.
   void Disconnect(Clock::Time now, Worker& worker);
-  // Connections that have sent a hello → Pod UID.
+  // Maps each connection that has sent a hello to its Pod UID.
   const std::map<ConnectionId, std::string>& connections() const { return connections_; }
 
   Workers::iterator begin() { return workers_.begin(); }

@@ -12,9 +12,9 @@
 
 namespace ringmaster::launcher {
 
-// The name of each host in mpirun: its address, or an unused address of the range 240.0.0.0/4 if an
-// earlier host has the same address (workers on one node's network). mpirun distinguishes hosts
-// only by this name. It connects with ssh, whose configuration has the real address, or with
+// Returns mpirun's name of each host: its address, or an unused address of the range 240.0.0.0/4 if
+// an earlier host has the same address (workers on one node's network). mpirun distinguishes hosts
+// only by this name. mpirun connects with ssh, whose configuration has the real address, or with
 // ringmaster-rsh.
 std::vector<std::string> HostNames(const std::vector<Host>& hosts);
 
@@ -47,7 +47,7 @@ Result<void> WriteHostFiles(const HostFiles& paths, const std::vector<Host>& hos
 Result<void> WriteSshFiles(const HostFiles& paths, const std::vector<Host>& hosts,
                            const std::string& identity_file, const std::string& host_public_key);
 
-// Agents report addresses and users. These return false for text that must not be in the files.
+// Agents report the address and the user. Return false for text that must not be in the files.
 bool HasSafeAddress(const Host& host);
 bool HasSafeLogin(const Host& host);
 

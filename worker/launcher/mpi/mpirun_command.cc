@@ -27,7 +27,7 @@ bool AllowedName(const std::string& name, const MpirunPlan& plan) {
          std::find(plan.export_env.begin(), plan.export_env.end(), name) != plan.export_env.end();
 }
 
-// Whether the user sets or passes on a variable with this name.
+// Returns whether the user sets or passes on a variable with this name.
 bool Names(std::string_view variable, const MpirunPlan& plan) {
   const auto is_it = [&](std::string_view word) {
     return word == variable || (word.starts_with(variable) && word[variable.size()] == '=');
@@ -36,7 +36,7 @@ bool Names(std::string_view variable, const MpirunPlan& plan) {
          std::any_of(plan.extra_args.begin(), plan.extra_args.end(), is_it);
 }
 
-// Arguments of the program with which mpirun starts its daemons: ssh or ringmaster-rsh.
+// Returns the arguments of ssh or ringmaster-rsh, with which mpirun starts its daemons.
 std::string AgentArguments(const MpirunPlan& plan) {
   return plan.rsh.empty() ? "-F " + plan.ssh_config : "--socket=" + plan.rsh_socket;
 }

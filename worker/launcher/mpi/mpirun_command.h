@@ -2,8 +2,8 @@
 
 // Builds the mpirun command for each generation of Open MPI, as argv and environment, without a
 // shell. Each generation silently ignores the other's option names, so the command depends on
-// the installed generation, and the start gate (start_gate.h) verifies the effect. Pure
-// functions.
+// the installed generation, and the start gate (start_gate.h) verifies which processes mpirun
+// started. Pure functions.
 
 #include <functional>
 #include <map>
@@ -24,13 +24,13 @@ struct MpiVersion {
   std::string version;  // for example "4.1.4"
 };
 
-// Parses the output of `mpirun --version`. kInvalid for any other implementation.
+// Parses the output of `mpirun --version`. kInvalid: it is not Open MPI 4 or 5.
 Result<MpiVersion> ParseMpiVersion(std::string_view output);
 
 struct MpirunPlan {
   MpiFlavour flavour = MpiFlavour::kOpenMpi4;
   std::string mpirun =
-      "mpirun";  // argv[0]; with an absolute path, mpirun sets PATH on the workers accordingly
+      "mpirun";  // argv[0]; if it is absolute, mpirun adds its folder to PATH on the workers
   bool as_root = false;
   int world_size = 1;
   int hosts = 1;
@@ -42,7 +42,7 @@ struct MpirunPlan {
   std::string rsh_socket;
   control::Interfaces interfaces;  // for ranks
   bool interface_here = false;     // whether the launcher has an included interface
-  // Where PyTorch's processes meet (init_method env://): rank 0's host, and a port; 0: no port.
+  // PyTorch's rendezvous (init_method env://): rank 0's host, and a port; 0: no port.
   std::string master_address;
   int master_port = 0;
   std::vector<std::string> export_env;  // more variables to pass to the processes
@@ -57,10 +57,10 @@ std::vector<std::string> MpirunArguments(const MpirunPlan& plan);
 std::map<std::string, std::string> MpirunEnvironment(const MpirunPlan& plan,
                                                      const std::map<std::string, std::string>& own);
 
-// Whether the user's arguments set the directory in which mpirun starts programs.
+// Returns whether the user's arguments set the directory in which mpirun starts programs.
 bool ChoosesDirectory(const std::vector<std::string>& extra_args);
 
-// Quotes a command for a shell; used in logs.
+// Returns a command quoted for a shell; used in logs.
 std::string QuoteCommand(const std::vector<std::string>& words);
 
 }  // namespace ringmaster::launcher

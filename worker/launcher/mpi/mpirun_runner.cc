@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kStopGrace{2000};
 
-// The folders that a login over ssh searches for programs by default.
+// Returns whether a login over ssh searches the file's folder by default.
 bool OnDefaultPath(const std::string& file) {
   const std::string directory = file.substr(0, file.rfind('/'));
   return directory == "/usr/bin" || directory == "/bin" || directory == "/usr/local/bin";
@@ -73,7 +73,7 @@ void MpirunRunner::Probe(std::chrono::milliseconds limit, OnVersion on_version) 
 }
 
 void MpirunRunner::Start(const StartMpirun& start) {
-  Abandon();  // kills an mpirun that still runs after Stop()
+  Abandon();  // kills an mpirun that is still running
   if (Result<void> started = TryStart(start); !started.ok()) {
     MpirunExit exit;
     exit.start_error = started.error().message;
@@ -105,7 +105,7 @@ Result<void> MpirunRunner::Run(std::vector<std::string> argv, const MpirunPlan& 
   for (const auto& [name, value] : MpirunEnvironment(plan, config_.environment)) {
     spec.environment.push_back(name + '=' + value);
   }
-  spec.death_signal = SIGTERM;  // mpirun then notifies the workers
+  spec.death_signal = SIGTERM;  // on SIGTERM, mpirun notifies the workers
   auto process = CapturedProcess::Start(reaper_, std::move(spec), std::move(handlers));
   if (!process.ok()) return process.error();
   process_ = *std::move(process);

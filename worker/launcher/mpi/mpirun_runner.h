@@ -1,7 +1,7 @@
 #pragma once
 
-// Runs mpirun for one cohort at a time: writes its input files, logs the command, passes
-// its output on, keeps the last lines, and reports its exit. Used by Launcher, on its
+// Runs mpirun for one cohort at a time: writes mpirun's input files, logs the command,
+// passes on its output, keeps the last lines, and reports the exit. Used by Launcher, on its
 // thread.
 
 #include <chrono>
@@ -32,8 +32,8 @@ class MpirunRunner {
   ~MpirunRunner();  // kills a running mpirun
 
   // Asks mpirun for its version and calls `on_version` once, with an error if the other functions
-  // cannot be used. kNotFound: mpirun is missing. kInvalid: it is not Open MPI 4 or 5. Other:
-  // mpirun cannot be run, or did not answer within `limit` and was killed.
+  // cannot be used. kNotFound: mpirun is missing. kInvalid: it is not Open MPI 4 or 5. Other
+  // errors: mpirun cannot be run, or did not answer within `limit` and was killed.
   void Probe(std::chrono::milliseconds limit, OnVersion on_version);
 
   // REQUIRES: the version is known. If the start fails, reports an exit before it returns.

@@ -1,7 +1,7 @@
 #pragma once
 
 // Replaces ssh for mpirun: asks the launcher to run a command through the agent of a host, passes
-// its output on, and exits with the command's exit code. Blocks; uses one thread.
+// on the command's output, and exits with its exit code. Blocks; uses one thread.
 
 #include <string>
 #include <vector>

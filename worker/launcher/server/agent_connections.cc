@@ -30,7 +30,7 @@ Result<void> AgentConnections::Listen(boost::asio::io_context& io, int port,
 
 void AgentConnections::Add(std::shared_ptr<control::LineConnection> connection) {
   if (!end_reason_.empty()) return connection->Close(end_reason_);
-  // Agents send their hello at once, so the connection that has waited longest is closed.
+  // Agents send their hello at once, so close the connection that has been silent for longest.
   if (strangers_.size() >= kMaxStrangers) {
     const ConnectionId oldest = *strangers_.begin();
     strangers_.erase(oldest);

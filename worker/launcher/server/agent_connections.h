@@ -48,9 +48,9 @@ class AgentConnections {
   // Closes connections that have sent no hello within kHelloLimit.
   void CloseSilent(Clock::Time now);
 
-  // These have no effect on a closed connection.
+  // The following functions have no effect on a closed connection.
   //
-  // Raises the line limit of a connection, because it belongs to an agent of this job.
+  // Call for an agent of this job. Raises the line limit of its connection.
   void Admit(ConnectionId id);
   void Send(ConnectionId id, const control::Message& message);
   void SendToAll(const std::vector<ConnectionId>& ids, const control::Message& message);

@@ -2,8 +2,8 @@
 
 // The launcher's HTTPS server for the operator (common/control/launcher_api.h): receives orders and
 // serves the status and the ranks' metrics. common/net/http_server.h limits the resources that
-// clients can use. The token is compared in constant time before a body is read. Runs on the one
-// thread of its io_context.
+// clients can use. Compares the token in constant time before it reads a body. Single-threaded, on
+// its io_context.
 
 #include <chrono>
 #include <functional>
@@ -28,10 +28,10 @@ struct ApiHandlers {
   // Applies an order. kConflict: an order with a higher stamp was received earlier.
   std::function<Result<void>(const control::Order&)> on_order;
   std::function<control::LauncherStatus()> status;
-  std::function<std::string()> metrics;  // in Prometheus' text format
+  std::function<std::string()> metrics;  // returns Prometheus' text format
 };
 
-// Whether `authorization` contains the operator's token.
+// Returns whether `authorization` contains the operator's token.
 bool Trusted(const ApiOptions& options, const std::string& authorization);
 
 // Answers one request of the operator; pure except for the handlers.

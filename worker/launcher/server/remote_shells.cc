@@ -11,7 +11,7 @@
 namespace ringmaster::launcher {
 namespace {
 
-// A command may become six times as long when it is written as JSON.
+// JSON may make a command six times as long.
 constexpr std::size_t kMaxShellLineBytes = 1 << 20;
 
 }  // namespace
@@ -71,7 +71,7 @@ void RemoteShells::OnHello(int64_t id, const control::Message& message) {
   send_(shell.agent, control::RunCommand{id, hello->command});
 }
 
-// Called when mpirun has ended the command or has received its answer.
+// Called when mpirun has ended ringmaster-rsh or the command has ended.
 void RemoteShells::OnClosed(int64_t id) {
   const auto node = shells_.extract(id);
   if (node.empty() || node.mapped().agent == 0) return;

@@ -1,7 +1,7 @@
 #pragma once
 
 // The unix socket of ringmaster-rsh, through which mpirun reaches hosts without sshd. Each
-// connection requests one command on one host; the socket relays the request to the host's agent,
+// connection requests one command on one host; the class passes the request to the host's agent,
 // and the output back. It accepts only processes of the same user (as reported by the kernel), only
 // hosts of the running mpirun, and one command at a time per host. Used by Launcher, on its thread.
 
@@ -33,7 +33,7 @@ class RemoteShells {
   // Call when mpirun starts. Sets the hosts that mpirun may reach, by their names in the hostfile,
   // and ends the commands of the previous mpirun.
   void Begin(std::map<std::string, ConnectionId> hosts);
-  // Call when mpirun has ended. Hosts are no longer reachable, and running commands are ended.
+  // Call when mpirun has ended. Makes all hosts unreachable and ends running commands.
   void End() { Begin({}); }
 
   // Handles an agent's message about its commands. Returns false for other messages.

@@ -1,7 +1,7 @@
 #pragma once
 
-// Keeps a status within the size that the operator reads (launcher_api.h). It first
-// drops old failures, then reports of workers without anything notable, then other
+// Keeps a status within the size that the operator reads (launcher_api.h). It
+// drops old failures first, then reports of healthy members, then other
 // reports.
 
 #include <string>
