@@ -208,11 +208,20 @@ def render_version(kind, version):
     return lines
 
 
+def refuse_nulls(node, where):
+    """A null is an unquoted comma in a description: YAML makes the rest of the text a key without a value."""
+    if node is None:
+        raise SystemExit(f"render.py: {where} has no value; quote the text that contains a comma")
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        refuse_nulls(value, f"{where}: {key}")
+
+
 def render_api():
     lines = []
     # The CRD of the read-only copies comes last.
     for path in sorted((ROOT / "crds").glob("*.yaml"), key=lambda path: (".dev_local" in path.name, path.name)):
         crd = yaml.safe_load(path.read_text(encoding="utf-8"))["spec"]
+        refuse_nulls(crd, path.name)
         for version in crd["versions"]:
             lines += render_version(crd["names"]["kind"], version)
     return lines

@@ -24,7 +24,7 @@ Result<void> WaitFor(int fd, short events, BlockingLineClient::Deadline deadline
     pollfd waiting{fd, events, 0};
     const int ready = ::poll(&waiting, 1, static_cast<int>(millis));
     if (ready > 0) return {};
-    if (ready < 0 && errno != EINTR) return Unavailable("waiting for the agent", errno);
+    if (ready < 0 && errno != EINTR) return Unavailable("waiting for the other side of the socket", errno);
     if (std::chrono::steady_clock::now() >= deadline) {
       return Error{ErrorKind::kTimeout, "no message received in time"};
     }
@@ -73,10 +73,10 @@ Result<void> BlockingLineClient::Send(const Message& message, Deadline deadline)
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       if (Result<void> ready = WaitFor(fd_, POLLOUT, deadline); !ready.ok()) {
         Shutdown();
-        return ready.error().WithContext("sending to the agent");
+        return ready.error().WithContext("sending on the socket");
       }
     } else if (errno != EINTR) {
-      return Unavailable("sending to the agent", errno);
+      return Unavailable("sending on the socket", errno);
     }
   }
   return {};
@@ -94,7 +94,7 @@ Result<Message> BlockingLineClient::Receive(Deadline deadline) {
     }
     scanned_ = buffer_.size();
     if (buffer_.size() >= kMaxLineBytes) {
-      return Error{ErrorKind::kInvalid, "the agent sent an overlong line"};
+      return Error{ErrorKind::kInvalid, "the other side sent an overlong line"};
     }
     if (Result<void> ready = WaitFor(fd_, POLLIN, deadline); !ready.ok()) return ready.error();
     char chunk[16384];
@@ -102,9 +102,9 @@ Result<Message> BlockingLineClient::Receive(Deadline deadline) {
     if (n > 0) {
       buffer_.append(chunk, static_cast<std::size_t>(n));
     } else if (n == 0) {
-      return Error{ErrorKind::kUnavailable, "the agent closed the connection"};
+      return Error{ErrorKind::kUnavailable, "the other side closed the connection"};
     } else if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK) {
-      return Unavailable("receiving from the agent", errno);
+      return Unavailable("receiving on the socket", errno);
     }
   }
 }

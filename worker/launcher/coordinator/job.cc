@@ -34,7 +34,7 @@ Job::Job(const CoordinatorOptions& options)
 
 Result<Actions> Job::OnOrder(Time now, const control::Order& order) {
   if (order_ && order.stamp < order_->stamp) {
-    return Error{ErrorKind::kConflict, "an order with a higher stamp was seen"};
+    return Error{ErrorKind::kConflict, "a newer order has been received"};
   }
   if (phase_ == LauncherPhase::kWaitingForOrder) {
     phase_ = LauncherPhase::kWaitingForAgents;
@@ -140,7 +140,7 @@ Actions Job::OnMessage(Time now, ConnectionId connection, const control::Message
   const bool expected = Hear(now, worker, message);
   if (!expected) {
     actions_.push_back(
-        Drop{connection, "an agent sends no " + std::string(control::TypeName(message))});
+        Drop{connection, "agents do not send " + std::string(control::TypeName(message))});
     workers_.Disconnect(now, worker);
   }
   if (!CanWait(message)) unsettled_ = true;

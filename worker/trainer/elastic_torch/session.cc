@@ -138,7 +138,7 @@ Outcome<> Session::Finish(const control::Progress& progress) {
   const Result<bool> released = membership_.Finish(world(), progress);
   if (!released.ok()) return released.error();
   if (*released) return Done{};
-  return Change<Done>(Error{ErrorKind::kCancelled, "the world is over"});
+  return Change<Done>(Error{ErrorKind::kCancelled, "the world has ended"});
 }
 
 }  // namespace ringmaster::trainer

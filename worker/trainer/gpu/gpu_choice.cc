@@ -73,7 +73,7 @@ Result<std::optional<int>> ChooseGpu(const GpuRequest& request, const GpuFacts& 
   if (!WantsGpu(request)) return std::optional<int>();
   const std::string asked = !request.flag.empty() ? request.flag
                             : request.device == "auto"
-                                ? "the job asks for " + CountText(request.gpus, "GPU")
+                                ? "the job requests " + CountText(request.gpus, "GPU")
                                 : "--device=" + request.device;
   const auto refused = [&](const std::string& why) {
     return Error{ErrorKind::kInvalid, asked + ": " + why};

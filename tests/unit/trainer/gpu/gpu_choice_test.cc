@@ -41,7 +41,7 @@ TEST(GpuChoice, ARankWithItsOwnGpuTakesThatOrNone) {
 
   facts.gpus.clear();
   EXPECT_EQ(WhyNot(facts, {.gpus = 4, .local_rank = 3, .pinned = "GPU-7"}),
-            "the job asks for 4 GPUs: GPU GPU-7, which is assigned to this rank for the "
+            "the job requests 4 GPUs: GPU GPU-7, which is assigned to this rank for the "
             "lifetime of its Pod, was not found");
 }
 
@@ -72,7 +72,7 @@ TEST(GpuChoice, NeverFallsBack) {
 
   facts.built_in = false;
   EXPECT_EQ(WhyNot(facts, wanted),
-            "the job asks for 2 GPUs: this build of ringmaster-train does not support GPUs; use "
+            "the job requests 2 GPUs: this build of ringmaster-train does not support GPUs; use "
             "one that is built with CUDA");
   facts = TwoH200();
   facts.driver = 0;
@@ -81,25 +81,25 @@ TEST(GpuChoice, NeverFallsBack) {
             "nvidia.com/gpu in the job's resources and check the node's driver");
   facts.driver = 12090;
   EXPECT_EQ(WhyNot(facts, wanted),
-            "the job asks for 2 GPUs: the NVIDIA driver is too old: it runs CUDA up to 12.9, and "
+            "the job requests 2 GPUs: the NVIDIA driver is too old: it runs CUDA up to 12.9, and "
             "this build needs 13.2; update the node's driver");
   facts = TwoH200();
   facts.gpus.clear();
   facts.visible = "5";
   EXPECT_EQ(WhyNot(facts, wanted),
-            "the job asks for 2 GPUs: no GPU is visible with CUDA_VISIBLE_DEVICES=5");
+            "the job requests 2 GPUs: no GPU is visible with CUDA_VISIBLE_DEVICES=5");
   facts.visible.clear();
   facts.problem = "initialization error";
   EXPECT_EQ(
       WhyNot(facts, wanted),
-      "the job asks for 2 GPUs: no GPU is visible to this process (CUDA reported: initialization "
+      "the job requests 2 GPUs: no GPU is visible to this process (CUDA reported: initialization "
       "error); request nvidia.com/gpu in the job's resources");
   facts = TwoH200();
   facts.nccl = 0;
   facts.nccl_problem = "NCCL cannot be loaded: libnccl.so.2: no such file";
   EXPECT_EQ(
       WhyNot(facts, wanted),
-      "the job asks for 2 GPUs: NCCL is not available: NCCL cannot be loaded: libnccl.so.2: no "
+      "the job requests 2 GPUs: NCCL is not available: NCCL cannot be loaded: libnccl.so.2: no "
       "such file");
 }
 

@@ -25,7 +25,7 @@ TEST(GpuFault, TheProgramsOwnErrorsSayNothingOfTheDevice) {
 
 TEST(RankFailure, AnUnhealthyDeviceIsTheCauseOfAllElse) {
   const Error peers{ErrorKind::kUnavailable, "reducing with the other ranks: NCCL reported no"};
-  const Error invalid{ErrorKind::kInvalid, "the job asks for 4 GPUs: its GPU is gone"};
+  const Error invalid{ErrorKind::kInvalid, "the job requests 4 GPUs: its GPU is gone"};
 
   for (const GpuFault& fault : {kNoDevice, kEcc}) {
     EXPECT_EQ(FailureOf(peers, SessionEnd::kPeerLost, fault, "GPU-7").exit_code,
