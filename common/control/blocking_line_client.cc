@@ -24,7 +24,8 @@ Result<void> WaitFor(int fd, short events, BlockingLineClient::Deadline deadline
     pollfd waiting{fd, events, 0};
     const int ready = ::poll(&waiting, 1, static_cast<int>(millis));
     if (ready > 0) return {};
-    if (ready < 0 && errno != EINTR) return Unavailable("waiting for the other side of the socket", errno);
+    if (ready < 0 && errno != EINTR)
+      return Unavailable("waiting for the other side of the socket", errno);
     if (std::chrono::steady_clock::now() >= deadline) {
       return Error{ErrorKind::kTimeout, "no message received in time"};
     }

@@ -51,8 +51,7 @@ inline constexpr char kStalled[] = "Stalled";
 
 // --- States
 //
-// Values of `status.state`, a summary for users. More may be added; programs should read the
-// conditions.
+// Values of `status.state`, for users. More may be added; programs should read the conditions.
 
 // Pods are being created, or the launcher Pod is waiting for a node or an image.
 inline constexpr char kStatePending[] = "Pending";

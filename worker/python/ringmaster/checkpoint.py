@@ -118,8 +118,7 @@ class Keeper:
         return None
 
     def beginning(self, held: LocalState) -> tuple[str, KeptCheckpoint | None]:
-        """Returns the message to report when training starts with `held`, and the job's newest checkpoint that is not
-        newer than `held`."""
+        """Returns the message for a start of training with `held`, and the job's newest checkpoint not above `held`."""
         return (self._text if self._text_of == held.version else ""), self._newest_kept(held.version)
 
     def _newest(

@@ -285,8 +285,7 @@ class Job:
         self._position.enter(Phase.EVALUATE)  # the script may take long between steps
 
     def _committed(self) -> None:
-        """Reports the committed step and saves a checkpoint if one is due. Called when a collective of a step has
-        completed, because all ranks have then applied the previous step."""
+        """Reports the committed step and saves a due checkpoint. Called when the next step's collective is complete."""
         if self._unreported is None:
             return
         if self.rank == 0:
@@ -304,8 +303,7 @@ class Job:
             self._log.add(metrics)
 
     def on_log(self, callback: Callable[[int, dict[str, float]], None]) -> None:
-        """Registers `callback(step, metrics)`, which rank 0 calls after each logged step. step_log.py provides
-        callbacks."""
+        """Registers `callback(step, metrics)`, which rank 0 calls after each logged step (examples: step_log.py)."""
         self._log.add_callback(callback)
 
     def before_update(self, function: Callable[[], Any]) -> None:
