@@ -40,7 +40,9 @@ Restart RestartOf(const api::Failure& failure) {
   }
   if (!failure.start.empty() || failure.rank >= 0) {
     if (failure.reason == control::kReasonOOMKilled) return {kRoleRank, failure.reason};
-    return {kRoleRank, failure.signal > 0 ? control::kCauseRankKilled : control::kCauseRankExited};
+    if (failure.signal > 0) return {kRoleRank, control::kCauseRankKilled};
+    // A rank that did not end by itself hung, or its peers could not reach it.
+    return {kRoleRank, failure.exit_code < 0 ? control::kCauseStalled : control::kCauseRankExited};
   }
   return {api::kRoleWorker, Bounded(failure.reason, WorkerCauses())};
 }
@@ -160,6 +162,7 @@ const std::vector<Restart>& Restarts() {
                                   {api::kRoleLauncher, api::kReasonLauncherOOMKilled},
                                   {kRoleRank, control::kCauseRankKilled},
                                   {kRoleRank, control::kReasonOOMKilled},
+                                  {kRoleRank, control::kCauseStalled},
                                   {kRoleRank, control::kCauseRankExited}};
     for (const std::string& cause : WorkerCauses()) restarts.push_back({api::kRoleWorker, cause});
     return restarts;

@@ -182,6 +182,8 @@ TEST(JobChanges, EachNewFailureIsARestartByRoleAndCause) {
         .exit_code = 3,
         .reason = "RankFailed"},
        {"rank", "RankExited"}},
+      {{.worker = "w", .pod_uid = "1", .rank = 2, .start = "a", .reason = "RankFailed"},
+       {"rank", "Stalled"}},
   };
   for (const Case& c : cases) {
     const JobChange change = ChangeBetween(TrainingStory(), TrainingStory().Fail(c.failure));
