@@ -82,7 +82,7 @@ done
 ! grep -q 'failed: unit' <<<"$said" || fail "the summary lists a passed step as failed: $said"
 rm -rf "$reports"
 
-# A failed step without tests also counts.
+# A failed step without tests counts as one failure.
 . tests/steps.sh
 step "a build" false >/dev/null || true
 line=$(summary | tail -n 1 || true)

@@ -198,7 +198,7 @@ class SceneBuilder {
   SceneBuilder& With(const PodBuilder& builder) {
     job::PodPtr pod = builder.Build();
     if (pod->role == job::Role::kLauncher) {
-      // As in observe.cc: the first launcher's Pod may exist before the status contains a term.
+      // The first launcher's Pod may exist before the status contains a term (see observe.cc).
       if (pod->term == std::max<int64_t>(1, job_.status.launcher_term)) {
         scene_.launcher = pod;
       } else {

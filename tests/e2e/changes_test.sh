@@ -10,7 +10,8 @@ CPU=200m job long 2 "$(generated 1000000)" | as_user apply -f -
 wait_for "a world of 2" 60 world_is long 2
 wait_for "the first step" 30 at_step long 1
 
-# kubectl trainingjob works with only the rights of a namespace's editor; kubectl finds the plugin in PATH.
+# kubectl trainingjob works with only the permissions of a namespace's editor; kubectl finds the plugin in
+# PATH.
 PATH=${RINGMASTER_CLI:-$repository/build/dev/cli}:$PATH
 plugin() { kubectl trainingjob "$@" --kubeconfig "$user" --namespace "$namespace"; }
 screen=$(plugin status long)

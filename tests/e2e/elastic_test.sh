@@ -85,9 +85,9 @@ none_there() { ! as_user get pods -l ringmaster.dev/role=worker -o jsonpath='{.i
 wait_for "the drained node to be empty" 30 none_there
 kubectl uncordon "$drained" >/dev/null
 
-# Cut off a node that runs exactly one worker (if most workers were silent, the training would pause with NoQuorum) and neither the
-# launcher nor the operator. Launcher and operator are moved until there is such a node.
-# workers_on also lists workers that train but that the kubelet has not yet reported as running.
+# Cut off a node that runs exactly one worker and neither the launcher nor the operator. If most workers were silent,
+# the training would pause with NoQuorum. Launcher and operator are moved until there is such a node. workers_on also
+# lists workers that train but that the kubelet has not yet reported as running.
 workers_on() { as_user get pods -l ringmaster.dev/role=worker --field-selector="status.phase!=Succeeded,status.phase!=Failed,spec.nodeName=$1" -o name; }
 other_nodes() { kubectl get nodes -o name | cut -d/ -f2 | grep -vx "$1"; }
 launcher_node=$(node_of "$(launcher_pod digits)")

@@ -58,7 +58,7 @@ class FaultTest : public ClusterTest {
     return request.target.find("/" + ns() + "/") != std::string::npos;
   }
 
-  std::atomic<int> broken_{0};  // counted by the proxy's policy; outlives the proxy
+  std::atomic<int> broken_{0};  // matches counted by the proxy's policy; outlives the proxy
 };
 
 TEST_F(FaultTest, WatchesThatAreCutLoseNothing) {

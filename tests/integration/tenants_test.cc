@@ -241,7 +241,7 @@ constexpr int64_t kCostOfSanitizer = 1;
 // longest list that the client accepts.
 TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKept) {
   constexpr int kJobs = 75;
-  constexpr int64_t kMostKeptMiB = kJobs / 2;  // half a MiB for each job; its text is 1.4 MiB
+  constexpr int64_t kMostKeptMiB = kJobs / 2;  // half a MiB per job, whose text has 1.4 MiB
   const std::string jobs = "/apis/ringmaster.dev/v1alpha1/namespaces/" + ns() + "/trainingjobs";
   const std::string any_name = "any-name";
   const auto manifest_with = [&](const json& part) {

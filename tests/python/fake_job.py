@@ -1,4 +1,5 @@
-"""A fake of a job's launcher and agents: chooses worlds of rank processes and talks to them over unix sockets.
+"""A fake of a job's launcher and agents: chooses worlds of rank processes and exchanges messages
+with them over unix sockets.
 
 Each rank is a process that runs a script with the package and sends RankHello. `world()` puts ranks into the next world;
 `kill`, `stop` and `remove` inject faults. Every wait has a timeout.

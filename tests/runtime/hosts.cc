@@ -38,8 +38,8 @@ std::string CacheFolder() {
   return home == nullptr ? std::string() : std::string(home) + "/.cache/ringmaster";
 }
 
-// Returns commands that mount a separate /tmp, and a home without the start-up files that a shell
-// under ssh would read. If the build tree or cache is below one of them, it stays visible there.
+// Returns commands that mount an empty /tmp, and a /root without the start-up files that a shell
+// under ssh would read. A build tree or cache below these folders stays visible.
 std::string MountOwnFolders() {
   std::string mounts;
   for (const std::string folder : {"/tmp", "/root"}) {

@@ -59,7 +59,7 @@ class ReflectorTest : public testing::Test {
     return delay;
   }
 
-  // Fills the cache through WatchList with pods a and b. The stream then has `more` and ends.
+  // Fills the cache through WatchList with pods a and b. The stream then sends `more` and ends.
   void FillCache(const std::string& more = {}) {
     http_.AnswerStream(
         {.chunks = {EventLine("ADDED", Pod("a", 3)) + EventLine("ADDED", Pod("b", 4)),

@@ -167,7 +167,7 @@ struct Blindness {
 // success although the result is garbage. After a failure it confirms nothing.
 class HalfBlindCommunicator final : public CommunicatorWrapper {
  public:
-  // Decrements `left`, which several communicators may share.
+  // Operations decrement `left`, which several communicators may share.
   HalfBlindCommunicator(std::unique_ptr<Communicator> owned, Blindness& left)
       : CommunicatorWrapper(*owned), owned_(std::move(owned)), left_(left) {}
 
@@ -210,7 +210,7 @@ class HalfBlindCommunicator final : public CommunicatorWrapper {
   float confirmed_ = 0;
 };
 
-// Runs from its construction until it is released, its script ends it, or the launcher closes.
+// A rank that runs until it is released, its script ends it, or the launcher closes.
 class ElasticRank {
  public:
   ElasticRank(FakeLauncher& launcher, std::string name, std::string folder, int64_t steps,

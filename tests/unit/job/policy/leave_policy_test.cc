@@ -47,7 +47,7 @@ TEST(LeavePolicy, TheLeastNeededGoFirst) {
   struct Row {
     const char* why;
     std::function<void(control::LauncherStatus&)> change;
-    Strings marked;  // the two workers, of four, that leave
+    Strings marked;  // the two of four workers that leave
   };
   const Row table[] = {
       {"the youngest", [](auto&) {}, {"digits-worker-3", "digits-worker-2"}},

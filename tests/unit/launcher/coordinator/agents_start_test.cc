@@ -358,7 +358,7 @@ TEST(AgentsStartADirectJob, OnWorkersOfTwoReleases) {
   EXPECT_EQ(world.membership.phase(), LauncherPhase::kRunning);
 }
 
-// Without sshd the worker has no port to probe, so it counts as lost after a time of silence.
+// Without sshd the worker has no port to probe, so it counts as lost if it is silent for long.
 TEST(AgentsStartAnElasticJob, ALostWorkerWithoutSshdIsNotProbed) {
   World world{World::Options(1, true), /*has_mpirun=*/false};
   world.Take(world.membership.OnNoMpirun(world.now));

@@ -429,7 +429,7 @@ TEST_F(TwoWorkers, AFaultyReplacementDoesNotEndARunningJob) {
   EXPECT_EQ(world->membership.Status(world->now).workers[2].faults.size(), 1U);
 }
 
-// If a replacement is faulty, a program's next world has only the other workers if they suffice.
+// If a replacement is faulty, the next world has the other workers, unless they are too few.
 TEST_F(TwoWorkers, AFaultyReplacementEndsAProgramThatTooFewOthersAreThereFor) {
   struct Case {
     const char* what;

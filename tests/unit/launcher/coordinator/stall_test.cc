@@ -144,7 +144,7 @@ TEST(Stall, SaysWhichCollectiveTheDeviceThatHangsHasNotComeTo) {
 TEST(Stall, JudgesByReportsThatAreNotTooOld) {
   struct Case {
     int other_agents;
-    std::chrono::milliseconds heard_for;  // worker 2 reports for this long, of 2.1 s
+    std::chrono::milliseconds heard_for;  // how much of the 2.1 s worker 2 reports
     std::size_t judged;
   };
   for (const Case& tried :

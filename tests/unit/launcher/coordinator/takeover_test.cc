@@ -97,7 +97,7 @@ TEST_F(Takeover, RunsOnUndisturbedWhenEverybodyReports) {
   EXPECT_EQ(world->membership.Status(world->now).world_size, 3);
 }
 
-// The ranks report the checkpoint again. Until the next checkpoint, only this report shows it.
+// The ranks report the checkpoint again. Until the next one, the launcher knows only this report.
 TEST_F(Takeover, TheCheckpointThatTheLauncherBeforeGrantedIsKnownAgain) {
   world->Order({0, 1, 2}, 3, 1);
   Return(1, 3);
@@ -259,7 +259,7 @@ TEST_F(Takeover, FormsAtOnceWhenTheMissingAreKnown) {
   }
 }
 
-// The agent had no report when it was connected, but may have one when it connects again.
+// Worker 2 has no world to report at first, but may have one when its agent connects again.
 TEST_F(Takeover, AMemberWhoseAgentHasGoneAgainIsWaitedFor) {
   world->Order({0, 1, 2}, 3, 1);
   world->Dial(2);
@@ -615,7 +615,7 @@ TEST_F(Takeover, DoesNotStartAfreshWhileSomebodyMayReportAWorld) {
   world->Ready(0);
   EXPECT_TRUE(world->All<StartMpirun>().empty());
 
-  world->Say(0, control::Heartbeat{});  // no report before the heartbeat: it has no world
+  world->Say(0, control::Heartbeat{});  // a heartbeat without a report: worker 0 has no world
 
   ASSERT_EQ(world->All<StartMpirun>().size(), 1U);
   EXPECT_EQ(world->membership.epoch(), (control::Epoch{3, 8}));

@@ -138,7 +138,7 @@ TEST(StragglerWatch, LetsGoOnlyWhoHasClearlyRecovered) {
 
 TEST(StragglerWatch, HasToRecoverClearlyFromTheTenthSecondOn) {
   Ranks ranks(3);
-  ranks.Train({80, 130, 80}, 10s);  // slow since its first step, so for 9.9 s
+  ranks.Train({80, 130, 80}, 10s);  // rank 1 is slow from its first step on, so for 9.9 s
   ranks.Train({80, 30, 80}, 100ms);
   EXPECT_NEAR(*ranks.watch.OwnMicros(ranks.members[1]), 110'000, 1);
   EXPECT_EQ(ranks.Slow(), Slow{1});

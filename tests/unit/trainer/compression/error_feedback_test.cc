@@ -31,7 +31,7 @@ class ErrorFeedbackTest : public ::testing::Test {
     feedback_.Applied();
   }
 
-  // Expects the residuals at the start of the next step. `moved`: the part from an earlier world.
+  // Expects the residuals at the start of the next step. `moved`: residuals of an earlier world.
   void ExpectOwed(float own, float piece, int rank = 1, int size = 2, float moved = 0) {
     feedback_.Begin(Version(99, 99), rank, size);
     if (moved == 0) {

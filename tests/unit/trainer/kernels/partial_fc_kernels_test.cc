@@ -198,7 +198,7 @@ TEST(CentreRowsKernel, UnitsAndDescentAreThoseOfTheHostToRounding) {
 TEST(MarginSoftmaxKernel, LogitsSumsAndCoefficientsAreThoseOfTheDefinition) {
   constexpr int64_t kRowCount = 600;  // three strips
   constexpr int64_t kSamples = 133;   // two blocks
-  const FewBlocksDown few(2);         // real heads have more strips than a grid has blocks down
+  const FewBlocksDown few(2);         // as in real heads: fewer blocks down the grid than strips
   const Margin margin{.scale = 16};
   std::vector<float> values = Waves(kRowCount * kSamples, 6);
   values[7] = 1.0000002F;  // slightly above 1, as rounding can make it

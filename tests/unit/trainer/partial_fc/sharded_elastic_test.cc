@@ -362,8 +362,8 @@ TEST(ShardedElastic, AWorldThatBreaksWhileRowsMoveLosesNothing) {
 }
 
 TEST(ShardedElastic, AWorldThatSomeHaveEnteredAndOthersNotLosesNothing) {
-  // b makes 13 all-gathers in the first world: three at its start, and one in each of ten steps.
-  // The last of six in the second world follows the moves of rows; others have entered by then.
+  // b makes 13 all-gathers in the first world: three at its start, and one in each of ten steps. In
+  // the second world, the sixth and last follows the moves of rows; others have entered by then.
   const Entered entered = BreakTheNextWorld({.fail_all_gather = 19});
 
   EXPECT_EQ(entered.a, (std::vector<int64_t>{1, 2, 3}));

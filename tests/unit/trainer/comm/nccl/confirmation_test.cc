@@ -46,7 +46,7 @@ struct Posted {
 
 // One operation on a stream.
 struct OnStream {
-  std::function<void()> at_once{};  // runs without a step of the test once it is first in line
+  std::function<void()> at_once{};  // runs as soon as it is first in line, without a test step
   // A contribution if `part` is not 0, else a reduction.
   uint64_t* to = nullptr;
   uint64_t part = 0;

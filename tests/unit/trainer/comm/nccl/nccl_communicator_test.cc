@@ -178,7 +178,7 @@ TEST_F(NcclCommunicatorTest, SaysHowFarConnectingHasComeAndWhomItWaitsFor) {
   EXPECT_EQ(peer, -1);
 }
 
-// The thread may read the plan after the abort, when the next world reports the rank's progress.
+// After the abort, the thread may read the plan while the next world reports its progress.
 TEST_F(NcclCommunicatorTest, AWorldThatIsGivenUpSaysNothingAnyMore) {
   FakeRank other;
   World world;
