@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Tests that one training continues after every fault: a Pod is deleted; a rank, an agent, the launcher and the operator are killed;
-# the job grows from 2 to 4 workers and shrinks again; a node is drained, a node is cut off. At the end, ringmaster-audit checks with
-# the ranks' logs that no sample was lost or used twice, and the model is as good as without faults.
+# Tests that one job continues to train after every fault: a Pod is deleted; a rank, an agent, the launcher and the
+# operator are killed; the job grows from 2 to 4 workers and shrinks again; a node is drained, a node is cut off. At the
+# end, ringmaster-audit checks with the ranks' logs that no sample was lost or used twice, and the model is as good as
+# without faults.
 . "$(dirname "$0")/lib.sh"
 new_namespace elastic
 

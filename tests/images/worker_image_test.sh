@@ -106,7 +106,7 @@ last_stage() {
     esac
   done < <(sed '1,/^FROM runtime$/d' images/worker.Dockerfile)
 }
-copy() { # root source target: copies the source, a path below $from, into the root
+copy() { # root source target: copies the source, which is relative to $from, into the root
   mkdir -p "$1$3"
   if [ -d "$from$2" ]; then cp -r "$from$2/." "$1$3"; else cp "$from$2" "$1$3"; fi
 }

@@ -60,7 +60,7 @@ check_gofmt() {
   [ -z "$unformatted" ] || { gofmt -d "${chosen[@]}" && return 1; }
 }
 
-# Checks only folders with our own code: the others only list programs of other projects.
+# Skips folders with only a tools.go, which lists programs of other projects.
 check_vet() {
   matching '\.go$' || return 0
   local folder failed=0

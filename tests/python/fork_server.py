@@ -39,7 +39,7 @@ def of_ranks(*modules):
 
 
 def environment(**variables):
-    """Returns the environment of a rank or of the server: that of this process with `variables`."""
+    """Returns the environment of a rank or of the server: the environment of this process plus `variables`."""
     path = os.path.normpath(_PACKAGE) + os.pathsep + os.environ.get("PYTHONPATH", "")
     return dict(os.environ, OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore", PYTHONPATH=path, **variables)
 

@@ -33,8 +33,8 @@ class Hosts {
   // process sees the group as a container does. REQUIRES: CanLimitMemory().
   void LimitMemory(int host, int64_t bytes);
 
-  // Gives each process started later on this host this many CPUs, in periods of 10 ms, through a
-  // control group (v1 or v2). REQUIRES: root.
+  // Limits each process started later on this host to this many CPUs, in periods of 10 ms, through
+  // a control group (v1 or v2). REQUIRES: root.
   void LimitCpu(int host, double cpus);
 
   // Hides this program from processes started later on any host. REQUIRES: the program exists.
@@ -55,7 +55,7 @@ class Hosts {
   // Returns the descendants of `process` that run this program, in the order of their starts.
   static std::vector<pid_t> Find(const Process& process, const std::string& program);
 
-  // Shuts down all TCP connections of the process, which continues. Returns how many there were.
+  // Shuts down all TCP connections of the process, which continues. Returns their number.
   static int BreakConnections(pid_t pid);
 
   // Disconnects or reconnects a host: packets are dropped both ways, without an error.

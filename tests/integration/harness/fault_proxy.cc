@@ -298,7 +298,7 @@ class FaultProxy::Impl {
     ErrorCode ignored;
     if (end == WatchEnd::kExpired) SendLine(session, ExpiredEvent(), ignored);
     net::write(session.down, http::make_chunk_last(), ignored);
-    return false;  // the rest of upstream's answer is not read
+    return false;  // the proxy does not read the rest of upstream's answer
   }
 
   bool CutLine(Session& session) {

@@ -35,7 +35,7 @@ struct RankScript {
   std::function<void()> at_evaluation{};
   std::function<void(const World& world)> entered{};
   int64_t fail_reduction_of = 0;  // the step whose reduction fails on this rank only
-  int64_t reductions_before = 0;  // number of reductions before those of the buckets
+  int64_t reductions_before = 0;  // number of reductions before the reductions of buckets
   // The number, from 1, of the operation that fails on this rank only; 0: none.
   int64_t fail_all_to_all = 0;
   int64_t fail_all_gather = 0;
@@ -163,7 +163,7 @@ struct Blindness {
   bool confirms = false;
 };
 
-// A communicator that reports a failed operation although the other ranks saw it succeed, or a
+// A communicator that reports a failure of an operation that succeeded on the other ranks, or a
 // success although the result is garbage. After a failure it confirms nothing.
 class HalfBlindCommunicator final : public CommunicatorWrapper {
  public:

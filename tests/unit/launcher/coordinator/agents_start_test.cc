@@ -290,7 +290,7 @@ TEST(AgentsStartADirectJob, ARankThatCannotBeStartedNowIsTriedAgainUpToTheCrashL
   world.Arrive(1);
   const auto cannot_start = [&] {
     world.Exit(0, control::kExitNotStarted, 0, 0, {"port 20001 (MASTER_PORT) is in use"});
-    world.Exit(1, 1);  // because rank 0 is missing
+    world.Exit(1, 1);  // rank 1 exits because rank 0 is missing
     world.Pass(3s, {0, 1});
   };
 

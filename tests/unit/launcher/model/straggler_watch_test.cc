@@ -23,7 +23,7 @@ struct Ranks {
     for (int rank = 0; rank < count; ++rank) members.push_back(MemberOf(rank));
     watch.Begin(members);
   }
-  // Trains with a step every 100 ms. `own_millis`: each rank's own time in a step.
+  // Trains with a step every 100 ms. `own_millis`: the time of each rank's own part of a step.
   void Train(const std::vector<int64_t>& own_millis, std::chrono::milliseconds time) {
     for (auto passed = 0ms; passed < time; passed += 100ms) {
       now += 100ms;

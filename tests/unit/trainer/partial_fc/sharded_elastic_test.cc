@@ -143,7 +143,7 @@ class ShardedRun {
     return ranks_.emplace_back(launcher_, name, logs_, steps_, std::move(script));
   }
 
-  // Waits until the survivors end, assembles the table from their shares, and returns the audit.
+  // Waits until the survivors end, assembles the table from their shares, and audits the logs.
   audit::Report Finish(const FakeLauncher::Names& survivors) {
     table_.assign(static_cast<std::size_t>(classes_) * kRowFloats, std::nanf(""));
     std::size_t floats = 0;
