@@ -42,8 +42,8 @@ struct RankScript {
   // A failing operation succeeds with garbage, as on GPUs when another rank aborted it.
   bool sees_rubbish = false;
   bool confirms = false;      // confirmations reach all ranks, as on GPUs
-  int64_t corrupt_at = 0;     // changes a parameter before this step
-  int64_t not_finite_at = 0;  // this rank's gradient of the second parameter is NaN in that step
+  int64_t corrupt_at = 0;     // the step before which a parameter is changed
+  int64_t not_finite_at = 0;  // the step in which a gradient of the second parameter is NaN
   bool skip_not_finite = false;
   bool scale_loss = false;  // only the optimizer scales; the workload's sums do not change
   std::chrono::seconds timeout = kRankTimeout;

@@ -257,7 +257,7 @@ TEST_F(TwoWorkers, ASecondAttachAfterTheSetIsWholeStillCountsBeforeTheGate) {
   world->Attach(0, 0, 0, 4);
   world->Attach(0, 1, 1, 4);
   world->Attach(1, 0, 2, 4);
-  world->Attach(1, 1, 2, 4);  // attaches the same rank of mpirun twice
+  world->Attach(1, 1, 2, 4);  // attaches rank 2 of mpirun a second time
   Settle(500ms);
 
   EXPECT_EQ(world->Verdict()->verdict.reason, "WorldMismatch");
@@ -355,7 +355,7 @@ TEST_F(TwoWorkers, AnMpirunThatHangsIsNamedAfterAMinute) {
 }
 
 TEST_F(TwoWorkers, AFaultyWorkerFailsTheFirstStartOnceAllHaveReported) {
-  for (const int min_replicas : {1, 2}) {  // with 1, the other worker would be enough
+  for (const int min_replicas : {1, 2}) {  // 1: the other worker would be enough
     world = std::make_unique<World>();
     world->Order({0, 1}, 2, min_replicas);
     world->Dial(0);

@@ -76,7 +76,7 @@ struct StallWorld : World {
   int64_t step = 0;
   bool applied_here = true;       // ranks have applied a step in this world
   int64_t counts = -1;            // number of collectives that each rank has launched
-  int behind = -1;                // the worker whose device has begun one collective fewer
+  int behind = -1;                // the worker whose device is one collective behind
   std::vector<RankPhase> phases;  // by worker
   std::map<int, int> peers;       // by worker: the rank that the worker's rank waits for
   std::set<int> silent;

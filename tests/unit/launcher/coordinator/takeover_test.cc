@@ -111,7 +111,7 @@ TEST_F(Takeover, TheCheckpointThatTheLauncherBeforeGrantedIsKnownAgain) {
   EXPECT_EQ(status.checkpoint->step, 500);
   EXPECT_EQ(status.checkpoint->bytes, 4096);
 
-  world->Say(0, control::CheckpointDone{{3, 8}, 0, 900});  // in this term, but never granted
+  world->Say(0, control::CheckpointDone{{3, 8}, 0, 900});  // of this term, but not granted
   world->Say(0, control::CheckpointDone{{2, 6}, 1, 450});  // an older one
   EXPECT_EQ(world->membership.Status(world->now).checkpoint->step, 500);
 }
@@ -641,7 +641,7 @@ TEST_F(Takeover, ANewerWorldThatAnOldLauncherFormedMeanwhileIsTheOneToFollow) {
   ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
   Return(0, 2, {2, 9});
   EXPECT_EQ(world->membership.epoch(), (control::Epoch{2, 9}));
-  EXPECT_EQ(world->Prepared(), (control::Epoch{3, 10}));  // not all members are known to run
+  EXPECT_EQ(world->Prepared(), (control::Epoch{3, 10}));  // some members are not known to run
 
   world->Accept({0, 1, 2});
 

@@ -166,7 +166,7 @@ TEST(StragglerWatch, OfALargeWorldTheMedianIsFoundAFewTimesASecond) {
     ranks.now += 100ms;
     for (int rank = 1; rank < count; ++rank) report(rank, 80);
     ranks.now += c.later;
-    report(0, 130);  // slow only compared with a newer median
+    report(0, 130);  // rank 0 is slow only compared with a newer median
     ranks.now += 10s;
 
     EXPECT_EQ(ranks.Slow(), c.slow) << count << " " << c.later.count();

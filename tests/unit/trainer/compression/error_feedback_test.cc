@@ -74,7 +74,7 @@ TEST_F(ErrorFeedbackTest, AStepThatDidNotHappenChangesNothing) {
 TEST_F(ErrorFeedbackTest, AStepThatOnlyOthersSawAppliedCounts) {
   Apply(Version(1, 1), 0.5F);
   Attempt(Version(1, 2), 0.125F);
-  Attempt(Version(2, 2), 7);  // a world that broke in between
+  Attempt(Version(2, 2), 7);  // a step of a world that broke in between
 
   EXPECT_EQ(feedback_.Adopt({.version = Version(1, 2)}, true), ResidualFate::kTakenOver);
 

@@ -120,7 +120,7 @@ class Multiprocessor {
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::mt19937 random_{1};
 
-  Barrier whole_block_;  // also awaited by the launching thread
+  Barrier whole_block_;  // the launching thread also waits at this barrier
   Barrier threads_of_block_;
   std::vector<Warp> warps_;
   std::atomic<bool> upwards_ = false;

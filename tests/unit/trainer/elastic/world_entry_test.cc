@@ -89,7 +89,7 @@ class Shards final : public ShardedState {
   std::vector<std::string> lost;
   bool reads = false;
   std::vector<Result<void>> read;
-  std::vector<bool> handed_over;  // whether this rank was leaving
+  std::vector<bool> handed_over;  // for each call: whether this rank was leaving
   Result<void> hand_over;
 };
 

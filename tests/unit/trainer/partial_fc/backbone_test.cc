@@ -113,7 +113,7 @@ TEST(BatchNorm, AddsUpTheStatisticsOfMicroBatches) {
                              .to(type);
 
     {
-      const c10::AutoGradMode ahead(false);  // this checks only the output
+      const c10::AutoGradMode ahead(false);  // this pass computes only the output
       EXPECT_EQ(normal(x, true).sizes(), x.sizes());
     }
     EXPECT_EQ(normal.mean.grad().abs().sum().item<float>(), 0);

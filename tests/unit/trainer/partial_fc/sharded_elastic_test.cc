@@ -36,7 +36,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr int64_t kShardedLast = 24;  // steps of a run
-constexpr int64_t kLongRun = 300;     // enough for some checkpoints even on a slow disk
+constexpr int64_t kLongRun = 300;     // enough steps for some checkpoints even on a slow disk
 constexpr int64_t kRows = 29;
 constexpr int kReplicaEvery = 3;
 
