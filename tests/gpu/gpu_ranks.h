@@ -10,8 +10,8 @@
 
 namespace ringmaster::trainer {
 
-// Starts a process that NCCL treats as host `number`. It exits with the result of `body`; 0 is
-// success. It is killed when the test process ends.
+// Starts a process that NCCL treats as host `number`. The process exits with the result of `body`;
+// 0 is success. It is killed when the test process ends.
 pid_t StartGpuProcess(int number, const std::function<int()>& body);
 
 // Returns the exit code, or 128 + the signal. Kills the process after `limit` and returns -1.

@@ -69,7 +69,7 @@ TEST_F(TenantsTest, EachStartEndAndRefusalIsALineInTheLog) {
   }
 }
 
-// Two installations for the same namespaces. One refuses jobs that the other accepts.
+// Two installations for the same namespaces. One installation rejects jobs that the other accepts.
 class InstallationsTest : public TenantsTest {
  protected:
   void SetUp() override {

@@ -43,8 +43,8 @@ class Hosts {
   std::string Address(int host) const;
   std::string Namespace(int host) const;
 
-  // Starts a program. Its output goes to `log_file`, and its environment is only `variables`. It
-  // starts in `working_dir`; if that is empty, in our working directory.
+  // Starts a program. Its output goes to `log_file`, and its environment is only `variables`. The
+  // program starts in `working_dir`; empty: in the test's working directory.
   std::unique_ptr<Process> Start(int host, const std::string& host_name, const Variables& variables,
                                  const std::vector<std::string>& argv, const std::string& log_file,
                                  const std::string& working_dir = "") const;

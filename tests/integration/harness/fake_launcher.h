@@ -45,8 +45,8 @@ class FakeLauncher {
   void Stop();
   // If off, orders are stored, but the status stays as Report() left it.
   void SetObedient(bool obedient);
-  // If off, members that are no longer ordered stay members, as if their step never ended. Once it
-  // is on again, they are drained.
+  // If off, members that are no longer ordered stay members, as if their step never ended. Once on
+  // again, the launcher reports them as drained.
   void SetDrains(bool drains);
 
  private:

@@ -120,7 +120,7 @@ TEST_F(AgentWords, OnlyMembersOfTheRunningWorldMakeProgress) {
   EXPECT_EQ(Status().progress->step, 6);
 }
 
-// The next world must ignore what ranks reported about the previous one.
+// The next world must ignore what ranks reported about the previous world.
 TEST_F(AgentWords, OfAWorldThatEndsAreNotHeldAgainstTheNext) {
   Run();
   world->Order({}, 0, 0);

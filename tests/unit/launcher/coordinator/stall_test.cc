@@ -1,5 +1,5 @@
 // Tests how Coordinator handles a rank that hangs: it asks the agent to end the rank, records the
-// failure with its stack, and continues without it. Also tests when no rank may be blamed.
+// failure and stack, and continues without the rank. Also tests cases in which it blames no rank.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

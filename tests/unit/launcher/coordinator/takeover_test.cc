@@ -15,7 +15,7 @@ namespace {
 using control::LauncherPhase;
 using testing::ElementsAre;
 
-// This launcher has term 3; the world was formed by term 2.
+// The launcher under test has term 3; the launcher of term 2 formed the world.
 class Takeover : public testing::Test {
  public:
   static constexpr control::Epoch kOld{2, 7};
@@ -51,8 +51,8 @@ class Takeover : public testing::Test {
     world->Say(worker, control::RankPositions{kOld, {position}});
   }
 
-  // Makes an agent connect whose rank has ended (code 0: the rank was released). The agent sends
-  // its messages in the order in which a real agent repeats them.
+  // Connects an agent whose rank has ended (code 0: the rank was released). The agent sends its
+  // messages in the order in which a real agent repeats them.
   void ReturnEnded(int worker, int size, int code = 0) {
     control::AgentHello hello = world->MakeHello(worker);
     hello.highest_epoch = kOld;

@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A membership source of `count` successive worlds. Records the reports about them.
+// A membership source of `count` successive worlds. Records the reports about these worlds.
 class Worlds final : public MembershipSource {
  public:
   explicit Worlds(int count) : count_(count) {}

@@ -85,7 +85,7 @@ TEST(Mnist, StartsFromTheSeedAlone) {
   EXPECT_FALSE(at::equal(Make()->parameters()[4], Make(0.5, kMnistSeed + 1)->parameters()[4]));
 }
 
-// Includes dropout, which depends only on the sample and not on the rank that computes it.
+// Dropout is included: it depends only on the sample and not on the rank that computes it.
 TEST(Mnist, SharesAddUpToTheGlobalBatch) {
   const auto workload = Make();
 

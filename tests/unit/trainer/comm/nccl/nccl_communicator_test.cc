@@ -200,7 +200,7 @@ TEST_F(NcclCommunicatorTest, AWorldThatIsGivenUpSaysNothingAnyMore) {
   EXPECT_EQ(stage, ConnectStage::kMeet);
 }
 
-// These counts distinguish a device that hangs from the devices that wait for it.
+// The counts distinguish a device that hangs from the devices that wait for that device.
 TEST_F(NcclCommunicatorTest, CountsTheCollectivesThatItsHostAndItsDeviceHaveGotTo) {
   std::mutex mutex;
   control::CollectiveCounts said;
