@@ -130,7 +130,7 @@ class PodBuilder {
     pod_.scheduled_at = std::move(time);
     return *this;
   }
-  // The cluster is deleting the Pod for `reason`, such as an eviction.
+  // Marks the Pod as being deleted by the cluster for `reason`, such as an eviction.
   PodBuilder& Disrupted(std::string reason) {
     pod_.deleting = true;
     pod_.disruption = std::move(reason);

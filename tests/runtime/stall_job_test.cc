@@ -61,7 +61,7 @@ class StallJob : public LoggedTest {
     return status;
   }
 
-  // Returns how long the rank made no progress before it was ended, according to its record.
+  // Returns how long the rank made no progress before it was ended, according to the record.
   static milliseconds StoodStill(const RankExit& failure) {
     static constexpr std::string_view kText = " made no progress for ";
     const std::string reason = failure.last_lines.empty() ? "" : failure.last_lines.back();

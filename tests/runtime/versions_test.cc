@@ -30,7 +30,7 @@ const std::vector<int> kAll = {0, 1, 2, 3};
 
 class Versions : public LoggedTest {
  protected:
-  // From now on, all peers appear to each other as this version: "newer", "older" or "same".
+  // Makes all peers appear to each other as this version: "newer", "older" or "same".
   void Become(Job& job, const std::string& mode) {
     WriteFile(ModeFile(), mode);
     if (mode == "newer") {

@@ -32,7 +32,7 @@ class FakeLauncher {
   std::optional<control::Order> LastOrder() const;
   control::LauncherStatus Status() const;
   int Calls() const;
-  int Unauthorized() const;  // number of calls without the right token, answered 401
+  int Unauthorized() const;  // number of calls answered 401 because of a wrong token
 
   // Converts the messages of either side to another version, from the next call on. Empty: no
   // conversion.

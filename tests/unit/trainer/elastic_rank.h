@@ -39,7 +39,7 @@ struct RankScript {
   // The number, from 1, of the operation that fails on this rank only; 0: none.
   int64_t fail_all_to_all = 0;
   int64_t fail_all_gather = 0;
-  // A failing operation succeeds with garbage, as on GPUs when another rank aborted it.
+  // The operation does not fail but returns garbage, as on GPUs when another rank aborted it.
   bool sees_rubbish = false;
   bool confirms = false;      // confirmations reach all ranks, as on GPUs
   int64_t corrupt_at = 0;     // the step before which a parameter is changed
@@ -164,7 +164,7 @@ struct Blindness {
 };
 
 // A communicator that reports a failure of an operation that succeeded on the other ranks, or a
-// success although the result is garbage. After a failure it confirms nothing.
+// success although the result is garbage. After a failure, the communicator confirms nothing.
 class HalfBlindCommunicator final : public CommunicatorWrapper {
  public:
   // Operations decrement `left`, which several communicators may share.

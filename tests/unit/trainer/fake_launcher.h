@@ -22,7 +22,7 @@
 
 namespace ringmaster::trainer {
 
-// The in-memory store of a world, which ends with the world.
+// The in-memory store of a world. The store ends with the world.
 class EndingStore final : public Store {
  public:
   Result<void> Set(const std::string& key, const std::string& value) override {

@@ -41,7 +41,7 @@ Scene Training() {
   return scene;
 }
 
-// The launcher confirms the order to scale the job to zero workers.
+// Makes the launcher confirm the order to scale the job to zero workers.
 void ConfirmsTheEnd(Scene& scene) {
   control::Order order;
   order.replicas = order.min_replicas = 0;

@@ -111,7 +111,7 @@ class Model {
   // Returns true if a step is committed within a time limit, or if no rank is left.
   bool Recovers();
 
-  // Returns a digest. Models with the same digest behave so similarly that the test explores one.
+  // Returns a digest. Models with the same digest behave alike, so the test explores only one.
   std::string Digest() const;
   std::string Describe() const;
 

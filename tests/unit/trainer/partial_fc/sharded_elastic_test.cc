@@ -370,7 +370,7 @@ TEST(ShardedElastic, AWorldThatSomeHaveEnteredAndOthersNotLosesNothing) {
   EXPECT_EQ(entered.b, (std::vector<int64_t>{1, 3}));
 }
 
-// c gives up in an all-gather, whose number varies; as on GPUs, a and b get garbage and discard it.
+// c aborts in an all-gather, whose number varies; as on GPUs, a and b get garbage and discard it.
 class ShardedElasticOnGpus : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(ShardedElasticOnGpus, RubbishOfARankThatGivesUpLosesNothing) {
@@ -390,7 +390,7 @@ TEST_P(ShardedElasticOnGpus, RubbishOfARankThatGivesUpLosesNothing) {
 INSTANTIATE_TEST_SUITE_P(Gatherings, ShardedElasticOnGpus,
                          ::testing::Range(int64_t{1}, int64_t{8}));
 
-// c gives up during an exchange of copies, so that a and b get garbage. c dies soon afterwards.
+// c aborts an exchange of copies, so that a and b get garbage. c dies soon afterwards.
 TEST(ShardedElastic, CopiesOfAStepThatDidNotHappenAreNotKept) {
   ShardedRun run;
   run.Start("a", {.fail_all_to_all = 10, .sees_rubbish = true, .confirms = true});

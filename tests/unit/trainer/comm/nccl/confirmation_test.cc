@@ -125,7 +125,7 @@ class Devices {
     return ranks_[rank]->stream_.empty();
   }
   // Returns whether each stream has all operations of the reduction and its confirmation: a
-  // contribution, and for both reductions the reduction, the copy of its sums and an event.
+  // contribution, two reductions, and for each reduction a copy of its sums and an event.
   bool Launched() {
     const std::lock_guard lock(mutex_);
     return std::ranges::all_of(ranks_,
