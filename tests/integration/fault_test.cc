@@ -27,7 +27,7 @@ class FaultTest : public ClusterTest {
     return created;
   }
 
-  // After a lost answer, a launcher term may be skipped, but only one launcher may be created.
+  // Expects one launcher, which may have a later term after a lost answer, and two workers.
   void ExpectTwoWorkersMadeOnce(const std::string& job) {
     EXPECT_THAT(Names("pods"),
                 UnorderedElementsAre(Launcher(job), job + "-worker-0", job + "-worker-1"));

@@ -280,7 +280,7 @@ TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKe
   RunJob("others", 1);
   for (const int job : {0, kJobs / 2, kJobs - 1}) {
     const std::string name = "huge-" + std::to_string(job);
-    // First poll the job's table row, which is short because it does not contain the spec.
+    // First poll the job's table row, which is short because the row does not contain the spec.
     WaitFor("the row of " + name, [&] {
       const Response row = admin().SendForTable("GET", JobPath(name));
       return row.Text().find("\"InvalidSpec\"") != std::string::npos;

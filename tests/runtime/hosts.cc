@@ -175,7 +175,7 @@ Hosts::Hosts(int count) : count_(count), prefix_(kMark + std::to_string(getpid()
   }
 }
 
-// A helper removes the hosts when this process ends, unless a line tells it that none are left.
+// Starts a helper that removes the hosts when this process ends, unless the helper reads a line.
 void Hosts::StartRemover() {
   std::string script = "read -r line && exit 0; ";
   for (int host = 0; host < count_; ++host) {

@@ -118,7 +118,7 @@ class TlsProxy {
   }
 
  private:
-  // If the launcher does not listen, the agent's connection is closed, and the agent redials.
+  // If the launcher does not listen, closes the agent's connection, so that the agent redials.
   void Serve(tcp::socket socket) {
     auto pair = std::make_shared<Pair<TlsStream>>(TlsStream(std::move(socket), server_),
                                                   TlsStream(tcp::socket(io_), client_));

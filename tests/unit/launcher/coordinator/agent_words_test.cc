@@ -16,7 +16,7 @@ using control::LauncherPhase;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// Workers 0 and 1 run; worker 2 is not a member.
+// Tests a world in which workers 0 and 1 run; worker 2 is not a member.
 class AgentWords : public testing::Test {
  protected:
   void Run(bool elastic = true) {

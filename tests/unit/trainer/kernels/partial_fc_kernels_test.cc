@@ -36,7 +36,7 @@ constexpr Shape kShapes[]{{1, 1, 1}, {3, 5, 9}, {129, 130, 20}, {40, 257, 8}, {2
 
 class ProductKernel : public testing::TestWithParam<Shape> {
  protected:
-  // `transposed`: the left matrix is stored by columns.
+  // Expects the correct product. `transposed`: the left matrix is stored by columns.
   void Expect(bool transposed, int parts) {
     const auto [rows, columns, inner] = GetParam();
     const std::vector<float> left = Waves(static_cast<std::size_t>(rows * inner), 1);
