@@ -191,7 +191,7 @@ TEST_F(ElasticTest, ASilentLauncherIsReplacedUnderTheNextTermAndWorkersStay) {
   EXPECT_EQ(TextAt(At(Job("digits"), "/status/failures/0"), "/reason"), "LauncherLost");
 }
 
-// The launcher has ended and cannot answer, but the operator's view of the Pods is stale.
+// Tests a launcher that has ended and cannot answer, while the operator's view of Pods is stale.
 TEST_F(ElasticTest, AVerdictThatWasNotSeenYetIsNotDeletedWithItsLauncher) {
   RunJob("witness", 1);
   RunJob("digits", 2);

@@ -27,7 +27,7 @@ class FaultTest : public ClusterTest {
     return created;
   }
 
-  // Expects one launcher, which may have a later term after a lost answer, and two workers.
+  // Expects two workers and one launcher, each created once. A lost answer may skip a term.
   void ExpectTwoWorkersMadeOnce(const std::string& job) {
     EXPECT_THAT(Names("pods"),
                 UnorderedElementsAre(Launcher(job), job + "-worker-0", job + "-worker-1"));

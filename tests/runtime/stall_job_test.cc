@@ -129,7 +129,7 @@ TEST_F(StallJob, GoesOnWithoutAStoppedRankWhichComesBack) {
   ExpectEndsWell(job);
 }
 
-// The step log is a pipe without a reader, so that rank 0 blocks in a write forever.
+// Makes the step log a pipe without a reader, so that rank 0 blocks in a write forever.
 TEST_F(StallJob, GoesOnWithoutARankThatHangsInItsOwnCodeAndShowsWhere) {
   const std::string pipe = logs_ + "/steps";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);

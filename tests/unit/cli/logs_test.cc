@@ -229,7 +229,7 @@ TEST(Logs, ABrokenConnectionLosesAndRepeatsNoLine) {
   EXPECT_EQ(ran.out, "[rank 0] one\n[rank 0] two\n");
 }
 
-// The job has already ended, but one container still runs.
+// Tests a job that has already ended although one container still runs.
 TEST(Logs, FollowingAnEndedJobEndsAlthoughAContainerRunsOn) {
   FakeKubectl kubectl;
   json ended = JobObject(RunningStatus());

@@ -369,7 +369,7 @@ TEST(SuspendPlan, ACheckpointOfWhatIsDoneIsWaitedFor) {
   }
 }
 
-// The operator has just become the leader, so it has no answer of the launcher yet.
+// Tests an operator that has just become the leader and has no answer of the launcher yet.
 TEST(SuspendPlan, ALauncherThatWasNotAskedYetIsAskedBeforeAnythingEnds) {
   Scene scene = Checkpointing();
   scene.launcher.reset();

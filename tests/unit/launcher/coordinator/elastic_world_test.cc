@@ -710,7 +710,7 @@ TEST_F(ElasticWorld, AJoinerWaitsForTheOthersFromWhenItHasLoaded) {
   EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 1);
 }
 
-// A job without minReplicas that is scaled from 2 to 4: its minimum becomes 4 immediately.
+// Tests a job without minReplicas that is scaled from 2 to 4: its minimum becomes 4 immediately.
 TEST_F(ElasticWorld, TrainsOnUntilJoinersMakeUpAMinimumThatHasRisen) {
   Run(2);
   world->Order({0, 1, 2, 3}, 4, 4);
@@ -988,7 +988,7 @@ TEST_F(ElasticWorld, ALeaverStaysOverALossAndGoesAtTheNextBoundary) {
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 
-// After the loss, the only rank that does not leave hangs. The new world never completes a step.
+// Tests a loss after which the only rank that stays hangs. The new world never completes a step.
 TEST_F(ElasticWorld, ALeaverHasTheStateWhenWhoStaysEndsAfterALoss) {
   Run(3);
   world->Order({0, 1}, 2, 1);

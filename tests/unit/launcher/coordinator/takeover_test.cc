@@ -155,7 +155,7 @@ TEST_F(Takeover, GoesOnWithoutWhoHasNotComeSoonAfterTheMost) {
   EXPECT_EQ(world->membership.Status(world->now).last_recovery->pod, "digits-worker-2");
 }
 
-// The world had just grown: none of the workers that have connected has the training state.
+// Tests a world that had just grown: no worker that has connected has the training state.
 TEST_F(Takeover, JoinersDoNotBeginFromNothingWhileTheOldMembersAreOnlySilent) {
   for (const bool heard_again : {true, false}) {
     world = std::make_unique<World>();
@@ -399,7 +399,7 @@ TEST_F(Takeover, NoPartOfAJobStartsBesideAWorldThatMayLive) {
   }
 }
 
-// Before the first launcher, no launcher can have formed a world.
+// Tests the first launcher: no earlier launcher can have formed a world.
 TEST_F(Takeover, TheFirstLauncherWaitsForNobodyButItsMinimum) {
   CoordinatorOptions options = World::Options(1, true);
   options.term = 1;
@@ -416,7 +416,7 @@ TEST_F(Takeover, TheFirstLauncherWaitsForNobodyButItsMinimum) {
   EXPECT_EQ(world->LastStart().world_size, 2);
 }
 
-// The Pod was in an earlier order, but is not in the current one.
+// Tests a Pod that was in an earlier order, but is not in the current one.
 TEST_F(Takeover, AnUnwantedPodIsWaitedForUntilItSpeaksOrTimeIsUp) {
   struct Case {
     const char* what;
@@ -569,7 +569,7 @@ TEST_F(Takeover, HalfOfAnothersWorldIsNoQuorum) {
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 
-// The previous launcher may have added the Pod to a world that the connected agents do not know.
+// The previous launcher may have added a Pod to a world that the connected agents do not know.
 TEST_F(Takeover, APodOfTheOrderThatIsNotHeardOfIsMissing) {
   world->Order({0, 1, 2}, 3, 1);
   Return(0, 2);

@@ -115,7 +115,7 @@ TEST_F(NcclCommunicatorTest, RunsAnyCallsOfNcclsAfterTheComputing) {
   EXPECT_THAT(rank.device->calls(), ElementsAre("record computing", "follow", "record own"));
 }
 
-// All operations fail with CUDA's error, and none waits for the broken device.
+// Tests that all operations fail with CUDA's error, and that none waits for the broken device.
 TEST_F(NcclCommunicatorTest, ADeviceThatBreaksEndsAllThatIsUnderWayInCudasWords) {
   const auto communicator = Connect();
   const WorkHandle work = UnderWay(rank, *communicator, values);
