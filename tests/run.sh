@@ -13,8 +13,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 what=${1:-all}
-export RINGMASTER_PATIENCE=${RINGMASTER_PATIENCE:-4}  # factor by which busy machines lengthen timeouts
-export OMP_WAIT_POLICY=passive  # waiting threads do not spin
+export RINGMASTER_PATIENCE=${RINGMASTER_PATIENCE:-4}  # factor for timeouts, because the machine is busy
+export OMP_WAIT_POLICY=passive  # threads that wait for work do not spin
 export GTEST_BRIEF=1  # print only failed tests, because logs are truncated
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-10G}
 . tests/steps.sh

@@ -47,7 +47,7 @@ wait_for "a world of 1" 60 world_is long 1
 one_worker() { [ "$(worker_pods long | wc -l)" = 1 ]; }
 wait_for "two worker Pods to go" 30 one_worker
 
-# The operator is killed with SIGKILL: the running job does not change.
+# Kill the operator with SIGKILL: the running job must not change.
 before=$(as_user get pods -o jsonpath='{.items[*].metadata.uid}')$(status_field long epoch)
 kubectl -n ringmaster-system delete pods --all --force --grace-period=0 >/dev/null 2>&1
 kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=$((60 * patience))s >/dev/null

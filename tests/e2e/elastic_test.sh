@@ -29,7 +29,7 @@ spec:
   checkpoint: {everySteps: 1000000, volume: {persistentVolumeClaim: {claimName: states}}}
   worker:
     replicas: 3
-    resources: {requests: {cpu: 150m}, limits: {cpu: 150m}}  # other tests run at the same time
+    resources: {requests: {cpu: 150m}, limits: {cpu: 150m}}  # limited, because other tests run at the same time
     template:
       spec:
         containers: [{name: worker, volumeMounts: [{name: audit, mountPath: /audit}]}]

@@ -169,7 +169,7 @@ with_privileges privileged 'privileged: true' 'runAsUser: 0' | as_user apply -f 
 with_privileges plain 'privileged: true' '' | as_user apply -f -
 for name in locking privileged plain; do wait_condition "$name" Succeeded True 90; done
 output_of() { as_user logs "$(launcher_pod "$1")"; }
-# SETGID, SETUID, IPC_LOCK, SYS_CHROOT: bits 6, 7, 14 and 18.
+# The capabilities SETGID, SETUID, IPC_LOCK and SYS_CHROOT are bits 6, 7, 14 and 18.
 assert_contains "root with IPC_LOCK" 'locking is 0 with 00000000000440c0' "$(output_of locking)"
 assert_contains "privileged root" 'privileged is 0 with 0*1ff' "$(output_of privileged)"
 assert_contains "privileged alone" 'plain is 0 with 0*1ff' "$(output_of plain)"

@@ -1,9 +1,9 @@
 """Runs scripts that use PyTorch in processes forked from a process that has imported it, because an import takes seconds of CPU time.
 
 The server is a new interpreter with one thread. The test program starts the server when it first needs a fork. A fork runs a
-script like `python3 script`, with separate arguments, environment and output. In every fork, the modules are in their state after
-the import, and hash() has the same seed. A fork exits without tearing down the modules, which would take a second. Forks
-end with the server, and the server ends with the test program.
+script like `python3 script`, with separate arguments, environment and output. In every fork, the modules are in the
+state after their import, and hash() has the same seed. A fork exits without tearing down the modules, which would
+take a second. Forks end with the server, and the server ends with the test program.
 """
 
 import atexit

@@ -41,7 +41,7 @@ class SteppedClock:
 
 
 class Watch:
-    """The callback of a watch. Records the arguments of its calls."""
+    """The callback of a watch. Records the arguments of all calls."""
 
     def __init__(self, membership, epoch):
         self.reasons = []
