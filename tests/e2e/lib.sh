@@ -167,7 +167,7 @@ no_pods_of() { [ -z "$(as_user get pods -l "ringmaster.dev/job-name=$1" -o name)
 
 # end_after STEPS RESUMED: suspends $job (which must write checkpoints and be far from its last step), resumes it from
 # the checkpoint taken at the suspension, and waits until the job has completed STEPS more steps. The launcher's log
-# must then contain RESUMED, in which STEP stands for the step of the checkpoint.
+# must then match the pattern RESUMED, in which STEP stands for the step of the checkpoint.
 end_after() {
   suspend "$job" true
   wait_condition "$job" Suspended True

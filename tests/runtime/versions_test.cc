@@ -21,7 +21,7 @@ using control::Epoch;
 using control::LauncherPhase;
 using control::LauncherStatus;
 
-// More than twice the steps that complete in a test without losses, or in a test with four losses.
+// More than twice the number of steps that complete in a test: without losses, with four losses.
 constexpr std::int64_t kSteps = 500;
 constexpr std::int64_t kStepsWithLosses = 1500;
 constexpr int kProxyPort = 8490;
