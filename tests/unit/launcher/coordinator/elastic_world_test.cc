@@ -1030,7 +1030,7 @@ TEST_F(ElasticWorld, WorkersThatAreNotWantedAreDrainedWhenTheirRanksHaveEnded) {
   world->Exit(0, 0, 15);
   world->Exit(1, 0, 15);
   world->MpirunEnds(143);
-  world->Reload(0, "again");  // its agent does not know that the job stops
+  world->Reload(0, "again");  // worker 0's agent does not know that the job stops
 
   EXPECT_EQ(world->phase(), LauncherPhase::kWaitingForAgents);
   for (const int worker : {0, 1}) {

@@ -355,7 +355,7 @@ TEST_F(TwoWorkers, AnMpirunThatHangsIsNamedAfterAMinute) {
 }
 
 TEST_F(TwoWorkers, AFaultyWorkerFailsTheFirstStartOnceAllHaveReported) {
-  for (const int min_replicas : {1, 2}) {  // 1: the other worker would be enough
+  for (const int min_replicas : {1, 2}) {  // if 1, the other worker would be enough
     world = std::make_unique<World>();
     world->Order({0, 1}, 2, min_replicas);
     world->Dial(0);

@@ -374,9 +374,9 @@ void Model::EndRank(int worker, int slot, int signal, bool again) {
 }
 
 // Ends the ranks at once. A program ends with mpirun, even if an agent is not connected: mpirun's
-// daemons end the ranks, within 4 s by SIGKILL, even if mpirun was killed. A world without a member
-// whose connection is broken starts at least 30 s (partial_after) later, which is three ticks in
-// this model. Therefore the model needs no delay.
+// daemons end the ranks, within 4 s by SIGKILL, even if mpirun was killed. If the connection of a
+// member is broken, the world without this member starts at least 30 s (partial_after) later, which
+// is three ticks in this model. Therefore the model needs no delay.
 void Model::EndProgram(int64_t cohort) {
   for (int worker = 0; worker < workers_; ++worker) {
     for (int slot = 0; slot < job_.slots && At(worker).alive; ++slot) {

@@ -144,7 +144,7 @@ TEST(Stall, SaysWhichCollectiveTheDeviceThatHangsHasNotComeTo) {
 TEST(Stall, JudgesByReportsThatAreNotTooOld) {
   struct Case {
     int other_agents;
-    std::chrono::milliseconds heard_for;  // how much of the 2.1 s worker 2 reports
+    std::chrono::milliseconds heard_for;  // time in which worker 2 reports, of 2.1 s
     std::size_t judged;
   };
   for (const Case& tried :

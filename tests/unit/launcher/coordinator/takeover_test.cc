@@ -1,4 +1,4 @@
-// Tests how a new launcher, with a higher term, takes over the world of the launcher before it.
+// Tests how a new launcher, with a higher term, takes over the world of the previous launcher.
 
 #include <memory>
 #include <optional>
